@@ -51,7 +51,8 @@ class RunRequest:
     `resumed` is how many of its runs so far followed a decision on what the run before had suspended itself for. `rule` names
     the permission rule by which the call runs without asking, `grants` are the grants: the run is claimed only in their
     epoch, and until the first of them ends. `granted_at` is the place of the decision that gave the first of them, `approvers`
-    are those who might decide the call.
+    are those who might decide the call, `fulfilled` the terms by which people have approved it (none where anybody might, None
+    where nobody has). `passed_at` is the place of the decision that the body is given; 0 for none.
     """
 
     conversation_id: str
@@ -75,6 +76,8 @@ class RunRequest:
     grants_epoch: int = 0
     grants_until: int | None = None
     approvers: ApproverTerms | None = None
+    fulfilled: tuple[ApproverTerms, ...] | None = None
+    passed_at: int = 0
     granted_at: int = 0
 
     @property

@@ -146,6 +146,7 @@ class StrictRegex:
     def __init__(self, regex: Regex) -> None:
         self._regex = regex
         said = re.sub(r"\(\?P?<\w+>", "(", regex.pattern)
+        said = said.replace(r"\\", "")  # a backslash that is meant escapes nothing
         doubtful = {char for char in ";&`<>!#%@~" if char not in said}
         doubtful |= {char for char in "|$(){}[]\\^?" if f"\\{char}" not in said}
         doubtful |= {char for name, char in (("n", "\n"), ("r", "\r"), ("t", "\t")) if f"\\{name}" not in said}

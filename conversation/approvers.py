@@ -128,6 +128,15 @@ class ApproverTerms(Record):
         """Whether the terms are small enough for a conversation's state."""
         return sum(len(name.encode("utf-8", "replace")) for group in self.who for name in group) <= MOST_BYTES
 
+    def implies(self, other: "ApproverTerms") -> bool:
+        """Whether those who have fulfilled these terms have fulfilled the others with them."""
+        return (
+            all(any(set(mine) <= set(theirs) for mine in self.who) for theirs in other.who)
+            and self.minimum >= other.minimum
+            and self.not_requester >= other.not_requester
+            and self.stated <= other.stated
+        )
+
     @property
     def grantable(self) -> bool:
         """Whether a person's word now can stand for later calls: not where several have to agree, or it matters who asks."""
@@ -178,6 +187,16 @@ def joined(first: ApproverTerms | None, second: ApproverTerms | None) -> Approve
         not_requester=first.not_requester or second.not_requester,
         stated=first.stated and second.stated,
     )
+
+
+def with_fulfilled(before: Sequence[ApproverTerms], terms: ApproverTerms | None) -> tuple[ApproverTerms, ...]:
+    """What was fulfilled, with these terms: without what follows from the rest, and only the latest where they are too long."""
+    if terms is None or any(one.implies(terms) for one in before):
+        return tuple(before)
+    found = (*(one for one in before if not terms.implies(one)), terms)
+    while len(found) > 1 and not ApproverTerms(who=tuple(group for one in found for group in one.who)).fits:
+        found = found[1:]  # they are asked once more
+    return found
 
 
 def terms_of(given: object, field: str) -> ApproverTerms:

@@ -55,7 +55,7 @@ def resolve_many(state: State, command: ResolveMany) -> Judgement:
         try:
             call, suspension = _open(state, command, one, open_calls.get(one.suspension_id))
             check_permitted(state, command, call)
-            body = content(command, one.ruling, call, suspension)
+            body = content(state, command, one.ruling, call, suspension)
             check_vote(state, command, call, one.ruling)
         except (StaleCall, InvalidDecision, NotPermitted, AlreadyVoted) as error:
             refused[one.suspension_id] = error

@@ -107,7 +107,9 @@ class Call(Record):
     `decided_at` is the `seq` of the decision that its next run, or the one that goes on, follows from; 0 without one. A held
     call's prompt stands in the event at `held_at`. `rule` names the permission rule that lets it run, or asks about it.
     `targets` are what the call touches, None where its tool does not say; `grants` name the grants by which it runs.
-    `approvers` are the terms of all who were asked about these arguments, None where anybody may decide.
+    `approvers` are who may decide it, None where anybody may; `fulfilled` are the terms by which people have approved these
+    arguments: none where anybody might, and None where nobody has. `passed_at` is the place of the decision that its body is
+    given, 0 without one.
     """
 
     tool_call_id: str
@@ -127,6 +129,8 @@ class Call(Record):
     targets: tuple[CallTarget, ...] | None = None
     grants: tuple[str, ...] = ()
     approvers: ApproverTerms | None = None
+    fulfilled: tuple[ApproverTerms, ...] | None = None
+    passed_at: int = 0
 
     @property
     def effect_id(self) -> str:
@@ -153,11 +157,21 @@ class Call(Record):
     def edited(self, seq: int) -> "Call":
         """The call with the arguments that whoever decides its suspension has edited, in the event at `seq`.
 
-        Its tool has said what the model's arguments touch, and says nothing of these: no grant covers them. Those who decided
-        the arguments before have not seen these.
+        Its tool has said what the model's arguments touch, and says nothing of these: no grant covers them. Who may decide was
+        said of the model's arguments, too.
         """
         targets = None if self.targets is None else ()
         return self.model_copy(update={"arguments_at": seq, "targets": targets, "approvers": self.deciders})
+
+    def passes(self, suspension: Suspension, decision: DecisionKind | None) -> bool:
+        """Whether a decision goes to the call's body as a value, instead of being the result itself."""
+        to_tool = suspension.resume is Resume.PASS_TO_TOOL and self.executor is Executor.SERVER
+        return to_tool and decision in (DecisionKind.ANSWER, DecisionKind.REVIEW)
+
+    def unfulfilled(self, terms: ApproverTerms | None) -> list[ApproverTerms]:
+        """Whose word the call lacks: of those who may decide it, and of these, whoever has not approved its arguments."""
+        wanted = [one for one in (self.approvers, terms) if one is not None]
+        return [one for one in wanted if not any(given.implies(one) for given in self.fulfilled or ())]
 
     @property
     def open(self) -> bool:

@@ -6,7 +6,7 @@ and `reasons`), `read` (the entries of the log at the places of `reads`) and `tr
 the command belongs to; None where there is none).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field
@@ -62,6 +62,11 @@ def places_of_prompts(state: State, spec: AgentSpec | None, *, settles: int | No
     shown = [call for call in held if not call.decided_at and _is_shown(call)]
     asked = [] if state.attended else [call.arguments_at for call in shown if _questions(call, spec)]
     return tuple(dict.fromkeys((*(call.held_at for call in shown), *asked)))
+
+
+def _settled_by(rulings: Sequence[Ruling]) -> int | None:
+    """How many suspensions these decisions settle at most; None where a scope may let others go, too."""
+    return None if any(ruling.scope is not None for ruling in rulings) else len(rulings)
 
 
 def _questions(call: Call, spec: AgentSpec | None) -> bool:
@@ -172,7 +177,7 @@ class Resolve(_Request):
         return (
             *places_of_terms(state, spec, [self.tool_call_id]),
             *place_of_requester(state, [self.tool_call_id]),
-            *places_of_prompts(state, spec, settles=1),
+            *places_of_prompts(state, spec, settles=_settled_by([self.ruling])),
         )
 
 
@@ -207,7 +212,7 @@ class ResolveMany(_Request):
         return (
             *places_of_terms(state, spec, ids),
             *place_of_requester(state, ids),
-            *places_of_prompts(state, spec, settles=len(named)),
+            *places_of_prompts(state, spec, settles=_settled_by([one.ruling for one in self.decisions])),
         )
 
 

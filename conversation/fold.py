@@ -2,9 +2,10 @@
 
 from typing import assert_never
 
-from .approvers import ApproverTerms, joined
+from .approvers import with_fulfilled
 from .auditing import Audited, shown_digest
 from .calls import Call, CallStatus, Suspension, SuspensionKind, Vote
+from .decisions import DecisionKind
 from .events import (
     CallAssigned,
     CallCommented,
@@ -21,6 +22,7 @@ from .events import (
     NothingCancelled,
     PendingCancelled,
     RunScheduled,
+    SettledBy,
     SuspensionSettled,
     TurnCancelled,
     TurnCompleted,
@@ -186,14 +188,17 @@ def _call_held(state: State, event: CallHeld) -> State:
             rule=event.rule,
             targets=event.targets,
             approvers=event.approvers,
+            fulfilled=None if before is None else before.fulfilled,
+            passed_at=0 if before is None else before.passed_at,
         ),
     )
 
 
 def _call_suspended(state: State, event: CallSuspended) -> State:
     before = _turn(state).call(event.tool_call_id)
-    fulfilled = _fulfilled(before, event)
-    own = event.approvers != fulfilled
+    same = before is not None and before.arguments_at == event.arguments_at
+    approvers = before.approvers if before is not None and same else event.approvers
+    own = event.approvers != approvers
     suspension = Suspension(
         suspension_id=event.suspension_id,
         kind=event.suspension_kind,
@@ -220,21 +225,14 @@ def _call_suspended(state: State, event: CallSuspended) -> State:
             suspension=suspension,
             on_lost=event.on_lost,
             resumed=0 if before is None else before.resumed,
-            decided_at=0 if before is None else before.decided_at,
+            decided_at=0 if before is None or event.suspension_kind is SuspensionKind.APPROVAL else before.decided_at,
             rule=event.rule,
             targets=event.targets,
-            approvers=fulfilled,
+            approvers=approvers,
+            fulfilled=None if before is None else before.fulfilled,
+            passed_at=0 if before is None else before.passed_at,
         ),
     )
-
-
-def _fulfilled(before: Call | None, event: CallSuspended) -> ApproverTerms | None:
-    """The terms that those who decide a call's arguments have fulfilled once this suspension is settled, too."""
-    if before is None or before.arguments_at != event.arguments_at:
-        return event.approvers
-    if event.suspension_kind is SuspensionKind.REVIEW:  # it asks about something else than the arguments
-        return before.approvers
-    return joined(before.approvers, event.approvers)
 
 
 def _noted(state: State, tool_call_id: str, vote: Vote | None = None) -> State:
@@ -257,7 +255,23 @@ def _suspension_settled(state: State, event: SuspensionSettled) -> State:
         message = f"conversation {state.conversation_id!r}: no call {event.tool_call_id!r} to settle"
         raise ValueError(message)
     # The event that says what follows (a run, a second suspension or a result) stands in the same append.
-    return _with_call(_traced(state, event.traceparent), call.model_copy(update={"suspension": None}))
+    changes = {"suspension": None} | _said(call, event, state.seq + 1)
+    return _with_call(_traced(state, event.traceparent), call.model_copy(update=changes))
+
+
+def _said(call: Call, event: SuspensionSettled, seq: int) -> dict[str, object]:
+    """What a decision says of the call beside its end: whose word it has, and what its body is given."""
+    if call.suspension is None:
+        return {}
+    passed = call.passes(call.suspension, event.decision)
+    found: dict[str, object] = {"passed_at": seq} if passed else {}
+    edited = event.decision is DecisionKind.APPROVE and event.body is not None
+    if event.by is SettledBy.EDIT:  # others have to agree to these arguments, too
+        found["fulfilled"] = None
+    elif event.decision in (DecisionKind.APPROVE, DecisionKind.REDISPATCH) or (passed and call.undecided):
+        before = call.fulfilled if call.fulfilled is not None and not edited else ()  # of other arguments it says nothing
+        found["fulfilled"] = with_fulfilled(before, call.deciders)
+    return found
 
 
 def _traced(state: State, traceparent: str | None) -> State:
@@ -273,4 +287,4 @@ def _call_resolved(state: State, event: CallResolved) -> State:
     call = _turn(state).call(event.tool_call_id)
     if call is None:  # the call neither ran nor was suspended
         call = Call(tool_call_id=event.tool_call_id, tool="", status=status, arguments_at=_turn(state).answered_at)
-    return _with_call(state, call.model_copy(update={"status": status, "suspension": None}))
+    return _with_call(state, call.model_copy(update={"status": status, "suspension": None, "fulfilled": None}))

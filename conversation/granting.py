@@ -58,7 +58,9 @@ def release(draft: Draft, rulings: Sequence[Ruling], spec: AgentSpec | None) -> 
                 grants=by,
             )
         )
-        go_on(draft, call.model_copy(update={"grants": by, "held_at": 0, "resumed": call.resumed + (call.attempt > 0)}), spec)
+        resumed = call.resumed + (call.attempt > 0)
+        changes = {"grants": by, "held_at": 0, "resumed": resumed, "suspension": None, "approvers": call.deciders}
+        go_on(draft, call.model_copy(update=changes), spec)
 
 
 def revoke(state: State, command: Revoke) -> Judgement:

@@ -132,6 +132,8 @@ def _run_tool(state: State, turn: Turn, call: Call) -> RunTool:
         grants_epoch=state.grants_epoch if call.grants else 0,
         grants_until=_until(state, call),
         approvers=call.approvers,
+        fulfilled=call.fulfilled,
+        passed_at=call.passed_at,
         granted_at=next((grant.seq for grant in state.grants if grant.grant_id in call.grants[:1]), 0),
     )
 

@@ -1,6 +1,7 @@
 """Judging the outcomes of effects: of a turn's beginning, a model call or a run."""
 
 from collections.abc import Mapping
+from functools import reduce
 
 from . import ids, jsontext, questions, schema
 from .approvers import MOST_BYTES, joined
@@ -214,13 +215,13 @@ def run_ruled(state: State, command: RunRuled) -> Judgement:
         return Judgement(ignored=LATE.why)
     draft = Draft(state, command.now, command.trace)
     ruled = command.ruled
-    terms = joined(call.approvers, ruled.approvers)
     if ruled.effect is Effect.DENY:
         deny(draft, call.tool_call_id, ruled)
-    elif ruled.effect is Effect.ASK and (not call.decided_at or terms != call.approvers):
+    elif ruled.effect is Effect.ASK and (call.fulfilled is None or call.unfulfilled(ruled.approvers)):
         _ask_first(draft, call, ruled, command.spec)
-    else:
-        schedule(draft, call.model_copy(update={"resumed": call.resumed + 1}))
+    else:  # those who have approved it need no grant
+        grants = () if ruled.effect is Effect.ASK else call.grants
+        schedule(draft, call.model_copy(update={"resumed": call.resumed + 1, "grants": grants}))
     advance(draft, command)
     return draft.done()
 
@@ -228,7 +229,7 @@ def run_ruled(state: State, command: RunRuled) -> Judgement:
 def _ask_first(draft: Draft, call: Call, ruled: Ruled, spec: AgentSpec | None) -> None:
     """Have a person asked about a run that has not begun; what others than these have decided does not count.
 
-    Where those who might decide the call have done so already, only those are asked whom the verdict names.
+    Those who have approved these arguments already are not asked again.
     """
     both = joined(call.approvers, ruled.approvers)
     if both is not None and not both.fits:
@@ -241,7 +242,7 @@ def _ask_first(draft: Draft, call: Call, ruled: Ruled, spec: AgentSpec | None) -
         "resumed": call.resumed + 1,
         "grants": (),
         "decided_at": 0,
-        "approvers": ruled.approvers if call.decided_at else both,
+        "approvers": reduce(joined, call.unfulfilled(ruled.approvers), None),
     }
     begin(draft, call.model_copy(update=changes), spec, rule_reason=ruled.reason)
 

@@ -60,9 +60,13 @@ def asks(draft: Draft, call: Call) -> bool:
 
 
 def granted(draft: Draft, call: Call) -> tuple[str, ...] | None:
-    """The grants by which a call runs without asking; None where they do not cover all that it touches."""
+    """The grants by which a call runs without asking; None where they do not cover all that it touches.
+
+    Of a call that waits, they are those of whoever is asked.
+    """
     targets = (tool_target(call.tool),) if call.targets is None else call.targets
-    found = covering(draft.state.grants, targets, at=draft.now, approvers=call.approvers)
+    approvers = call.approvers if call.suspension is None else call.deciders
+    found = covering(draft.state.grants, targets, at=draft.now, approvers=approvers)
     return None if found is None else tuple(grant.grant_id for grant in found)
 
 

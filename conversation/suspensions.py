@@ -28,7 +28,7 @@ from .judgement import Cancelled, Draft, Judgement, Receipt
 from .lifecycle import why_cancelled
 from .progress import advance, give_up, go_on, newly_traced, schedule, settle, suspend, tool_of
 from .repeats import receipt_again
-from .spec import AgentSpec, Choice, Executor, Limits, Resume, ToolSpec
+from .spec import AgentSpec, Choice, Executor, Limits, ToolSpec
 from .state import State
 from .voting import check_permitted, check_vote, is_edit, is_yes, what
 from .words import check_words
@@ -73,7 +73,7 @@ def resolve(state: State, command: Resolve) -> Judgement:
     check_spec(state, command)
     call, suspension = _suspension(state, command)
     check_permitted(state, command, call)
-    body = content(command, command.ruling, call, suspension)
+    body = content(state, command, command.ruling, call, suspension)
     check_vote(state, command, call, command.ruling)
     check_room(state, [command.ruling], now=command.now)
     draft = Draft(state, command.now, command.trace)
@@ -283,7 +283,7 @@ def _stale(state: State, command: Resolve) -> NoReturn:
     raise StaleCall(state.conversation_id, command.tool_call_id, known.reason, known.by, None if known.by is None else known.at)
 
 
-def content(command: Command, ruling: Ruling, call: Call, suspension: Suspension) -> Any:
+def content(state: State, command: Command, ruling: Ruling, call: Call, suspension: Suspension) -> Any:
     """The decision's body as a value, judged against what the suspension accepts, the limits and the schemas.
 
     Raises:
@@ -294,7 +294,8 @@ def content(command: Command, ruling: Ruling, call: Call, suspension: Suspension
     asked = command.read.get(suspension.seq)
     own = suspension.kind is SuspensionKind.REVIEW  # what cannot be read takes no answer
     schema_text = asked.response_schema if isinstance(asked, CallSuspended) else None if own else tool.response_schema
-    _check_accepted(ruling, suspension, tool, schema_text)
+    edited = state.turn is not None and call.arguments_at != state.turn.answered_at
+    _check_accepted(ruling, suspension, tool, schema_text, edited=edited)
     check_words(ruling.reason, command.spec, "decision.reason", InvalidDecision)
     if ruling.scope is not None:
         _ = ruling.scope.scope  # the command may come from a shell that has not judged it
@@ -333,7 +334,9 @@ def _questions(command: Command, call: Call) -> tuple[questions.Question, ...]:
     )
 
 
-def _check_accepted(ruling: Ruling, suspension: Suspension, tool: ToolSpec, schema_text: jsontext.JsonText | None) -> None:
+def _check_accepted(
+    ruling: Ruling, suspension: Suspension, tool: ToolSpec, schema_text: jsontext.JsonText | None, *, edited: bool
+) -> None:
     takes = [kind.value for kind in accepted(suspension.kind, tool.decisions, with_schema=schema_text is not None)]
     if ruling.kind.value not in takes:
         problem = f"{ruling.kind.value} does not settle a call that waits for {suspension.kind.value}"
@@ -343,7 +346,7 @@ def _check_accepted(ruling: Ruling, suspension: Suspension, tool: ToolSpec, sche
     if ruling.body is not None and Choice.EDIT not in tool.decisions:
         problem = f"{tool.name} lets nobody edit its arguments (Tool.decisions)"
         raise InvalidDecision("decision.arguments", problem, "leave them out, or decide otherwise")
-    if ruling.body is None and Choice.APPROVE not in tool.decisions:
+    if ruling.body is None and Choice.APPROVE not in tool.decisions and not edited:  # a vote for what another has edited
         problem = f"{tool.name} is not approved as it is (Tool.decisions)"
         raise InvalidDecision("decision.arguments", problem, "give edited arguments")
 
@@ -382,7 +385,7 @@ def _check_schema(field: str, text: jsontext.JsonText | None, value: Any) -> Non
 def _follow(draft: Draft, spec: AgentSpec | None, call: Call, settlement: Settlement, seq: int) -> None:
     ruling, body, call_id = settlement.ruling, settlement.body, call.tool_call_id
     untrusted = call.executor is Executor.CLIENT
-    if _passes(settlement, call):
+    if call.passes(settlement.suspension, ruling.kind):
         if settlement.suspension.kind is SuspensionKind.REVIEW:
             schedule(draft, call.model_copy(update={"resumed": call.resumed + 1, "decided_at": seq}))
         else:
@@ -428,9 +431,3 @@ def result_of(spec: AgentSpec | None, call: Call, settlement: Settlement) -> jso
     if tool_of(spec, call).questions and settlement.suspension.kind is SuspensionKind.ELICITATION:
         return jsontext.dumps({"answers": settlement.body})
     return settlement.ruling.body or "null"
-
-
-def _passes(settlement: Settlement, call: Call) -> bool:
-    """Whether a decision goes to the call's body as a value, instead of being the result itself."""
-    to_tool = settlement.suspension.resume is Resume.PASS_TO_TOOL and call.executor is Executor.SERVER
-    return to_tool and settlement.ruling.kind in (DecisionKind.ANSWER, DecisionKind.REVIEW)

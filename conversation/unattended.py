@@ -6,14 +6,14 @@ Each such call is suspended and settled as by a person, so that the log says wha
 from holdfast.errors import InvalidDecision
 
 from . import jsontext, questions
-from .calls import Call, CallStatus, Suspension, SuspensionKind
+from .calls import Call, CallStatus, SuspensionKind
 from .commands import Command, ModelReplied, ProposedCall, RunRuled
 from .decisions import DecisionKind, Ruling
 from .envelope import failure, success
 from .events import CallHeld, CallSuspended, Event, ModelAnswered, SettledBy, SuspensionSettled
 from .judgement import Draft, Judgement
 from .progress import advance, go_on, newly_traced, settle
-from .spec import AgentSpec, Approval, Executor, Resume, ToolSpec, UnattendedApprovals, UnattendedQuestions
+from .spec import AgentSpec, Approval, Executor, ToolSpec, UnattendedApprovals, UnattendedQuestions
 from .state import State
 from .suspensions import Settlement, content, result_of
 from .voting import is_yes
@@ -109,7 +109,7 @@ def _decide(draft: Draft, command: Command, asked: CallSuspended, ruling: Ruling
     if call is None or suspension is None or ruling is None or ruling.scope is not None:
         return
     try:
-        body = content(command, ruling, call, suspension)
+        body = content(draft.state, command, ruling, call, suspension)
     except InvalidDecision:
         return
     if call.deciders is not None and is_yes(ruling):
@@ -136,7 +136,7 @@ def _follow(draft: Draft, spec: AgentSpec | None, call: Call, settlement: Settle
     match ruling.kind:
         case DecisionKind.APPROVE:
             go_on(draft, decided if ruling.body is None else decided.edited(seq), spec)
-        case DecisionKind.ANSWER if _passes(call, suspension):
+        case DecisionKind.ANSWER if call.passes(suspension, ruling.kind):
             go_on(draft, decided, spec)
         case DecisionKind.ANSWER:
             envelope = success(result_of(spec, call, settlement))
@@ -147,8 +147,3 @@ def _follow(draft: Draft, spec: AgentSpec | None, call: Call, settlement: Settle
             why = settlement.body if ruling.kind is DecisionKind.DENY else ruling.reason
             said = f"{NOBODY}, so {what}{': ' if why else ''}{why}"
             settle(draft, call.tool_call_id, failure(said), by=SettledBy.UNATTENDED)
-
-
-def _passes(call: Call, suspension: Suspension) -> bool:
-    """Whether an answer goes to the call's body instead of being the result itself."""
-    return suspension.resume is Resume.PASS_TO_TOOL and call.executor is Executor.SERVER

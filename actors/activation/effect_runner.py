@@ -145,6 +145,8 @@ class EffectRunner:
             grants_epoch=effect.grants_epoch,
             grants_until=effect.grants_until,
             approvers=effect.approvers,
+            fulfilled=effect.fulfilled,
+            passed_at=effect.passed_at,
             granted_at=effect.granted_at,
         )
         return await self._workers.run_tool(self._state.app, effect.code, request)

@@ -215,7 +215,7 @@ def lifted(request: RunRequest) -> bool:
 
 def asked_about(request: RunRequest) -> bool:
     """Whether a person has approved the run: by a decision on its call, or by a grant."""
-    return bool(request.decided_at or request.grants)
+    return request.fulfilled is not None or bool(request.grants)
 
 
 def stopped(
@@ -263,8 +263,9 @@ def asks_others(agent: Agent | None, request: RunRequest, arguments: Mapping[str
 
 
 def _widens(terms: ApproverTerms | None, request: RunRequest) -> bool:
-    """Whether these terms ask for more than those by which the run was decided."""
-    return joined(request.approvers, terms) != request.approvers
+    """Whether these terms ask for others than those who have approved the run, by a decision on it or by a grant."""
+    granted = (request.approvers,) if request.grants and request.approvers is not None else ()
+    return terms is not None and not any(one.implies(terms) for one in (*(request.fulfilled or ()), *granted))
 
 
 def deciders(tool: Tool | None, arguments: Mapping[str, Any] | None) -> tuple[ApproverTerms | None, Ruled | None]:

@@ -90,6 +90,7 @@ class Inputs:
     message: Event | None = None
     decided: Event | None = None
     granted: Event | None = None
+    passed: Event | None = None
 
 
 async def inputs_of(store: Conversations, request: RunRequest) -> Inputs:
@@ -98,7 +99,7 @@ async def inputs_of(store: Conversations, request: RunRequest) -> Inputs:
     Raises:
         StoreError: The store does not answer, or an entry cannot be read.
     """
-    wanted = (1, request.arguments_at, request.message_seq, request.decided_at, request.granted_at)
+    wanted = (1, request.arguments_at, request.message_seq, request.decided_at, request.granted_at, request.passed_at)
     places = {seq: None for seq in wanted if seq}
     found = dict(zip(places, await store.at(request.conversation_id, list(places)), strict=True))
     return Inputs(*(found.get(seq) for seq in wanted))
@@ -272,11 +273,12 @@ def _outcome(request: RunRequest, inputs: Inputs, result: Said, limits: Limits) 
 def _decision(agent: Agent | None, request: RunRequest, inputs: Inputs) -> Decision | None:
     """The decision that the body is given, if it is to have one."""
     tool = agent.tool(request.tool) if agent is not None else None
-    passed = request.resumed or (tool is not None and tool.spec.resume is Resume.PASS_TO_TOOL)
-    if not passed or not isinstance(inputs.decided, SuspensionSettled) or inputs.decided.decision is None:
+    settled = inputs.passed
+    if settled is None and tool is not None and tool.spec.resume is Resume.PASS_TO_TOOL:
+        settled = inputs.decided
+    if not isinstance(settled, SuspensionSettled) or settled.decision is None:
         return None
-    settled = inputs.decided
-    return Ruling(kind=inputs.decided.decision, body=settled.body, reason=settled.reason).decision
+    return Ruling(kind=settled.decision, body=settled.body, reason=settled.reason).decision
 
 
 def _approver(inputs: Inputs) -> Principal | None:

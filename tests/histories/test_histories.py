@@ -158,13 +158,15 @@ def test_every_snapshot_is_what_folding_from_the_start_leads_to(recorded):
 
 
 SHOWN_SINCE = 6
-"""The first version whose snapshots have the digests of what suspensions show. Older ones are read with none."""
+"""The first version whose snapshots have the digests of what suspensions show, and who has approved calls. Older ones are read
+with none: what runs meanwhile is asked about again by rules that ask."""
 
 
 def but_for_shown(state):
-    """A state as JSON, without the digests of what its open suspensions show."""
+    """A state as JSON, without the digests of what its open suspensions show, and without who has approved its calls."""
     plain = state.model_dump(mode="json")
     for one in plain["turn"]["calls"] if plain["turn"] is not None else ():
+        del one["fulfilled"]
         if one["suspension"] is not None:
             del one["suspension"]["shown"]
     return plain

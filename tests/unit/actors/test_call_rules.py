@@ -75,7 +75,7 @@ def test_a_call_whose_arguments_cannot_be_read_is_caught_by_rules_about_any_argu
 def test_where_the_rules_cannot_be_read_a_person_is_asked_who_has_not_been():
     assert proposed(None, DESK, "Bash", {"command": "ls"}, TURN) == UNREADABLE
     assert stopped(None, DESK, run_of(), {"command": "ls"}, required=False) == UNREADABLE
-    assert stopped(None, DESK, run_of(decided_at=5), {"command": "ls"}, required=False) is None
+    assert stopped(None, DESK, run_of(decided_at=5, fulfilled=()), {"command": "ls"}, required=False) is None
 
 
 async def test_rules_in_force_that_cannot_be_read_are_told_once_and_again_when_they_become_unreadable_again(

@@ -43,6 +43,7 @@ async def test_a_body_knows_who_asked_and_who_decided_with_their_proofs():
         arguments_at=called.arguments_at,
         message_seq=writer.state.turn.message_seq,
         decided_at=called.decided_at,
+        fulfilled=called.fulfilled,
     )
     assert called.decided_at == receipt.seq
     tool = Tool(callback=refund, approval="required")

@@ -39,6 +39,7 @@ def request(*, rule="", decided_at=0, tool="Bash"):
         arguments_at=3,
         rule=rule,
         decided_at=decided_at,
+        fulfilled=() if decided_at else None,
     )
 
 

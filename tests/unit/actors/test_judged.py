@@ -85,12 +85,12 @@ async def test_a_function_that_does_not_say_asks_a_person(silent):
 
 
 async def test_a_person_who_has_approved_is_not_asked_again_since_a_function_does_not_say(silent):
-    ruled, _ = await Given(silent).judged(replace(LIFTED, decided_at=5))
+    ruled, _ = await Given(silent).judged(replace(LIFTED, decided_at=5, fulfilled=()))
     assert ruled is None
 
 
 async def test_a_rule_that_denies_holds_whatever_a_function_does_not_say(silent):
     given = Given(silent)
     await given.publish(Rules(deny=["refund"]))
-    ruled, _ = await given.judged(replace(LIFTED, decided_at=5))
+    ruled, _ = await given.judged(replace(LIFTED, decided_at=5, fulfilled=()))
     assert ruled.effect is Effect.DENY

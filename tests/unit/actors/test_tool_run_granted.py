@@ -73,6 +73,8 @@ def asked_for(writer):
         message_seq=effect.message_seq,
         resumed=effect.resumed,
         decided_at=effect.decided_at,
+        fulfilled=effect.fulfilled,
+        passed_at=effect.passed_at,
         rule=effect.rule,
         grants=effect.grants,
         grants_epoch=effect.grants_epoch,

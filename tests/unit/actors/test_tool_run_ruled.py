@@ -72,7 +72,7 @@ async def test_a_run_that_is_denied_is_never_claimed_and_its_body_never_runs():
 async def test_a_deny_wins_over_an_approval_given_before():
     store, request = await runnable()
     await publish(store, DENIES)
-    assert (await run(store, replace(request, decided_at=3), desk("required"))).ruled == DENIED
+    assert (await run(store, replace(request, decided_at=3, fulfilled=()), desk("required"))).ruled == DENIED
     assert RAN == []
 
 
@@ -85,7 +85,7 @@ async def test_a_run_that_is_asked_about_begins_once_somebody_has_decided():
 
     store, request = await runnable()
     await publish(store, Rules(ask=["lookup"]))
-    assert (await run(store, replace(request, decided_at=3))).ok
+    assert (await run(store, replace(request, decided_at=3, fulfilled=()))).ok
     assert RAN == ["lookup"]
 
 
@@ -215,7 +215,7 @@ async def test_a_function_that_hangs_holds_no_run_that_somebody_has_approved():
     called = threading.Event()
     agent = desk(lambda _: called.set() or called.wait(30))
 
-    assert (await run(store, replace(request, rule="lookup", decided_at=3), agent)).ok
+    assert (await run(store, replace(request, rule="lookup", decided_at=3, fulfilled=()), agent)).ok
     assert not called.is_set()
 
 
@@ -286,7 +286,7 @@ async def test_where_the_rules_in_force_cannot_be_read_a_person_is_asked_and_wha
     store, request = await runnable()
     await publish(store, Rules(allow=["lookup"]))
     unreadable = FaultyStore(store, Faults(rules=FailBefore(CorruptStore("the rules are no text"))))
-    assert (await run(unreadable, replace(request, decided_at=3))).ok
+    assert (await run(unreadable, replace(request, decided_at=3, fulfilled=()))).ok
 
 
 async def test_a_record_that_cannot_be_read_asks_about_every_run():

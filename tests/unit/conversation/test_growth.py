@@ -20,7 +20,7 @@ from holdfast.conversation import (
     outstanding,
 )
 from holdfast.conversation.approvers import MOST_BYTES, MOST_NAMES, MOST_VOTES, Approvers, terms_of
-from holdfast.conversation.commands import Assign, Comment, ProposedCall
+from holdfast.conversation.commands import Assign, Comment, ProposedCall, RunFinished
 from holdfast.conversation.delta import delta
 from holdfast.conversation.grants import LONGEST_VALUE, MOST_GRANTS, MOST_TARGETS, CallTarget, Level, Scope
 from holdfast.conversation.ids import unique_call_ids
@@ -335,7 +335,11 @@ def test_after_the_last_note_a_call_takes_votes_but_no_notes_and_no_second_vote(
         decide(state, by(resolution(state, 0, Approve()), LONG_NAMES[0], [role]))
     state = decide(state, by(resolution(state, 0, Approve()), LONG_NAMES[-1], [role])).state
     assert not state.calls.suspended_count
-    assert kept(state) < kept(with_votes(0, 0)[0]) + 200, "votes and notes are gone with what they were about"
+    waited = kept(with_votes(0, 0)[0])
+    assert kept(state) < waited + MOST_BYTES + 5 * MOST_NAMES + 200, "votes and notes are gone; who has approved it is kept"
+    outcome = RunFinished(effect_id=state.calls[0].effect_id, ok=True, content="{}")
+    state = decide(state, outcome.stamped(state.updated_at, None, {})).state
+    assert kept(state) < waited + 200
 
 
 def test_edits_of_what_several_agree_to_leave_no_votes_behind():

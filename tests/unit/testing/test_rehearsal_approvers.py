@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.agent import Agent, Approvers, tool
-from holdfast.conversation import Approve, Principal, Proof
+from holdfast.agent import Agent, Approvers, Suspend, ToolContext, tool
+from holdfast.conversation import Approve, Principal, Proof, Review
 from holdfast.errors import AlreadyVoted, InvalidInput, NotPermitted
 from holdfast.testing import BlockingRehearsal, Rehearsal, call
 
@@ -35,6 +35,27 @@ async def test_two_people_other_than_who_asked_agree():
             await conversation.acting_as(BO).resolve(shown.tool_call_id, Approve())
         result = await conversation.acting_as(EVE).resolve(shown.tool_call_id, Approve())
         assert (result.reply, [run.arguments for run in result.runs]) == ("It is paid.", [{"amount": 7}])
+
+
+@tool(approval="required", approvers=lambda arguments: ["role:cfo" if arguments["amount"] > 10_000 else "role:finance"])
+async def transfer(amount: int, context: ToolContext) -> str:
+    """Transfer, once an auditor has looked at it."""
+    if context.decision is None:
+        raise Suspend(f"Transfer {amount}?", resume="pass_to_tool", approvers=["role:auditor"])
+    return f"{context.decision.verdict}: {amount}"
+
+
+async def test_an_approval_is_not_taken_for_the_review_that_the_body_asks_for():
+    cfo, auditor = (Principal(name, roles=[name], proof=Proof.OIDC) for name in ("cfo", "auditor"))
+    model = [call("transfer", {"amount": 5}), "Done."]
+    async with Rehearsal(Agent(name="bank", tools=[transfer]), model=model) as conversation:
+        (shown,) = (await conversation.send("Go.")).pending
+        (shown,) = (await conversation.acting_as(ANA).resolve(shown, Approve({"amount": 20_000}))).pending
+        assert shown.approvers.who == (("role:cfo",),)
+        (shown,) = (await conversation.acting_as(cfo).resolve(shown, Approve())).pending
+        assert (shown.kind, shown.title) == ("review", "Transfer 20000?")
+        result = await conversation.acting_as(auditor).resolve(shown, Review("allow"))
+        assert "allow: 20000" in next(one["content"] for one in result.messages if one["role"] == "tool")
 
 
 def test_the_blocking_face_acts_as_somebody_too():
