@@ -10,11 +10,11 @@ from .seed import simulate
 CHUNK = 50
 WORKERS = 2
 SHOWN = 3
-LOCALLY, IN_CI = 300, 4_000
+LOCALLY, IN_CI = 300, 2_500
 
 
 def how_many():
-    """The number of seeds: `HOLDFAST_SIM_SEEDS`, else four thousand in CI and a taste of that elsewhere."""
+    """The number of seeds: `HOLDFAST_SIM_SEEDS`, else thousands in CI and a taste of that elsewhere."""
     return int(os.environ.get("HOLDFAST_SIM_SEEDS") or (IN_CI if os.environ.get("CI") == "true" else LOCALLY))
 
 
