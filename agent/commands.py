@@ -76,6 +76,7 @@ _WRAPPERS = _SHELLS | {
 _LOOPS = frozenset({"for", "select"})
 _GLUED = re.compile(r"(?:-[Sc]|--split-string=|--command=)(.+)", re.IGNORECASE)
 """A command in the option of a wrapper that runs it."""
+_MOST_GLUED = 4
 _FEEDING = frozenset({"xargs", "parallel", "fd"})
 """Wrappers that give the command which they run more arguments than the text says."""
 _RUNNING = frozenset(
@@ -139,10 +140,10 @@ class Commands:
             rest = words[1 + _first(words[1:], lambda word: _BESIDE.match(word) is not None) :]
             self.opaque |= name in _SHELLS and (not rest or rest[0].startswith(_STREAMS))
             self._command(rest, deep=deep + 1, cutting=cutting)
-            for place, word in enumerate(words[1:_MOST_SUFFIXES], 1):
-                if glued := _GLUED.fullmatch(word):
-                    self._command([glued[1], *words[place + 1 :]], deep=deep + 1, cutting=cutting)
-                    break
+            glued = [(place, found) for place, word in enumerate(words[1:], 1) if (found := _GLUED.fullmatch(word))]
+            for place, found in glued[:_MOST_GLUED]:
+                self._command([found[1], *words[place + 1 :]], deep=deep + 1, cutting=cutting)
+            self.opaque |= len(glued) > _MOST_GLUED
         if name in _LOOPS and "do" in words:
             self._command(words[words.index("do") + 1 :], deep=deep + 1, cutting=cutting)
         if not _RUNNING.isdisjoint(words[1:]):

@@ -146,11 +146,11 @@ class StrictRegex:
     def __init__(self, regex: Regex) -> None:
         self._regex = regex
         said = re.sub(r"\(\?P?<\w+>", "(", regex.pattern)
-        said = said.replace(r"\\", "")  # a backslash that is meant escapes nothing
+        backslash, said = r"\\" in said, said.replace(r"\\", "\0")  # one that is meant escapes nothing
         doubtful = {char for char in ";&`<>!#%@~" if char not in said}
         doubtful |= {char for char in "|$(){}[]\\^?" if f"\\{char}" not in said}
         doubtful |= {char for name, char in (("n", "\n"), ("r", "\r"), ("t", "\t")) if f"\\{name}" not in said}
-        self._doubtful = frozenset(doubtful)
+        self._doubtful = frozenset(doubtful - {"\\"} if backslash else doubtful)
         self._up = r"\.\." in said
 
     def covers(self, text: str) -> bool:

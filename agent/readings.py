@@ -198,11 +198,11 @@ def _flat(text: str) -> str:
 def _paths(text: str) -> Iterator[str]:
     flat = _flat(text)
     for said in {flat, flat.strip(), flat.replace("\\", "/"), flat.replace("\\", "/").strip(), _QUOTING.sub("", flat).strip()}:
-        path = _SLASHES.sub("/", posixpath.normpath(said))
-        path = _SLASHES.sub("/", _ROOTS.sub("", path))
-        yield path
-        if (short := _TRAILING.sub("", path)) != path:
-            yield short
+        whole = _SLASHES.sub("/", posixpath.normpath(said))
+        for path in {whole, _SLASHES.sub("/", _ROOTS.sub("", whole))}:
+            yield path
+            if (short := _TRAILING.sub("", path)) != path:
+                yield short
 
 
 def _words(text: str) -> Iterator[str]:

@@ -264,8 +264,8 @@ def _said(call: Call, event: SuspensionSettled, seq: int) -> dict[str, object]:
     if call.suspension is None:
         return {}
     passed = call.passes(call.suspension, event.decision)
-    found: dict[str, object] = {"passed_at": seq} if passed else {}
     edited = event.decision is DecisionKind.APPROVE and event.body is not None
+    found: dict[str, object] = {"passed_at": seq if passed else 0} if passed or edited else {}  # a review is of what was shown
     if event.by is SettledBy.EDIT:  # others have to agree to these arguments, too
         found["fulfilled"] = None
     elif event.decision in (DecisionKind.APPROVE, DecisionKind.REDISPATCH) or (passed and call.undecided):

@@ -235,14 +235,17 @@ def _ask_first(draft: Draft, call: Call, ruled: Ruled, spec: AgentSpec | None) -
     if both is not None and not both.fits:
         settle(draft, call.tool_call_id, failure(TERMS), by=SettledBy.REFUSAL)
         return
-    asked_by = call.rule if call.grants or call.decided_at else ""  # otherwise it names the rule that let the call run
+    lacking = call.unfulfilled(ruled.approvers)
+    if ruled.approvers is not None and call.grants and granted(draft, call) is not None:
+        lacking = [ruled.approvers]  # the grant says the word of the others, as long as it stands
+    asked_by = call.rule if call.grants or call.fulfilled is not None else ""  # else it names the rule that let the call run
     changes = {
         "approval": Approval.REQUIRED,
         "rule": ruled.rule or asked_by,
         "resumed": call.resumed + 1,
         "grants": (),
         "decided_at": 0,
-        "approvers": reduce(joined, call.unfulfilled(ruled.approvers), None),
+        "approvers": reduce(joined, lacking, None),
     }
     begin(draft, call.model_copy(update=changes), spec, rule_reason=ruled.reason)
 

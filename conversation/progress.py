@@ -212,7 +212,8 @@ def suspend(
         questions=tool.questions and kind is SuspensionKind.ELICITATION,
     )
     if kind is SuspensionKind.APPROVAL:
-        suspended = suspended.model_copy(update=_of_approval(tool))
+        edited = draft.state.turn is not None and call.arguments_at != draft.state.turn.answered_at
+        suspended = suspended.model_copy(update=_of_approval(tool, edited=edited))
     if asked is not None:
         suspended = suspended.model_copy(update=_of_review(asked, draft.now, timeout_s))
         if asked.approvers is not None:
@@ -220,11 +221,14 @@ def suspend(
     draft.emit(suspended)
 
 
-def _of_approval(tool: ToolSpec) -> dict[str, object]:
-    """What an approval has beside what every suspension has."""
+def _of_approval(tool: ToolSpec, *, edited: bool) -> dict[str, object]:
+    """What an approval has beside what every suspension has; what a person has edited may be approved as it is."""
+    decisions = tool.decisions
+    if edited and Choice.APPROVE not in decisions:
+        decisions = (Choice.APPROVE, *decisions)
     return {
         "resume": tool.resume,
-        "decisions": None if tool.decisions == ToolSpec.model_fields["decisions"].default else tool.decisions,
+        "decisions": None if decisions == ToolSpec.model_fields["decisions"].default else decisions,
         "response_schema": tool.response_schema if Choice.ANSWER in tool.decisions else None,
     }
 

@@ -26,9 +26,9 @@ from .idempotency import call_key, decision_key, result_key, suspension_key
 from .ids import check_request_id, payload_digest
 from .judgement import Cancelled, Draft, Judgement, Receipt
 from .lifecycle import why_cancelled
-from .progress import advance, give_up, go_on, newly_traced, schedule, settle, suspend, tool_of
+from .progress import advance, begin, give_up, go_on, newly_traced, schedule, settle, suspend, tool_of
 from .repeats import receipt_again
-from .spec import AgentSpec, Choice, Executor, Limits, ToolSpec
+from .spec import AgentSpec, Approval, Choice, Executor, Limits, ToolSpec
 from .state import State
 from .voting import check_permitted, check_vote, is_edit, is_yes, what
 from .words import check_words
@@ -387,16 +387,17 @@ def _follow(draft: Draft, spec: AgentSpec | None, call: Call, settlement: Settle
     untrusted = call.executor is Executor.CLIENT
     if call.passes(settlement.suspension, ruling.kind):
         if settlement.suspension.kind is SuspensionKind.REVIEW:
-            schedule(draft, call.model_copy(update={"resumed": call.resumed + 1, "decided_at": seq}))
+            by_grant = call.approval is Approval.REQUIRED and call.fulfilled is None  # a review is no approval
+            changes = {"resumed": call.resumed + 1, "decided_at": 0 if by_grant else seq, "suspension": None}
+            begin(draft, call.model_copy(update=changes), spec)
         else:
-            go_on(draft, call.model_copy(update={"decided_at": seq, "held_at": 0}), spec)
+            _let_go(draft, call, spec, seq)
         return
     match ruling.kind:
         case DecisionKind.APPROVE:
             resumed = call.resumed + (call.attempt > 0)  # a run that was asked about at its dispatch had not begun
             approved = call if ruling.body is None else call.edited(seq)
-            approved = approved.model_copy(update={"decided_at": seq, "held_at": 0, "resumed": resumed})
-            go_on(draft, approved, spec)
+            _let_go(draft, approved.model_copy(update={"resumed": resumed}), spec, seq)
         case DecisionKind.DENY:
             reason = f": {body}" if body else ""
             denied = "the user declined to answer" if call.executor is Executor.HUMAN else "the user denied this call"
@@ -417,13 +418,22 @@ def _follow(draft: Draft, spec: AgentSpec | None, call: Call, settlement: Settle
             envelope = failure(said if body else "it failed, and nobody said why", untrusted=untrusted)
             settle(draft, call_id, envelope, by=SettledBy.FAIL, untrusted=untrusted)
         case DecisionKind.REDISPATCH:
-            schedule(draft, call)
+            schedule(draft, call.model_copy(update={"decided_at": call.decided_at or seq}))
         case DecisionKind.CANCEL:
             reason = f": {ruling.reason}" if ruling.reason else ""
             stood = call.model_copy(update={"suspension": settlement.suspension})
             settle(draft, call_id, failure(f"{why_cancelled(stood)}{reason}"), by=SettledBy.CANCELLATION)
         case DecisionKind.REVIEW:
             settle(draft, call_id, reviewed(body["verdict"], body["notes"]), by=SettledBy.REVIEW, ok=True)
+
+
+def _let_go(draft: Draft, call: Call, spec: AgentSpec | None, seq: int) -> None:
+    """Go on with a call that was approved: by that alone, unless those who may decide it have let it go by a grant alone."""
+    stands = draft.state.calls.of(call.tool_call_id)
+    fulfilled = None if stands is None else stands.fulfilled
+    lacking = call.model_copy(update={"fulfilled": fulfilled}).unfulfilled(None)
+    changes = {"decided_at": 0 if lacking else seq, "held_at": 0, "suspension": None}
+    go_on(draft, call.model_copy(update=changes), spec)
 
 
 def result_of(spec: AgentSpec | None, call: Call, settlement: Settlement) -> jsontext.JsonText:

@@ -239,6 +239,7 @@ def test_an_allow_looks_into_lists_and_objects_as_far_as_nothing_is_left_open(co
         ("(?<name>.*)", "a > b", False),
         (r"a\\\\|.*", "a | b", False),
         (r"a\\|.*", "a| b", True),
+        (r"C:\\\\[a-z]+", "C:\\dir", True),
     ],
 )
 def test_a_regular_expression_allows_what_it_matches_whole_and_says(regex, text, covered):

@@ -191,8 +191,8 @@ def test_a_lost_run_goes_on_by_what_covers_it_now(conversations):
     assert (effect.attempt - effect.resumed, effect.grants) == (3, ()), "it was lost twice"
 
 
-def test_a_body_that_goes_on_after_a_review_needs_the_grant_no_more_by_which_it_began(given):
-    """Its run rests on the reviewer's decision, so that the end of the grant meanwhile holds it up for nobody."""
+def test_a_body_that_goes_on_after_a_review_needs_a_grant_that_stands_or_an_approval(given):
+    """Whoever reviews something may be none of those who approve the call, and has approved nothing."""
     begun, grant = given
     [later] = begun.call(touching("src/b", number=2))
     assert begun.run(later).grants == (grant.grant_id,)
@@ -201,8 +201,10 @@ def test_a_body_that_goes_on_after_a_review_needs_the_grant_no_more_by_which_it_
 
     begun.resolve(Review("allow"), later)
 
+    assert begun.suspension(later).kind is SuspensionKind.APPROVAL
+    begun.resolve(Approve(), later, suspension_id=begun.suspension(later).suspension_id)
     effect = begun.run(later)
-    assert (effect.grants, effect.grants_until, effect.decided_at > 0) == ((), None, True)
+    assert (effect.grants, effect.decided_at > effect.passed_at > 0) == ((), True)
 
 
 def test_a_lost_run_that_a_person_sends_again_rests_on_that_decision_and_on_no_grant(conversations):

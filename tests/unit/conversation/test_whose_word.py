@@ -6,7 +6,7 @@ from holdfast.actors.worker.gate import stopped
 from holdfast.agent import Rule, Rules
 from holdfast.conversation import Approve, Execution, Principal, Redispatch, SuspensionKind
 from holdfast.conversation.approvers import Approvers, ApproverTerms, joined, with_fulfilled
-from holdfast.conversation.calls import CallStatus
+from holdfast.conversation.calls import MOST_REVIEWS, CallStatus
 from holdfast.conversation.commands import ProposedCall, Revoke, RunRuled, RunSuspended
 from holdfast.conversation.decisions import Review
 from holdfast.conversation.grants import CallTarget, Level, Scope
@@ -117,6 +117,8 @@ def test_those_who_asked_for_an_edit_agree_to_it_where_a_call_is_never_approved_
     begun = conversations(spec=spec).begun()
     [call] = begun.call(proposed(Approvers("role:finance", minimum=2).terms))
     decided(begun, call, Approve({"amount": 6}), ANA)
+    *_, shown = (event for event in begun.log if event.kind == "call_suspended")
+    assert shown.decisions is None, "it takes what every approval does"
     decided(begun, call, Approve(), KIM)
     assert begun.state.turn.call(call).status is CallStatus.RUNNING
 
@@ -130,6 +132,7 @@ def test_a_run_that_somebody_has_sent_to_run_again_is_not_asked_about_once_more(
     begun.lose(second)
     decided(begun, second, Redispatch(), ANA)
     run = begun.run(second)
+    assert begun.log[run.decided_at - 1].principal == ANA
     assert stopped(Rules(ask=["ship"]), None, run, {"amount": 5}, required=False) is None
 
 
@@ -143,6 +146,64 @@ def test_what_the_body_is_given_is_the_review_also_after_an_approval(begun, revi
     run = begun.run(call)
     assert (run.passed_at, run.decided_at > passed_at) == (passed_at, True)
     assert begun.log[passed_at - 1].decision == "review"
+
+
+def test_a_review_of_other_arguments_is_not_given_to_the_body(begun):
+    [call] = begun.call(proposed(tool="lookup"))
+    reviewed(begun, call, Review("allow"), SUE)
+    asked_again(begun, call, LEGAL)
+    decided(begun, call, Approve({"amount": 99}), LEE)
+    assert begun.run(call).passed_at == 0
+
+
+def granted(begun, terms=FINANCE):
+    """A call that runs by a grant of finance, and the grant."""
+    [first] = begun.call(proposed(terms))
+    begun.resolve(Approve(scope=ANY_REFUND), first, principal=ANA)
+    begun.finish(first)
+    [call] = begun.call(proposed(terms, number=2))
+    (grant,) = begun.state.grants
+    assert begun.run(call).grants == (grant.grant_id,)
+    return call, grant.grant_id
+
+
+def test_a_review_lets_nothing_go_on_that_ran_by_a_grant_which_is_gone(begun):
+    call, grant_id = granted(begun)
+    reviewed(begun, call, Review("allow"), SUE, SUPPORT)
+    assert begun.run(call).grants == (grant_id,), "it stands"
+    effect_id = begun.run(call).effect_id
+    begun.do(RunSuspended(effect_id=effect_id, title="look again", resume=Resume.PASS_TO_TOOL, approvers=SUPPORT))
+    begun.do(Revoke(grant_id=grant_id, request_id="x-1"))
+    decided(begun, call, Review("allow"), SUE)
+    asked = begun.state.turn.call(call)
+    assert (asked.suspension.kind, asked.deciders) == (SuspensionKind.APPROVAL, FINANCE)
+    decided(begun, call, Approve(), KIM)
+    run = begun.run(call)
+    assert (run.grants, begun.log[run.passed_at - 1].decision) == ((), "review")
+
+
+def test_who_has_given_a_grant_and_who_is_asked_beside_need_not_be_one_person(begun):
+    call, grant_id = granted(begun)
+    asked_again(begun, call, LEGAL)
+    assert begun.state.turn.call(call).deciders == LEGAL
+    decided(begun, call, Approve(), LEE)
+    run = begun.run(call)
+    assert (run.grants, run.decided_at) == ((grant_id,), 0)
+    assert asked_by(begun, call, ["role:legal"]) == asked_by(begun, call, ["role:finance"]) == ()
+    begun.do(Revoke(grant_id=grant_id, request_id="x-1"))
+    asked_again(begun, call)  # its claim is refused
+    assert begun.state.turn.call(call).deciders == FINANCE
+    decided(begun, call, Approve(), ANA)
+    assert begun.run(call).grants == ()
+    assert asked_by(begun, call, ["role:legal"]) == asked_by(begun, call, ["role:finance"]) == ()
+
+
+def test_a_call_that_runs_by_a_grant_may_ask_as_often_as_any_other(begun):
+    call, _ = granted(begun)
+    for _ in range(MOST_REVIEWS):
+        reviewed(begun, call, Review("review", "once more"), SUE, SUPPORT)
+        assert asked_by(begun, call, ["role:finance"]) == ()
+    assert begun.state.turn.call(call).status is CallStatus.RUNNING
 
 
 def test_an_approval_alone_gives_the_body_no_decision(begun):
