@@ -446,12 +446,12 @@ def a_batch_that_is_taken_in_part():
 
 def a_resumed_run_that_keeps_its_number():
     """A body that goes on after a review has the run of the one before: it is never claimed again."""
-    schedule = suspensions.schedule
+    schedule = progress.schedule
 
     def same(draft, call):
         schedule(draft, call.model_copy(update={"attempt": call.attempt - (call.resumed > 0)}))
 
-    return mock.patch.object(suspensions, "schedule", same)
+    return mock.patch.object(progress, "schedule", same)
 
 
 def a_chain_that_begins_anew_with_each_activation():
