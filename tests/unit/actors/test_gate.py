@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from holdfast.actors.admission import FRESH_S, LAG_S
+from holdfast.actors.worker import gate as gates
 from holdfast.actors.worker.gate import CallRules, FixedRules, Gate
 from holdfast.actors.workers import NoApp
 from holdfast.agent import Rules, TurnContext
@@ -27,6 +28,14 @@ async def publish(store, rules, **others):
 
 def gate_of(store):
     return Gate(store, lambda: store.app("shop:app"))
+
+
+@pytest.fixture(autouse=True)
+def skip(monkeypatch):
+    """Lets so many seconds of the gate's clock pass at once. Else it stands still: a machine that stalls makes no rules old."""
+    passed = [0.0]
+    monkeypatch.setattr(gates, "now_s", lambda: sum(passed))
+    return passed.append
 
 
 @pytest.fixture
