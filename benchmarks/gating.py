@@ -178,23 +178,26 @@ AGENT = Agent(
 )
 
 
-def passed(in_force: Rules | None, tool: str, arguments: dict) -> None:
+TURN = TurnContext(conversation_id="c-1", agent="bench")
+
+
+def passed(in_force: Rules | None, run: RunRequest, arguments: dict) -> None:
     """What a worker decides right before it claims a run."""
-    run = request(tool)
-    required = required_again(AGENT, run, arguments, TurnContext(conversation_id="c-1", agent="bench"))
+    required = required_again(AGENT, run, arguments, TURN)
     assert stopped(in_force, AGENT, run, arguments, required=required) is None or in_force
 
 
 async def ungated(gate: Gate, samples: dict[str, list[float]]) -> None:
     """The gate where no rules are in force, as often as it reads them anew between, and one such reading."""
     tool, arguments = rules.CALLS["a short command"]
+    run = request(tool)
     began = time.process_time_ns()
     await gate._look()
     samples["reading"].append(processor_ms(began))
     began = time.process_time_ns()
     for _ in range(ROUND):
         in_force, _until = await gate.begin_by("bench")
-        passed(in_force, tool, arguments)
+        passed(in_force, run, arguments)
     samples["without rules"].append(processor_ms(began, ROUND))
 
 
@@ -224,11 +227,12 @@ async def dispatched(home: Path, rounds: int) -> dict[str, list[float]]:
             await claimed(store, f"claims-{number_of}", samples)
             await ungated(gate, samples)
             for name, (tool, arguments) in rules.CALLS.items():
+                run = request(tool)
                 for _ in range(CLAIMS):
                     readings_of.cache_clear()
                     given.verdict(tool, json.dumps(arguments), primary=rules.PRIMARY.get(tool))  # as it was proposed
                     began = time.process_time_ns()
-                    passed(given, tool, arguments)
+                    passed(given, run, arguments)
                     samples[name].append(processor_ms(began))
     return samples
 
