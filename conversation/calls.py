@@ -168,6 +168,10 @@ class Call(Record):
         to_tool = suspension.resume is Resume.PASS_TO_TOOL and self.executor is Executor.SERVER
         return to_tool and decision in (DecisionKind.ANSWER, DecisionKind.REVIEW)
 
+    def is_approved(self, terms: ApproverTerms | None = None) -> bool:
+        """Whether all those have approved its arguments who may decide it, and these."""
+        return self.fulfilled is not None and not self.unfulfilled(terms)
+
     def unfulfilled(self, terms: ApproverTerms | None) -> list[ApproverTerms]:
         """Whose word the call lacks: of those who may decide it, and of these, whoever has not approved its arguments."""
         wanted = [one for one in (self.approvers, terms) if one is not None]

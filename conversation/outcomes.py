@@ -217,7 +217,7 @@ def run_ruled(state: State, command: RunRuled) -> Judgement:
     ruled = command.ruled
     if ruled.effect is Effect.DENY:
         deny(draft, call.tool_call_id, ruled)
-    elif ruled.effect is Effect.ASK and (call.fulfilled is None or call.unfulfilled(ruled.approvers)):
+    elif ruled.effect is Effect.ASK and not call.is_approved(ruled.approvers):
         _ask_first(draft, call, ruled, command.spec)
     else:  # those who have approved it need no grant
         grants = () if ruled.effect is Effect.ASK else call.grants

@@ -387,7 +387,7 @@ def _follow(draft: Draft, spec: AgentSpec | None, call: Call, settlement: Settle
     untrusted = call.executor is Executor.CLIENT
     if call.passes(settlement.suspension, ruling.kind):
         if settlement.suspension.kind is SuspensionKind.REVIEW:
-            by_grant = call.approval is Approval.REQUIRED and call.fulfilled is None  # a review is no approval
+            by_grant = call.approval is Approval.REQUIRED and not call.is_approved()  # a review is no approval
             changes = {"resumed": call.resumed + 1, "decided_at": 0 if by_grant else seq, "suspension": None}
             begin(draft, call.model_copy(update=changes), spec)
         else:
@@ -430,9 +430,8 @@ def _follow(draft: Draft, spec: AgentSpec | None, call: Call, settlement: Settle
 def _let_go(draft: Draft, call: Call, spec: AgentSpec | None, seq: int) -> None:
     """Go on with a call that was approved: by that alone, unless those who may decide it have let it go by a grant alone."""
     stands = draft.state.calls.of(call.tool_call_id)
-    fulfilled = None if stands is None else stands.fulfilled
-    lacking = call.model_copy(update={"fulfilled": fulfilled}).unfulfilled(None)
-    changes = {"decided_at": 0 if lacking else seq, "held_at": 0, "suspension": None}
+    approved = call.model_copy(update={"fulfilled": None if stands is None else stands.fulfilled})
+    changes = {"decided_at": seq if approved.is_approved() else 0, "held_at": 0, "suspension": None}
     go_on(draft, call.model_copy(update=changes), spec)
 
 

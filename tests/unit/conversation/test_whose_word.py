@@ -182,6 +182,19 @@ def test_a_review_lets_nothing_go_on_that_ran_by_a_grant_which_is_gone(begun):
     assert (run.grants, begun.log[run.passed_at - 1].decision) == ((), "review")
 
 
+def test_nor_does_a_review_where_others_have_approved_it_beside_the_grant(begun):
+    call, grant_id = granted(begun)
+    asked_again(begun, call, LEGAL)
+    decided(begun, call, Approve(), LEE)
+    effect_id = begun.run(call).effect_id
+    begun.do(RunSuspended(effect_id=effect_id, title="look", resume=Resume.PASS_TO_TOOL, approvers=SUPPORT))
+    begun.do(Revoke(grant_id=grant_id, request_id="x-1"))
+    decided(begun, call, Review("allow"), SUE)
+    assert begun.state.turn.call(call).deciders == FINANCE
+    decided(begun, call, Approve(), ANA)
+    assert begun.state.turn.call(call).status is CallStatus.RUNNING
+
+
 def test_who_has_given_a_grant_and_who_is_asked_beside_need_not_be_one_person(begun):
     call, grant_id = granted(begun)
     asked_again(begun, call, LEGAL)
