@@ -50,9 +50,10 @@ class RunRequest:
     `message_seq` and `decided_at` are the places of the turn's message and of the decision that let the call run; 0 for none.
     `resumed` is how many of its runs so far followed a decision on what the run before had suspended itself for. `rule` names
     the permission rule by which the call runs without asking, `grants` are the grants: the run is claimed only in their
-    epoch, and until the first of them ends. `granted_at` is the place of the decision that gave the first of them, `approvers`
-    are those who might decide the call, `fulfilled` the terms by which people have approved it (none where anybody might, None
-    where nobody has). `passed_at` is the place of the decision that the body is given; 0 for none.
+    epoch, and until the first of them ends. `granted_at` is the place of the decision that gave the first of them, `givers` are
+    those given by holders of API keys, as pairs of the grant and the holder's name. `approvers` are those who might decide the
+    call, `fulfilled` the terms by which people have approved it (none where anybody might, None where nobody has). `passed_at`
+    is the place of the decision that the body is given; 0 for none.
     """
 
     conversation_id: str
@@ -79,6 +80,7 @@ class RunRequest:
     fulfilled: tuple[ApproverTerms, ...] | None = None
     passed_at: int = 0
     granted_at: int = 0
+    givers: tuple[tuple[str, str], ...] = ()
 
     @property
     def about(self) -> dict[str, str]:

@@ -1,44 +1,121 @@
-"""`holdfast grants`: what runs in a conversation without asking, and the end of that."""
+"""`holdfast grants`: what runs without asking in a conversation, or by anybody's word everywhere, and the end of that."""
 
 import asyncio
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from holdfast.conversation import Grant
-from holdfast.errors import InvalidInput
+from holdfast.client import AsyncClient
+from holdfast.client.given import Given
+from holdfast.conversation import Grant, Proof
+from holdfast.errors import ConversationEnded, HoldfastError, InvalidInput
 
 from .cancel import RequestId
 from .display import clean, console, lines, span, table, to_json
+from .errors import ExitCode
 from .options import AsJson, Where
 from .session import reached
 
 
 def run(
     where: Where,
-    conversation: Annotated[str, typer.Argument(help="The conversation's id.")],
+    conversation: Annotated[
+        str | None, typer.Argument(help="The conversation's id; with --by, all of them without one.")
+    ] = None,
     *,
     revoke: Annotated[str | None, typer.Option("--revoke", metavar="GRANT", help="End this grant, by its id.")] = None,
-    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="With --revoke: why, for the log.")] = None,
+    by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="What this person or program has given.")] = None,
+    end: Annotated[bool, typer.Option("--end", help="With --by: end it, votes in calls that wait included.")] = False,
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why it ends, for the log.")] = None,
     request_id: RequestId = None,
     as_json: AsJson = False,
-) -> None:
+) -> int:
     """List the grants that stand in a conversation: what runs there without asking. With --revoke, end one.
+
+    With --by, list what somebody has given everywhere: grants, and votes in calls that still wait; with --end, end all of that.
 
     Nothing begins by a grant once its revocation is printed. What begins without asking after that does so by another grant, a
     permission rule or its tool's own declaration.
     """
-    if revoke is None:
-        for option, given in (("--reason", reason), ("--request-id", request_id)):
-            if given is not None:
+    if revoke is None and not end:
+        for option, said in (("--reason", reason), ("--request-id", request_id)):
+            if said is not None:
                 raise InvalidInput(option, "it is for a revocation", "add --revoke GRANT, or leave it out")
+    if by is not None:
+        if revoke is not None or request_id is not None:
+            raise InvalidInput("--by", "it names no single grant", "leave --revoke and --request-id out; --end ends all of it")
+        return asyncio.run(_by(where, conversation, by, reason or "", end=end, as_json=as_json))
+    if end:
+        raise InvalidInput("--end", "it does not say whose grants end", "add --by NAME")
+    if conversation is None:
+        raise InvalidInput("CONVERSATION", "it is missing", "name a conversation, or say --by NAME")
+    if revoke is None:
         asyncio.run(_list(where, conversation, as_json=as_json))
     else:
         request_id = request_id if request_id is not None else uuid.uuid4().hex
         asyncio.run(_revoke(where, conversation, revoke, reason or "", request_id=request_id, as_json=as_json))
+    return ExitCode.DONE
+
+
+async def all_given(client: AsyncClient, by: str, proof: Proof | None = None) -> AsyncIterator[Given]:
+    """All that a principal has given and that stands, conversation by conversation."""
+    after: str | None = None
+    while True:
+        page = await client.given(by, proof=proof, after=after)
+        for one in page.items:
+            yield one
+        if page.next is None:
+            return
+        after = page.next
+
+
+async def ended(client: AsyncClient, one: Given, by: str, reason: str, proof: Proof | None = None) -> str | None:
+    """End what a principal has given in a conversation; None once it is ended, else why that is not known to be so."""
+    if one.problem is not None:
+        return one.problem
+    try:
+        await client.conversation(one.conversation_id).revoke_given(by, reason, proof=proof)
+    except (InvalidInput, ConversationEnded):  # it has ended meanwhile
+        return None
+    except HoldfastError as error:  # it hides no other
+        return str(error)
+    return None
+
+
+async def _by(where: Where, conversation: str | None, by: str, reason: str, *, end: bool, as_json: bool) -> int:
+    async with reached(where) as opened:
+        found = [one async for one in all_given(opened.client, by) if conversation in (None, one.conversation_id)]
+        failed = {one.conversation_id: await ended(opened.client, one, by, reason) for one in found} if end else {}
+        now = await opened.now()
+    return write_given(found, failed, now, ended=end, as_json=as_json)
+
+
+def write_given(found: Sequence[Given], failed: Mapping[str, str | None], now: int, *, ended: bool, as_json: bool) -> int:
+    """Print what somebody has given and, where it was to be `ended`, what became of that; the exit code. `now` is in ms UTC."""
+    if as_json:
+        items = [as_given(one) | ({"ended": failed[one.conversation_id] is None} if ended else {}) for one in found]
+        sys.stdout.write(to_json({"items": items}, indent=2) + "\n")
+    else:
+        for one in found:
+            problem = failed.get(one.conversation_id) or one.problem
+            state = f"not read or ended: {problem}" if problem is not None else "ended" if ended else "stands"
+            said = [described(grant, now) for grant in one.grants]
+            said += [f"a vote of {vote.by} on {vote.suspension_id}" for vote in one.votes]
+            sys.stdout.write(clean(f"{one.conversation_id} ({state}): " + "; ".join(said)) + "\n")
+        if not found:
+            sys.stdout.write("Nothing of that stands.\n")
+    return ExitCode.FAILED if any(problem is not None for problem in failed.values()) else ExitCode.DONE
+
+
+def as_given(one: Given) -> dict[str, object]:
+    """What was given in a conversation, as plain JSON values."""
+    votes = [asdict(vote) for vote in one.votes]
+    plain = {"conversation_id": one.conversation_id, "agent": one.agent, "grants": dumped(one.grants), "votes": votes}
+    return plain | {"problem": one.problem}
 
 
 async def _list(where: Where, conversation: str, *, as_json: bool) -> None:

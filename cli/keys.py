@@ -9,9 +9,12 @@ from typing import Annotated, TypeVar
 import typer
 
 from holdfast.client.access import Access, ApiKey
+from holdfast.conversation import Proof
 from holdfast.errors import InvalidInput
 
 from .display import clean, console, span, table, to_json
+from .errors import ExitCode
+from .grants import all_given, ended, write_given
 from .options import AsJson, Where
 from .session import session
 from .spans import seconds_of
@@ -69,12 +72,46 @@ def list_keys(where: Where, *, as_json: AsJson = False) -> None:
 
 
 def revoke(
-    where: Where, key_id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, as the list shows it.")]
-) -> None:
-    """Revoke an API key: servers refuse it within five seconds, and its event streams end within fifteen."""
-    if not _with(where, lambda access: access.revoke_key(key_id)):
-        raise InvalidInput("id", f"there is no API key {key_id!r:.60}", "take the id from: holdfast keys list")
-    sys.stdout.write(clean(f"Revoked {key_id}.") + "\n")
+    where: Where,
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, as the list shows it.")],
+    *,
+    with_effects: Annotated[
+        bool, typer.Option("--with-effects", help="End the grants and votes that its holder has given, too.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Revoke an API key: servers refuse it within five seconds, and its event streams end within fifteen.
+
+    What its holder has given by an API key is listed: grants that stand, and votes in calls that wait. Nothing runs by such a
+    grant any more without asking, unless another key of that name may decide; the votes count. --with-effects ends both.
+    """
+    return asyncio.run(_revoke(where, key_id, with_effects=with_effects, as_json=as_json))
+
+
+async def _revoke(where: Where, key_id: str, *, with_effects: bool, as_json: bool) -> int:
+    async with session(where) as opened:
+        access, client = opened.client.access, opened.client
+        key = next((one for one in (await access.listed()).keys if one.key_id == key_id), None)
+        if not await access.revoke_key(key_id):
+            raise InvalidInput("id", f"there is no API key {key_id!r:.60}", "take the id from: holdfast keys list")
+        sys.stderr.write(clean(f"Revoked {key_id}.") + "\n") if as_json else sys.stdout.write(
+            clean(f"Revoked {key_id}.") + "\n"
+        )
+        if key is None:
+            return ExitCode.DONE
+        found = [one async for one in all_given(client, key.name, Proof.KEY)]
+        others = [one.key_id for one in await access.keys() if one.name == key.name]
+        if others:
+            note = f"note: {key.name} also holds {', '.join(others)}, and what is listed may be given by that"
+            sys.stderr.write(clean(note) + "\n")
+        reason = f"its API key {key_id} was revoked"
+        failed = (
+            {one.conversation_id: await ended(client, one, key.name, reason, Proof.KEY) for one in found}
+            if with_effects
+            else {}
+        )
+        now = await access.now()
+    return write_given(found, failed, now, ended=with_effects, as_json=as_json)
 
 
 COMMANDS = {"create": create, "list": list_keys, "revoke": revoke}

@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.conversation import Principal, Proof, jsontext
 from holdfast.conversation.ids import check_request_id
+from holdfast.conversation.principal import NAME
 from holdfast.errors import InvalidInput, InvalidMessage, StaleCall, StaleReason
 from holdfast.visible import without_hidden
 
@@ -145,6 +146,17 @@ def reason_of(reason: object) -> str:
     if jsontext.size_bytes(reason) > REASON_BYTES:
         raise InvalidInput("reason", f"it has more than {REASON_BYTES} bytes", "say it in short")
     return reason
+
+
+def giver_of(by: object) -> str:
+    """The id of whoever has given something, checked.
+
+    Raises:
+        InvalidInput: Nobody has such an id.
+    """
+    if isinstance(by, str) and NAME.fullmatch(by):
+        return by
+    raise InvalidInput("by", f"{by!a:.80} is the id of nobody", "give the principal's id, as `client.given()` lists it")
 
 
 def grant_id_of(grant_id: object) -> str:

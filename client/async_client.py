@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from holdfast.conversation import (
     Decision,
     Principal,
+    Proof,
     Receipt,
     Start,
     State,
@@ -43,6 +44,7 @@ from .arguments import (
     attended_of,
     check_suspension,
     context_of,
+    giver_of,
     is_app,
     is_time,
     member_of,
@@ -57,6 +59,7 @@ from .batches import pairs_of, resolve_each
 from .connection import Connection
 from .conversation import Conversation
 from .deciders import MOST_PAGES, decider_of, decides
+from .given import Given, given_page
 from .list_events import AsyncListEvent
 from .list_feed import list_events
 from .results import AsyncPendingCall, Page, PendingCall
@@ -473,6 +476,36 @@ class AsyncClient:
             lambda store: store.conversations(limit=limit, after=after, agent=of_agent, status=of_status)
         )
         return Page(list(page.items), page.next)
+
+    async def given(
+        self,
+        by: str | None = None,
+        *,
+        proof: Proof | str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Given]:
+        """A page of what people have given beyond one decision, and what stands: grants, and votes in calls that wait.
+
+        Conversations in which `by` has given nothing are left out: a page may have fewer items than its limit, or none, though
+        a `next` leads on. A conversation that cannot be read says so in its `problem`.
+
+        Args:
+            by: Only what this principal has given, by its id, however that is spelled.
+            proof: Only what somebody has given who was proven in this way.
+            limit: How many conversations the page looks at, 1 to 1000.
+            after: The `next` of the page before.
+
+        Raises:
+            InvalidInput: The id, the proof, the limit or the cursor is not valid.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+        giver, proven = None if by is None else giver_of(by), member_of(Proof, "proof", proof)
+        return await self._connection.read(lambda store: given_page(store, giver, proven, limit=limit, after=after))
 
     async def audit(self, *, agent: str | None = None, status: Status | str | None = None) -> AsyncGenerator[AuditReport, None]:
         """The audits of all conversations, oldest first, one by one; `Conversation.audit` says what each checks.

@@ -12,7 +12,7 @@ from types import EllipsisType, TracebackType
 from typing import Any, Self, TypeVar
 
 from holdfast.agent import App
-from holdfast.conversation import Cancelled, Decision, Grant, Principal, Receipt, Status, SuspensionKind
+from holdfast.conversation import Cancelled, Decision, Grant, Principal, Proof, Receipt, Status, SuspensionKind
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.errors import HoldfastError
 from holdfast.persistence import ConversationRow, Pause
@@ -23,6 +23,7 @@ from .async_client import AsyncClient
 from .audit import AuditReport, Kept
 from .batches import pairs_of
 from .conversation import Conversation as AsyncConversation
+from .given import Given
 from .list_events import BlockingListEvent, ListEvent
 from .results import AsyncPendingCall, BlockingPendingCall, ConversationState, Event, Page, PendingCall
 from .rule_check import RuleCheck
@@ -174,6 +175,17 @@ class Client:
     ) -> Page[ConversationRow]:
         """A page of all conversations. `AsyncClient.conversations` describes the arguments and the errors."""
         return self._run(self._async().conversations(status=status, agent=agent, limit=limit, after=after))
+
+    def given(
+        self,
+        by: str | None = None,
+        *,
+        proof: Proof | str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Given]:
+        """A page of grants and votes that stand. `AsyncClient.given` describes the arguments and the errors."""
+        return self._run(self._async().given(by, proof=proof, limit=limit, after=after))
 
     def pending_call(self, suspension_id: str, *, conversation_id: str | None = None) -> BlockingPendingCall:
         """The pending call of a suspension. `AsyncClient.pending_call` describes the arguments and the errors."""
@@ -369,6 +381,13 @@ class BlockingConversation:
     def revoke(self, grant_id: str, reason: str = "", *, request_id: str | None = None) -> Receipt:
         """End a grant. `Conversation.revoke` describes the arguments and the errors."""
         return self._client._run(self._conversation.revoke(grant_id, reason, request_id=request_id))  # noqa: SLF001 - as above
+
+    def revoke_given(
+        self, by: str, reason: str = "", *, proof: Proof | str | None = None, request_id: str | None = None
+    ) -> Receipt:
+        """End what a principal has given. `Conversation.revoke_given` describes the arguments and the errors."""
+        work = self._conversation.revoke_given(by, reason, proof=proof, request_id=request_id)
+        return self._client._run(work)  # noqa: SLF001 - as above
 
     def audit(self, *, receipts: Sequence[Kept] | Kept = ()) -> AuditReport:
         """Check the chain of decisions. `Conversation.audit` describes the arguments, the result and the errors."""

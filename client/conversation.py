@@ -22,11 +22,13 @@ from holdfast.conversation import (
     End,
     Grant,
     Principal,
+    Proof,
     Receipt,
     Receipts,
     Reply,
     ResolveMany,
     Revoke,
+    RevokeGiven,
     Send,
     State,
     Status,
@@ -42,7 +44,17 @@ from holdfast.conversation.transcript import Transcript
 from holdfast.errors import ConversationNotFound, HoldfastError, InvalidInput, InvalidMessage, StoreUnavailable
 from holdfast.persistence import Conversations, Quarantine, Store, codec
 
-from .arguments import check_cancelling, check_place, grant_id_of, is_time, member_of, reason_of, request_id_of, text_of
+from .arguments import (
+    check_cancelling,
+    check_place,
+    giver_of,
+    grant_id_of,
+    is_time,
+    member_of,
+    reason_of,
+    request_id_of,
+    text_of,
+)
 from .audit import AuditReport, Kept, kept_of, lines, report
 from .batches import batch_key, batch_of
 from .connection import Connection
@@ -488,6 +500,28 @@ class Conversation:
         """
         request_id = request_id_of(request_id)
         command = Revoke(request_id=request_id, grant_id=grant_id_of(grant_id), reason=reason_of(reason))
+        return cast("Receipt", await self._reply_to(command, "the revocation", request_id))
+
+    async def revoke_given(
+        self, by: str, reason: str = "", *, proof: Proof | str | None = None, request_id: str | None = None
+    ) -> Receipt:
+        """End what a principal has given here: its grants, as `revoke` does, and its votes in calls that still wait.
+
+        Args:
+            by: The principal's id, however it is spelled.
+            reason: Why, for the log, at most 1 KiB.
+            proof: Only what was given by somebody who was proven in this way; None: in whatever way.
+            request_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
+
+        Raises:
+            InvalidInput: It has given nothing that stands here, the id, the proof or the reason cannot be used, or the
+                `request_id` was used for another request.
+            HoldfastError: As `revoke`.
+        """
+        request_id = request_id_of(request_id)
+        command = RevokeGiven(
+            request_id=request_id, by=giver_of(by), proof=member_of(Proof, "proof", proof), reason=reason_of(reason)
+        )
         return cast("Receipt", await self._reply_to(command, "the revocation", request_id))
 
     async def audit(self, *, receipts: Sequence[Kept] | Kept = ()) -> AuditReport:

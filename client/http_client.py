@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import httpx
 
-from holdfast.conversation import Decision, Principal, Receipt, Status, SuspensionKind, jsontext
+from holdfast.conversation import Decision, Principal, Proof, Receipt, Status, SuspensionKind, jsontext
 from holdfast.conversation.ids import check_conversation_id, check_request_id, conversation_id_from
 from holdfast.errors import (
     ConfigurationError,
@@ -27,6 +27,7 @@ from .arguments import (
     check_suspension,
     context_of,
     encodes,
+    giver_of,
     member_of,
     pausable,
     principal_of,
@@ -36,6 +37,7 @@ from .arguments import (
 from .async_client import AsyncClient
 from .audit import AuditReport
 from .deciders import asked_for
+from .given import Given
 from .http_address import Address
 from .http_conversation import HttpConversation
 from .http_decisions import resolve_each, said
@@ -206,6 +208,20 @@ class HttpClient(AsyncClient):
         query = {"status": of_status, "agent": of_agent, "limit": limit, "after": after}
         found = replies.page(await self.exchange.get("/v1/conversations", "the conversations", **query))
         return Page([replies.row(one) for one in found.items], found.next)
+
+    async def given(
+        self,
+        by: str | None = None,
+        *,
+        proof: Proof | str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Given]:
+        """A page of grants and votes that stand; see `AsyncClient.given`."""
+        giver, proven = None if by is None else giver_of(by), member_of(Proof, "proof", proof)
+        query = {"by": giver, "proof": proven, "limit": limit, "after": after}
+        found = replies.page(await self.exchange.get("/v1/given", "what was given", **query))
+        return Page([replies.given(one) for one in found.items], found.next)
 
     def audit(self, *, agent: str | None = None, status: Status | str | None = None) -> AsyncGenerator[AuditReport, None]:
         """The audits of all conversations; see `AsyncClient.audit`."""

@@ -9,13 +9,23 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.backoff import Backoff
-from holdfast.conversation import Cancelled, Decision, Grant, Principal, Receipt, SuspensionKind
+from holdfast.conversation import Cancelled, Decision, Grant, Principal, Proof, Receipt, SuspensionKind
 from holdfast.conversation.chain import absences
 from holdfast.conversation.ids import check_request_id
 from holdfast.errors import HoldfastError, InvalidInput, InvalidMessage, ServerRefused, StaleCall, StaleReason, TurnNotFound
 
 from . import http_replies as replies
-from .arguments import check_cancelling, check_place, grant_id_of, is_time, member_of, reason_of, request_id_of, text_of
+from .arguments import (
+    check_cancelling,
+    check_place,
+    giver_of,
+    grant_id_of,
+    is_time,
+    member_of,
+    reason_of,
+    request_id_of,
+    text_of,
+)
 from .audit import AuditReport, Kept, kept_of
 from .batches import batch_key, batch_of
 from .conversation import Conversation
@@ -164,6 +174,14 @@ class HttpConversation(Conversation):
         path = f"{self._path}/grants/{grant_id_of(grant_id)}"
         body = {"reason": reason} if reason_of(reason) else None  # some proxies refuse a body here: none where none is needed
         return await self._exchange.delete(path, "the revocation", replies.receipt, key=key, body=body)
+
+    async def revoke_given(
+        self, by: str, reason: str = "", *, proof: Proof | str | None = None, request_id: str | None = None
+    ) -> Receipt:
+        """End what a principal has given; see `Conversation.revoke_given`."""
+        key = request_id_of(request_id)
+        body = {"by": giver_of(by), "proof": member_of(Proof, "proof", proof), "reason": reason_of(reason)}
+        return await self._post("revoke-given", "the revocation", body, replies.receipt, key=key)
 
     async def audit(self, *, receipts: Sequence[Kept] | Kept = ()) -> AuditReport:
         """Check the chain of decisions; see `Conversation.audit`. The server computes the links."""

@@ -17,6 +17,7 @@ from holdfast.persistence import ConversationRow, Pause
 
 from .agents import AgentRow
 from .audit import AuditReport
+from .given import Given
 from .http_answers import UNREADABLE, told
 from .list_events import AsyncListEvent, ListEvent, ListEventKind
 from .results import ConversationState, LateResult, PendingCall, RunningCall
@@ -53,6 +54,7 @@ class _Standing(BaseModel):
     attended: bool = True
 
 
+_GIVEN = TypeAdapter(Given)
 _ROW = TypeAdapter(ConversationRow)
 _TURN = TypeAdapter(Turn)
 _MESSAGE = TypeAdapter(Message)
@@ -183,6 +185,11 @@ def cancelled(reply: Any) -> Cancelled:
 def grant(reply: Any) -> Grant:
     """The grant."""
     return _record(Grant, reply)
+
+
+def given(reply: Any) -> Given:
+    """What stands in a conversation."""
+    return _checked(_GIVEN, reply)
 
 
 def audit(reply: Any) -> tuple[AuditReport, int | None]:

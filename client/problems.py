@@ -1,18 +1,20 @@
 """The problems that a person must see, read from Redis: one list for `holdfast problems`, `holdfast doctor` and the pages."""
 
+import asyncio
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from holdfast.conversation import Status, SuspensionKind
+from holdfast.conversation import Proof, Status, SuspensionKind
 from holdfast.errors import StoreError, StoreUnavailable
 from holdfast.persistence import Directory, Lists, Store
 from holdfast.registry.cluster import BINDING_STALE_MS
 from holdfast.settings import Timing
 
 from .async_client import AsyncClient
+from .given import given_page
 
 Said: TypeAlias = Callable[[Sequence[str]], str]
 """Writes the words of a command of `holdfast` as a person would type them."""
@@ -22,6 +24,8 @@ NAMED = 20
 OVERDUE_MS = 60_000
 """How many milliseconds after its moment a deadline is overdue: a sweeper looks twice a second."""
 REASON_LENGTH = 300
+LOOKED_THROUGH = 200
+"""How many conversations with grants are looked through for those of givers who are gone."""
 
 
 class Kind(StrEnum):
@@ -32,6 +36,7 @@ class Kind(StrEnum):
     QUARANTINE = "quarantine"  # a conversation took down process after process, or cannot be read
     TROUBLE = "trouble"  # a conversation that needs attention cannot be taken up
     HUNG_ACTOR = "hung_actor"  # an actor lives and answers nothing
+    GRANT = "grant"  # a grant stands whose giver's API key does not let them decide any more
     OVERDUE = "overdue"  # a deadline or the end of a lease passed, and no sweeper has acted on it
 
 
@@ -86,6 +91,7 @@ async def problems_of(store: Store, timing: Timing, command: Said) -> list[Probl
         Kind.QUARANTINE: lambda: _quarantined(store, command),
         Kind.TROUBLE: lambda: _troubled(store, command),
         Kind.HUNG_ACTOR: lambda: _hung(store, timing, command),
+        Kind.GRANT: lambda: _grants(store, command),
         Kind.OVERDUE: lambda: _overdue(store, command),
     }
     found = []
@@ -156,6 +162,26 @@ async def _hung(store: Directory, timing: Timing, command: Said) -> Problem | No
     ]
     fix = f"read Ray's logs of its process; the sweeper ends it by itself, unless it hangs too: {command(['doctor'])}"
     return Problem(Kind.HUNG_ACTOR, len(silent), "actors that live and no longer answer", fix, which)
+
+
+async def _grants(store: Store, command: Said) -> Problem | None:
+    """The grants given by holders of API keys who may not decide any more, in the first conversations that have grants."""
+    page, keys, now = await asyncio.gather(
+        given_page(store, None, Proof.KEY, limit=LOOKED_THROUGH, after=None), store.api_keys(), store.now()
+    )
+    which, names = [], dict[str, None]()
+    for one in page.items:
+        holders = {key.name for key in keys.keys if key.may_decide(one.agent, None, now)}
+        gone = [grant for grant in one.grants if grant.by is not None and grant.by.id not in holders]
+        which += [
+            Which(f"{one.conversation_id} {grant.grant_id}", None, f"given by {grant.by.id}") for grant in gone if grant.by
+        ]
+        names |= {grant.by.id: None for grant in gone if grant.by is not None}
+    if not which:
+        return None
+    fix = f"end what they have given: {command(['grants', '--by', next(iter(names)), '--end'])}"
+    said = "grants whose givers may not decide any more: their API keys are gone, and what runs by them asks"
+    return Problem(Kind.GRANT, None if page.next is not None else len(which), said, fix, which[:NAMED])
 
 
 async def _overdue(store: Lists, command: Said) -> Problem | None:

@@ -173,6 +173,11 @@ def is_same(one: str, other: str) -> bool:
     return _spelled(one) == _spelled(other)
 
 
+def gave(giver: str, proven: Proof, by: str, proof: Proof | None) -> bool:
+    """Whether what somebody gave counts as given by this id, however it is spelled; `proof` None: however it was proven."""
+    return proof in (None, proven) and is_same(giver, by)
+
+
 def _spelled(name: str) -> str:
     return " ".join(folded(name).split())
 

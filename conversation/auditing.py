@@ -14,6 +14,7 @@ from .events import (
     CallSuspended,
     Ended,
     Event,
+    GivenRevoked,
     GrantGiven,
     GrantRevoked,
     PendingCancelled,
@@ -31,10 +32,18 @@ FORMAT = "holdfast.audit.1"
 """The first string under each hash: it says which tuple follows."""
 
 Audited: TypeAlias = (
-    SuspensionSettled | VoteCast | CallResolved | TurnCancelled | PendingCancelled | GrantGiven | GrantRevoked | Ended
+    SuspensionSettled
+    | VoteCast
+    | CallResolved
+    | TurnCancelled
+    | PendingCancelled
+    | GrantGiven
+    | GrantRevoked
+    | GivenRevoked
+    | Ended
 )
 """The events that can be links; of the results of calls only those by which a permission rule denies."""
-_ALWAYS = (SuspensionSettled, VoteCast, TurnCancelled, PendingCancelled, GrantGiven, GrantRevoked, Ended)
+_ALWAYS = (SuspensionSettled, VoteCast, TurnCancelled, PendingCancelled, GrantGiven, GrantRevoked, GivenRevoked, Ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +244,16 @@ def entry_of(conversation_id: str, seq: int, event: Audited) -> AuditEntry:
                 subject=event.grant_id,
                 reason_digest=text_digest(event.reason),
                 request_id=event.request_id,
+                reason=event.reason,
+            )
+        case GivenRevoked():
+            return AuditEntry(
+                **about,
+                **_by(event.principal),
+                subject=f"{event.proof or 'anybody'}:{event.by}",
+                body_digest=_digest(*event.grants, *(vote.suspension_id for vote in event.votes)),
+                reason_digest=text_digest(event.reason),
+                request_id=event.request_id or "",
                 reason=event.reason,
             )
         case TurnCancelled() | PendingCancelled():

@@ -9,7 +9,7 @@ from pydantic import Field
 from .approvers import ApproverTerms
 from .decisions import DecisionKind
 from .grants import CallTarget
-from .principal import Principal
+from .principal import Principal, Proof
 from .questions import Question
 from .record import Record
 from .spec import Approval, Choice, Executor, OnLost, Resume
@@ -69,11 +69,15 @@ def accepted(kind: SuspensionKind, choices: Collection[Choice], *, with_schema: 
 
 
 class Vote(Record):
-    """A person's yes to a call that several have to agree to: `on` says in short for what, `seq` is that of its `VoteCast`."""
+    """A person's yes to a call that several have to agree to: `on` says in short for what, `seq` is that of its `VoteCast`.
+
+    `by` is the person's id, `proof` how that was proven.
+    """
 
     by: str
     on: str
     seq: int
+    proof: Proof = Proof.STATED
 
 
 class Suspension(Record):

@@ -19,7 +19,7 @@ from .events import Event, FailureReason
 from .grants import CallTarget
 from .idempotency import IdempotencyRecord, call_key, decision_key, message_key, request_key, result_key, suspension_key
 from .jsontext import JsonText
-from .principal import Principal
+from .principal import Principal, Proof
 from .record import Record
 from .ruled import Ruled
 from .spec import AgentSpec, Approval, Execution, Executor, Resume, Seconds
@@ -290,6 +290,20 @@ class Revoke(_Request, _Advance):
         return (request_key(self.request_id),)
 
 
+class RevokeGiven(_Request, _Advance):
+    """End what one principal, proven so (None: in whatever way), has given: its grants, and its votes in calls that wait."""
+
+    kind: Literal["revoke_given"] = "revoke_given"
+    request_id: str
+    by: str
+    proof: Proof | None = None
+    reason: str = ""
+
+    def lookups(self) -> tuple[str, ...]:
+        """The key of the revocation's receipt."""
+        return (request_key(self.request_id),)
+
+
 class End(_Request):
     """End the conversation for good."""
 
@@ -422,6 +436,7 @@ Command: TypeAlias = Annotated[
     | CancelTurn
     | CancelPending
     | Revoke
+    | RevokeGiven
     | End
     | TurnPrepared
     | ModelReplied
@@ -443,6 +458,7 @@ COMMANDS: tuple[type[_Command], ...] = (
     CancelTurn,
     CancelPending,
     Revoke,
+    RevokeGiven,
     End,
     TurnPrepared,
     ModelReplied,

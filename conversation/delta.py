@@ -11,6 +11,7 @@ from .events import (
     CallResolved,
     CallSuspended,
     Event,
+    GivenRevoked,
     RunScheduled,
     SuspensionSettled,
     VoteCast,
@@ -64,7 +65,10 @@ def delta(before: State, after: State, events: Sequence[Event]) -> Delta:
 
 
 def _noted(events: Sequence[Event], new: Round, opened: Sequence[PendingEntry]) -> tuple[PendingEntry, ...]:
-    told = (event.tool_call_id for event in events if isinstance(event, VoteCast | CallAssigned | CallCommented))
+    told = [event.tool_call_id for event in events if isinstance(event, VoteCast | CallAssigned | CallCommented)]
+    withdrawn = {vote.suspension_id for event in events if isinstance(event, GivenRevoked) for vote in event.votes}
+    if withdrawn:
+        told += [call.tool_call_id for call in new.awaiting() if call.suspension and call.suspension.suspension_id in withdrawn]
     entries = (PendingEntry.of(new.of(tool_call_id)) for tool_call_id in dict.fromkeys(told))
     return tuple(entry for entry in entries if entry is not None and entry not in opened)
 

@@ -32,8 +32,9 @@ class RunTool(Record):
     suspended itself for. The turn's message is at `message_seq`, the decision that let the call run at `decided_at` (0: none).
     `rule` names the permission rule by which it runs without asking, `grants` are the grants; the run is claimed only while no
     grant was revoked since (`grants_epoch`), and until the first of them ends. The decision that gave the first of them is at
-    `granted_at`. `approvers` are those who might decide the call, `fulfilled` the terms by which people have approved it (none
-    where anybody might, None where nobody has). The decision that the body is given is at `passed_at` (0: none).
+    `granted_at`, `givers` are those given by holders of API keys, as pairs of the grant and the holder's name. `approvers` are
+    those who might decide the call, `fulfilled` the terms by which people have approved it (none where anybody might, None
+    where nobody has). The decision that the body is given is at `passed_at` (0: none).
     """
 
     kind: Literal["run_tool"] = "run_tool"
@@ -56,6 +57,7 @@ class RunTool(Record):
     fulfilled: tuple[ApproverTerms, ...] | None = None
     passed_at: int = 0
     granted_at: int = 0
+    givers: tuple[tuple[str, str], ...] = ()
 
 
 Effect: TypeAlias = BeginTurn | CallModel | RunTool

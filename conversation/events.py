@@ -15,7 +15,7 @@ from .calls import SuspensionKind
 from .decisions import DecisionKind, Ruling
 from .grants import CallTarget, Grant
 from .jsontext import JsonText
-from .principal import Principal
+from .principal import Principal, Proof
 from .record import Record
 from .spec import Approval, Choice, Executor, OnLost, Resume
 
@@ -576,6 +576,41 @@ class GrantRevoked(Record):
     head: str = ""
 
 
+class WithdrawnVote(Record):
+    """A vote that counts no more: its suspension, and the places of the votes, assignments and comments on that before."""
+
+    suspension_id: str
+    noted: tuple[int, ...] = ()
+
+
+class GivenRevoked(Record):
+    """What one principal had given here was ended: grants, and votes in calls that still wait.
+
+    Attributes:
+        at: When it was decided, in integer milliseconds UTC by the store's clock.
+        by: The id of the principal who had given it.
+        proof: How that principal had been proven; None: in whatever way.
+        grants: The grants that were ended.
+        votes: The votes that were withdrawn.
+        request_id: The revocation's idempotency key; None where a run by these grants could not begin, since their giver may
+            not decide its call any more.
+        reason: Why.
+        principal: Who revoked it, and how that was proven; None where nobody said.
+        head: The head of the audit chain with this event.
+    """
+
+    kind: Literal["given_revoked"] = "given_revoked"
+    at: int
+    by: str
+    proof: Proof | None = None
+    grants: tuple[str, ...] = ()
+    votes: tuple[WithdrawnVote, ...] = ()
+    request_id: str | None = None
+    reason: str = ""
+    principal: Principal | None = None
+    head: str = ""
+
+
 class NothingCancelled(Record):
     """A cancellation found nothing to cancel; noted so that its repetition cancels nothing that came later.
 
@@ -628,6 +663,7 @@ Event: TypeAlias = Annotated[
     | NothingCancelled
     | GrantGiven
     | GrantRevoked
+    | GivenRevoked
     | Ended,
     Field(discriminator="kind"),
 ]
@@ -651,5 +687,6 @@ EVENTS: tuple[type[Record], ...] = (
     NothingCancelled,
     GrantGiven,
     GrantRevoked,
+    GivenRevoked,
     Ended,
 )

@@ -1,8 +1,9 @@
 """The fold: how each event changes the state. Recovery is only this."""
 
+from collections.abc import Collection
 from typing import assert_never
 
-from .approvers import with_fulfilled
+from .approvers import gave, with_fulfilled
 from .auditing import Audited, shown_digest
 from .calls import Call, CallStatus, Suspension, SuspensionKind, Vote
 from .decisions import DecisionKind
@@ -15,6 +16,7 @@ from .events import (
     ConversationStarted,
     Ended,
     Event,
+    GivenRevoked,
     GrantGiven,
     GrantRevoked,
     MessageAccepted,
@@ -62,7 +64,8 @@ def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912
         case SuspensionSettled():
             return _suspension_settled(state, event)
         case VoteCast():
-            return _noted(state, event.tool_call_id, Vote(by=event.principal.id, on=event.on, seq=state.seq + 1))
+            by = event.principal
+            return _noted(state, event.tool_call_id, Vote(by=by.id, on=event.on, seq=state.seq + 1, proof=by.proof))
         case CallAssigned() | CallCommented():
             return _noted(state, event.tool_call_id)
         case CallResolved():
@@ -80,8 +83,9 @@ def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912
             standing = tuple(grant for grant in state.grants if grant.stands(event.at))
             return state.model_copy(update={"grants": (*standing, event.grant)})
         case GrantRevoked():
-            kept = tuple(grant for grant in state.grants if grant.grant_id != event.grant_id)
-            return state.model_copy(update={"grants": kept, "grants_epoch": state.grants_epoch + 1})
+            return _without_grants(state, {event.grant_id})
+        case GivenRevoked():
+            return _without_grants(_without_votes(state, event), event.grants)
         case PendingCancelled() | NothingCancelled():
             return state
         case Ended():
@@ -247,6 +251,24 @@ def _noted(state: State, tool_call_id: str, vote: Vote | None = None) -> State:
         "notes": (*before.notes, state.seq + 1),
     }
     return _with_call(state, call.model_copy(update={"suspension": before.model_copy(update=changes)}))
+
+
+def _without_grants(state: State, grant_ids: Collection[str]) -> State:
+    if not grant_ids:
+        return state
+    kept = tuple(grant for grant in state.grants if grant.grant_id not in grant_ids)
+    return state.model_copy(update={"grants": kept, "grants_epoch": state.grants_epoch + 1})
+
+
+def _without_votes(state: State, event: GivenRevoked) -> State:
+    named = {vote.suspension_id for vote in event.votes}
+    for call in state.calls.awaiting() if named else ():
+        before = call.suspension
+        if before is not None and before.suspension_id in named:
+            kept = tuple(vote for vote in before.votes if not gave(vote.by, vote.proof, event.by, event.proof))
+            changes = {"votes": kept, "notes": (*before.notes, state.seq + 1)}
+            state = _with_call(state, call.model_copy(update={"suspension": before.model_copy(update=changes)}))
+    return state
 
 
 def _suspension_settled(state: State, event: SuspensionSettled) -> State:

@@ -4,19 +4,23 @@ from collections.abc import Sequence
 
 from holdfast.errors import InvalidDecision, InvalidInput
 
-from .approvers import ApproverTerms
-from .calls import SuspensionKind
-from .commands import Resolve, ResolveMany, Revoke
+from .approvers import ApproverTerms, gave
+from .calls import Suspension, SuspensionKind
+from .commands import Resolve, ResolveMany, Revoke, RevokeGiven
 from .decisions import Ruling
-from .events import GrantGiven, GrantRevoked, SettledBy, SuspensionSettled
+from .events import GivenRevoked, GrantGiven, GrantRevoked, SettledBy, SuspensionSettled, WithdrawnVote
 from .grants import MOST_GRANTS, Grant, ScopeGiven
 from .ids import check_request_id, payload_digest
 from .judgement import Draft, Judgement, Receipt
+from .principal import Proof
 from .progress import advance, go_on, granted, newly_traced
 from .repeats import request_again
 from .spec import AgentSpec
 from .state import State
 from .words import check_words
+
+MAY_NOT = "whoever gave the grant may not decide this any more"
+"""Why a grant ended by which a run could not begin."""
 
 
 def check_room(state: State, rulings: Sequence[Ruling], *, now: int) -> None:
@@ -89,10 +93,63 @@ def revoke(state: State, command: Revoke) -> Judgement:
     return draft.done(Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=command.now, audit_head=head))
 
 
-def duplicate(state: State, command: Revoke) -> Judgement | None:
+def given(state: State, by: str, proof: Proof | None = None) -> tuple[list[Grant], list[Suspension]]:
+    """What a principal has given in a conversation: its grants, and the suspensions that wait with a vote of its.
+
+    Args:
+        state: The conversation's state.
+        by: The principal's id.
+        proof: How the principal was proven; None: in whatever way.
+    """
+    grants = [one for one in state.grants if one.by is not None and gave(one.by.id, one.by.proof, by, proof)]
+    waiting = [call.suspension for call in (() if state.ended else state.calls.awaiting()) if call.suspension is not None]
+    return grants, [one for one in waiting if any(gave(vote.by, vote.proof, by, proof) for vote in one.votes)]
+
+
+def revoke_given(state: State, command: RevokeGiven) -> Judgement:
+    """End what a principal has given: its grants, and its votes in calls that wait.
+
+    Raises:
+        InvalidInput: It has given nothing that stands, the request id has not the form of one, or the reason cannot be used.
+    """
+    check_request_id("request_id", command.request_id, InvalidInput)
+    check_words(command.reason, command.spec, "reason", InvalidInput)
+    grants, voted = given(state, command.by, command.proof)
+    if not grants and not voted:
+        problem = f"{command.by!r:.80} has given nothing that stands in this conversation"
+        raise InvalidInput("by", problem, "look at what stands: client.given(by)")
+    draft = Draft(state, command.now, command.trace)
+    seq = draft.emit(
+        GivenRevoked(
+            at=command.now,
+            by=command.by,
+            proof=command.proof,
+            grants=tuple(grant.grant_id for grant in grants),
+            votes=tuple(WithdrawnVote(suspension_id=one.suspension_id, noted=one.notes) for one in voted),
+            request_id=command.request_id,
+            reason=command.reason,
+            principal=command.principal,
+        )
+    )
+    advance(draft, command)
+    head = draft.head_at(seq)
+    return draft.done(Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=command.now, audit_head=head))
+
+
+def lapse(draft: Draft, grant_ids: Sequence[str]) -> None:
+    """End grants whose givers may not decide any more what these let run."""
+    lapsed = [grant for grant in draft.state.grants if grant.grant_id in grant_ids and grant.by is not None]
+    for by, proof in dict.fromkeys((grant.by.id, grant.by.proof) for grant in lapsed if grant.by is not None):
+        mine = tuple(one.grant_id for one in lapsed if one.by is not None and (one.by.id, one.by.proof) == (by, proof))
+        draft.emit(GivenRevoked(at=draft.now, by=by, proof=proof, grants=mine, reason=MAY_NOT))
+
+
+def duplicate(state: State, command: Revoke | RevokeGiven) -> Judgement | None:
     """The first receipt, if this very revocation was accepted before.
 
     Raises:
         InvalidInput: The request id was used for something else.
     """
-    return request_again(state, command, payload_digest("revoke", command.grant_id, command.reason))
+    if isinstance(command, Revoke):
+        return request_again(state, command, payload_digest("revoke", command.grant_id, command.reason))
+    return request_again(state, command, payload_digest("revoke_given", command.by, command.proof or "", command.reason))

@@ -14,6 +14,7 @@ from .events import (
     CallResolved,
     Ended,
     Event,
+    GivenRevoked,
     GrantRevoked,
     MessageAccepted,
     ModelAnswered,
@@ -125,6 +126,13 @@ def facts(events: Sequence[Event], first_seq: int) -> dict[str, IdempotencyRecor
                 known[request_key(event.request_id)] = IdempotencyRecord(
                     seq=seq, at=event.at, digest=payload_digest("revoke", event.grant_id, event.reason), head=event.head
                 )
+            case GivenRevoked():
+                known |= {notes_key(vote.suspension_id): IdempotencyRecord(seq=seq, at=event.at) for vote in event.votes}
+                if event.request_id is not None:
+                    digest = payload_digest("revoke_given", event.by, event.proof or "", event.reason)
+                    known[request_key(event.request_id)] = IdempotencyRecord(
+                        seq=seq, at=event.at, digest=digest, head=event.head
+                    )
             case Ended(request_id=str() as request_id):
                 known[request_key(request_id)] = IdempotencyRecord(seq=seq, at=event.at, digest="end", head=event.head)
             case _:

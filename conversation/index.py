@@ -31,6 +31,7 @@ class Index(Record):
     """The index entries of one conversation; `pending` in the order of the log.
 
     `busy` says that a turn's beginning, a model call or a run is outstanding; `due_at` is the earliest deadline (ms UTC).
+    `given` says that grants or votes stand in it.
     """
 
     agent: str
@@ -39,6 +40,12 @@ class Index(Record):
     pending: tuple[PendingEntry, ...] = ()
     busy: bool = False
     due_at: int | None = None
+    given: bool = False
+
+
+def has_given(state: State) -> bool:
+    """Whether anything stands that somebody has given beyond one decision: a grant, or a vote in a call that waits."""
+    return not state.ended and (bool(state.grants) or state.calls.any_voted)
 
 
 def index(state: State) -> Index:
@@ -51,4 +58,5 @@ def index(state: State) -> Index:
         pending=tuple(sorted(entries, key=lambda entry: entry.seq)),
         busy=busy(state),
         due_at=due_at(state),
+        given=has_given(state),
     )

@@ -20,6 +20,7 @@ from .commands import (
     Resolve,
     ResolveMany,
     Revoke,
+    RevokeGiven,
     RunFinished,
     RunLost,
     RunRuled,
@@ -32,6 +33,7 @@ from .commands import (
 from .effects import BeginTurn, CallModel, Effect, RunTool
 from .fold import evolve
 from .judgement import Judgement
+from .principal import Proof
 from .state import State, Status, Turn
 from .table import LATE, TABLE, Handled, Ignored, Refused
 
@@ -135,6 +137,11 @@ def _run_tool(state: State, turn: Turn, call: Call) -> RunTool:
         fulfilled=call.fulfilled,
         passed_at=call.passed_at,
         granted_at=next((grant.seq for grant in state.grants if grant.grant_id in call.grants[:1]), 0),
+        givers=tuple(
+            (grant.grant_id, grant.by.id)
+            for grant in (state.grants if call.grants else ())
+            if grant.grant_id in call.grants and grant.by is not None and grant.by.proof is Proof.KEY
+        ),
     )
 
 
@@ -159,7 +166,7 @@ def _duplicate(state: State, command: Command) -> Judgement | None:
             return noting.duplicate(state, command)
         case CancelTurn() | CancelPending() | End():
             return lifecycle.duplicate_request(state, command)
-        case Revoke():
+        case Revoke() | RevokeGiven():
             return granting.duplicate(state, command)
         case TurnPrepared() | ModelReplied() | ModelFailed() | RunFinished() | RunSuspended() | RunRuled() | RunLost():
             if effect_of(state, command.effect_id) is not None:
@@ -189,6 +196,8 @@ def _judge(state: State, command: Command) -> Judgement:  # noqa: C901, PLR0911,
             return suspensions.cancel_pending(state, command)
         case Revoke():
             return granting.revoke(state, command)
+        case RevokeGiven():
+            return granting.revoke_given(state, command)
         case End():
             return lifecycle.end(state, command)
         case TurnPrepared():

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import reduce
 
-from . import ids, jsontext, questions, schema
+from . import granting, ids, jsontext, questions, schema
 from .approvers import MOST_BYTES, joined
 from .calls import MOST_REVIEWS, Call, CallStatus, SuspensionKind
 from .commands import ModelFailed, ModelReplied, ProposedCall, RunFinished, RunLost, RunRuled, RunSuspended, TurnPrepared
@@ -215,6 +215,7 @@ def run_ruled(state: State, command: RunRuled) -> Judgement:
         return Judgement(ignored=LATE.why)
     draft = Draft(state, command.now, command.trace)
     ruled = command.ruled
+    granting.lapse(draft, ruled.lapsed)
     if ruled.effect is Effect.DENY:
         deny(draft, call.tool_call_id, ruled)
     elif ruled.effect is Effect.ASK and not call.is_approved(ruled.approvers):

@@ -2,7 +2,7 @@
 
 from holdfast.errors import InvalidInput
 
-from .commands import Assign, Comment, Revoke
+from .commands import Assign, Comment, Revoke, RevokeGiven
 from .idempotency import IdempotencyRecord, request_key
 from .judgement import Judgement, Receipt
 from .state import State
@@ -22,7 +22,7 @@ def receipt_again(state: State, known: IdempotencyRecord) -> Receipt:
     )
 
 
-def request_again(state: State, command: Revoke | Assign | Comment, digest: str) -> Judgement | None:
+def request_again(state: State, command: Revoke | RevokeGiven | Assign | Comment, digest: str) -> Judgement | None:
     """The first receipt, if a request with this digest was accepted before under the same id.
 
     Raises:

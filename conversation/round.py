@@ -7,7 +7,7 @@ from immutables import Map
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from .calls import Call, CallStatus
+from .calls import Call, CallStatus, Suspension
 from .deadlines import Deadline, Deadlines
 
 
@@ -18,7 +18,7 @@ class Round(Sequence[Call]):
     thousand calls costs about as much as a step among ten. A round is stored as the list of its calls.
     """
 
-    __slots__ = ("_awaiting", "_calls", "_deadlines", "_held", "_places", "_running", "_suspended")
+    __slots__ = ("_awaiting", "_calls", "_deadlines", "_held", "_places", "_running", "_suspended", "_voted")
 
     _calls: Map[int, Call]
     _places: Map[str, int]
@@ -26,12 +26,13 @@ class Round(Sequence[Call]):
     _awaiting: Map[int, None]
     _held: Map[int, None]
     _suspended: int
+    _voted: int
     _deadlines: Deadlines | None
 
     def __init__(self, calls: Iterable[Call] = ()) -> None:
         self._calls, self._places, self._running, self._awaiting = Map(), Map(), Map(), Map()
         self._held = Map()
-        self._suspended, self._deadlines = 0, None
+        self._suspended, self._voted, self._deadlines = 0, 0, None
         for call in calls:
             if call.tool_call_id in self._places:
                 message = f"the call {call.tool_call_id!r} stands there twice"
@@ -43,7 +44,7 @@ class Round(Sequence[Call]):
         changed = object.__new__(type(self))
         changed._calls, changed._places = self._calls, self._places
         changed._running, changed._awaiting, changed._held = self._running, self._awaiting, self._held
-        changed._suspended, changed._deadlines = self._suspended, self._deadlines
+        changed._suspended, changed._voted, changed._deadlines = self._suspended, self._voted, self._deadlines
         changed._put(call)
         return changed
 
@@ -71,6 +72,11 @@ class Round(Sequence[Call]):
     def suspended_count(self) -> int:
         """How many calls have an open suspension."""
         return self._suspended
+
+    @property
+    def any_voted(self) -> bool:
+        """Whether a vote stands in any open suspension."""
+        return self._voted > 0
 
     @property
     def due_at(self) -> int | None:
@@ -121,6 +127,7 @@ class Round(Sequence[Call]):
         suspended = None if before is None else before.suspension
         if call.suspension != suspended:
             self._suspended += (call.suspension is not None) - (suspended is not None)
+            self._voted += _is_voted(call.suspension) - _is_voted(suspended)
             if call.suspension is not None:
                 deadline = Deadline(call.suspension.expires_at, place)
                 self._deadlines = Deadlines(deadline) if self._deadlines is None else self._deadlines.with_deadline(deadline)
@@ -170,6 +177,10 @@ class Round(Sequence[Call]):
             mode="left_to_right",
             serialization=core_schema.plain_serializer_function_ser_schema(tuple, return_schema=calls),
         )
+
+
+def _is_voted(suspension: Suspension | None) -> bool:
+    return suspension is not None and len(suspension.votes) > 0
 
 
 def _with_place(places: Map[int, None], place: int, *, inside: bool) -> Map[int, None]:

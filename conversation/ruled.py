@@ -22,12 +22,14 @@ class Ruled(Record):
         rule: The name of the rule that says so; empty where no single rule does.
         reason: Why, in the rule's words.
         approvers: Who may approve the call, where somebody is asked; None where the call's own terms are not changed.
+        lapsed: The grants that end, since their givers may not decide the call any more.
     """
 
     effect: Effect
     rule: str = ""
     reason: str = ""
     approvers: ApproverTerms | None = None
+    lapsed: tuple[str, ...] = ()
 
     @property
     def denial(self) -> str:

@@ -36,7 +36,19 @@ _EXISTS = Refused(ConversationExists)
 LATE = Ignored("the outcome is late: its effect is not outstanding")
 _NOTHING = Ignored("nothing can be due")
 
-_REQUESTS = ("start", "send", "resolve", "resolve_many", "assign", "comment", "cancel", "cancel_pending", "revoke", "end")
+_REQUESTS = (
+    "start",
+    "send",
+    "resolve",
+    "resolve_many",
+    "assign",
+    "comment",
+    "cancel",
+    "cancel_pending",
+    "revoke",
+    "revoke_given",
+    "end",
+)
 _OUTCOMES = ("turn_prepared", "model_replied", "model_failed", "run_finished", "run_suspended", "run_ruled", "run_lost")
 _OF_RUNS = ("run_finished", "run_suspended", "run_ruled", "run_lost")
 

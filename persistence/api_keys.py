@@ -6,6 +6,8 @@ from typing import NamedTuple, Protocol
 
 from pydantic import Field
 
+from holdfast.conversation import Principal, Proof
+from holdfast.conversation.approvers import ApproverTerms
 from holdfast.conversation.record import Record
 from holdfast.errors import CorruptStore, InvalidInput, NewerRecord
 
@@ -47,6 +49,16 @@ class ApiKey(Record):
     created_at: int
     expires_at: int | None = None
     used_at: int | None = None
+
+    def may_decide(self, agent: str, terms: ApproverTerms | None, at: int) -> bool:
+        """Whether its holder may decide calls of an agent that leave it to these terms, at a time in ms UTC."""
+        allowed = AccessScope.DECIDE in self.scopes and (self.agents is None or agent in self.agents)
+        holder = Principal(self.name, roles=self.roles, proof=Proof.KEY)
+        return allowed and not self.expired(at) and (terms is None or terms.outsider(holder) is None)
+
+    def expired(self, at: int) -> bool:
+        """Whether the key is refused at a time, in ms UTC."""
+        return self.expires_at is not None and at >= self.expires_at
 
 
 class UnreadableApiKey(NamedTuple):

@@ -70,6 +70,10 @@ class Keys:
         """Sorted set by name: conversations."""
         return f"{self.bucket(bucket)}{_index('conversations', agent, status)}"
 
+    def given(self, bucket: int) -> str:
+        """Sorted set by name: the conversations in which grants or votes stand."""
+        return f"{self.bucket(bucket)}conversations:given"
+
     def attention(self, bucket: int) -> str:
         """Sorted set by time: when each conversation must be looked at."""
         return f"{self.bucket(bucket)}attention"

@@ -120,9 +120,17 @@ class Lists(Pausing, Database, Protocol):
         ...
 
     async def conversations(
-        self, *, limit: int, after: str | None = None, agent: str | None = None, status: Status | None = None
+        self,
+        *,
+        limit: int,
+        after: str | None = None,
+        agent: str | None = None,
+        status: Status | None = None,
+        given: bool = False,
     ) -> Listing:
         """A page of conversations (`ConversationRow`), oldest first. One that cannot be read is a row with a `problem`.
+
+        With `given`, those alone in which grants or votes stand, of all agents and in every status.
 
         Raises:
             InvalidInput: The limit is no whole number from 1 to 1000, or `after` is no cursor.

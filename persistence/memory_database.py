@@ -140,7 +140,7 @@ class MemoryDatabase:
         if known is None:
             return []
         last = self._entry(place.conversation_id, self.payloads.open_known(place.conversation_id, key, known).seq)
-        return [*(self._entry(place.conversation_id, seq) for seq in noted.earlier(last)), last]
+        return [*(self._entry(place.conversation_id, seq) for seq in noted.earlier(last, place.suspension_id)), last]
 
 
 def check(fine: bool, what: str) -> None:  # noqa: FBT001 - the condition itself

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from holdfast.conversation import State, Status
-from holdfast.conversation.index import Index, PendingEntry
+from holdfast.conversation.index import Index, PendingEntry, has_given
 from holdfast.conversation.machine import busy, due_at
 
 from .conversations import Blame
@@ -50,6 +50,7 @@ class Kept:
             pending=tuple(sorted(self.pending.values(), key=lambda entry: entry.seq)),
             busy=busy(state),
             due_at=due_at(state),
+            given=has_given(state),
         )
 
     @property

@@ -47,7 +47,13 @@ class MemoryLists(MemoryPausing):
         return None if place is None else self._view(place)
 
     async def conversations(
-        self, *, limit: int, after: str | None = None, agent: str | None = None, status: Status | None = None
+        self,
+        *,
+        limit: int,
+        after: str | None = None,
+        agent: str | None = None,
+        status: Status | None = None,
+        given: bool = False,
     ) -> Listing:
         """See `Store.conversations`."""
         rows = {
@@ -60,7 +66,8 @@ class MemoryLists(MemoryPausing):
                 len(found.index.pending),
             )
             for conversation_id, found in self._conversations.items()
-            if found.index is not None and agent in (None, found.index.agent) and status in (None, found.status)
+            if found.index is not None and (found.index.given or not given)
+            if given or (agent in (None, found.index.agent) and status in (None, found.status))
         }
         page, following = _page(sorted(rows), limit, pages.conversations_after(after))
         return Listing([rows[member] for member in page], following)

@@ -4,28 +4,33 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.conversation import Event, jsontext
+from holdfast.conversation.approvers import gave
 from holdfast.conversation.calls import CommentView, VoteView
-from holdfast.conversation.events import CallAssigned, CallCommented, VoteCast
+from holdfast.conversation.events import CallAssigned, CallCommented, GivenRevoked, VoteCast
 from holdfast.errors import StoreError
 
-Note = VoteCast | CallAssigned | CallCommented
 
-
-def earlier(last: "Event | StoreError | None") -> tuple[int, ...]:
-    """The places of the notes before the last one."""
-    return last.noted if isinstance(last, Note) else ()
+def earlier(last: "Event | StoreError | None", suspension_id: str) -> tuple[int, ...]:
+    """The places of the notes on a suspension before the last one."""
+    if isinstance(last, GivenRevoked):
+        return next((vote.noted for vote in last.votes if vote.suspension_id == suspension_id), ())
+    return last.noted if isinstance(last, VoteCast | CallAssigned | CallCommented) else ()
 
 
 def shown(notes: Sequence["Event | StoreError | None"]) -> dict[str, Any]:
     """The fields of a `PendingView` that notes fill, from their entries in the log's order; what cannot be read is left out."""
     votes = tuple(
         VoteView(by=one.principal, at=one.at, decision=one.decision, value=_value(one), reason=one.reason)
-        for one in notes
-        if isinstance(one, VoteCast)
+        for place, one in enumerate(notes)
+        if isinstance(one, VoteCast) and not any(_withdraws(later, one) for later in notes[place:])
     )
     comments = tuple(CommentView(by=one.principal, at=one.at, text=one.text) for one in notes if isinstance(one, CallCommented))
     assigned = [one.to for one in notes if isinstance(one, CallAssigned)]
     return {"votes": votes, "comments": comments, "assigned": assigned[-1] if assigned else ""}
+
+
+def _withdraws(later: "Event | StoreError | None", vote: VoteCast) -> bool:
+    return isinstance(later, GivenRevoked) and gave(vote.principal.id, vote.principal.proof, later.by, later.proof)
 
 
 def _value(vote: VoteCast) -> Any:

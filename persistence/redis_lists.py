@@ -68,12 +68,20 @@ class RedisLists(RedisPausing, RedisViews):
         return members, {bucket: int(cursor) for bucket, (cursor, _) in pairs if int(cursor)}
 
     async def conversations(
-        self, *, limit: int, after: str | None = None, agent: str | None = None, status: Status | None = None
+        self,
+        *,
+        limit: int,
+        after: str | None = None,
+        agent: str | None = None,
+        status: Status | None = None,
+        given: bool = False,
     ) -> Listing:
         """See `Store.conversations`."""
-        members, more = await self._page(
-            lambda bucket: self._keys.conversations(bucket, agent, status), limit, pages.conversations_after(after)
-        )
+
+        def key(bucket: int) -> str:
+            return self._keys.given(bucket) if given else self._keys.conversations(bucket, agent, status)
+
+        members, more = await self._page(key, limit, pages.conversations_after(after))
         places = [pages.conversation_place(member) for member in members]
         heads = iter(await self._heads([place[1] for place in places if place is not None], ["index", "at"]))
         rows = [

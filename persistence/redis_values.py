@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.conversation import Event, State, Status, evolve
 from holdfast.conversation.idempotency import facts
-from holdfast.conversation.index import PendingEntry
+from holdfast.conversation.index import PendingEntry, has_given
 from holdfast.conversation.machine import busy, due_at
 from holdfast.errors import CorruptStore, NewerRecord, UnsupportedServer
 
@@ -82,7 +82,8 @@ def packed_index(state: State) -> bytes:
     """The field of the head by which lists show a conversation; empty for one that has not begun, which stands in no list."""
     if not state.seq:
         return b""
-    return codec.pack([state.agent, state.status, state.created_at, state.calls.suspended_count])
+    given = (True,) if has_given(state) else ()
+    return codec.pack([state.agent, state.status, state.created_at, state.calls.suspended_count, *given])
 
 
 def members_of(conversation_id: str, entries: Sequence[PendingEntry]) -> list[str]:
@@ -167,7 +168,7 @@ def row_of(conversation_id: str, packed: bytes, at: bytes | None) -> Conversatio
         CorruptStore: The head cannot be read.
     """
     try:
-        name, stands, created_at, waiting = codec.unpack(packed)
+        name, stands, created_at, waiting, *_ = codec.unpack(packed)
         count = len(waiting) if isinstance(waiting, list) else int(waiting)  # index version 1 has a list
         return ConversationRow(conversation_id, name, Status(stands), created_at, int(at or 0), count)
     except (ValueError, TypeError, OverflowError) as error:

@@ -98,12 +98,13 @@ class RedisViews(RedisDatabase):
         if not any(last):
             return [[] for _ in places]
         latest = await self._entries([(place.conversation_id, seq) for place, seq in zip(places, last, strict=True)])
-        before = [(place.conversation_id, seq) for place, one in zip(places, latest, strict=True) for seq in noted.earlier(one)]
-        by_place = dict(zip(before, await self._entries(before), strict=True))
-        return [
-            [*(by_place[place.conversation_id, seq] for seq in noted.earlier(one)), one]
+        earlier = [
+            [(place.conversation_id, seq) for seq in noted.earlier(one, place.suspension_id)]
             for place, one in zip(places, latest, strict=True)
         ]
+        before = [place for found in earlier for place in found]
+        by_place = dict(zip(before, await self._entries(before), strict=True))
+        return [[*(by_place[place] for place in found), one] for found, one in zip(earlier, latest, strict=True)]
 
     def _last_note(self, place: PendingPlace, found: Any) -> int:
         """The place of the last note on a suspension; 0 where there is none, or where that cannot be read."""

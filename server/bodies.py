@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.client.list_events import LIST_CURSOR
-from holdfast.conversation import Status, SuspensionKind
+from holdfast.conversation import Proof, Status, SuspensionKind
 from holdfast.conversation.ids import CONVERSATION_ID, REQUEST_ID
 
 Key: TypeAlias = Annotated[str | None, Field(description="The idempotency key, where no header Idempotency-Key gives it.")]
@@ -81,6 +81,15 @@ class RevokeBody(Body):
     request_id: Key = None
 
 
+class RevokeGivenBody(Body):
+    """Whose grants and votes end, and why."""
+
+    by: str = Field(max_length=200, description="The id of the principal who has given them.")
+    proof: Proof | None = Field(default=None, description="Only what was given by somebody proven in this way.")
+    reason: str = Field(default="", description="Why; the log keeps it.")
+    request_id: Key = None
+
+
 class AuditQuery(_Query):
     """A part of an audit."""
 
@@ -139,6 +148,13 @@ class PageQuery(_Query):
 
     limit: int = Field(default=50, ge=1, le=1000, description="How many items the page may have.")
     after: str | None = Field(default=None, max_length=1200, description="The `next` of the page before.")
+
+
+class GivenQuery(PageQuery):
+    """A page of what principals have given."""
+
+    by: str | None = Field(default=None, max_length=200, description="Only what this principal has given, by its id.")
+    proof: Proof | None = Field(default=None, description="Only what somebody has given who was proven in this way.")
 
 
 class ConversationsQuery(PageQuery):

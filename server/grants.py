@@ -1,12 +1,12 @@
-"""The routes of grants: list those of a conversation, and end one."""
+"""The routes of grants: list those of a conversation, end one; list what somebody has given everywhere, and end that."""
 
 import uuid
 
 from holdfast.client.access import AccessScope
 
-from .bodies import RevokeBody
+from .bodies import GivenQuery, RevokeBody, RevokeGivenBody
 from .operation import Asked, Operation
-from .replies import GrantsReply, RevokedReply
+from .replies import GivenReply, GrantsReply, RevokedReply
 
 
 async def grants(asked: Asked) -> GrantsReply:
@@ -20,6 +20,22 @@ async def revoke(asked: Asked) -> RevokedReply:
     asked.caller.check_grants()
     key, conversation = asked.key or uuid.uuid4().hex, asked.client.conversation(asked.path["conversation_id"])
     receipt = await conversation.revoke(asked.path["grant_id"], asked.body.reason, request_id=key)
+    return RevokedReply(**receipt.model_dump(), request_id=key)
+
+
+async def given(asked: Asked) -> GivenReply:
+    """A page of what principals have given, of all agents."""
+    asked.caller.check_agent(None)
+    query = asked.query
+    page = await asked.client.given(query.by, proof=query.proof, limit=query.limit, after=query.after)
+    return GivenReply.model_validate(page, from_attributes=True)
+
+
+async def revoke_given(asked: Asked) -> RevokedReply:
+    """End what a principal has given in a conversation."""
+    asked.caller.check_grants()
+    key, conversation = asked.key or uuid.uuid4().hex, asked.client.conversation(asked.path["conversation_id"])
+    receipt = await conversation.revoke_given(asked.body.by, asked.body.reason, proof=asked.body.proof, request_id=key)
     return RevokedReply(**receipt.model_dump(), request_id=key)
 
 
@@ -41,6 +57,27 @@ OPERATIONS = (
         revoke,
         reply=RevokedReply,
         body=RevokeBody,
+        key="request_id",
+        scope=AccessScope.DECIDE,
+    ),
+    Operation(
+        "GET",
+        "/v1/given",
+        "listGiven",
+        "A page of the grants and votes that stand, by conversation. Items may be fewer than the limit though a page follows.",
+        given,
+        reply=GivenReply,
+        query=GivenQuery,
+        scope=AccessScope.READ,
+    ),
+    Operation(
+        "POST",
+        "/v1/conversations/{conversation_id}/revoke-given",
+        "revokeGiven",
+        "End what a principal has given: its grants, and its votes in calls that wait.",
+        revoke_given,
+        reply=RevokedReply,
+        body=RevokeGivenBody,
         key="request_id",
         scope=AccessScope.DECIDE,
     ),

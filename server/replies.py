@@ -295,6 +295,32 @@ class GrantsReply(_Reply):
     items: list[GrantReply]
 
 
+class GivenVoteReply(_Reply):
+    """A vote that stands in a call that waits."""
+
+    suspension_id: str
+    tool_call_id: str
+    by: str = Field(description="The id of whoever voted.")
+    proof: Proof
+
+
+class ConversationGivenReply(_Reply):
+    """What people have given in one conversation beyond one decision."""
+
+    conversation_id: str
+    agent: str
+    grants: list[GrantReply]
+    votes: list[GivenVoteReply]
+    problem: str | None = Field(description="Why the conversation cannot be read; null where it can.")
+
+
+class GivenReply(_Reply):
+    """A page of what stands, by conversation, the oldest first."""
+
+    items: list[ConversationGivenReply]
+    next: str | None = Field(description="The cursor of the page that follows; null at the end.")
+
+
 class AuditEntryReply(_Reply):
     """A link of a conversation's audit chain. Digests are SHA-256 in 64 hexadecimal digits; what does not apply is empty."""
 

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar, Unpack, cast
 from holdfast.agent import Agent
 from holdfast.client.audit import AuditReport, Kept
 from holdfast.client.results import AsyncPendingCall, BlockingPendingCall
-from holdfast.conversation import Decision, Grant, Principal, Receipt
+from holdfast.conversation import Decision, Grant, Principal, Proof, Receipt
 
 from .rehearsal import Rehearsal, RehearsalArguments, RunArguments, run
 from .rehearsal_result import RehearsalResult
@@ -93,6 +93,10 @@ class BlockingRehearsal:
     def audit(self, *, receipts: Sequence[Kept] | Kept = ()) -> AuditReport:
         """See `Rehearsal.audit`."""
         return self._run(self._rehearsal.audit(receipts=receipts))
+
+    def revoke_given(self, by: str, reason: str = "", *, proof: Proof | None = None) -> RehearsalResult[Receipt]:
+        """See `Rehearsal.revoke_given`."""
+        return self._shown(self._rehearsal.revoke_given(by, reason, proof=proof))
 
     def revoke(self, grant_id: str, reason: str = "") -> RehearsalResult[Receipt]:
         """See `Rehearsal.revoke`."""

@@ -5,12 +5,13 @@ import asyncio
 
 import pytest
 
-from holdfast.conversation import Approve
+from holdfast.conversation import Approve, Approvers, Principal, Proof
+from holdfast.conversation.commands import ProposedCall
 from holdfast.conversation.grants import Level, Scope
 from holdfast.persistence import Run, RunStatus, Store, TakeoverReason
 
 from .conformance_parking import BOUND_MS
-from .writer import Writer, begin, call, finish, reply, resolve, revoke, send, start
+from .writer import Writer, begin, call, finish, reply, resolve, revoke, revoke_given, send, start
 
 REFUNDS = Scope("tool", "refund", level=Level.EXECUTE)
 
@@ -171,3 +172,41 @@ class Granting:
         for epoch in (None, 0, 1):
             assert not await store.claim("c-unknown", "call_1#1", incarnation="i-1", worker="w-1", epoch=epoch)
         assert await store.owner("c-unknown") is None
+
+    async def test_the_conversations_in_which_grants_or_votes_stand_are_a_list_of_their_own(
+        self, store: Store, other: Store
+    ) -> None:
+        async def listed() -> list[str]:
+            page = await other.conversations(limit=10, given=True)
+            return [row.conversation_id for row in page.items]
+
+        bare = await Writer.of(store, "c-0")
+        await bare.do(start(), begin(), call("refund"))
+        assert await listed() == []
+
+        writer, _ = await granted(store, "refund")
+        voting = await Writer.of(store, "c-2")
+        two = Approvers(minimum=2).terms
+        asked = ProposedCall(tool_call_id="call_1", name="refund", arguments="{}", approvers=two)
+        bo = Principal("bo", proof=Proof.KEY)
+        await voting.do(start(), begin(), call(asked), resolve(Approve(), principal=bo))
+        assert await listed() == ["c-1", "c-2"]
+        (row,) = (await store.pending(limit=10, agent="desk")).items[-1:]
+        assert [vote.by for vote in row.votes] == [bo]
+
+        await voting.do(revoke_given("bo", Proof.KEY))
+        assert await listed() == ["c-1"]
+        (row,) = (await store.pending(limit=10, agent="desk")).items[-1:]
+        assert row.votes == ()
+        await revoked(writer)
+        assert await listed() == []
+
+    async def test_a_quarantine_and_a_rebuild_of_the_indexes_keep_that_list(self, store: Store) -> None:
+        writer, _ = await granted(store, "refund")
+        for number in range(9):
+            if (await store.strike("c-1", writer.token, process=f"p-{number}", reason="it dies", limit=3)) is None:
+                break
+        async for rebuilt in store.reindex():
+            assert not rebuilt.problems
+        page = await store.conversations(limit=10, given=True)
+        assert [row.conversation_id for row in page.items] == ["c-1"]

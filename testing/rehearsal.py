@@ -12,7 +12,17 @@ from typing import Any, Required, Self, TypedDict, cast
 from holdfast.actors.activation.activation import Activation
 from holdfast.actors.admission import Admission
 from holdfast.agent import Agent, App, Rules
-from holdfast.client.arguments import attended_of, context_of, grant_id_of, is_time, principal_of, reason_of, text_of
+from holdfast.client.arguments import (
+    attended_of,
+    context_of,
+    giver_of,
+    grant_id_of,
+    is_time,
+    member_of,
+    principal_of,
+    reason_of,
+    text_of,
+)
 from holdfast.client.audit import AuditReport, Kept, kept_of, report
 from holdfast.client.results import AsyncPendingCall, PendingCall
 from holdfast.conversation import (
@@ -22,10 +32,12 @@ from holdfast.conversation import (
     End,
     Grant,
     Principal,
+    Proof,
     Receipt,
     Reply,
     Resolve,
     Revoke,
+    RevokeGiven,
     Send,
     Start,
     State,
@@ -317,6 +329,23 @@ class Rehearsal:
         """
         command = Revoke(request_id=uuid.uuid4().hex, grant_id=grant_id_of(grant_id), reason=reason_of(reason))
         await self._acknowledged(command)
+        return await self.rest()
+
+    async def revoke_given(
+        self, by: str, reason: str = "", *, proof: Proof | None = None
+    ) -> RehearsalResult[Awaitable[Receipt]]:
+        """End what a principal has given: its grants and votes; the result once the conversation rests.
+
+        Raises:
+            InvalidInput: It has given nothing that stands, or the id, the proof or the reason cannot be used.
+            ConversationNotFound: The conversation was never started.
+            ConversationEnded: The conversation has ended.
+            NoAnswer, NeverRested, Quarantined, Exception: See `send`.
+        """
+        proven = member_of(Proof, "proof", proof)
+        await self._acknowledged(
+            RevokeGiven(request_id=uuid.uuid4().hex, by=giver_of(by), proof=proven, reason=reason_of(reason))
+        )
         return await self.rest()
 
     async def end(self) -> RehearsalResult[Awaitable[Receipt]]:

@@ -35,6 +35,7 @@ from holdfast.conversation import (
     Resolve,
     ResolveMany,
     Revoke,
+    RevokeGiven,
     RunFinished,
     RunRuled,
     RunSuspended,
@@ -53,7 +54,7 @@ from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
 from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.events import FailureReason
 from holdfast.conversation.idempotency import IdempotencyRecord
-from holdfast.conversation.principal import Principal
+from holdfast.conversation.principal import Principal, Proof
 from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.errors import HoldfastError
 from holdfast.persistence import Acquired, Append, AppRecord, Conversations, KnownIds, Moved, Run, TakeoverReason
@@ -371,6 +372,11 @@ def cancel(request_id: str | None = None, *, turn_id: str | None = None) -> Next
 def cancel_pending(request_id: str | None = None, *, kind: SuspensionKind | None = None, reason: str = "") -> NextCommand:
     """The step that cancels the calls that wait, or those of a kind."""
     return lambda _: CancelPending(request_id=request_id or uuid.uuid4().hex, suspension_kind=kind, reason=reason)
+
+
+def revoke_given(by: str, proof: Proof | None = None, request_id: str | None = None, *, reason: str = "") -> NextCommand:
+    """The step that ends what a principal has given."""
+    return lambda _: RevokeGiven(request_id=request_id or uuid.uuid4().hex, by=by, proof=proof, reason=reason)
 
 
 def revoke(grant_id: str, request_id: str | None = None, *, reason: str = "") -> NextCommand:

@@ -148,6 +148,7 @@ class EffectRunner:
             fulfilled=effect.fulfilled,
             passed_at=effect.passed_at,
             granted_at=effect.granted_at,
+            givers=effect.givers,
         )
         return await self._workers.run_tool(self._state.app, effect.code, request)
 

@@ -31,7 +31,8 @@ from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, RunAns
 from holdfast.agent import Agent, TurnContext
 from holdfast.conversation import AgentSpec, RunFinished, RunRuled, RunSuspended
 from holdfast.conversation.decisions import Ruling
-from holdfast.conversation.ruled import Ruled
+from holdfast.conversation.granting import MAY_NOT
+from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
 from holdfast.errors import HoldfastError
@@ -46,6 +47,7 @@ from .app_runtime import AllBlocked, AppRuntime, agent_of, check_environment
 from .attestation import Attestation
 from .claims import Claim, Claims
 from .gate import UNTOLD_DECIDERS, CallRules, Gate, asks_others, lifted, required_again, stopped
+from .givers import GrantGivers
 from .keeper import keep_sweeper
 from .model_counts import ModelCounts
 from .model_outcome import turn_of
@@ -116,6 +118,7 @@ class Worker:
         self._store: Store | None = None
         self._admission: Admission | None = None
         self._gate: Gate | None = None
+        self._givers: GrantGivers | None = None
         self._attestation = Attestation(self._incarnation)
         self._keeping: asyncio.Task[None] | None = None
         if settings.sweeper is not None:  # from the start: a worker that Ray has started again may never be asked for anything
@@ -332,6 +335,10 @@ class Worker:
 
         The rules are read after the app's function has said its word: what they let run must begin soon.
         """
+        if self._givers is None:
+            self._givers = GrantGivers(store)
+        if lapsed := await self._givers.lapsed(request):
+            return Ruled(effect=Effect.ASK, reason=MAY_NOT, lapsed=lapsed), None
         required = await self._required_again(arguments, turn, request, agent, loop)
         others = await self._others(arguments, request, agent, loop) if edits else None
         rules, until = await self._in_force(store).begin_by(request.agent)

@@ -61,7 +61,8 @@ local function index_key(prefix, name, agent, other)
   return prefix .. name
 end
 
--- What a head says of a conversation in the lists: {agent, status, created_at, number of open suspensions}; nil if it is none.
+-- What a head says of a conversation in the lists: {agent, status, created_at, number of open suspensions, and true where grants or
+-- votes stand there}; nil if it is none.
 -- A head of index version 1 has the list of its open suspensions in place of their number: its length counts.
 local function standing(packed)
   local ok, idx = pcall(cmsgpack.unpack, packed)
@@ -87,6 +88,7 @@ local function listed(prefix, conversation, idx)
   if idx then
     local member = string.format('%015d|%s', idx[3], conversation)
     for _, pair in ipairs(pairs_of(prefix, 'conversations', idx[1], idx[2], member)) do found[pair] = true end
+    if idx[5] then found[prefix .. 'conversations:given\0' .. member] = true end
   end
   return found
 end

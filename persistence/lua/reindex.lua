@@ -21,7 +21,7 @@ local waits, paused = h[5] and busy == '1', prefix .. 'paused' -- its deadlines 
 if waits and not is(paused, 'zset') then return {'corrupt', 'those released as paused are no sorted set'} end
 local plain = standing(packed)
 if not plain then return {'corrupt', 'arguments: the index entries'} end
-local shown = h[4] and {plain[1], 'quarantined', plain[3], plain[4]} or plain
+local shown = h[4] and {plain[1], 'quarantined', plain[3], plain[4], plain[5]} or plain
 local old = standing(h[2] or '') -- nil where it cannot be read any more: pruning finds what is left of it
 local opened = {}
 for i = 7, #ARGV do opened[#opened + 1] = ARGV[i] end
