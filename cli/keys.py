@@ -111,6 +111,8 @@ async def _revoke(where: Where, key_id: str, *, with_effects: bool, as_json: boo
             else {}
         )
         now = await access.now()
+    if not found and not as_json:
+        return ExitCode.DONE
     return write_given(found, failed, now, ended=with_effects, as_json=as_json)
 
 

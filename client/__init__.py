@@ -77,6 +77,7 @@ from .async_client import AsyncClient
 from .audit import AuditReport
 from .cautions import AppDiffersWarning, DurabilityWarning
 from .conversation import Conversation
+from .given import Given, GivenVote
 from .list_events import AsyncListEvent, ListEvent, ListEventKind
 from .results import AsyncPendingCall, ConversationState, Event, LateResult, Page, PendingCall, RunningCall
 from .rule_check import RuleCheck
@@ -122,6 +123,8 @@ __all__ = [
     "Event",
     "Fail",
     "FailureReason",
+    "Given",
+    "GivenVote",
     "Grant",
     "HoldfastError",
     "InvalidConversationId",

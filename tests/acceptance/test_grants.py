@@ -1,8 +1,10 @@
 """Grants on the real thing, from the public API alone: given, used, listed, ended by time and by somebody."""
 
 import asyncio
+import re
 
 import pytest
+from server_process import server_process
 from stack_fixture import results, runs_of
 
 from holdfast import Approve, AsyncClient, InvalidDecision, Principal, Scope, Status
@@ -146,3 +148,43 @@ async def test_a_scope_that_covers_everything_is_refused_unless_it_says_so_and_n
     scope = Scope("path", "**", level="write", everything=True)
     await rests(conversation, await state.pending[0].resolve(Approve(scope=scope)))
     assert [grant.pattern for grant in await conversation.grants()] == ["**"]
+
+
+async def test_what_a_revoked_key_has_let_run_asks_again(stack, client):
+    with server_process(stack, "--app", "granted_app:app") as process:
+        try:
+            line = await asyncio.to_thread(process.stdout.readline)
+            url = re.search(r"http://127\.0\.0\.1:\d+", line)[0]
+            made, token = await client.access.create_key("bo", ["read", "decide"])
+            writes = [answer for _ in range(40) for answer in (write("src/a.py"), "Done.")]
+            conversation, _ = await begun(stack, client, "granted-by-key", *writes)
+            async with AsyncClient.connect(url=url, token=token) as bo:
+                (first,) = await bo.conversation(conversation.id).pending()
+                receipt = await first.resolve(Approve(scope=Scope("path", "src/**", level="write")))
+            await rests(conversation, receipt)
+            state = await rests(conversation, await conversation.send("One more."))
+        finally:
+            process.kill()
+    assert (state.status, written(stack, conversation)) == (Status.IDLE, ["src/a.py"] * 2)
+    (found,) = (await client.given("bo")).items
+    assert (found.conversation_id, len(found.grants)) == (conversation.id, 1)
+
+    await client.access.revoke_key(made.key_id)
+    async with asyncio.timeout(WITHIN_S):
+        while not state.pending:  # a worker takes what it has read of the keys for a moment
+            state = await rests(conversation, await conversation.send("One more."))
+
+    ran = len(written(stack, conversation))
+    assert await conversation.grants() == []
+    (over,) = [one async for one in until(conversation, state.seq) if one.kind == "given_revoked"]
+    assert (over.body.by, over.body.proof, over.body.request_id) == ("bo", "key", None)
+    await rests(conversation, await state.pending[0].resolve(Approve()))
+    assert len(written(stack, conversation)) == ran + 1
+
+
+async def until(conversation, seq):
+    """The events up to a place in the log."""
+    async for event in conversation.events(live=False):
+        yield event
+        if event.seq == seq:
+            return

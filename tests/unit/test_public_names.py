@@ -26,9 +26,9 @@ PUBLIC = {
     """,
     "events": """
         Approval ApproverTerms ArgumentsDelta CallAssigned CallCommented CallHeld CallResolved CallSuspended CallTarget
-        Choice ConversationStarted DecisionKind Ended Event EventBody Executor FailureReason Grant GrantGiven GrantRevoked
-        Level MessageAccepted ModelAnswered NothingCancelled OnLost PendingCancelled Principal ProgressReported Proof
-        ReasoningDelta RequestedCall Resume RunScheduled SettledBy StopReason SuspensionKind SuspensionSettled TextDelta
+        Choice ConversationStarted DecisionKind Ended Event EventBody Executor FailureReason GivenRevoked Grant GrantGiven
+        GrantRevoked Level MessageAccepted ModelAnswered NothingCancelled OnLost PendingCancelled Principal ProgressReported
+        Proof ReasoningDelta RequestedCall Resume RunScheduled SettledBy StopReason SuspensionKind SuspensionSettled TextDelta
         TurnCancelled TurnCompleted TurnFailed TurnStarted VoteCast
     """,
     "conversation": """
@@ -36,7 +36,7 @@ PUBLIC = {
         CancelPending CancelTurn Cancelled Choice Command Comment Decided Decision Deny Effect End Event
         Execution Executor Fail FailureReason Grant Judgement Level Limits ModelFailed ModelReplied OnLost
         Principal Proof Question Receipt Receipts Redispatch Reply Resolve ResolveMany Resume Review
-        ReviewVerdict Revoke RunFinished RunRuled RunSuspended RunTool Scope Send SettledBy Start State Status
+        ReviewVerdict Revoke RevokeGiven RunFinished RunRuled RunSuspended RunTool Scope Send SettledBy Start State Status
         StopReason SuspensionKind TABLE Target ToolSpec Wake decide evolve outstanding
     """,
     "agent": """
@@ -62,7 +62,7 @@ PUBLIC = {
         AsyncListEvent AsyncPendingCall AuditBreak AuditEntry AuditReport BatchRefused BlockingConversation Cancel
         Cancelled CipherFailed CipherMissing Client ClusterStopped ClusterUnavailable ConfigurationError Conversation
         ConversationEnded ConversationExists ConversationNotFound ConversationRow ConversationState Decision Deny
-        DurabilityWarning Event Fail FailureReason Grant HoldfastError InvalidConversationId InvalidDecision
+        DurabilityWarning Event Fail FailureReason Given GivenVote Grant HoldfastError InvalidConversationId InvalidDecision
         InvalidInput InvalidMessage InvalidRule LateResult Level ListEvent ListEventKind Message MessageNotFound
         MessageStatus NotPermitted OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal
         Proof Quarantined Question QueueFull Receipt Redispatch Review ReviewVerdict RuleCheck RunningCall Scope

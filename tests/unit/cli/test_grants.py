@@ -3,12 +3,13 @@
 import asyncio
 import json
 import re
+import shlex
 from contextlib import asynccontextmanager
 
 import pytest
 from stores import WithActors
 
-from holdfast.cli import grants, pending, resolve, show
+from holdfast.cli import grants, keys, pending, resolve, show
 from holdfast.cli.app import run
 from holdfast.cli.errors import ExitCode
 from holdfast.cli.hints import granted, touching
@@ -16,12 +17,15 @@ from holdfast.cli.options import Where
 from holdfast.cli.session import Reached
 from holdfast.client import Approve, AsyncClient, Level, ListEventKind, Scope
 from holdfast.client.list_events import ListEvent
+from holdfast.client.problems import problems_of
 from holdfast.client.results import PendingCall
-from holdfast.conversation import CallTarget, SuspensionKind
+from holdfast.conversation import CallTarget, Principal, Proof, SuspensionKind
 from holdfast.conversation.calls import PendingView
 from holdfast.conversation.commands import ProposedCall
 from holdfast.persistence import MemoryStore
+from holdfast.settings import Timing
 from holdfast.testing.writer import Writer, begin, call, start
+from holdfast.testing.writer import resolve as decided
 
 
 def touched(*paths):
@@ -44,8 +48,14 @@ def writer(monkeypatch):
         stack = WithActors(store, made)
         yield Reached(AsyncClient(stack, timeout_s=10), stack)
 
+    @asynccontextmanager
+    async def session(_):
+        async with reached(None) as opened:
+            yield opened
+
     for module in (grants, pending, resolve, show):
         monkeypatch.setattr(module, "reached", reached)
+    monkeypatch.setattr(keys, "session", session)
     return made
 
 
@@ -196,3 +206,72 @@ def test_a_revocation_that_cannot_be_meant_is_refused(writer, capsys, options, p
     assert run(["grants", "c-1", *options]) == ExitCode.BAD_INPUT
     assert problem in capsys.readouterr().err
     assert writer.state.seq == before
+
+
+BO = Principal("bo", roles=["finance"], proof=Proof.KEY)
+
+
+@pytest.fixture
+def key(writer):
+    """The API key of bo, who has given a grant with it."""
+    made, _ = asyncio.run(AsyncClient(WithActors(writer.store), timeout_s=10).access.create_key("bo", ["decide"]))
+    scope = Scope("path", "src/**", level="write")
+    asyncio.run(writer.do(decided(Approve(scope=scope), principal=BO)))
+    return made.key_id
+
+
+def test_what_a_revoked_key_has_given_is_named_and_stands_until_it_is_ended(key, writer, capsys):
+    (grant,) = writer.state.grants
+    assert run(["keys", "revoke", key]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == f"Revoked {key}."
+    assert second == f"c-1 (stands): {grant.grant_id}: path src/** up to write, until it is revoked, given by bo"
+    assert writer.state.grants
+
+    assert run(["grants", "--by", "bo"]) == 0
+    assert capsys.readouterr().out.splitlines() == [second]
+    assert run(["grants", "--by", "bo", "--end", "--reason", "left"]) == 0
+    assert capsys.readouterr().out.startswith("c-1 (ended): ")
+    assert (writer.state.grants, writer.events[-1].reason) == ((), "left")
+    assert run(["grants", "--by", "bo"]) == 0
+    assert capsys.readouterr().out == "Nothing of that stands.\n"
+
+
+def test_a_key_is_revoked_with_what_it_has_given(key, writer, capsys):
+    assert run(["keys", "revoke", key, "--with-effects", "--json"]) == 0
+    said = capsys.readouterr()
+    (item,) = json.loads(said.out)["items"]
+    assert (item["conversation_id"], item["ended"], item["votes"]) == ("c-1", True, [])
+    assert said.err == f"Revoked {key}.\n"
+    assert writer.state.grants == ()
+    assert writer.events[-1].reason == f"its API key {key} was revoked"
+
+
+def test_another_key_of_the_same_name_is_named(key, writer, capsys):
+    other, _ = asyncio.run(AsyncClient(WithActors(writer.store), timeout_s=10).access.create_key("bo", ["read"]))
+    assert run(["keys", "revoke", key]) == 0
+    assert f"bo also holds {other.key_id}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (["grants"], "CONVERSATION"),
+        (["grants", "c-1", "--end"], "--end"),
+        (["grants", "c-1", "--by", "bo", "--revoke", "g1"], "--by"),
+        (["grants", "--by", "bo", "--reason", "x"], "--reason"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(writer, capsys, arguments, field):
+    assert run(arguments) == ExitCode.BAD_INPUT
+    assert capsys.readouterr().err.startswith(f"error: {field}: ")
+
+
+async def test_a_grant_of_somebody_who_is_gone_is_a_problem(key, writer):
+    store = writer.store
+    assert [one.kind for one in await problems_of(store, Timing(), shlex.join)] == []
+    await store.remove_api_key(key)
+    (found,) = await problems_of(store, Timing(), shlex.join)
+    (grant,) = writer.state.grants
+    assert (found.kind, found.count, found.fix) == ("grant", 1, "end what they have given: grants --by bo --end")
+    assert [(one.name, one.reason) for one in found.which] == [(f"c-1 {grant.grant_id}", "given by bo")]

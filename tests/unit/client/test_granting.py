@@ -89,6 +89,31 @@ async def test_a_revocation_is_recorded_once_with_its_reason(given):
     assert given.writer.state.grants_epoch == 1
 
 
+async def test_what_somebody_has_given_is_found_everywhere_and_ended(given):
+    shown = await given.conversation.pending()
+    client = given.client if given.transport is not None else given.client.acting_as(Principal("bo"))
+    await client.resolve("c-1", shown[0].tool_call_id, Approve(scope=SOURCES), suspension_id=shown[0].suspension_id)
+    by = given.writer.state.grants[0].by.id  # over HTTP, whom the server knows
+    (found,) = (await given.client.given(by)).items
+    assert (found.conversation_id, found.agent, found.votes, found.problem) == ("c-1", "desk", [], None)
+    assert [grant.pattern for grant in found.grants] == ["src/**"]
+    assert (await given.client.given("somebody else")).items == []
+    assert (await given.client.given(by, proof="oidc")).items == []
+    assert (await given.client.given()).items == [found]
+
+    receipt = await given.conversation.revoke_given(by, "left", request_id="r-1")
+    again = await given.conversation.revoke_given(by, "left", request_id="r-1")
+    assert (again.seq, again.duplicate, again.audit_head) == (receipt.seq, True, receipt.audit_head)
+    assert given.writer.events[-1].kind == "given_revoked"
+    assert (await given.client.given()).items == []
+    with pytest.raises(InvalidInput, match=r"by: .*has given nothing"):
+        await given.conversation.revoke_given(by)
+    with pytest.raises(InvalidInput, match="by: 7 is the id of nobody"):
+        await given.client.given(7)
+    with pytest.raises(InvalidInput, match="proof: 'oath'"):
+        await given.client.given(proof="oath")
+
+
 @pytest.mark.parametrize(
     ("asking", "field"),
     [

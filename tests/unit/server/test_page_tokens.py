@@ -144,7 +144,10 @@ def test_each_operation_that_a_page_may_call_names_the_conversation():
                 "/grants/{grant_id}",
             )
         ),
-        *(f"/v1/conversations/{{conversation_id}}/{verb}" for verb in ("cancel", "cancel-pending", "end", "retry")),
+        *(
+            f"/v1/conversations/{{conversation_id}}/{verb}"
+            for verb in ("cancel", "cancel-pending", "end", "retry", "revoke-given")
+        ),
         "/v1/pending/{suspension_id}",
         "/v1/pending/{suspension_id}/assign",
         "/v1/pending/{suspension_id}/comment",
