@@ -3,6 +3,7 @@
 from holdfast.actors.activation.lease import now_s
 from holdfast.actors.admission import FRESH_S
 from holdfast.actors.work_requests import RunRequest
+from holdfast.persistence import PAUSE_LAG_MS
 from holdfast.persistence.api_keys import ApiKeyList, ApiKeys
 
 from .ongoing import Ongoing
@@ -18,20 +19,22 @@ class GrantGivers:
         self._read_at_s = float("-inf")
         self._looking: Ongoing[None] = Ongoing()
 
-    async def lapsed(self, request: RunRequest) -> tuple[str, ...]:
+    async def lapsed(self, request: RunRequest) -> tuple[tuple[str, ...], int | None]:
         """The grants of a run whose givers held an API key and may not decide its call any more.
 
-        Several keys of one name are one holder's: while one of them lets its holder decide, the grant stands.
+        Several keys of one name are one holder's: while one of them lets its holder decide, the grant stands. With them comes the
+        time by which a run must begin that rests on this reading, in ms UTC by the store's clock; None: at any time.
 
         Raises:
             StoreUnavailable: The keys cannot be read now.
         """
         if not request.givers:
-            return ()
+            return (), None
         if now_s() - self._read_at_s >= FRESH_S:
             await self._looking.joined("keys", self._look)
         keys = [key for key in self._keys.keys if key.may_decide(request.agent, request.approvers, self._read_at)]
-        return tuple(grant_id for grant_id, name in request.givers if all(key.name != name for key in keys))
+        lapsed = tuple(grant_id for grant_id, name in request.givers if all(key.name != name for key in keys))
+        return lapsed, self._read_at + PAUSE_LAG_MS
 
     async def _look(self) -> None:
         read_at_s, read_at = now_s(), await self._store.now()

@@ -162,7 +162,7 @@ async def run(
     ruled, in_force_until = await judged(known, turn, edits=edits)
     if ruled is not None:
         return await refused(ruled)
-    until = _earliest(await admitted(), in_force_until, request.grants_until)
+    until = earliest(await admitted(), in_force_until, request.grants_until)
     claimed = await store.claim(
         request.conversation_id,
         request.effect_id,
@@ -227,7 +227,8 @@ async def _refused(
     return outcome if recorded else NoOutcome.NOT_MINE
 
 
-def _earliest(*times: int | None) -> int | None:
+def earliest(*times: int | None) -> int | None:
+    """The earliest of some times; None stands for any time."""
     return min((time for time in times if time is not None), default=None)
 
 

@@ -337,12 +337,14 @@ class Worker:
         """
         if self._givers is None:
             self._givers = GrantGivers(store)
-        if lapsed := await self._givers.lapsed(request):
+        lapsed, held_until = await self._givers.lapsed(request)
+        if lapsed:
             return Ruled(effect=Effect.ASK, reason=MAY_NOT, lapsed=lapsed), None
         required = await self._required_again(arguments, turn, request, agent, loop)
         others = await self._others(arguments, request, agent, loop) if edits else None
         rules, until = await self._in_force(store).begin_by(request.agent)
-        return stopped(rules, agent, request, arguments, required=required, others=others), until
+        ruled = stopped(rules, agent, request, arguments, required=required, others=others)
+        return ruled, tool_run.earliest(until, held_until)
 
     async def _alone(
         self,

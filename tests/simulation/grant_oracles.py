@@ -11,6 +11,7 @@ from holdfast.conversation import Approval, Receipt, Resolve, SuspensionKind, gr
 from holdfast.conversation.calls import CallStatus
 from holdfast.conversation.events import (
     CallSuspended,
+    GivenRevoked,
     GrantGiven,
     GrantRevoked,
     ModelAnswered,
@@ -18,9 +19,11 @@ from holdfast.conversation.events import (
     SettledBy,
     SuspensionSettled,
 )
+from holdfast.persistence import PAUSE_LAG_MS
 from holdfast.persistence.views import arguments_in
 
 from . import shop
+from .voters import ANA
 
 LEVELS = ("read", "write", "execute", "admin")
 BY_A_PERSON = (SettledBy.APPROVE, SettledBy.REVIEW, SettledBy.REDISPATCH)
@@ -34,6 +37,9 @@ def standing(events, at):
             found[event.grant.grant_id] = event.grant
         elif isinstance(event, GrantRevoked):
             found.pop(event.grant_id, None)
+        elif isinstance(event, GivenRevoked):
+            for grant_id in event.grants:
+                found.pop(grant_id, None)
     return [grant for grant in found.values() if grant.ends_at is None or at < grant.ends_at]
 
 
@@ -91,6 +97,10 @@ def a_claim_by_grants(ledger, conversation_id, events, scheduled, at):
             scheduled.tool_call_id,
             sorted(ended),
         )
+    of_ana = [grant.grant_id for grant in standing(events, at) if grant.grant_id in scheduled.grants and grant.by == ANA]
+    if of_ana and ledger.key_gone_at is not None and at > ledger.key_gone_at + PAUSE_LAG_MS:
+        problem = "%s: %s is claimed by %s of Ana, whose key has been gone for longer than a reading serves"
+        ledger.wrong(problem, conversation_id, scheduled.tool_call_id, of_ana)
 
 
 def grants_are_behind_what_runs(ledger, history):

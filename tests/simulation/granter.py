@@ -5,11 +5,13 @@ import contextlib
 import dataclasses
 import random
 
-from holdfast.conversation import Approve, Resolve, Revoke, Scope, Send
+from holdfast.conversation import Approve, Proof, Resolve, Revoke, RevokeGiven, Scope, Send
 from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.events import GrantGiven, RunScheduled
+from holdfast.errors import StoreUnavailable
 
 from .clients import FITTING, Client
+from .voters import ANAS_KEY
 
 GRANTED = 0.2
 """In how many seeds there are grants."""
@@ -91,6 +93,10 @@ class Granter:
                 return await self._provoked
         return None
 
+    def ends(self):
+        """What else of Ana's ends now: her API key, all that she has given in a conversation, or nothing."""
+        return self._drawn.choices(("key", "given", None), (0.05, 0.15, 0.8))[0]
+
     def delay_work(self):
         """Have what is about to run by a grant run later."""
         if self._drawn.random() < DELAYED:
@@ -135,6 +141,10 @@ class Revoker(Client):
 
     async def _act(self):
         world, rng = self._world, self._world.rng
+        ends = world.granter.ends()
+        if ends == "key":
+            with contextlib.suppress(StoreUnavailable):
+                await self._store.remove_api_key(ANAS_KEY.key_id)
         found = await world.granter.provocation()
         if found is None:
             await world.sleep(rng.random())
@@ -150,4 +160,6 @@ class Revoker(Client):
         else:
             world.granter.delay_work()
         conversation_id, grant_id = found
+        if ends == "given":
+            await self._ask(conversation_id, RevokeGiven(request_id=world.new_id("x"), by="ana", proof=Proof.KEY))
         await self._ask(conversation_id, Revoke(request_id=world.new_id("x"), grant_id=grant_id))

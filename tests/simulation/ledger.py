@@ -86,6 +86,7 @@ class Ledger:
         self._acted_on = ({},)  # of these, what a worker may act on now; None where nobody can say
         self._publications = 0
         self._claims = {}
+        self.key_gone_at = None  # when Ana's API key was revoked
 
     def wrong(self, text, *args):
         """Note that a promise is broken."""

@@ -16,6 +16,7 @@ from holdfast.conversation import (
     Resolve,
     ResolveMany,
     Revoke,
+    RevokeGiven,
     Send,
     Start,
     State,
@@ -29,6 +30,7 @@ from holdfast.conversation.events import (
     CallResolved,
     CallSuspended,
     Ended,
+    GivenRevoked,
     GrantRevoked,
     MessageAccepted,
     ModelAnswered,
@@ -170,7 +172,7 @@ def _every_call_is_settled_once(ledger, history):
     requests = [
         event.request_id
         for event in history.of(
-            TurnCancelled, PendingCancelled, NothingCancelled, GrantRevoked, CallAssigned, CallCommented, Ended
+            TurnCancelled, PendingCancelled, NothingCancelled, GrantRevoked, GivenRevoked, CallAssigned, CallCommented, Ended
         )
     ]
     _once(ledger, history, "request", [one for one in requests if one])
@@ -302,6 +304,8 @@ def _says(event, command):
             return (event.request_id, event.what) == (command.request_id, command.kind)
         case GrantRevoked(), Revoke():
             return (event.request_id, event.grant_id) == (command.request_id, command.grant_id)
+        case GivenRevoked(), RevokeGiven():
+            return (event.request_id, event.by) == (command.request_id, command.by)
         case (PendingCancelled(), CancelPending()) | (Ended(), End()):
             return event.request_id == command.request_id
         case _:

@@ -208,6 +208,11 @@ def _attention(world, process, _args, _kwargs, answer, _error):
         world.trace.note("finds due: %s", " ".join(answer.conversation_ids), who=process.name)
 
 
+def _remove_api_key(world, _process, _args, _kwargs, answer, _error):
+    if answer:
+        world.ledger.key_gone_at = world.clock()
+
+
 _WATCHED = {
     "acquire": _acquire,
     "append": _append,
@@ -219,4 +224,5 @@ _WATCHED = {
     "strike": _strike,
     "attested": _attested,
     "succeed": _succeed,
+    "remove_api_key": _remove_api_key,
 }

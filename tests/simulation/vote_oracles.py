@@ -4,7 +4,7 @@ from collections import defaultdict
 
 from holdfast.conversation import SettledBy, jsontext
 from holdfast.conversation.approvers import joined
-from holdfast.conversation.events import CallSuspended, RunScheduled, SuspensionSettled, VoteCast
+from holdfast.conversation.events import CallSuspended, GivenRevoked, RunScheduled, SuspensionSettled, VoteCast
 from holdfast.conversation.principal import Proof
 from holdfast.persistence.views import arguments_in
 
@@ -28,6 +28,9 @@ def calls_are_decided_by_those_who_may(ledger, history):
                 if event.principal.id in agreed[event.suspension_id]:
                     ledger.wrong("%s: %s has two votes on %s", history.conversation_id, event.principal.id, event.tool_call_id)
                 agreed[event.suspension_id].add(event.principal.id)
+            case GivenRevoked():
+                for vote in event.votes:
+                    agreed[vote.suspension_id].discard(event.by)
             case SuspensionSettled(decision=str()):
                 _may(ledger, history, shown[event.suspension_id], event)
                 _are_enough(ledger, history, shown[event.suspension_id], event, agreed[event.suspension_id])

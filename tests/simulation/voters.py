@@ -5,11 +5,13 @@ import random
 from holdfast.conversation import Approve, Principal
 from holdfast.conversation.approvers import Approvers
 from holdfast.conversation.principal import Proof
+from holdfast.persistence import ApiKey
 
 ANA = Principal("ana", roles=["finance"], proof=Proof.KEY)
 BO = Principal("bo", roles=["finance"], proof=Proof.OIDC)
 CY = Principal("cy", roles=["support"], proof=Proof.LINK)
 ANA_SAYS_SO = Principal("ana", roles=["finance"])
+ANAS_KEY = ApiKey(key_id="k-ana", name="ana", digest="", scopes=("decide",), roles=("finance",), created_at=0)
 PEOPLE = (ANA, ANA, BO, BO, CY, ANA_SAYS_SO, None)
 
 

@@ -23,7 +23,7 @@ from .network import Network
 from .publisher import Publisher
 from .store import SimStore
 from .trace import Trace
-from .voters import Voters
+from .voters import ANAS_KEY, Voters
 from .workers import ADDRESS, Seat, SimWorker
 
 EPOCH_MS = 1_700_000_000_000
@@ -315,6 +315,7 @@ class World:
             client = Client(self, self.process(f"client-{number + 1}"))
             self.clients.append(client)
             client.process.start(client.live())
+        await self.memory.put_api_key(ANAS_KEY)
         if self.granter.granted:
             for client in (Approver(self, self.process("approver")), Revoker(self, self.process("revoker"))):
                 self.clients.append(client)

@@ -8,7 +8,7 @@ from holdfast.actors.worker import givers
 from holdfast.actors.worker.givers import GrantGivers
 from holdfast.conversation.approvers import Approvers
 from holdfast.errors import StoreUnavailable
-from holdfast.persistence import AccessScope, ApiKey, MemoryStore
+from holdfast.persistence import PAUSE_LAG_MS, AccessScope, ApiKey, MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore
 
 DECIDE = (AccessScope.DECIDE,)
@@ -62,13 +62,14 @@ async def test_a_grant_stands_while_a_key_of_its_giver_may_decide_the_call(keys,
     store = MemoryStore()
     for one in keys:
         await store.put_api_key(one)
-    lapsed = await GrantGivers(store).lapsed(run_by(("g5", "bo"), approvers=terms))
+    lapsed, until = await GrantGivers(store).lapsed(run_by(("g5", "bo"), approvers=terms))
     assert lapsed == (() if stands else ("g5",))
+    assert until <= await store.now() + PAUSE_LAG_MS
 
 
 async def test_a_run_by_no_such_grant_costs_no_look():
     store = FaultyStore(MemoryStore(), Faults(api_keys=FailBefore()))
-    assert await GrantGivers(store).lapsed(run_by()) == ()
+    assert await GrantGivers(store).lapsed(run_by()) == ((), None)
 
 
 async def test_a_reading_serves_for_a_while_and_nothing_begins_while_the_keys_cannot_be_read(skip):
@@ -76,11 +77,11 @@ async def test_a_reading_serves_for_a_while_and_nothing_begins_while_the_keys_ca
     await inner.put_api_key(key())
     store = FaultyStore(inner, Faults())
     found = GrantGivers(store)
-    assert await found.lapsed(run_by(("g5", "bo"))) == ()
+    assert (await found.lapsed(run_by(("g5", "bo"))))[0] == ()
     await inner.remove_api_key("k1")
-    assert await found.lapsed(run_by(("g5", "bo"))) == ()
+    assert (await found.lapsed(run_by(("g5", "bo"))))[0] == ()
     skip(FRESH_S)
-    assert await found.lapsed(run_by(("g5", "bo"))) == ("g5",)
+    assert (await found.lapsed(run_by(("g5", "bo"))))[0] == ("g5",)
     skip(FRESH_S)
     store.policy = Faults(api_keys=FailBefore())
     with pytest.raises(StoreUnavailable):
