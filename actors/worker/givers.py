@@ -22,7 +22,7 @@ class GrantGivers:
     async def lapsed(self, request: RunRequest) -> tuple[tuple[str, ...], int | None]:
         """The grants of a run whose givers held an API key and may not decide its call any more.
 
-        Several keys of one name are one holder's: while one of them lets its holder decide, the grant stands. The second value is
+        Several keys of one name are one holder's: while one of them lets its holder decide, a grant stands. The second value is
         the time by which a run that rests on this reading must begin, in ms UTC by the store's clock; None: at any time.
 
         Raises:
