@@ -123,4 +123,17 @@ def _command(name: str) -> Any:
         made.callback()(lambda: None)  # else typer leaves out the word of a command that stands alone
     for word, function in (below or {name: module.run}).items():
         made.command(word, context_settings=_HELP)(function if name in TARGETLESS else everywhere(function))
-    return typer.main.get_command(made)
+    found = typer.main.get_command(made)
+    found.name = name  # typer gives a group none
+    return _literal(found)
+
+
+def _literal(command: Any) -> Any:
+    """A command whose help shows square brackets: rich would take `[server]` for markup, and leave it out."""
+    for one in (command, *command.params):
+        text = getattr(one, "help", None) or ""
+        if "[" in text and getattr(command, "rich_markup_mode", None) == "rich":
+            one.help = import_module("rich.markup").escape(text)  # an import that few commands need
+    for below in getattr(command, "commands", {}).values():
+        _literal(below)
+    return command
