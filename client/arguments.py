@@ -12,6 +12,7 @@ from holdfast.conversation import Principal, Proof, jsontext
 from holdfast.conversation.ids import check_request_id
 from holdfast.conversation.principal import NAME
 from holdfast.errors import InvalidInput, InvalidMessage, StaleCall, StaleReason
+from holdfast.persistence import pages
 from holdfast.visible import without_hidden
 
 LAST_PLACE = 1 << 63
@@ -94,6 +95,21 @@ def check_place(after: object) -> None:
     """
     if isinstance(after, bool) or not isinstance(after, int) or not 0 <= after < LAST_PLACE:
         raise InvalidInput("after", f"{after!r:.40} is no place in a log", "give a seq: Receipt.seq, Event.seq, or 0")
+
+
+def check_page(limit: object, after: object) -> None:
+    """Refuse what asks for no page, as the stores do.
+
+    A server puts an agent and `~` before its cursors where the caller may touch certain agents alone.
+
+    Raises:
+        InvalidInput: The limit or the cursor is none.
+    """
+    agent, mark, rest = after.partition("~") if isinstance(after, str) else ("", "", after)
+    of_server = bool(mark) and _AGENT.fullmatch(agent) is not None
+    if not (of_server and rest == ""):
+        pages.conversations_after(rest if of_server else after)
+    pages.check_limit(limit)
 
 
 def is_time(value: object) -> bool:

@@ -24,6 +24,7 @@ from .arguments import (
     agent_of,
     agents_of,
     attended_of,
+    check_page,
     check_suspension,
     context_of,
     encodes,
@@ -158,6 +159,7 @@ class HttpClient(AsyncClient):
         """A page of the pending calls; see `AsyncClient.pending`."""
         of_agent, of_kind = agent_of(agent), member_of(SuspensionKind, "kind", kind)
         query = {"limit": limit, "after": after, "agent": of_agent, "kind": of_kind, **asked_for(approver)}
+        check_page(limit, after)
         found = replies.page(await self.exchange.get("/v1/pending", "the pending calls", **query))
         return Page([replies.pending_call(one, self.resolve) for one in found.items], found.next)
 
@@ -206,6 +208,7 @@ class HttpClient(AsyncClient):
         """A page of all conversations; see `AsyncClient.conversations`."""
         of_agent, of_status = agent_of(agent), member_of(Status, "status", status)
         query = {"status": of_status, "agent": of_agent, "limit": limit, "after": after}
+        check_page(limit, after)
         found = replies.page(await self.exchange.get("/v1/conversations", "the conversations", **query))
         return Page([replies.row(one) for one in found.items], found.next)
 

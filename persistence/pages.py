@@ -69,7 +69,7 @@ def pending_after(cursor: str | None) -> str:
     return f"{start}|\xff"  # a member goes on with the conversation and the place in its log
 
 
-def conversations_after(cursor: str | None) -> str:
+def conversations_after(cursor: object) -> str:
     """The whole member after which a page of conversations begins; '' for the first page.
 
     Raises:

@@ -270,11 +270,31 @@ class StaleReason(StrEnum):
     SUPERSEDED = "superseded"  # the call moved on to a later suspension
 
 
+class SettledBy(StrEnum):
+    """What settled a suspension or call."""
+
+    APPROVE = "approve"  # a person lets the call run
+    DENY = "deny"  # a person does not let it run, or does not answer
+    ANSWER = "answer"  # a person or client gave the result
+    FAIL = "fail"  # a client could not produce a result, or a person counts a lost run as failed
+    REDISPATCH = "redispatch"  # a person has a lost run run again
+    REVIEW = "review"  # a person's verdict on what a tool's body asked to have reviewed
+    EDIT = "edit"  # a person changed the arguments of a call that several have to agree to, so all are asked anew
+    EXPIRY = "expiry"  # the deadline passed
+    CANCELLATION = "cancellation"  # the call or its turn was cancelled, or the conversation ended
+    RUN = "run"  # the callback's outcome
+    LOSS = "loss"  # the run's worker was gone without an outcome
+    UNATTENDED = "unattended"  # nobody attends the conversation, and its agent says what is done then
+    GRANT = "grant"  # a grant that was given meanwhile covers the call
+    RULE = "rule"  # a permission rule denies the call
+    REFUSAL = "refusal"  # the call could not run at all: unknown tool, bad arguments
+
+
 class StaleCall(HoldfastError):
     """The call does not wait for this decision. Refresh the list of pending calls; do not retry blindly.
 
-    `settled_by` says what settled it (a decision kind, `expiry`, `cancellation` or `grant`), `settled_at` when, in integer
-    milliseconds UTC; both are None where the call was never known.
+    `settled_by` says what settled it, `settled_at` when, in integer milliseconds UTC; both are None where the call was never
+    known.
     """
 
     def __init__(
@@ -282,7 +302,7 @@ class StaleCall(HoldfastError):
         conversation_id: str,
         tool_call_id: str,
         reason: StaleReason,
-        settled_by: str | None = None,
+        settled_by: SettledBy | None = None,
         settled_at: int | None = None,
     ) -> None:
         super().__init__(conversation_id, tool_call_id, reason, settled_by, settled_at)

@@ -8,6 +8,7 @@ import dataclasses
 import json
 
 import pytest
+from errors_to_show import as_told
 from pydantic import BaseModel
 
 from holdfast.actors import StoreAddress
@@ -27,7 +28,6 @@ from holdfast.conversation import (
     Review,
     RunFinished,
     Scope,
-    SettledBy,
     ToolSpec,
 )
 from holdfast.conversation.commands import ProposedCall
@@ -43,7 +43,7 @@ SOME_TIME = 1_000_000_000_000
 def plain(value):
     """A value as it is compared: objects by class and fields, times as the fact that they are there."""
     if isinstance(value, HoldfastError):
-        return type(value).__name__, plain(list(value.args)), plain(vars(value))
+        return as_told(value)
     if isinstance(value, BaseModel):
         return type(value).__name__, plain(dict(value))
     if dataclasses.is_dataclass(value):
@@ -55,8 +55,6 @@ def plain(value):
         return {name: plain(one) for name, one in value.items() if name not in who | dated}
     if isinstance(value, list | tuple):
         return type(value).__name__, [plain(one) for one in value]
-    if isinstance(value, SettledBy):
-        return "str", value.value  # an error says that it is a text
     if type(value) is int and value > SOME_TIME:
         return "a time"
     return type(value).__name__, value
