@@ -28,6 +28,7 @@ from . import (
     noting,
     operating,
     page_tokens,
+    page_view,
     scraping,
     static_files,
 )
@@ -162,12 +163,13 @@ def _routes(serving: Serving) -> Iterator[Route]:
 async def _answered(by_method: Mapping[str, Operation], serving: Serving, request: Request) -> Response:
     operation = by_method["GET" if request.method == "HEAD" else request.method]
     request.scope["state"]["path"] = operation.path  # for `Watch`
+    caller = LOCAL
     try:
         if operation.name != ALIVE:
             serving.requests.check()
         with serving.requests.one(), ExitStack() as held:
-            caller = LOCAL if operation.scope is None else await _caller(serving, request)
             if operation.scope is not None:
+                caller = await _caller(serving, request)
                 request.scope["state"]["caller"] = caller
                 operation.check(caller)
                 held.enter_context(serving.requests.share(caller.account))
@@ -183,7 +185,7 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
             asked = Asked(serving, caller, _root(request), request.path_params, request.headers, query, body, key, known)
             found = await operation.run(asked)
     except HoldfastError as error:
-        return response_of(error)
+        return response_of(page_view.error_of(caller, error))
     except Exception:  # a mistake of ours: its traceback is for the log alone
         logger.exception("%s %s failed", request.method, operation.path)
         return Response(as_json(unexpected()), status_code=500, media_type=MEDIA_TYPE)
@@ -191,7 +193,7 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
         found.holder = caller.account
         found.only_while(partial(serving.callers.stands, request.scope, caller))
     if isinstance(found, BaseModel):
-        return Response(as_json(found.model_dump()), status_code=operation.status, media_type="application/json")
+        return Response(as_json(page_view.reply_of(caller, found)), status_code=operation.status, media_type="application/json")
     return found
 
 

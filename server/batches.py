@@ -9,6 +9,7 @@ from holdfast.client.access import AccessScope
 from holdfast.client.batches import SIDE_BY_SIDE, batch_key, key_of
 from holdfast.errors import BatchRefused, HoldfastError, InvalidDecision, StaleCall
 
+from . import page_view
 from .decision_bodies import MOST_EACH, DecisionItem, ResolveEachBody, ResolveManyBody
 from .decisions import decide, page_of
 from .operation import Asked, Operation
@@ -52,7 +53,7 @@ async def _decided(asked: Asked, item: DecisionItem, key: str) -> DecidedReply:
         await asked.serving.reach.check_suspension(asked.caller, suspension_id, body.conversation_id)
         receipt = await decide(asked, suspension_id, body, key)
     except HoldfastError as error:
-        problem = problem_of(error)
+        problem = problem_of(page_view.error_of(asked.caller, error))
     except Exception:  # a mistake of ours, which hides no other item's receipt
         logger.exception("a decision on %a failed", suspension_id)
         problem = unexpected()
@@ -144,7 +145,6 @@ OPERATIONS = (
         key="decision_id",
         status=207,
         scope=AccessScope.DECIDE,
-        by_item=True,
     ),
 )
 """The operations that decide several calls."""

@@ -46,6 +46,15 @@ class Caller:
         """Whether they administer the whole, and not some agents alone."""
         return AccessScope.ADMIN in self.scopes and self.agents is None
 
+    @property
+    def is_page(self) -> bool:
+        """Whether they came with a page token."""
+        return self.conversation_id is not None
+
+    def decides(self, kind: SuspensionKind) -> bool:
+        """Whether they may decide calls that wait for this."""
+        return AccessScope.DECIDE in self.scopes and (self.kinds is None or kind in self.kinds)
+
     def touches(self, agent: str) -> bool:
         """Whether they may touch the conversations of this agent."""
         return self.agents is None or agent in self.agents
@@ -87,7 +96,7 @@ class Caller:
         Raises:
             Refusal: The caller has a page token.
         """
-        if self.conversation_id is not None:
+        if self.is_page:
             detail = f"{self.principal.id!r} may not do this: a page token is for one conversation alone"
             raise Refusal(403, "not_permitted", detail, {"conversation_id": self.conversation_id})
 

@@ -171,7 +171,8 @@ async def events(asked: Asked) -> Response:
     if found.status == "ended" and after >= found.seq:
         return Response(status_code=204)
     asked.serving.streams.check_room(asked.caller.account)  # nothing is awaited from here until the stream has its place
-    return asked.serving.streams.of(conversation.events(after=after, live=asked.query.live), after=after)
+    told = conversation.events(after=after, live=asked.query.live)
+    return asked.serving.streams.of(told, after=after, caller=asked.caller)
 
 
 def turn_over(message_seq: int) -> Callable[[Event], bool]:

@@ -11,6 +11,7 @@ from .replies import GivenReply, GrantsReply, RevokedReply
 
 async def grants(asked: Asked) -> GrantsReply:
     """The grants that stand in a conversation."""
+    asked.caller.check_grants()
     items = await asked.client.conversation(asked.path["conversation_id"]).grants()
     return GrantsReply.model_validate({"items": items}, from_attributes=True)
 

@@ -13,6 +13,7 @@ from holdfast.client.access import AccessScope
 from holdfast.client.figures import Figures
 from holdfast.counting import Counts
 
+from . import page_view
 from .bounds import Bounds
 from .caller import Caller
 from .callers import Callers
@@ -91,7 +92,6 @@ class Operation:
         text: Whether it replies with plain text.
         last: The pattern of the `id` of an event, if it streams some.
         endless: Whether its stream never comes to an end by itself.
-        by_item: Whether it is about several conversations, and judges for each whether the caller may touch it.
     """
 
     method: str
@@ -110,15 +110,14 @@ class Operation:
     endless: bool = False
     scope: AccessScope | None = field(kw_only=True)
     also: tuple[AccessScope, ...] = ()
-    by_item: bool = False
 
     def check(self, caller: Caller) -> None:
         """Refuse a caller who may not do this.
 
         Raises:
-            Refusal: The caller lacks a scope, or is a page that may touch one conversation alone, and this is about others.
+            Refusal: The caller lacks a scope, or is a page, and this is not for pages.
         """
-        if "{conversation_id}" not in self.path and "{suspension_id}" not in self.path and not self.by_item:
+        if self.name not in page_view.OPERATIONS:
             caller.check_whole()
         for scope in self.scopes:
             caller.check_scope(scope)

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
+from functools import partial
 from typing import Any, TypeVar
 
 from starlette.responses import StreamingResponse
@@ -16,7 +17,9 @@ from starlette.types import Message, Receive, Scope, Send
 from holdfast.client import Event, ListEvent
 from holdfast.errors import HoldfastError
 
+from . import page_view
 from .bounds import Bounds
+from .caller import LOCAL, Caller
 from .draining import Draining
 from .problems import problem_of
 from .refusal import Refusal
@@ -41,12 +44,15 @@ def frame(kind: str, data: Any, *, cursor: int | str | None = None) -> bytes:
     return head.encode() + b"data: " + as_json(data) + b"\n\n"
 
 
-def frame_of(event: Event | ListEvent[Any]) -> bytes:
-    """An event as it is sent. A live one of a conversation has no `id` and says `"live": true`."""
+def frame_of(event: Event | ListEvent[Any], caller: Caller = LOCAL) -> bytes:
+    """An event as it is sent to a caller; nothing where it is not. A live one has no `id` and says `"live": true`."""
     if isinstance(event, ListEvent):
         names = ("kind", "at", "conversation_id", "agent", "seq", "data")
         return frame(event.kind, {name: getattr(event, name) for name in names}, cursor=event.cursor)
-    told = {**event.data, "kind": event.kind, "seq": event.seq, "at": event.at, "live": event.seq is None}
+    data = page_view.event_of(caller, event)
+    if data is None:
+        return b""
+    told = {**data, "kind": event.kind, "seq": event.seq, "at": event.at, "live": event.seq is None}
     return frame(event.kind, told, cursor=event.seq)
 
 
@@ -81,6 +87,7 @@ class Streams:
         status: int = 200,
         headers: dict[str, str] | None = None,
         framed: Callable[[_E], bytes] | None = None,
+        caller: Caller = LOCAL,
     ) -> "EventStream":
         """The response that streams events. `check_room` is for before: what was begun for a stream is not refused any more.
 
@@ -91,8 +98,10 @@ class Streams:
             status: The HTTP status.
             headers: More headers.
             framed: Gives what is sent of an event; by default as the API has it.
+            caller: Who listens.
         """
-        frames = self._frames(events, after, until or (lambda _: False), framed or frame_of)
+        framed = framed or partial(frame_of, caller=caller)
+        frames = self._frames(events, after, until or (lambda _: False), framed, partial(page_view.error_of, caller))
         return EventStream(frames, self._open, self._bounds.patience_s, status, HEADERS | (headers or {}))
 
     def lines(self, written: AsyncGenerator[bytes, None], *, media_type: str) -> "EventStream":
@@ -107,6 +116,7 @@ class Streams:
         after: int | str,
         until: Callable[[_E], bool],
         framed: Callable[[_E], bytes],
+        told: Callable[[HoldfastError], HoldfastError],
     ) -> AsyncGenerator[bytes, None]:
         """What is sent: the events, a heartbeat where none comes, and at the end why, and where to resume."""
         yield f"retry: {RETRY_MS}\n\n".encode()
@@ -124,7 +134,8 @@ class Streams:
                         return
                     cursor = event.cursor if isinstance(event, ListEvent) else event.seq
                     after = after if cursor is None else cursor
-                    yield framed(event)
+                    if sent := framed(event):
+                        yield sent
                     if until(event):
                         yield _closed("complete", after)
                         return
@@ -134,7 +145,7 @@ class Streams:
                     yield _closed("draining", after)
                     return
         except HoldfastError as error:
-            yield _closed("failed", after, problem=problem_of(error))
+            yield _closed("failed", after, problem=problem_of(told(error)))
         finally:
             ending.cancel()
             if coming is not None:

@@ -93,7 +93,8 @@ export function attach({ conversation, handlers, timeoutMs = TIMEOUT_MS, signal,
       if (found && found.decisionId !== decisionId && !found.mine) stop.abort(new Error("the call is settled"));
     }
     for (const call of state?.pending ?? []) {
-      if (call.kind === "client_exec" && !call.problem && Object.hasOwn(handlers, call.tool)) {
+      const ours = call.decisions?.includes("answer") ?? true; // else this page's token does not answer such calls
+      if (call.kind === "client_exec" && ours && !call.problem && Object.hasOwn(handlers, call.tool)) {
         if (!done.has(call.suspension_id)) begin(call);
       }
     }

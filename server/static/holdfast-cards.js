@@ -14,6 +14,7 @@ export class Card {
   #sending = false;
   #together = new Together();
   #voted = null;
+  #needed = 0;
   #error = make("p", { class: "error", role: "alert", hidden: true });
   #outcome = make("p", { class: "outcome", role: "status", tabIndex: -1 });
 
@@ -49,7 +50,7 @@ export class Card {
     this.#together.show(call);
     if (this.#voted === null || this.settled !== null || this.#sending) return;
     this.#voted = Math.max(this.#voted, call.votes?.length ?? 0);
-    write(this.#outcome, `${count(this.#voted, call.approvers?.minimum)}, ${texts.youToo}`);
+    write(this.#outcome, `${count(this.#voted, this.#needed)}, ${texts.youToo}`);
   }
 
   /** What of a call its kind shows beside its arguments. */
@@ -113,6 +114,7 @@ export class Card {
   /** Say that a decision was one of several that it takes: the call still waits, and a no of anybody settles it. */
   #agreed({ votes, needed }) {
     this.#voted = votes;
+    this.#needed = needed;
     this.controls.disabled = false;
     write(this.#outcome, `${count(votes, needed)}, ${texts.youToo}`);
   }
@@ -250,6 +252,10 @@ class ElicitationCard extends Card {
 
   constructor(host, call) {
     super(host, call);
+    if (!this.takes("answer") && !this.takes("deny")) {
+      this.wait();
+      return;
+    }
     const order = call.questions?.map(({ id }) => id);
     const { node, read, blame } = formOf(call.response_schema, order ? texts.answers : texts.answer, order);
     this.#blame = blame;

@@ -1,0 +1,241 @@
+"""What the user of a page sees: the fields of replies and events that are shown to a page token, in one table, and the errors.
+
+A page's user sees what the model reads and says, where the conversation stands, and whole what waits for them. What people, rules
+and operators put beside that is not theirs: names, roles, comments, reasons for the log, `context`. What is not in the table is
+not shown, and stands there empty, so that a client reads it as ever.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from holdfast.client import Event
+from holdfast.conversation import CallTarget, Principal, Status, live
+from holdfast.conversation import events as log
+from holdfast.errors import (
+    AlreadyVoted,
+    BatchRefused,
+    ConversationEnded,
+    ConversationNotFound,
+    HoldfastError,
+    InvalidConversationId,
+    InvalidDecision,
+    InvalidInput,
+    InvalidMessage,
+    MessageNotFound,
+    NotPermitted,
+    OutcomeUnknown,
+    Overloaded,
+    QueueFull,
+    StaleCall,
+    TurnNotFound,
+)
+from holdfast.problems import code_of, status_of
+
+from . import replies
+from .caller import Caller
+from .problems import Problem, headers_of
+from .refusal import Refusal
+
+
+class Row(NamedTuple):
+    """Fields of a reply or an event: `shown` ones, those that are shown where it is the page's `own`, and `hidden` ones.
+
+    A call and its suspension are a page's own if it may decide them; what somebody did is, if its principal did it; a state is,
+    unless the conversation is in quarantine.
+    """
+
+    shown: str = ""
+    own: str = ""
+    hidden: str = ""
+
+
+_RECEIPT = "conversation_id seq accepted_at duplicate audit_head"
+_CALL = "tool_call_id tool executor"
+_ASKED = "prompt response_schema decisions title action report_md payload rule rule_reason targets questions"
+
+REPLIES: Mapping[type[BaseModel], Row] = {
+    replies.StateReply: Row(
+        "conversation_id status turn_id reply failed stopped pending running seq agent created_at updated_at attended",
+        "error",
+        "app problem late",
+    ),
+    replies.PendingReply: Row(
+        f"conversation_id agent suspension_id kind created_at expires_at batch_id requester {_CALL}",
+        f"arguments problem {_ASKED}",
+        "approvers votes assigned comments",
+    ),
+    replies.RunningReply: Row(f"since attempt progress {_CALL}", hidden="arguments grants"),  # which somebody may have edited
+    replies.TargetReply: Row("kind value level"),
+    replies.QuestionReply: Row("id text options multiple required default"),
+    replies.PrincipalReply: Row("id proof", hidden="roles"),
+    replies.MessagesReply: Row("items next"),
+    replies.MessageReply: Row("message_id status turn_id reply error attempts accepted_at"),
+    replies.TurnReply: Row(
+        "turn_id message_id status reply error failed stopped attempts usage started_at ended_at duration_ms",
+    ),
+    replies.TurnsReply: Row("items next"),
+    replies.UsageReply: Row("model_calls input_tokens output_tokens"),
+    replies.MessageReceiptReply: Row(f"{_RECEIPT} message_id"),
+    replies.DecisionReceiptReply: Row(f"{_RECEIPT} decision_id settled votes needed"),
+    replies.SettledReply: Row(f"{_RECEIPT} suspension_id settled votes needed"),
+    replies.DecidedManyReply: Row("conversation_id decision_id items"),
+    replies.DecidedReply: Row("suspension_id decision_id status receipt problem"),
+    replies.DecidedEachReply: Row("decision_id items"),
+    replies.EndReply: Row(f"{_RECEIPT} request_id"),
+    replies.RevokedReply: Row(f"{_RECEIPT} request_id"),
+    replies.NotedReply: Row(f"{_RECEIPT} request_id"),
+    replies.CancelledReply: Row("conversation_id turn_id calls running duplicate request_id audit_head"),
+    replies.GrantsReply: Row("items"),
+    replies.GrantReply: Row("grant_id kind pattern level ends_at by seq"),
+    replies.LiftedReply: Row("lifted"),
+    Problem: Row("type code title status detail"),
+}
+"""What is shown of each reply. A principal is shown if it is the page's own, without roles."""
+
+EVENTS: Mapping[type[BaseModel], Row] = {
+    log.ConversationStarted: Row("conversation_id agent attended", hidden="app context"),
+    log.MessageAccepted: Row("message_id text principal", hidden="digest traceparent"),
+    log.TurnStarted: Row("turn_id message_seq", hidden="spec_digest code max_model_calls traceparent"),
+    log.ModelAnswered: Row("effect_id content calls finish_reason input_tokens output_tokens reasoning provider"),
+    log.RequestedCall: Row("tool_call_id name arguments original_id"),
+    log.RunScheduled: Row(
+        "tool_call_id tool attempt arguments_at approval resumed batch_id",
+        hidden="on_lost decided_at rule targets grants approvers",
+    ),
+    log.CallHeld: Row(
+        f"approval arguments_at resumed batch_id {_CALL}",
+        hidden="on_lost decided_at prompt rule rule_reason targets approvers ruling",
+    ),
+    log.CallSuspended: Row(
+        f"approval suspension_id suspension_kind arguments_at expires_at batch_id {_CALL}",
+        f"arguments {_ASKED}",
+        "on_lost traceparent resume grants approvers message_at",
+    ),
+    CallTarget: Row("kind value level"),
+    log.SuspensionSettled: Row(
+        "tool_call_id suspension_id by decision principal",
+        "body decision_id reason",
+        "digest traceparent grants votes needed shown head",
+    ),
+    log.CallResolved: Row("tool_call_id ok content by untrusted", hidden="rule head"),
+    log.TurnCompleted: Row("turn_id reply_seq stopped"),
+    log.TurnFailed: Row("turn_id error reason"),
+    log.TurnCancelled: Row("turn_id calls principal", "request_id", "head"),
+    log.PendingCancelled: Row("turn_id calls principal", "request_id", "head"),
+    log.NothingCancelled: Row("what", hidden="request_id"),
+    log.Ended: Row("principal", "request_id", "head"),
+    live.TextDelta: Row("effect_id attempt text"),
+    live.ReasoningDelta: Row("effect_id attempt text"),
+    live.ArgumentsDelta: Row("effect_id attempt index tool text"),
+    live.ProgressReported: Row("effect_id attempt value message status loaded total"),
+}
+"""What is shown of each event, beside `kind`, `at`, `seq` and `live`. Those that stand neither here nor below are not sent."""
+
+WITHHELD = (log.VoteCast, log.CallAssigned, log.CallCommented, log.GrantGiven, log.GrantRevoked)
+"""Events that are about other people alone."""
+
+OPERATIONS = frozenset(
+    "getConversation listMessages send getMessage listTurns getTurn cancel cancelPending end retry followConversation "
+    "getPending resolve resolveCall resolveMany resolveEach assign comment listGrants revokeGrant".split()
+)
+"""What a page may do, in its conversation: `audit` is about people, and all else about more than one conversation."""
+
+_PLAIN = (
+    *(AlreadyVoted, ConversationEnded, ConversationNotFound, InvalidConversationId, InvalidDecision, InvalidInput),
+    *(InvalidMessage, MessageNotFound, Overloaded, QueueFull, Refusal, StaleCall, TurnNotFound),
+)
+"""Errors that are told to a page as they are."""
+
+
+def reply_of(caller: Caller, reply: BaseModel) -> dict[str, Any]:
+    """What a caller is shown of a reply."""
+    return _shown(caller, reply) if caller.is_page else reply.model_dump()
+
+
+def event_of(caller: Caller, event: Event) -> Mapping[str, Any] | None:
+    """What a caller is shown of the data of an event; None if it is not sent to them."""
+    if not caller.is_page:
+        return event.data
+    if type(event.body) not in EVENTS:
+        return None
+    found = {**_shown(caller, event.body), "kind": event.kind}
+    if isinstance(event.body, log.CallSuspended):
+        found["arguments"] = event.arguments if _is_own(caller, event.body) else None
+    return found
+
+
+def error_of(caller: Caller, error: HoldfastError) -> HoldfastError:
+    """The error that a caller is told in place of one: a page's user reads neither who else decides nor how servers are."""
+    if not caller.is_page or type(error) in _PLAIN:
+        return error
+    match error:
+        case NotPermitted():
+            return NotPermitted(error.conversation_id, error.tool_call_id, "somebody else has to decide it")
+        case OutcomeUnknown():
+            return OutcomeUnknown("the request", error.retry_id)
+        case BatchRefused():
+            return BatchRefused(error.conversation_id, {name: error_of(caller, one) for name, one in error.errors.items()})
+    detail = "this cannot be done now: whoever runs the server sees why"
+    return Refusal(status_of(error), code_of(type(error)), detail, headers=headers_of(error))
+
+
+def _shown(caller: Caller, model: BaseModel) -> dict[str, Any]:
+    """The fields of a model as plain values; those that are not shown are empty."""
+    always, own = _names(type(model))
+    names = always | own if _is_own(caller, model) else always
+    shown = {
+        name: _part(caller, getattr(model, name), plain) if name in names else _empty(type(model), name)
+        for name, plain in model.model_dump(mode="json", include=set(type(model).model_fields)).items()
+    }
+    return shown | (model.model_extra or {})  # a problem has more fields, and is of an error that is told to pages
+
+
+@cache
+def _names(model: type[BaseModel]) -> tuple[frozenset[str], frozenset[str]]:
+    """The fields of a model that are shown always, and those that are where it is the page's own."""
+    framed = ("kind", "at") if model in EVENTS else ()
+    row = REPLIES.get(model) or EVENTS.get(model, Row())
+    return frozenset((*row.shown.split(), *framed)), frozenset(row.own.split())
+
+
+def _part(caller: Caller, value: Any, plain: Any) -> Any:
+    """A field that is shown, as a plain value."""
+    if isinstance(value, list | tuple):
+        return [_part(caller, one, simple) for one, simple in zip(value, plain, strict=True)]
+    if isinstance(value, Principal | replies.PrincipalReply):
+        return {**plain, "roles": []} if _is_principal(caller, value) else None
+    return _shown(caller, value) if isinstance(value, BaseModel) else plain
+
+
+def _is_own(caller: Caller, model: BaseModel) -> bool:
+    match model:
+        case replies.PendingReply(kind=kind) | log.CallSuspended(suspension_kind=kind):
+            return kind is not None and caller.decides(kind)
+        case replies.StateReply(status=status):
+            return status is not Status.QUARANTINED
+        case _:
+            return _is_principal(caller, getattr(model, "principal", None))
+
+
+def _is_principal(caller: Caller, who: Any) -> bool:
+    return who is not None and (who.id, who.proof) == (caller.principal.id, caller.principal.proof)
+
+
+@cache
+def _empty(model: type[BaseModel], name: str) -> Any:
+    """What stands in the place of a field that is not shown: its default, else nothing of its type."""
+    field = model.model_fields[name]
+    if not field.is_required():
+        return TypeAdapter(field.annotation).dump_python(field.get_default(call_default_factory=True), mode="json")
+    taken = TypeAdapter[Any](field.annotation)
+    for nothing in (None, "", 0, False, [], {}):
+        try:
+            taken.validate_python(nothing, strict=True)
+        except ValidationError:
+            continue
+        return taken.dump_python(taken.validate_python(nothing), mode="json")
+    problem = f"{model.__name__}.{name} cannot be left empty: show it, or give it a default"
+    raise TypeError(problem)
