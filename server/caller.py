@@ -91,13 +91,13 @@ class Caller:
             raise Refusal(403, "not_permitted", detail, {"scope": scope.value}, {"WWW-Authenticate": challenge})
 
     def check_whole(self) -> None:
-        """Refuse a page, which may touch one conversation alone.
+        """Refuse a page.
 
         Raises:
-            Refusal: The caller has a page token.
+            Refusal: The caller has a page token, which is for some operations on one conversation.
         """
         if self.is_page:
-            detail = f"{self.principal.id!r} may not do this: a page token is for one conversation alone"
+            detail = f"{self.principal.id!r} may not do this: a page token is for some things, and for one conversation alone"
             raise Refusal(403, "not_permitted", detail, {"conversation_id": self.conversation_id})
 
     def check_agent(self, agent: str | None) -> None:

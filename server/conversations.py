@@ -153,14 +153,12 @@ async def cancel_pending(asked: Asked) -> CancelledReply:
 async def end(asked: Asked) -> EndReply:
     """End a conversation for good."""
     key = asked.key or uuid.uuid4().hex
-    asked.caller.check_kind(None)
     receipt = await _conversation(asked).end(request_id=key)
     return EndReply(**receipt.model_dump(), request_id=key)
 
 
 async def retry(asked: Asked) -> LiftedReply:
     """Lift a conversation's quarantine."""
-    asked.caller.check_kind(None)
     return LiftedReply(lifted=await _conversation(asked).retry())
 
 

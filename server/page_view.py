@@ -1,8 +1,8 @@
 """What the user of a page sees: the fields of replies and events that are shown to a page token, in one table, and the errors.
 
-A page's user sees what the model reads and says, where the conversation stands, and whole what waits for them. What people, rules
-and operators put beside that is not theirs: names, roles, comments, reasons for the log, `context`. What is not in the table is
-not shown, and stands there empty, so that a client reads it as ever.
+A page's user sees what the model reads and says, where the conversation stands, and whole what waits for them. What people,
+rules and operators put beside that is not theirs: names, roles, comments, reasons for the log, `context`. What is not in the
+table is not shown, and stands there empty, so that a client reads it as ever.
 """
 
 from collections.abc import Mapping
@@ -84,13 +84,11 @@ REPLIES: Mapping[type[BaseModel], Row] = {
     replies.DecidedManyReply: Row("conversation_id decision_id items"),
     replies.DecidedReply: Row("suspension_id decision_id status receipt problem"),
     replies.DecidedEachReply: Row("decision_id items"),
-    replies.EndReply: Row(f"{_RECEIPT} request_id"),
     replies.RevokedReply: Row(f"{_RECEIPT} request_id"),
     replies.NotedReply: Row(f"{_RECEIPT} request_id"),
     replies.CancelledReply: Row("conversation_id turn_id calls running duplicate request_id audit_head"),
     replies.GrantsReply: Row("items"),
     replies.GrantReply: Row("grant_id kind pattern level ends_at by seq"),
-    replies.LiftedReply: Row("lifted"),
     Problem: Row("type code title status detail"),
 }
 """What is shown of each reply. A principal is shown if it is the page's own, without roles."""
@@ -138,10 +136,13 @@ WITHHELD = (log.VoteCast, log.CallAssigned, log.CallCommented, log.GrantGiven, l
 """Events that are about other people alone."""
 
 OPERATIONS = frozenset(
-    "getConversation listMessages send getMessage listTurns getTurn cancel cancelPending end retry followConversation "
-    "getPending resolve resolveCall resolveMany resolveEach assign comment listGrants revokeGrant".split()
+    (
+        *("getConversation", "listMessages", "send", "getMessage", "listTurns", "getTurn", "cancel", "followConversation"),
+        *("getPending", "resolve", "resolveCall", "resolveMany", "resolveEach", "cancelPending", "assign", "comment"),
+        *("listGrants", "revokeGrant"),
+    )
 )
-"""What a page may do, in its conversation: `audit` is about people, and all else about more than one conversation."""
+"""What a page may do, in its conversation: the rest is about people, about more than one conversation, or an operator's."""
 
 _PLAIN = (
     *(AlreadyVoted, ConversationEnded, ConversationNotFound, InvalidConversationId, InvalidDecision, InvalidInput),

@@ -51,11 +51,11 @@ export interface Call {
   questions: Question[] | null;
   /** What the call touches, for grants; null where its tool does not say. */
   targets: { kind: string; value: string; level: Level }[] | null;
-  /** Who may decide it, and how many have to agree; null where whoever may decide at all may. */
+  /** Who may decide it, and how many have to agree; null where whoever may decide at all may, and for a page token. */
   approvers: { who: string[][]; minimum: number; not_requester: boolean; stated: boolean } | null;
   /** Who sent the message that led to it. */
   requester: Person | null;
-  /** Who has agreed so far, where several have to. */
+  /** Who has agreed so far, where several have to. A page token reads neither this nor what follows. */
   votes: { by: Person; at: number; decision: string; value: Json; reason: string }[];
   /** Who has taken it on; empty where nobody has. */
   assigned: string;

@@ -168,9 +168,10 @@ async def test_a_page_gives_and_ends_grants_only_where_it_may_decide_whatever_wa
         (one,) = (await guarded("POST", "/v1/pending/resolve-each", 207, json={"decisions": [item]}, headers=page))["items"]
         assert (one["status"], one["problem"]["code"]) == (403, "not_permitted")
         assert (await guarded("DELETE", "/v1/conversations/c-3/grants/g1", 403, headers=page))["code"] == "not_permitted"
+        assert (await guarded("GET", "/v1/conversations/c-3/grants", 403, headers=page))["code"] == "not_permitted"
         assert stack.delivered == []
     given = await guarded("POST", f"/v1/pending/{ids[0]}/resolve", json=scoped, headers=page if allowed else back_end)
-    (grant,) = (await guarded("GET", "/v1/conversations/c-3/grants", headers=page))["items"]
+    (grant,) = (await guarded("GET", "/v1/conversations/c-3/grants", headers=page if allowed else back_end))["items"]
     who = Principal("ana") if allowed else Principal("shop", proof=Proof.KEY)
     assert (grant["seq"], grant["by"]) == (given["seq"], {"id": who.id, "roles": [], "proof": who.proof.value})
     if allowed:

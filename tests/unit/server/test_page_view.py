@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from asgi_transport import AsgiTransport
+from errors_to_show import EXPORTED, SHOWN
 from pydantic import BaseModel
 
 from holdfast.client import Approve, Conversation, Deny, Principal, Proof, Scope, SuspensionKind
@@ -18,17 +19,19 @@ from holdfast.conversation.events import EVENTS, CallSuspended
 from holdfast.conversation.live import LIVE_EVENTS
 from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.errors import (
-    AlreadyVoted,
     BatchRefused,
     ClusterUnavailable,
     NotPermitted,
     OutcomeUnknown,
     Quarantined,
-    StaleCall,
     StoreUnavailable,
 )
+from holdfast.persistence import AccessScope
+from holdfast.problems import STATUSES, code_of, status_of
 from holdfast.server import create_app, page_view
 from holdfast.server.app import OPERATIONS
+from holdfast.server.caller import Caller
+from holdfast.server.problems import problem_of
 from holdfast.testing.writer import DESK, Writer, assign, begin, call, comment, resolve, start
 
 from .conftest import HERE, Api
@@ -185,7 +188,12 @@ async def test_no_answer_to_a_customers_page_holds_what_people_and_rules_said(se
     page = await lent("elicitation")
     turns = await page.get("/v1/conversations/c-1/turns")
     state = await page.get("/v1/conversations/c-1")
-    read = [state, turns, await page.get("/v1/conversations/c-1/messages"), await page.get("/v1/conversations/c-1/messages/m-1")]
+    read = [
+        state,
+        turns,
+        await page.get("/v1/conversations/c-1/messages"),
+        await page.get("/v1/conversations/c-1/messages/m-1"),
+    ]
     read += [await page.get(f"/v1/pending/{one['suspension_id']}") for one in state["pending"]]
     read += [await page.get("/v1/conversations/c-1/turns/t1"), await page.events(secretive.state.seq - 1)]
     read += [await page.get(f"/v1/conversations/c-1/{what}", 403) for what in ("audit", "grants")]
@@ -205,7 +213,15 @@ async def test_a_page_that_decides_reads_the_call_whole_and_nobodys_name(secreti
     (grant,) = (await page.get("/v1/conversations/c-1/grants"))["items"]
     assert (grant["pattern"], grant["by"]) == ("/secret", None)
     told = json.dumps([state, await page.events(secretive.state.seq - 1)])
-    for hidden in ("kim-secret", "lee-secret", "finance-secret", "context-secret", "comment-secret", "vote-secret", "why-secret"):
+    for hidden in (
+        "kim-secret",
+        "lee-secret",
+        "finance-secret",
+        "context-secret",
+        "comment-secret",
+        "vote-secret",
+        "why-secret",
+    ):
         assert hidden not in told
     for hidden in ("d-secret", "edited-secret", "secret:app"):
         assert hidden not in told
@@ -247,7 +263,7 @@ async def test_a_client_over_http_reads_what_a_page_is_shown(secretive, lent, ap
         seen.append(await anext(events))
     await events.aclose()
     assert {"vote_cast", "call_assigned", "call_commented", "grant_given"}.isdisjoint(one.kind for one in seen)
-    assert [one.arguments for one in seen if one.kind == "call_suspended"][0] is None
+    assert next(one.arguments for one in seen if one.kind == "call_suspended") is None
     await client.aclose()
 
 
@@ -267,8 +283,21 @@ async def test_errors_name_nobody_and_nothing_of_the_servers(secretive, lent, st
 
     page = await lent(*EVERY)
     monkeypatch.setattr(stack, "deliver", failing)
-    found = await page.post("/v1/conversations/c-1/messages", {"text": "Hello?"}, page_view.status_of(error))
+    found = await page.post("/v1/conversations/c-1/messages", {"text": "Hello?"}, status_of(error))
     assert (found["code"], said in found["detail"], "secret" in json.dumps(found)) == (code, True, False)
+
+
+@pytest.mark.parametrize("error", EXPORTED, ids=lambda error: error.__name__)
+def test_an_error_is_told_as_it_is_only_where_it_is_listed(error):
+    page = Caller(ANA, frozenset(AccessScope), conversation_id="c-1", kinds=frozenset(EVERY))
+    told = page_view.error_of(page, SHOWN[error])
+    if error in page_view._PLAIN:
+        assert told is SHOWN[error]
+    elif error is not BatchRefused:
+        problem = problem_of(told)
+        assert (problem["status"], problem["code"]) == (STATUSES[error], code_of(error))
+        kept = {"conversation_id-x", "tool_call_id-x", "retry_id-x"}
+        assert set(re.findall(r"\w+-x", json.dumps(problem))) <= kept
 
 
 async def test_refused_decisions_of_several_name_nobody(secretive, lent):
