@@ -7,7 +7,7 @@ table is not shown, and stands there empty, so that a client reads it as ever.
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -229,14 +229,14 @@ def _is_principal(caller: Caller, who: Any) -> bool:
 def _empty(model: type[BaseModel], name: str) -> Any:
     """What stands in the place of a field that is not shown: its default, else nothing of its type."""
     field = model.model_fields[name]
+    taken: TypeAdapter[Any] = TypeAdapter(cast("Any", field.annotation))
     if not field.is_required():
-        return TypeAdapter(field.annotation).dump_python(field.get_default(call_default_factory=True), mode="json")
-    taken = TypeAdapter[Any](field.annotation)
-    for nothing in (None, "", 0, False, [], {}):
+        return taken.dump_python(field.get_default(call_default_factory=True), mode="json")
+    nothing: tuple[Any, ...] = (None, "", 0, False, [], {})
+    for one in nothing:
         try:
-            taken.validate_python(nothing, strict=True)
+            return taken.dump_python(taken.validate_python(one, strict=True), mode="json")
         except ValidationError:
             continue
-        return taken.dump_python(taken.validate_python(nothing), mode="json")
     problem = f"{model.__name__}.{name} cannot be left empty: show it, or give it a default"
     raise TypeError(problem)
