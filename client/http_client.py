@@ -223,6 +223,7 @@ class HttpClient(AsyncClient):
         """A page of grants and votes that stand; see `AsyncClient.given`."""
         giver, proven = None if by is None else giver_of(by), member_of(Proof, "proof", proof)
         query = {"by": giver, "proof": proven, "limit": limit, "after": after}
+        check_page(limit, after)
         found = replies.page(await self.exchange.get("/v1/given", "what was given", **query))
         return Page([replies.given(one) for one in found.items], found.next)
 

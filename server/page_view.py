@@ -132,7 +132,7 @@ EVENTS: Mapping[type[BaseModel], Row] = {
 }
 """What is shown of each event, beside `kind`, `at`, `seq` and `live`. Those that stand neither here nor below are not sent."""
 
-WITHHELD = (log.VoteCast, log.CallAssigned, log.CallCommented, log.GrantGiven, log.GrantRevoked)
+WITHHELD = (log.VoteCast, log.CallAssigned, log.CallCommented, log.GrantGiven, log.GrantRevoked, log.GivenRevoked)
 """Events that are about other people alone."""
 
 OPERATIONS = frozenset(

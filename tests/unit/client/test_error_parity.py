@@ -62,6 +62,7 @@ async def test_what_a_command_raises_is_raised_over_http_too(both, error, monkey
 LISTS = {
     "conversations": ("limit", "after", "agent", "status"),
     "pending": ("limit", "after", "agent", "kind", "approver"),
+    "given": ("by", "proof", "limit", "after"),
     "audit": ("agent", "status"),
     "events": ("after", "agent", "kind"),
 }
@@ -71,6 +72,8 @@ BAD = {
     "agent": (7, "\ud800", [7]),
     "status": ("asleep", 7, ["idle"], "\ud800"),
     "kind": ("asleep", 7, ["approval"], "\ud800"),
+    "by": (7, "", " ana", "x" * 300),
+    "proof": ("sworn", 7, ["key"]),
     "approver": ("ana", 7),
 }
 
