@@ -3,8 +3,7 @@
 from holdfast.actors.activation.lease import now_s
 from holdfast.actors.admission import FRESH_S
 from holdfast.actors.work_requests import RunRequest
-from holdfast.persistence import PAUSE_LAG_MS
-from holdfast.persistence.api_keys import ApiKeyList, ApiKeys
+from holdfast.persistence import PAUSE_LAG_MS, ApiKeyList, Store
 
 from .ongoing import Ongoing
 
@@ -12,7 +11,7 @@ from .ongoing import Ongoing
 class GrantGivers:
     """The API keys of a namespace as a worker has read them; a reading serves for `FRESH_S`."""
 
-    def __init__(self, store: ApiKeys) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._keys = ApiKeyList(())
         self._read_at = 0
