@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from holdfast.cli.known_holes import holes_of
 from holdfast.server.listening import DRAIN_S
 from holdfast.settings import Settings
 
@@ -14,6 +15,8 @@ TEXT = (DEPLOY / "compose.yaml").read_text()
 FILE = yaml.safe_load(TEXT)
 SERVICES = FILE["services"]
 ENDING = {"publish"}
+PORTS = 1024
+"""The first number after a host's colon that is a port and no version."""
 TOGETHER = ["ray", "publish", "server"]
 EXAMPLE = dict(
     line.partition("=")[::2] for line in (DEPLOY / "env.example").read_text().splitlines() if line and not line.startswith("#")
@@ -34,6 +37,22 @@ def test_an_image_is_pinned_to_a_version_or_named_by_the_one_who_deploys(name):
     image = SERVICES[name]["image"]
 
     assert re.fullmatch(r"redis:\d+\.\d+\.\d+-[a-z]+", image) if name == "redis" else image.startswith("${HOLDFAST_IMAGE:?")
+
+
+def test_every_redis_and_valkey_that_is_deployed_is_one_that_the_doctor_finds_whole():
+    texts = {file.name: file.read_text() for file in DEPLOY.rglob("*") if file.is_file()}
+    texts |= {file.name: file.read_text() for file in (DEPLOY.parent / "docs").glob("*.md")}
+    named = [
+        (name, server.title(), version)
+        for name, text in texts.items()
+        for server, version in re.findall(r"\b(redis|valkey)(?:-server)?[:=@]v?(\d[\w.]*)", text, re.IGNORECASE)
+        if not re.fullmatch(r"\d+", version) or int(version) < PORTS  # a port of a host is no version
+    ]
+
+    assert ("compose.yaml", "Redis") in {(name, server) for name, server, _ in named}
+    for name, server, version in named:
+        assert re.fullmatch(r"\d+\.\d+\.\d+", version), f"{name} names {server} {version}, which is no release"
+        assert holes_of(server, version) == [], f"{name} names {server} {version}"
 
 
 @pytest.mark.parametrize("name", SERVICES)
