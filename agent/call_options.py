@@ -4,6 +4,8 @@ Whoever writes to the store could change stored options. So only options that sa
 where a call goes, with which headers or to which callback, stay in the app, from which the worker takes them.
 """
 
+import base64
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -33,6 +35,7 @@ _SECRET_VALUE = re.compile(
     r"|\b(AKIA|ASIA)[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\b(gh[pousr]|glpat|hf|gsk)[_-]\w{20,}|\bxox[abprs]-[\w-]{10,}"
     r"|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+"
 )
+_TOKEN = re.compile(r"e[wy][\w-]{8,4096}(?=\.[\w-]*\.)")  # what may be the header of a JSON Web Token: `{` in base64
 _SCHEMA = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "properties"})
 """Keys of which every JSON Schema has one. Names in a schema (`response_format`) describe fields and hold no credentials."""
 _FIX = "set it in the environment (such as OPENAI_API_KEY) and let App(env=[...]) pass it on"
@@ -71,7 +74,15 @@ def _refuse_credentials(value: Any, field: str, *, secret: bool = False) -> None
 
 
 def _looks_secret(value: Any) -> bool:
-    return isinstance(value, str) and _SECRET_VALUE.search(value) is not None
+    return isinstance(value, str) and (_SECRET_VALUE.search(value) is not None or any(map(_is_header, _TOKEN.findall(value))))
+
+
+def _is_header(part: str) -> bool:
+    """Whether a text is the header of a JSON Web Token, signed, encrypted or neither: a JSON object in base64."""
+    try:
+        return isinstance(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))), dict)
+    except ValueError:
+        return False
 
 
 def _names_secret(name: str) -> bool:

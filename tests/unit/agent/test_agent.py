@@ -1,3 +1,5 @@
+import base64
+import json
 import math
 
 import pytest
@@ -106,6 +108,34 @@ def test_model_options_may_not_set_what_holdfast_sets(name):
 )
 def test_credentials_are_refused_with_the_environment_as_the_fix(options, where):
     refused(f"agent 'support'.model_options{where}", "credential", "App(env=[...])", model_options=options)
+
+
+def base64url(data):
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+HEADERS = [
+    b'{"alg":"HS256"}',
+    b'{ "typ": "JWT", "alg": "none" }',
+    b'{\n  "alg": "RS256"\n}',
+    b'{\t"alg":"dir","enc":"A256GCM"}',
+]
+
+
+@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.parametrize("rest", [".eyJzdWIiOiJhIn0.c2ln", ".eyAic3ViIjoiYSJ9.", "..c2ln.c2ln.c2ln", ".AbC_-9.c2ln.c2ln.c2ln"])
+@pytest.mark.parametrize("around", ["{}", "user_{}", "a token: {}"])
+def test_no_option_carries_a_token_of_the_caller_however_its_header_is_written(header, rest, around):
+    token = around.format(base64url(header) + rest)
+    for options, where in (({"user": token}, ".user"), ({"extra_body": {"x": [token]}}, ".extra_body.x[0]")):
+        refused(f"agent 'support'.model_options{where}", "credential", "App(env=[...])", model_options=options)
+
+
+@pytest.mark.parametrize("user", ["newyork-east-1.shop.example", "eyJ.a.b", "ewing-and-sons.co.uk", "eyebrow-studio.a.b"])
+def test_a_user_that_only_begins_like_a_token_is_fine(user):
+    assert Agent(name="support", model_options={"user": user}).spec.model_options == json.dumps(
+        {"user": user}, separators=(",", ":")
+    )
 
 
 def test_options_that_only_sound_like_credentials_are_fine():
