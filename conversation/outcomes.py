@@ -349,7 +349,8 @@ def _usable(call_id: str, proposed: ProposedCall, spec: AgentSpec | None, seq: i
     ruled = proposed.ruled
     if ruled is not None and ruled.effect is Effect.DENY:
         return ruled
-    terms = joined(proposed.approvers, None if ruled is None else ruled.approvers)
+    asked = None if ruled is None or tool.executor is Executor.HUMAN else ruled.approvers  # an answer is no approval
+    terms = joined(proposed.approvers, asked)
     if terms is not None and not terms.fits:
         return TERMS
     return Call(

@@ -24,9 +24,11 @@ from .ongoing import Ongoing
 logger = logging.getLogger("holdfast.worker")
 
 UNTOLD = "the permission rules in force cannot be told, so every call is asked about"
-UNREADABLE = Ruled(effect=Effect.ASK, reason="the permission rules cannot be read here")
-"""The verdict where rules are in force that this process cannot read: a person is asked."""
+UNREADABLE = Ruled(effect=Effect.ASK, reason="the permission rules cannot be read here", approvers=ApproverTerms(stated=True))
+"""The verdict where rules are in force that this process cannot read: a person who says who they are is asked.
 
+What these rules deny, no grant and no function of the app lifts. So neither stands for that person.
+"""
 
 UNTOLD_DECIDERS = Ruled(effect=Effect.DENY, reason="who may decide this call cannot be told (the tool's approvers= failed)")
 """The verdict on a call of which its tool cannot say who may decide it."""
@@ -240,7 +242,8 @@ def stopped(
         others: What `asks_others` says.
     """
     if rules is None:
-        return others if asked_about(request) else UNREADABLE
+        asked = request.fulfilled is not None or (asked_about(request) and not _widens(UNREADABLE.approvers, request))
+        return others if asked else UNREADABLE
     if not (rules or request.rule):
         return others
     declared = agent.tool(request.tool) if agent is not None else None

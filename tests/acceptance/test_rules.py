@@ -230,7 +230,12 @@ async def test_rules_that_a_worker_cannot_read_have_every_call_asked_about_and_i
             await store._redis.hset(store._keys.meta("rules"), digest, Rules(default="allow").to_json())
         name = f"unreadable-{unreadable.split()[1]}"
         conversation, state = await begun(
-            stack, client, name, call("lookup", {"order": "A-1"}), call("wipe", {}), call("pay", {"amount": 1})
+            stack,
+            client.acting_as(Principal("ana")),
+            name,
+            call("lookup", {"order": "A-1"}),
+            call("wipe", {}),
+            call("pay", {"amount": 1}),
         )
         assert [shown.tool for shown in state.pending] == ["lookup", "wipe", "pay"]
         assert {event.rule for event in await logged(store, conversation, "call_suspended")} == {""}
@@ -258,7 +263,7 @@ async def test_whoever_writes_to_redis_lifts_no_rule(stack, store):
         await client.resume()
 
         # then a person is asked, since nobody in the cluster has signed that
-        (shown,) = await asked_about(client, conversation, 1)
+        (shown,) = await asked_about(client.acting_as(Principal("ana")), conversation, 1)
         assert runs_of(stack, conversation.id) == []
         said = "the permission rules in force cannot be told, so every call is asked about"
         await asyncio.to_thread(eventually, lambda: said in written(stack), what=f"a line that says {said!r}")

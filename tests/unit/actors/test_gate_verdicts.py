@@ -1,5 +1,7 @@
 """What becomes of a call by the rules in force: when the model asks for it, and right before its run."""
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.actors.work_requests import RunRequest
@@ -226,3 +228,10 @@ def test_where_the_rules_cannot_be_read_a_person_is_asked_once():
         for rule in ("", "Bash"):
             assert before_the_run(None, agent, request(rule=rule)) == UNREADABLE
             assert before_the_run(None, agent, request(rule=rule, decided_at=7)) is None
+
+
+def test_where_the_rules_cannot_be_read_neither_a_grant_nor_a_function_of_the_app_stands_for_a_person():
+    by_grant = replace(request(rule="Bash"), grants=("g1",))
+    assert stopped(None, AUTO, by_grant, GIVEN, required=False) == UNREADABLE
+    assert stopped(None, AUTO, replace(by_grant, approvers=UNREADABLE.approvers), GIVEN, required=False) is None
+    assert stopped(Rules(default="allow"), AUTO, by_grant, GIVEN, required=False) is None

@@ -10,6 +10,7 @@ from given_worker import GivenWorker, carried_out, runnable
 from holdfast.actors import NoOutcome
 from holdfast.actors.worker import tool_run
 from holdfast.actors.worker import worker as worker_module
+from holdfast.actors.worker.gate import UNREADABLE
 from holdfast.agent import Agent, Rule, Rules, Tool
 from holdfast.conversation import Limits, RunFinished, RunRuled
 from holdfast.conversation.ruled import Effect, Ruled
@@ -87,6 +88,17 @@ async def test_a_run_that_is_asked_about_begins_once_somebody_has_decided():
     await publish(store, Rules(ask=["lookup"]))
     assert (await run(store, replace(request, decided_at=3, fulfilled=()))).ok
     assert RAN == ["lookup"]
+
+
+@pytest.mark.parametrize("grants", [(), ("g1",)], ids=["by its declaration", "by a grant"])
+@pytest.mark.parametrize("rule", ["", "lookup"], ids=["", "by a rule"])
+async def test_a_worker_that_starts_anew_asks_about_every_run_where_the_text_of_the_rules_is_gone(grants, rule):
+    store, request = await runnable()
+    await publish(store, Rules(deny=["lookup"], default="allow"))
+    store._rules.clear()
+
+    assert (await run(store, replace(request, grants=grants, rule=rule))).ruled == UNREADABLE
+    assert RAN == []
 
 
 async def test_a_run_that_no_rule_is_about_begins():

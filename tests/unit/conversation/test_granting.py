@@ -2,12 +2,25 @@
 
 import pytest
 
-from holdfast.conversation import Approve, Deny, Execution, OnLost, Redispatch, Resume, Review, SettledBy, SuspensionKind
+from holdfast.actors.worker.gate import UNREADABLE
+from holdfast.conversation import (
+    Answer,
+    Approve,
+    Deny,
+    Execution,
+    OnLost,
+    Redispatch,
+    Resume,
+    Review,
+    SettledBy,
+    SuspensionKind,
+)
 from holdfast.conversation.calls import CallStatus
 from holdfast.conversation.commands import ProposedCall, Revoke, RunRuled
 from holdfast.conversation.grants import MOST_GRANTS, CallTarget, Level, Scope
+from holdfast.conversation.principal import Principal
 from holdfast.conversation.ruled import Effect, Ruled
-from holdfast.errors import InvalidDecision, InvalidInput
+from holdfast.errors import InvalidDecision, InvalidInput, NotPermitted
 
 SOURCES = Scope("path", "src/**", level="write")
 
@@ -101,6 +114,28 @@ def test_what_waits_and_is_covered_is_let_go_by_the_same_append(begun):
     assert (added[3].by, added[3].grants, added[3].tool_call_id) == (SettledBy.GRANT, (grant.grant_id,), second)
     assert grant.seq == before + 1
     assert begun.suspension(third).kind is SuspensionKind.APPROVAL
+
+
+def test_a_grant_stands_for_nobody_where_the_rules_in_force_cannot_be_read_and_might_deny(given):
+    begun, _ = given
+    late, early = begun.call(
+        touching("src/a", number=2), touching("src/b", tool="lookup", number=3).model_copy(update={"ruled": UNREADABLE})
+    )
+    assert begun.suspension(early).kind is SuspensionKind.APPROVAL
+    begun.do(RunRuled(effect_id=begun.run(late).effect_id, ruled=UNREADABLE))
+    assert begun.suspension(late).kind is SuspensionKind.APPROVAL
+
+    with pytest.raises(NotPermitted, match="nobody said who"):
+        begun.resolve(Approve(), late)
+    begun.resolve(Approve(), late, principal=Principal(id="ana"))
+    assert begun.state.turn.call(late).status is CallStatus.RUNNING
+
+
+def test_who_answers_a_question_need_not_say_who_they_are_where_the_rules_cannot_be_read(begun):
+    [call] = begun.call(ProposedCall(tool_call_id="call_1", name="ask", arguments='{"amount":5}', ruled=UNREADABLE))
+    assert begun.suspension(call).kind is SuspensionKind.ELICITATION
+    begun.resolve(Answer("yes"), call)
+    assert begun.result(call)["ok"]
 
 
 def test_a_call_that_a_rule_asks_about_is_covered_too(given):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from holdfast.actors.worker.gate import UNREADABLE
 from holdfast.conversation import (
     AgentSpec,
     Answer,
@@ -116,6 +117,14 @@ def test_an_attended_start_has_the_digest_that_it_always_had():
     plain = Start(agent="desk", app="shop:app", text="hello", message_id="m-1")
     assert start_digest(plain) == start_digest(plain.model_copy(update={"attended": True}))
     assert start_digest(plain) != start_digest(plain.model_copy(update={"attended": False}))
+
+
+def test_no_function_approves_in_a_persons_place_where_the_rules_in_force_cannot_be_read(alone):
+    conversation = alone()
+    approving = Ruling(kind=DecisionKind.APPROVE)
+    called = ProposedCall(tool_call_id="call_1", name="refund", arguments='{"amount":5}', ruled=UNREADABLE, ruling=approving)
+    [call] = conversation.call(called)
+    assert conversation.suspension(call).kind is SuspensionKind.APPROVAL
 
 
 def test_a_start_that_is_repeated_otherwise_attended_is_another_start(alone):
