@@ -1,17 +1,20 @@
 """Conditions in the reading of what denies or asks: whether a value may be meant, in whatever way it may be read."""
 
 import re
+from collections.abc import Iterable
 
 from holdfast.conversation.folding import folded
 from holdfast.conversation.glob import Glob
 from holdfast.conversation.matching import is_domain_glob
 from holdfast.conversation.regex import Regex, literal
 
-from .readings import Readings, host_of, is_number, number_of
+from .hosts import canonical, host_of, is_of_addresses, spelled
+from .readings import Readings, is_number, number_of, paths_of
 
-_ANY, _WITHIN = r"[^\n]*", r"[^/\n]*"
+_ANY, _WITHIN, _ADDRESS = r"[^\n]*", r"[^/\n]*", "[0-9a-f.:]*"
 _ELSEWHERE = r"(?:(?:/|~[^/\n]*/|(?:\.\./)+|\$[^/\n]*/|[a-z]:/)(?:[^\n]*/)?)?"
 """What leads from anywhere to a path that is written from where the tool works."""
+_PORTED = re.compile(r"(.*?)(:[0-9]+)?", re.DOTALL)
 _DOWNWARD = r"(?:/|(?:\.\./)+)"
 """What leads to the root, or may."""
 
@@ -19,16 +22,25 @@ _DOWNWARD = r"(?:/|(?:\.\./)+)"
 class LooseText:
     """A text that is compared with: in letters of whatever case or look, a number in whatever form."""
 
-    __slots__ = ("_expression",)
+    __slots__ = ("_expression", "_mail", "_path", "_url")
 
     def __init__(self, text: str) -> None:
         said = " ".join(folded(text).split())
-        forms = {said, folded(text), *([number_of(said)] if is_number(said) else [])}
-        self._expression = Regex("|".join(_line(literal(form)) for form in sorted(forms) if "\n" not in form))
+        forms = {said, folded(text), *spelled(said), host_of(said), *([number_of(said)] if is_number(said) else [])}
+        self._expression = _either(forms)
+        self._path = _either(paths_of(said)) if re.search(r"[/\\]", said) else None
+        self._mail = _found(_mail(_exactly(said))) if "@" in said else None
+        self._url = _url(_exactly(said), "/?") if "://" in said else None
 
     def may_cover(self, value: Readings) -> bool:
         """Whether the value may be the text."""
-        return value.opaque or self._expression.found(value.lines)
+        return (
+            value.opaque
+            or self._expression.found(value.lines)
+            or (self._path is not None and self._path.found(value.paths))
+            or (self._mail is not None and self._mail.found(value.mails))
+            or (self._url is not None and (value.unclear_host or self._url.found(value.urls)))
+        )
 
 
 class LooseRegex:
@@ -47,16 +59,17 @@ class LooseRegex:
             or any(map(self._each.found, value.texts))
             or any(map(self._each.found, value.whole))
             or self._lines.found(value.lines)
+            or self._lines.found(value.paths)
         )
 
 
 class LooseGlob:
     """A glob that covers whatever may be meant."""
 
-    __slots__ = ("_hosts", "_lines", "_paths", "_prefix", "_several", "_urls", "_words")
+    __slots__ = ("_hosts", "_lines", "_mails", "_paths", "_prefix", "_several", "_urls", "_words")
 
     def __init__(self, glob: Glob) -> None:
-        self._lines = self._paths = self._words = self._hosts = self._urls = None
+        self._lines = self._paths = self._words = self._hosts = self._urls = self._mails = None
         small = Glob(glob.text, tuple(_collapsed(part) for part in glob.parts), glob.stars)
         self._prefix = small.parts[0]
         self._several = any(char.isspace() for char in small.said)
@@ -64,12 +77,21 @@ class LooseGlob:
             self._lines = _found(small.expression(_ANY))
             self._urls = _url(glob)
         elif is_domain_glob(Glob.of(glob.text.lower())) or not glob.text.isascii():
-            hosts = Glob(glob.text, tuple(map(_host_part, glob.parts)), glob.stars)
-            self._lines, self._hosts = _found(small.expression(_ANY)), _found(hosts.expression(_ANY))
+            parts = (canonical(glob.said),) if not glob.stars else tuple(map(_host_part, glob.parts))
+            self._lines, self._hosts = (
+                _found(small.expression(_ANY)),
+                _found(Glob(glob.text, parts, glob.stars).expression(_ANY)),
+            )
+        elif is_of_addresses(small.said):
+            parts = small.parts if small.stars else (canonical(small.said),)
+            self._lines = _found(small.expression(_ANY))
+            self._hosts = _found(Glob(glob.text, parts, glob.stars).expression(_ADDRESS))
         elif not self._several and "/" in small.said:
             self._paths = self._words = _found(_path(small))
         else:
             self._lines = _found(small.expression(_ANY))
+        if "@" in small.said and not self._several:
+            self._mails = _found(_mail(small))
         if not self._several and self._paths is None and "://" not in glob.said:
             self._paths = _found(_path(small) if small.stars else _ELSEWHERE + small.expression(_ANY))
 
@@ -79,9 +101,11 @@ class LooseGlob:
             value.opaque
             or (self._lines is not None and self._lines.found(value.lines))
             or (self._paths is not None and self._paths.found(value.paths))
-            or (self._words is not None and self._words.found(value.words))
+            or (self._words is not None and (value.unclear_path or self._words.found(value.words)))
             or (self._hosts is not None and self._hosts.found(value.hosts))
             or (self._urls is not None and self._urls.found(value.urls))
+            or (self._mails is not None and self._mails.found(value.mails))
+            or ((self._hosts is not None or self._urls is not None) and value.unclear_host)
             or self._may_go_on(value)
         )
 
@@ -99,6 +123,10 @@ class LooseGlob:
 
 def _found(expression: str) -> Regex:
     return Regex(_line(expression))
+
+
+def _either(forms: Iterable[str]) -> Regex:
+    return Regex("|".join(_line(literal(form)) for form in sorted(set(forms)) if "\n" not in form))
 
 
 def _line(expression: str) -> str:
@@ -124,12 +152,25 @@ def _path(glob: Glob) -> str:
     return _ELSEWHERE + expression
 
 
-def _url(glob: Glob) -> Regex:
+def _mail(glob: Glob) -> str:
+    """The expression of a glob about addresses of mail, whose host is in the form in which hosts are compared."""
+    local, at, host = glob.parts[-1].rpartition("@")
+    parts = (*glob.parts[:-1], local + at + (canonical(host) if at else _host_part(host)))
+    return Glob(glob.text, parts, glob.stars).expression(_ANY)
+
+
+def _url(glob: Glob, pages: str = rf"(?:/{_ANY})?") -> Regex:
     """The expression of a URL's glob without its scheme; without a path it is about all of the host's pages."""
     place = Glob.of(glob.text.partition("://")[2])
-    host, slash, _ = place.parts[0].partition("/")
-    parts = (host_of(host) + slash + place.parts[0].partition("/")[2], *place.parts[1:])
+    host, slash, path = place.parts[0].partition("/")
+    name, port = _PORTED.fullmatch(host).groups("")  # type: ignore[union-attr]  # it matches any text
+    host = canonical(name) + port if slash or not place.stars else host_of(host)
+    parts = (host + slash + path, *place.parts[1:])
     expression = Glob(place.text, tuple(map(_collapsed, parts)), place.stars).expression(_ANY)
     if place.said.endswith("/*") and place.stars:
-        return _found(expression[: -len(literal("/") + _ANY)] + f"(?:/{_ANY})?")
-    return _found(expression + ("" if "/" in place.said else f"(?:/{_ANY})?"))
+        return _found(expression[: -len(literal("/") + _ANY)] + pages)
+    return _found(expression + ("" if "/" in place.said else pages))
+
+
+def _exactly(text: str) -> Glob:
+    return Glob.of(re.sub(r"[*?\[\]{}\\]", r"\\\g<0>", text))

@@ -21,7 +21,7 @@ from typing import Protocol
 from holdfast.conversation.folding import folded, is_plain
 from holdfast.conversation.glob import BadGlob, Glob
 from holdfast.conversation.matching import LONGEST as LONGEST_TEXT
-from holdfast.conversation.matching import Matcher, leads_up
+from holdfast.conversation.matching import Matcher, has_clear_hosts, leads_up
 from holdfast.conversation.regex import BadRegex, Regex
 
 from .loose import LooseGlob, LooseRegex, LooseText
@@ -156,6 +156,8 @@ class StrictRegex:
     def covers(self, text: str) -> bool:
         """Whether the expression matches the whole of a text, and says each of its characters that needs saying."""
         if len(text) > LONGEST_TEXT or not self._doubtful.isdisjoint(text) or (leads_up(text) and not self._up):
+            return False
+        if not has_clear_hosts(text):
             return False
         return is_plain(re.sub(r"[\t\r\n]", " ", text)) and self._regex.matches(text)
 

@@ -1,6 +1,5 @@
 """What a value of a call's argument may mean, for rules that deny or ask: each text in it, in each way it may be read."""
 
-import ipaddress
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
@@ -12,6 +11,7 @@ from urllib.parse import unquote
 from holdfast.conversation import jsontext
 from holdfast.conversation.folding import folded
 
+from . import hosts
 from .commands import Commands
 
 LONGEST = 65_536
@@ -22,17 +22,14 @@ _OVERLONG = re.compile(r"%c[01]|%e0%[89]|%f0%8", re.IGNORECASE)  # which some de
 _WORDS = re.compile(r"[\s;&|(){}`<>=,:'\"\[\]]+")
 _QUOTING = re.compile(r"[\\'\"^]")
 _SLASHES = re.compile(r"^/+")
-_ROOTS = re.compile(r"^(?:/(?:proc/[^/]+(?:/task/[^/]+)?/root|private))+(?=/)")
-_TRAILING = re.compile(r"(?<=[^/. ])[. ]+(?=/|$)")
-_PARAMETERS = re.compile(r";[^/]*")
-_HOSTS = re.compile(r"[^\s/\\?#@:\"'<>(),;=&|%\[\]{}]+")
-_BREAKS = re.compile(r"[\t\r\n]")  # which browsers leave out of URLs
-_AUTHORITY = re.compile(r"(?:(?<=:)|(?<![^\s'\"(<=]))[/\\]+([^\s/\\?#]+)([^\s?#]*)")
-_SCHEMED = re.compile(r"(?<![^\s'\"(<=])https?:([^\s/\\?#]+)([^\s?#]*)")  # without slashes, as browsers read it
-_BARE_AUTHORITY = re.compile(r"^([^\s/\\?#:]+(?::[0-9]*)?)([/\\][^\s?#]*)?")
+_ROOTS = re.compile(r"^(?:/(?:private|system/volumes/data))+(?=/)")
+_LINK = re.compile(r"(?:^|/)(?:proc/[^/]+(?:/task/[^/]+)?/(?:root|cwd|fd/[^/]+)|dev/fd/[^/]+)$")
+"""What leads to a folder that only the process knows: its root, where it works, what it has open."""
+_DEEPEST = 6
+_BASES = re.compile(r"^[~$][^/]*(?:/|$)")
+_TRAILING = re.compile(r"(?<=[^/. ])(?:[. ]+|:[^/:][^/]*|::\$data)(?=/|$)")  # what Windows cuts off, or takes for a stream
+_CUT = re.compile(r"[*?$]|~[0-9]")  # by what a shell puts in, or by Windows, which has `secret~1` for `secrets`
 _FILE = re.compile(r"\bfile:[/\\]{2}[^/\\\s]*")
-_IPV6 = re.compile(r"\[([0-9a-f:.]{2,45})\]")
-_NUMERIC = re.compile(r"(?:0x[0-9a-f]{1,8}|[0-9]{1,10})(?:\.(?:0x[0-9a-f]{1,8}|[0-9]{1,10})){0,3}")
 _NUMBER = re.compile(r"\s*[+-]?[0_]*[0-9](?:_?[0-9]){0,29}(?:\.[0-9]{0,30}0*)?(?:e[+-]?0*[0-9]{1,2})?\s*", re.IGNORECASE)
 _TRUE, _FALSE = frozenset({"true", "1", "on", "t", "y", "yes"}), frozenset({"false", "0", "off", "f", "n", "no"})
 """What a tool's parameter takes for true and false, besides the values themselves."""
@@ -68,35 +65,52 @@ class Readings:
         whole = [line for text in self.whole for line in (_flat(text), " ".join(text.split()))]
         bare = [" ".join(_QUOTING.sub("", text).split()) for text in self.whole]
         numbers = dict.fromkeys(self._numbers())
+        names = (hosts.host_of(text) for text in self.whole if "." in text and not any(map(str.isspace, text)))
         truths = (truth for text in (*self.whole, *numbers) for truth in _truths(text.strip().lower()))
-        return _haystack([*whole, *bare, *numbers, *truths, *self.commands.lines])
+        return _haystack([*whole, *bare, *names, *numbers, *truths, *self.commands.lines])
 
     @cached_property
     def paths(self) -> str:
         """The haystack of whole texts as paths: as they stand, and without what leads nowhere."""
-        return _haystack(path for text in self.whole for path in (_flat(text), *_paths(text)))
+        return _haystack(path for text in self.whole for path in (_flat(text), *paths_of(text)))
 
     @cached_property
     def words(self) -> str:
         """The haystack of each word as a path."""
         words = dict.fromkeys(word for text in self.whole for word in _words(text))
-        return _haystack(path for word in words for path in _paths(word))
+        return _haystack(path for word in words for path in paths_of(word))
 
     @cached_property
     def hosts(self) -> str:
         """The haystack of what may be hosts: domains with letters of any script, addresses in any form."""
-        return _haystack(host for text in self.whole for host in _hosts(text))
+        return _haystack(host for text in self.whole for host in hosts.hosts(text))
 
     @cached_property
     def urls(self) -> str:
         """The haystack of what may be URLs: each as its host and its path, without scheme, user, port and query."""
-        return _haystack(url for text in self.whole for url in _urls(text))
+        return _haystack(url for text in self.whole for url in hosts.urls(text))
+
+    @cached_property
+    def mails(self) -> str:
+        """The haystack of what may be addresses of mail."""
+        return _haystack(mail for text in self.whole for mail in hosts.mails(text))
+
+    @cached_property
+    def unclear_host(self) -> bool:
+        """Whether it has a URL whose host may be any."""
+        return any(map(hosts.is_unclear, self.whole))
+
+    @cached_property
+    def unclear_path(self) -> bool:
+        """Whether it has a path that goes on from where a process works, or from what it has open: any folder."""
+        linked = (text for text in self.whole if "proc" in text or "fd" in text)
+        return any(_behind_links(word)[1] for text in linked for word in _words(text))
 
     @cached_property
     def cut_words(self) -> set[str]:
         """What is certain of words that go on with what a shell would put in."""
         words = {word for text in self.whole for word in _words(text)}
-        found = (re.split(r"[*?$]", word)[0] for word in words if re.search(r"[*?$]", word))
+        found = (_CUT.split(word)[0] for word in words if _CUT.search(word))
         return {posixpath.normpath(cut) + ("/" if cut.endswith("/") else "") for cut in found if cut}
 
     def _leaves(self, value: Any) -> Iterator[str]:
@@ -124,6 +138,14 @@ class Readings:
         self.texts.append(text)
         self._see(folded(text))
         self._see(text.casefold())  # what looks like a quotation mark or a slash is none for most programs
+        if not text.isascii():
+            self._see(folded(hosts.mapped(text)))
+        self._decode(text, first)
+        for seen in self.whole[first:]:
+            for one in hosts.spelled(seen):
+                self._see(one)
+
+    def _decode(self, text: str, first: int) -> None:
         if "%" not in self.whole[first]:
             return
         reading = text
@@ -179,14 +201,6 @@ def is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None
 
 
-def host_of(label: str) -> str:
-    """A host as its owner reads it: folded, `xn--` decoded, without dots at its end."""
-    said = folded(label).strip(".")
-    if "xn--" in said:
-        said = ".".join(map(_decoded, said.split(".")))
-    return said
-
-
 def _haystack(lines: Any) -> str:
     return "\n" + "\n".join(dict.fromkeys(lines)) + "\n"
 
@@ -195,73 +209,39 @@ def _flat(text: str) -> str:
     return text if text.isprintable() else re.sub(r"[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]", " ", text)
 
 
-def _paths(text: str) -> Iterator[str]:
+def paths_of(text: str) -> Iterator[str]:
+    """A text in small letters as a path, without what leads nowhere; in each way it may be read."""
     flat = _flat(text)
     for said in {flat, flat.strip(), flat.replace("\\", "/"), flat.replace("\\", "/").strip(), _QUOTING.sub("", flat).strip()}:
-        whole = _SLASHES.sub("/", posixpath.normpath(said))
-        for path in {whole, _SLASHES.sub("/", _ROOTS.sub("", whole))}:
-            yield path
-            if (short := _TRAILING.sub("", path)) != path:
-                yield short
+        behind, _ = _behind_links(said)
+        for place in (said, *(() if behind is None else (f"/{behind}", behind)), *_outside(said)):
+            whole = _SLASHES.sub("/", posixpath.normpath(place))
+            for path in {whole, _SLASHES.sub("/", _ROOTS.sub("", whole))}:
+                yield path
+                if (short := _TRAILING.sub("", path)) != path:
+                    yield short
+
+
+def _behind_links(path: str) -> tuple[str | None, bool]:
+    """The path from where the last link of a process leads, None without one; and whether that may be any folder."""
+    parts, linked, anywhere = list[str](), False, False
+    for part in path.split("/") if "proc" in path or "fd" in path else ():
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+            if part != ".." and (link := _LINK.search("/".join(parts[-_DEEPEST:]))):
+                parts, linked, anywhere = [], True, not link[0].endswith("/root")
+    return ("/".join(parts) if linked else None), anywhere and bool(parts)
+
+
+def _outside(path: str) -> Iterator[str]:
+    """The path without the folder that a shell puts in first, where it leads out of that."""
+    if _BASES.match(path) and (rest := posixpath.normpath(_BASES.sub("", path))).startswith(".."):
+        yield rest
 
 
 def _words(text: str) -> Iterator[str]:
     local = _FILE.sub("", text)
     for said in {_QUOTING.sub("", text), text.replace("\\", "/"), _QUOTING.sub("", local), local.replace("\\", "/")}:
         yield from (word for word in _WORDS.split(said) if word)
-
-
-def _urls(text: str) -> Iterator[str]:
-    for said in {text, _BREAKS.sub("", text)}:
-        for authority, path in (*_AUTHORITY.findall(said), *_SCHEMED.findall(said), *_BARE_AUTHORITY.findall(said.strip())):
-            host = host_of(re.sub(r":[0-9]*$", "", authority.rpartition("@")[2]))
-            spellings = dict.fromkeys((path, _PARAMETERS.sub("", path)))
-            places = {_SLASHES.sub("/", posixpath.normpath(one.replace("\\", "/"))) if one else "" for one in spellings}
-            for one in {host, _address(host) or host} if _NUMERIC.fullmatch(host) else {host}:
-                yield from (one + place for place in places)
-
-
-def _hosts(text: str) -> Iterator[str]:
-    for token in dict.fromkeys((*_HOSTS.findall(text), *_HOSTS.findall(_BREAKS.sub("", text)))):
-        host = host_of(token)
-        if host:
-            yield host
-        if token.startswith("."):
-            yield f".{host}"  # below it, by a label that has a character which no host should have
-        if _NUMERIC.fullmatch(host) and (address := _address(host)):
-            yield address
-    for token in _IPV6.findall(text):
-        try:
-            long = ipaddress.IPv6Address(token)
-        except ValueError:
-            continue
-        yield str(long)
-        if long.ipv4_mapped is not None:
-            yield str(long.ipv4_mapped)
-
-
-def _address(host: str) -> str | None:
-    """The IPv4 address that a system takes numbers for: `127.0.0.1` for `2130706433`, `0x7f.1` and `0177.0.0.1`."""
-    try:
-        parts = [
-            int(part, 16 if part.startswith("0x") else 8 if part.startswith("0") and part != "0" else 10)
-            for part in host.split(".")
-        ]
-    except ValueError:
-        return None
-    *first, last = parts
-    number = last
-    for place, part in enumerate(first):
-        number += part << (8 * (3 - place))
-    if any(part > 255 for part in first) or last >= 256 ** (4 - len(first)):  # noqa: PLR2004 - a byte
-        return None
-    return str(ipaddress.IPv4Address(number))
-
-
-def _decoded(label: str) -> str:
-    if not label.startswith("xn--"):
-        return label
-    try:
-        return folded(label[4:].encode("ascii").decode("punycode"))
-    except (UnicodeError, OverflowError, ValueError):
-        return label

@@ -292,7 +292,7 @@ def _pattern_problem(kind: str, pattern: str) -> tuple[str, str] | None:
             return "is no tool's name", "use letters, digits, underscores, hyphens and *"
         case "path" if not _is_canonical(kind, said):
             return "is no path in its canonical form", "write it without .., without // and without a slash at its end"
-        case "domain" if not is_domain_glob(glob):
+        case "domain" if not (is_domain_glob(glob) and (glob.stars or is_domain(pattern))):
             return "is no domain", "write example.com, or *.example.com for those below it; small letters, xn-- for others"
         case "command" if not is_plain_command(said):
             return "is more than one command", "write one command without what a shell expands or joins: npm *"

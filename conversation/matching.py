@@ -33,13 +33,20 @@ _PAGES = r"[^\x00-\x20\x22-\x24\x27-\x2a\x3a-\x3c\x3e\x40\x5b-\x5e\x60\x7b-\x7f]
 
 _SPACE = re.compile(r"\s")
 _UP = re.compile(r"(?:^|[/\\\s=:,'\"@])\.\.(?:$|[/\\\s:,'\"])")
+_LINK = re.compile(r"(?:^|[/\\\s=:,'\"@])(?:proc/+[^/\s]+/+(?:task/+[^/\s]+/+)?(?:root|cwd|fd)|dev/+fd)(?:$|[/\\\s:,'\"])")
+"""What leads to a process's root, to where it works, or to what it has open."""
 _UNSETTLED = re.compile(r"(?:^|/) |[ .](?:/|$)|//|/$")
 _BALANCED = re.compile(r"(?:[^'\"]|'[^']*'|\"[^\"]*\")*")
 _PLAIN_COMMAND = re.compile(_QUOTED_WORDS)
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _DOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_NUMBER_AT_END = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")  # by which a host is an address, or none
+_ADDRESS = re.compile(r"(?:(?:[0-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5])(?:\.(?!$)|$)){4}")
+_ADDRESS_GLOB = re.compile(r"[0-9.]*[0-9][0-9.]*\*[0-9.*]*")
+_LETTERS_AT_END = re.compile(r"\.[^\W\d_][^.]*\.?$")
 _DOMAIN_GLOB = re.compile(rf"(?:\*\*?\.)?{_LABEL}(?:\.{_LABEL})+|localhost")
 _URL = re.compile(r"https?://([^/?#@:]*)(?::[0-9]{1,5})?(?:[/?#]|$)")
+_URL_HOST = re.compile(r"://(?:[^/?#@\s]*@)?([^/?#:@\s]*)")
 _ASKED = re.compile(r"[?#]")
 _ESCAPED_SEPARATOR = re.compile(r"%(?:2e|2f|5c|25|0|1|7f)", re.IGNORECASE)
 _LONGEST_DOMAIN = 253
@@ -73,6 +80,8 @@ class Matcher:
             expression, self._settled = glob.expression(_PATH, _PATHS), self._is_settled_path
         else:
             expression = glob.expression(_NAME)
+            if _ADDRESS_GLOB.fullmatch(glob.said):
+                self._settled = _is_settled_number
         self._matches: Callable[[str], bool] = Regex(expression).matches if expression else glob.literal.__eq__
 
     def covers(self, text: str) -> bool:
@@ -96,6 +105,7 @@ def is_settled_path(path: str) -> bool:
     """Whether a path leads where it says, as far as it tells: no way up, no second spelling, nothing that a system cuts off."""
     return (
         path != ""
+        and _LINK.search(path) is None
         and _UNSETTLED.search(path) is None
         and not any(part.strip(". ") == "" for part in path.removeprefix("/").split("/"))
         and not path.startswith("~")
@@ -103,8 +113,8 @@ def is_settled_path(path: str) -> bool:
 
 
 def leads_up(text: str) -> bool:
-    """Whether a text has a way up in it, as a path or as a part of one of its words."""
-    return _UP.search(text) is not None
+    """Whether a text has a way up in it, as a path or as a part of one of its words: `..`, or a process's root or folder."""
+    return _UP.search(text) is not None or _LINK.search(text) is not None
 
 
 def is_settled_word(text: str) -> bool:
@@ -118,8 +128,25 @@ def is_plain_command(text: str) -> bool:
 
 
 def is_domain(text: str) -> bool:
-    """Whether a text is a domain in its canonical form: small ASCII letters (`xn--` for others), without a dot at its end."""
-    return len(text) <= _LONGEST_DOMAIN and _DOMAIN.fullmatch(text) is not None
+    """Whether a text is a domain in its canonical form: small ASCII letters (`xn--` for others), without a dot at its end.
+
+    An address is in it as four decimal numbers.
+    """
+    return len(text) <= _LONGEST_DOMAIN and _DOMAIN.fullmatch(text) is not None and _is_clear(text)
+
+
+def has_clear_hosts(text: str) -> bool:
+    """Whether no URL in a text has an address for its host that resolvers read in several ways."""
+    return all(map(_is_clear, _URL_HOST.findall(text.lower())))
+
+
+def _is_clear(host: str) -> bool:
+    return _NUMBER_AT_END.fullmatch(host.rstrip(".")) is None or _ADDRESS.fullmatch(host) is not None
+
+
+def _is_settled_number(text: str) -> bool:
+    """Whether a text goes on as it began, with numbers: `10.1.2.3`, and no host below `10.x.com`."""
+    return is_settled_word(text) and _LETTERS_AT_END.search(text) is None
 
 
 def _is_settled_command(text: str) -> bool:

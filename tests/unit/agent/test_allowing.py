@@ -166,6 +166,44 @@ def test_a_domain_allows_no_other_host(url):
     assert not allows("Fetch(*.x.com)", "Fetch", url)
 
 
+SEVERAL = ["127.1", "0177.0.0.1", "017700000001", "2130706433", "0x7f.1", "127.0.0.1.", "1.2.3.4.5", "0x7F000001"]
+
+
+@pytest.mark.parametrize("host", SEVERAL)
+@pytest.mark.parametrize("pattern", ["Fetch(https://**)", "Fetch(https://*/**)", r'Fetch(text =~ "https://[^/]*/?")'])
+def test_an_address_that_is_not_in_its_usual_form_is_allowed_by_no_wildcard(pattern, host):
+    assert not allows(pattern, "Fetch", f"https://{host}/")
+    assert allows(pattern, "Fetch", "https://127.0.0.1/")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "host", "covered"),
+    [
+        *(("10.*", host, True) for host in ("10.0.0.1", "10.1.2.3")),
+        *(("10.*", host, False) for host in ("10.evil.com", "10.0.0.1.evil.com", "10.x", "10.evil.com.", "10.x.xn--p1ai")),
+        ("1.*", "1.2.3-rc1", True),
+        ("127.0.0.1", "127.0.0.1", True),
+        ("127.0.0.1", "https://127.0.0.1/a", True),
+    ],
+)
+def test_a_glob_of_numbers_allows_no_host_with_a_name(pattern, host, covered):
+    assert allows(f"Fetch({pattern})", "Fetch", host) is covered
+
+
+@pytest.mark.parametrize("link", ["self/root", "1/cwd", "self/task/7/root", "self/fd/3", "thread-self/cwd"])
+def test_a_folder_of_processes_allows_nothing_behind_their_links(link):
+    assert allows('Read(path ~ "/proc/**")', "Read", path="/proc/self/status")
+    for pattern in (
+        'Read(path ~ "/proc/**")',
+        'Read(path ~ "/**")',
+        'Read(path =~ "/proc/.*")',
+        "Bash(cat /proc/**)",
+        "Bash(cat *)",
+    ):
+        for path in (f"/proc/{link}/etc/passwd", f"/proc/{link}"):
+            assert not allows(pattern, pattern[:4], f"cat {path}", path=path), (pattern, path)
+
+
 @pytest.mark.parametrize(
     ("pattern", "url", "covered"),
     [

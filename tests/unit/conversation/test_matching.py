@@ -100,20 +100,39 @@ def test_a_settled_path_leads_where_it_says(path):
 
 
 @pytest.mark.parametrize(
-    "path", ["", "/", ".", "..", "a/..", "./a", "a//b", "a/", "a /b", " a", "a/ b", "a.", "~", "~a/b", "..."]
+    "path",
+    [
+        *("", "/", ".", "..", "a/..", "./a", "a//b", "a/", "a /b", " a", "a/ b", "a.", "~", "~a/b", "..."),
+        *("/proc/self/cwd/a", "/proc/1/root/a", "/proc/7/task/8/cwd", "/proc/self/fd/3/a", "/dev/fd/3", "x/proc/1/root/a"),
+    ],
 )
 def test_other_paths_do_not(path):
     assert not is_settled_path(path)
 
 
-@pytest.mark.parametrize("domain", ["x.com", "a-b.x.com", "localhost", "xn--bcher-kva.de", "127.0.0.1"])
+@pytest.mark.parametrize("domain", ["x.com", "a-b.x.com", "localhost", "xn--bcher-kva.de", "127.0.0.1", "255.249.99.0"])
 def test_a_domain_in_its_canonical_form(domain):
     assert is_domain(domain)
 
 
 @pytest.mark.parametrize(
     "domain",
-    ["", "X.com", "x.com.", ".x.com", "a..b", "-a.com", "a_b.com", "x.com:80", "b\u00fccher.de", "a" * 64, "a." * 130 + "a"],
+    [
+        *(
+            "",
+            "X.com",
+            "x.com.",
+            ".x.com",
+            "a..b",
+            "-a.com",
+            "a_b.com",
+            "x.com:80",
+            "b\u00fccher.de",
+            "a" * 64,
+            "a." * 130 + "a",
+        ),
+        *("127.1", "0177.0.0.1", "017700000001", "2130706433", "0x7f.0.0.1", "127.0.0.256", "127.0.0.01", "1.2.3.4.5", "x.0x1"),
+    ],
 )
 def test_other_domains_are_not_in_it(domain):
     assert not is_domain(domain)
