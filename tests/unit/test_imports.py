@@ -41,6 +41,7 @@ OUTSIDE = {
         "server/discovery.py",
         "server/code_flow.py",
     ),
+    "idna": ("agent/hosts.py",),
     "joserfc": ("server/",),
     "starlette": ("server/",),
     "uvicorn": ("server/listening.py", "server/connections.py"),
