@@ -12,14 +12,16 @@ from functools import lru_cache
 import idna
 
 from holdfast.conversation.folding import folded
+from holdfast.conversation.matching import ends_in_number
 
 _MOST_DIGITS = 64
+_LONGEST = 45
+"""How many characters an address of IPv6 has at most: six groups, and IPv4."""
 _PART = r"(?:0x[0-9a-f]*+|[0-9]++)"
 _NUMERIC = re.compile(rf"{_PART}(?:\.{_PART}){{0,3}}\.?")
 _NUMBERS = re.compile(rf"(?:(?<![\w.:-])|(?<=\s-[a-z])){_NUMERIC.pattern}(?![\w-]|\.\w|:[0-9a-f]*:)")
 _AT_HOST = re.compile(r"(?://|@)\Z")
 _LONG = re.compile(r"(\[?)(?:(?<![\w.:])|(?<=\s-[a-z]))([0-9a-f:.]{2,45})(%[\w.-]+)?(\]?)(?![\w:])")
-_ENDS_IN_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)", re.DOTALL)
 _EMBEDDING = tuple(
     (ipaddress.IPv6Network(network), shift)
     for network, shift in (
@@ -40,9 +42,7 @@ _BREAKS = re.compile(r"[\t\r\n]")  # which browsers leave out of URLs
 _AUTHORITIES = (
     re.compile(r"(?:(?<=:)|(?<![^\s'\"(<=]))[/\\]+([^\s/\\?#]+)([^\s?#]*)"),
     re.compile(r"(?<![^\s'\"(<=])https?:([^\s/\\?#]+)([^\s?#]*)"),  # without slashes, as browsers read it
-    re.compile(
-        r"(?:(?<=:)|(?<![^\s'\"(<=]))//([^\s/?#\\]*+\\[^\s/?#]*)([^\s?#]*)"
-    ),  # to whom a backslash is a character like others
+    re.compile(r"(?:(?<=:)|(?<![^\s'\"(<=]))//([^\s/?#\\]*+\\[^\s/?#]*)([^\s?#]*)"),  # to whom a backslash ends no host
 )
 _BARE_AUTHORITY = re.compile(r"^([^\s/\\?#:]+(?::[0-9]*)?)([/\\][^\s?#]*)?")
 _SCHEMED = re.compile(
@@ -92,7 +92,7 @@ def spelled(text: str) -> Iterator[str]:
             return (_address(found[0], decimal=decimal) if placed or _may_stand_alone(found[0]) else None) or found[0]
 
         def long(found: re.Match[str], *, inner: bool = other) -> str:
-            address = _long(found[2]) if ":" in found[2] else None
+            address = _long(found[2])
             if address is None:
                 return found[0]
             return (inner and _embedded(address)) or f"{found[1]}{address}{found[4]}"
@@ -151,7 +151,7 @@ def _is_unclear(authority: str) -> bool:
     if place.startswith("["):
         return _long(place[1:].partition("]")[0].partition("%")[0]) is None
     host = _PORT.sub("", place).rstrip(".")
-    return _ENDS_IN_NUMBER.fullmatch(host) is not None and _address(host) is None and _address(host, decimal=True) is None
+    return ends_in_number(host) and _address(host) is None and _address(host, decimal=True) is None
 
 
 def _same(host: str) -> Iterator[str]:
@@ -171,7 +171,6 @@ def _is_loopback(host: str) -> bool:
     return host.startswith("127.") and _address(host) == host
 
 
-@lru_cache(maxsize=4096)
 def _address(host: str, *, decimal: bool = False) -> str | None:
     """The IPv4 address that a system takes numbers for: `127.0.0.1` for `2130706433`, `0x7f.1` and `0177.0.0.1`.
 
@@ -193,8 +192,13 @@ def _address(host: str, *, decimal: bool = False) -> str | None:
 
 
 def _long(text: str) -> ipaddress.IPv6Address | None:
+    return _parsed(text) if ":" in text and len(text) <= _LONGEST else None
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> ipaddress.IPv6Address | None:
     try:
-        return ipaddress.IPv6Address(text) if 2 <= len(text) <= 45 else None  # noqa: PLR2004 - `::`, and eight groups with IPv4
+        return ipaddress.IPv6Address(text)
     except ValueError:
         return None
 

@@ -40,7 +40,7 @@ _BALANCED = re.compile(r"(?:[^'\"]|'[^']*'|\"[^\"]*\")*")
 _PLAIN_COMMAND = re.compile(_QUOTED_WORDS)
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _DOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
-_NUMBER_AT_END = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")  # by which a host is an address, or none
+_NUMBER_AT_END = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)", re.DOTALL)
 _ADDRESS = re.compile(r"(?:(?:[0-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5])(?:\.(?!$)|$)){4}")
 _ADDRESS_GLOB = re.compile(r"[0-9.]*[0-9][0-9.]*\*[0-9.*]*")
 _LETTERS_AT_END = re.compile(r"\.[^\W\d_][^.]*\.?$")
@@ -135,13 +135,18 @@ def is_domain(text: str) -> bool:
     return len(text) <= _LONGEST_DOMAIN and _DOMAIN.fullmatch(text) is not None and _is_clear(text)
 
 
+def ends_in_number(host: str) -> bool:
+    """Whether a host in small letters is an address by its end, or none at all: no domain at the top is a number."""
+    return _NUMBER_AT_END.fullmatch(host) is not None
+
+
 def has_clear_hosts(text: str) -> bool:
     """Whether no URL in a text has an address for its host that resolvers read in several ways."""
     return all(map(_is_clear, _URL_HOST.findall(text.lower())))
 
 
 def _is_clear(host: str) -> bool:
-    return _NUMBER_AT_END.fullmatch(host.rstrip(".")) is None or _ADDRESS.fullmatch(host) is not None
+    return not ends_in_number(host.rstrip(".")) or _ADDRESS.fullmatch(host) is not None
 
 
 def _is_settled_number(text: str) -> bool:
