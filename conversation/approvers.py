@@ -110,17 +110,19 @@ class ApproverTerms(Record):
         minimum: How many different people have to agree.
         not_requester: Whether whoever sent the message that led to the call may not decide it.
         stated: Whether a principal that nobody has proven counts, too.
+        each: Whether each call is decided by itself, so that no grant stands for anybody's word.
     """
 
     who: tuple[tuple[str, ...], ...] = ()
     minimum: int = Field(default=1, ge=1, le=MOST_VOTES)
     not_requester: bool = False
     stated: bool = False
+    each: bool = False
 
     @property
     def digest(self) -> str:
         """A short name of these terms."""
-        flags = f"{self.minimum},{self.not_requester},{self.stated}"
+        flags = f"{self.minimum},{self.not_requester},{self.stated}{',each' if self.each else ''}"
         return payload_digest("approvers", flags, *("\n".join(sorted(group)) for group in self.who))[:16]
 
     @property
@@ -135,12 +137,13 @@ class ApproverTerms(Record):
             and self.minimum >= other.minimum
             and self.not_requester >= other.not_requester
             and self.stated <= other.stated
+            and self.each >= other.each
         )
 
     @property
     def grantable(self) -> bool:
         """Whether a person's word now can stand for later calls: not where several have to agree, or it matters who asks."""
-        return self.minimum == 1 and not self.not_requester
+        return self.minimum == 1 and not self.not_requester and not self.each
 
     def outsider(self, principal: Principal | None) -> str | None:
         """Why a principal is none of those who may decide, None if it is one of them."""
@@ -191,6 +194,7 @@ def joined(first: ApproverTerms | None, second: ApproverTerms | None) -> Approve
         minimum=max(first.minimum, second.minimum),
         not_requester=first.not_requester or second.not_requester,
         stated=first.stated and second.stated,
+        each=first.each or second.each,
     )
 
 

@@ -24,7 +24,9 @@ from .ongoing import Ongoing
 logger = logging.getLogger("holdfast.worker")
 
 UNTOLD = "the permission rules in force cannot be told, so every call is asked about"
-UNREADABLE = Ruled(effect=Effect.ASK, reason="the permission rules cannot be read here", approvers=ApproverTerms(stated=True))
+UNREADABLE = Ruled(
+    effect=Effect.ASK, reason="the permission rules cannot be read here", approvers=ApproverTerms(stated=True, each=True)
+)
 """The verdict where rules are in force that this process cannot read: a person who says who they are is asked.
 
 What these rules deny, no grant and no function of the app lifts. So neither stands for that person.
@@ -242,8 +244,7 @@ def stopped(
         others: What `asks_others` says.
     """
     if rules is None:
-        asked = request.fulfilled is not None or (asked_about(request) and not _widens(UNREADABLE.approvers, request))
-        return others if asked else UNREADABLE
+        return others if request.fulfilled is not None else UNREADABLE
     if not (rules or request.rule):
         return others
     declared = agent.tool(request.tool) if agent is not None else None

@@ -7,6 +7,7 @@ import pytest
 from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker.gate import UNREADABLE, proposed, required_again, stopped
 from holdfast.agent import Agent, Rule, Rules, Tool, TurnContext
+from holdfast.conversation.approvers import ApproverTerms
 from holdfast.conversation.principal import Principal
 from holdfast.conversation.ruled import Effect, Ruled
 
@@ -233,5 +234,6 @@ def test_where_the_rules_cannot_be_read_a_person_is_asked_once():
 def test_where_the_rules_cannot_be_read_neither_a_grant_nor_a_function_of_the_app_stands_for_a_person():
     by_grant = replace(request(rule="Bash"), grants=("g1",))
     assert stopped(None, AUTO, by_grant, GIVEN, required=False) == UNREADABLE
-    assert stopped(None, AUTO, replace(by_grant, approvers=UNREADABLE.approvers), GIVEN, required=False) is None
+    for terms in (ApproverTerms(who=(("role:finance",),)), UNREADABLE.approvers):
+        assert stopped(None, AUTO, replace(by_grant, approvers=terms), GIVEN, required=False) == UNREADABLE
     assert stopped(Rules(default="allow"), AUTO, by_grant, GIVEN, required=False) is None

@@ -15,6 +15,7 @@ from holdfast.conversation import (
     SettledBy,
     SuspensionKind,
 )
+from holdfast.conversation.approvers import ApproverTerms
 from holdfast.conversation.calls import CallStatus
 from holdfast.conversation.commands import ProposedCall, Revoke, RunRuled
 from holdfast.conversation.grants import MOST_GRANTS, CallTarget, Level, Scope
@@ -129,6 +130,24 @@ def test_a_grant_stands_for_nobody_where_the_rules_in_force_cannot_be_read_and_m
         begun.resolve(Approve(), late)
     begun.resolve(Approve(), late, principal=Principal(id="ana"))
     assert begun.state.turn.call(late).status is CallStatus.RUNNING
+
+
+def test_a_grant_of_those_who_may_decide_stands_for_nobody_either_where_the_rules_cannot_be_read(begun):
+    finance = ApproverTerms(who=(("role:finance",),), stated=True)
+    ana = Principal(id="ana", roles=("finance",))
+    [call] = begun.call(touching("src/a").model_copy(update={"approvers": finance}))
+    begun.resolve(Approve(scope=SOURCES), call, principal=ana)
+    begun.finish(call)
+    covered, unreadable = begun.call(
+        *(
+            touching("src/b", number=number).model_copy(update={"approvers": finance, "ruled": ruled})
+            for number, ruled in ((2, None), (3, UNREADABLE))
+        )
+    )
+    assert begun.state.turn.call(covered).status is CallStatus.RUNNING
+    assert begun.suspension(unreadable).kind is SuspensionKind.APPROVAL
+    begun.do(RunRuled(effect_id=begun.run(covered).effect_id, ruled=UNREADABLE))
+    assert begun.suspension(covered).kind is SuspensionKind.APPROVAL
 
 
 def test_who_answers_a_question_need_not_say_who_they_are_where_the_rules_cannot_be_read(begun):
