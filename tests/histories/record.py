@@ -497,7 +497,8 @@ async def alone(tells: Recorder) -> None:
 
 async def votes(tells: Recorder) -> None:
     """Calls that several people have to agree to, that their sender does not decide, and notes of those who may."""
-    terms = ApproverTerms(who=(("role:finance", "id:bo"), ("role:on call",)), minimum=2, not_requester=True, stated=True)
+    who = (("role:finance", "id:bo"), ("role:on call",))
+    terms = ApproverTerms(who=who, minimum=2, not_requester=True, stated=True, each=True)
     for spec in (DESK, CLERK):
         name, tool = f"v-{spec.execution}", "refund" if spec is DESK else "pay"
         tells.writer.spec = spec
