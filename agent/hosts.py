@@ -121,14 +121,32 @@ def urls(text: str) -> Iterator[str]:
     for said in dict.fromkeys((text, _BREAKS.sub("", text))):
         found = [one for expression in _AUTHORITIES for one in expression.findall(said)]
         for authority, path in (*found, *_BARE_AUTHORITY.findall(said.strip())):
-            place = authority.rpartition("@")[2]
-            port = _PORT.search(place)
-            name = _PORT.sub("", place)
+            name, ports = _placed(authority)
             spellings = dict.fromkeys((path, _PARAMETERS.sub("", path)))
             places = {_SLASHES.sub("/", posixpath.normpath(one.replace("\\", "/"))) if one else "" for one in spellings}
             for host in dict.fromkeys((host_of(name), *_same(canonical(name)))):
-                for at in ("", *((f":{port[1]}",) if port and port[1] else (":80", ":443"))):
+                for at in ("", *ports):
                     yield from (host + at + one for one in places)
+
+
+def authorities(text: str) -> Iterator[str]:
+    """The hosts of what are surely URLs in a text, which may have names of one word: with a port and without."""
+    for authority in _SCHEMED.findall(text) if ":" in text else ():
+        name, ports = _placed(authority)
+        for host in dict.fromkeys((host_of(name), *_same(canonical(name)))):
+            yield from (host, *(host + port for port in ports))
+
+
+def _placed(authority: str) -> tuple[str, tuple[str, ...]]:
+    """The host of a URL, and its port; two where it has none."""
+    place = authority.rpartition("@")[2]
+    port = _PORT.search(place)
+    return _PORT.sub("", place), (port_of(port[1]),) if port and port[1] else (":80", ":443")
+
+
+def port_of(digits: str) -> str:
+    """A port in its usual form, after its colon."""
+    return f":{digits.lstrip('0') or '0'}"
 
 
 def mails(text: str) -> Iterator[str]:

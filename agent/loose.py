@@ -8,13 +8,15 @@ from holdfast.conversation.glob import Glob
 from holdfast.conversation.matching import is_domain_glob
 from holdfast.conversation.regex import Regex, literal
 
-from .hosts import canonical, host_of, is_of_addresses, spelled
+from .hosts import canonical, host_of, is_of_addresses, port_of, spelled
 from .readings import Readings, is_number, number_of, paths_of
 
 _ANY, _WITHIN, _ADDRESS = r"[^\n]*", r"[^/\n]*", "[0-9a-f.:]*"
 _ELSEWHERE = r"(?:(?:/|~[^/\n]*/|(?:\.\./)+|\$[^/\n]*/|[a-z]:/)(?:[^\n]*/)?)?"
 """What leads from anywhere to a path that is written from where the tool works."""
-_PORTED = re.compile(r"(.*?)(:[0-9]+)?", re.DOTALL)
+_PORTED = re.compile(r"(.*?)(?::([0-9]+))?", re.DOTALL)
+_DOT = re.compile(r"(?<=[^\\.])\.$")
+_HOST_FIRST = re.compile(r"(?:\*\*?\.)?[a-z0-9-]+(?:\.[a-z0-9-]+)+(?::[0-9]+)?/")
 _DOWNWARD = r"(?:/|(?:\.\./)+)"
 """What leads to the root, or may."""
 
@@ -66,30 +68,33 @@ class LooseRegex:
 class LooseGlob:
     """A glob that covers whatever may be meant."""
 
-    __slots__ = ("_hosts", "_lines", "_mails", "_paths", "_prefix", "_several", "_urls", "_words")
+    __slots__ = ("_hosts", "_lines", "_mails", "_named", "_paths", "_prefix", "_several", "_urls", "_words")
 
     def __init__(self, glob: Glob) -> None:
-        self._lines = self._paths = self._words = self._hosts = self._urls = self._mails = None
+        self._lines = self._paths = self._words = self._hosts = self._urls = self._mails = self._named = None
         small = Glob(glob.text, tuple(_collapsed(part) for part in glob.parts), glob.stars)
         self._prefix = small.parts[0]
         self._several = any(char.isspace() for char in small.said)
         if "://" in glob.said:
             self._lines = _found(small.expression(_ANY))
             self._urls = _url(glob)
-        elif is_domain_glob(Glob.of(glob.text.lower())) or not glob.text.isascii():
-            parts = (canonical(glob.said),) if not glob.stars else tuple(map(_host_part, glob.parts))
-            self._lines, self._hosts = (
-                _found(small.expression(_ANY)),
-                _found(Glob(glob.text, parts, glob.stars).expression(_ANY)),
-            )
+        elif is_domain_glob(domain := Glob.of(_DOT.sub("", glob.text.lower()))) or not glob.text.isascii():
+            domain = domain if glob.text.isascii() else glob
+            parts = tuple(map(_host_part, domain.parts)) if domain.stars else (canonical(domain.said),)
+            self._lines = _found(small.expression(_ANY))
+            self._hosts = _found(Glob(domain.text, parts, domain.stars).expression(_ANY))
         elif is_of_addresses(small.said):
             parts = small.parts if small.stars else (canonical(small.said),)
             self._lines = _found(small.expression(_ANY))
             self._hosts = _found(Glob(glob.text, parts, glob.stars).expression(_ADDRESS))
         elif not self._several and "/" in small.said:
             self._paths = self._words = _found(_path(small))
+            place = glob.text.removeprefix("//")
+            if _HOST_FIRST.match(place.lower()):
+                self._urls = _url(Glob.of(f"http://{place}"))
         else:
             self._lines = _found(small.expression(_ANY))
+            self._named = _found(Glob(glob.text, tuple(map(_host_part, small.parts)), glob.stars).expression(_ANY))
         if "@" in small.said and not self._several:
             self._mails = _found(_mail(small))
         if not self._several and self._paths is None and "://" not in glob.said:
@@ -104,6 +109,7 @@ class LooseGlob:
             or (self._words is not None and (value.unclear_path or self._words.found(value.words)))
             or (self._hosts is not None and self._hosts.found(value.hosts))
             or (self._urls is not None and self._urls.found(value.urls))
+            or (self._named is not None and self._named.found(value.authorities))
             or (self._mails is not None and self._mails.found(value.mails))
             or ((self._hosts is not None or self._urls is not None) and value.unclear_host)
             or self._may_go_on(value)
@@ -163,9 +169,15 @@ def _url(glob: Glob, pages: str = rf"(?:/{_ANY})?") -> Regex:
     """The expression of a URL's glob without its scheme; without a path it is about all of the host's pages."""
     place = Glob.of(glob.text.partition("://")[2])
     host, slash, path = place.parts[0].partition("/")
-    name, port = _PORTED.fullmatch(host).groups("")  # type: ignore[union-attr]  # it matches any text
-    host = canonical(name) + port if slash or not place.stars else host_of(host)
-    parts = (host + slash + path, *place.parts[1:])
+    parts = list(place.parts)
+    if slash or not place.stars:
+        name, port = _PORTED.fullmatch(host).groups()  # type: ignore[union-attr]  # it matches any text
+        parts[0] = f"{canonical(name)}{port_of(port) if port else ''}{slash}{path}"
+    for number in range(len(parts) if place.stars and not slash else 0):
+        host, slash, path = parts[number].partition("/")
+        parts[number] = _host_part(host) + slash + path
+        if slash:
+            break
     expression = Glob(place.text, tuple(map(_collapsed, parts)), place.stars).expression(_ANY)
     if place.said.endswith("/*") and place.stars:
         return _found(expression[: -len(literal("/") + _ANY)] + pages)

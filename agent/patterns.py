@@ -33,6 +33,7 @@ MOST_CONDITIONS = 16
 _NAME = re.compile(r"[A-Za-z0-9_*-]{1,128}")
 _ARGUMENT = re.compile(r"\s*(?P<argument>[A-Za-z_][A-Za-z0-9_.-]{0,127})\s*(?P<comparison>=~|~|=)\s*(?=\")")
 _UNQUOTED = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_.-]*(?:\s*=?~|\s+=)\s*(?=[^\s=])")
+_NETWORK = re.compile(r"(?:[0-9]+(?:\.[0-9]+){3}|[0-9a-fA-F:]*:[0-9a-fA-F:]*)/(?P<bits>[0-9]{1,3})")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
@@ -257,6 +258,8 @@ def _unquoted(escape: "re.Match[str]") -> str:
 
 
 def _glob(argument: str | None, text: str, at: int) -> Condition:
+    if network := _NETWORK.fullmatch(text):
+        raise BadPattern("a network is written as a glob: 10.0.*, or fd00\\:*", at + network.start("bits"))
     try:
         glob = Glob.of(text)
         return Condition(argument, Comparison.GLOB, text, Matcher(glob), LooseGlob(glob))

@@ -86,6 +86,11 @@ class Readings:
         return _haystack(host for text in self.whole for host in hosts.hosts(text))
 
     @cached_property
+    def authorities(self) -> str:
+        """The haystack of the hosts of what are surely URLs."""
+        return _haystack(host for text in self.whole for host in hosts.authorities(text))
+
+    @cached_property
     def urls(self) -> str:
         """The haystack of what may be URLs: each as its host and its path, without scheme, user, port and query."""
         return _haystack(url for text in self.whole for url in hosts.urls(text))

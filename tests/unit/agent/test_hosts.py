@@ -223,9 +223,45 @@ def test_ports_and_addresses_of_a_rule_are_compared_in_their_usual_form(rule, ur
     assert denies(f"Fetch({rule})", "Fetch", url)
 
 
+@pytest.mark.parametrize(
+    ("rule", "url"),
+    [
+        *(
+            ("*.internal", "http://a.internal/x"),
+            ("intranet", "curl http://u@INTRANET:80/x"),
+            ("*evil.com", "http://a.evil.com/x"),
+        ),
+        *(("evil.*", "https://evil.org/"), ("evil.com.", "http://evil.com/"), ("*.x.com.", "http://a.x.com/")),
+        *(("x.com:8080", "http://x.com:8080/a"), ("*.x.com:8080", "http://a.x.com:8080/"), ("x.com:80", "http://x.com./a")),
+        *(
+            ("evil.com/**", "https://u@evil.com:443/a"),
+            ("//evil.com/a/*", "https://EVIL.com/a/b"),
+            ("*.x.com/**", "ws://a.x.com./b"),
+        ),
+        ("http://x.com:0080/**", "http://x.com/a"),
+    ],
+)
+def test_a_rule_about_hosts_may_be_written_in_several_ways(rule, url):
+    assert denies(f"Fetch({rule})", "Fetch", url)
+
+
+@pytest.mark.parametrize(
+    ("rule", "url"),
+    [
+        *(
+            ("*.internal", "http://x.com/a.internal.html"),
+            ("evil.*", "http://devil.com/"),
+        ),
+        *(("x.com:8080", "http://x.com/a"), ("src/**", "https://x.com/a")),
+    ],
+)
+def test_a_rule_about_other_hosts_leaves_a_url_alone(rule, url):
+    assert not denies(f"Fetch({rule})", "Fetch", url)
+
+
 # -- names ------------------------------------------------------------------------------------------------------------------
 
-NAMES = ["evil.com", "b\u00fccher.de", "stra\u00dfe.example", "\u65e5\u672c.jp", "\u03c3\u03b1.gr"]
+NAMES = ["a.evil.com", "www.b\u00fccher.de", "stra\u00dfe.example", "\u65e5\u672c.jp", "\u03c3\u03b1.gr"]
 
 
 @cache
@@ -268,7 +304,9 @@ def test_a_deny_of_a_name_sees_each_form_that_a_client_makes_it_of(name):
     forms = [form for form in (written(draw, name, alike) for _ in range(120)) if wanted & set(ascii_of(form))]
     assert len(forms) > 20
     for said in {name, *wanted}:
-        for rule in (Rules(deny=[f"Fetch({said})"]), Rules(deny=[f"Fetch(https://{said}/**)"])):
+        below = "*." + said.partition(".")[2]
+        for pattern in (said, f"https://{said}/**", *((below, f"https://{below}/**") if below.count(".") > 1 else ())):
+            rule = Rules(deny=[f"Fetch({pattern})"])
             assert [ascii(one) for one in forms if effect(rule, "Fetch", f"https://{one}/a") is not Effect.DENY] == []
     for one in wanted:
         assert canonical(one) == canonical(name) or "\u00df" in name

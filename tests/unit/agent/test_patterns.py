@@ -74,6 +74,8 @@ def test_a_name_without_wildcards_is_in_full(pattern, full):
         ("Edit(src/?.py)", "Edit(src/»?.py)"),
         ("Edit(src\\)", "Edit(src»\\\\)"),
         ("Bash(npm:*)", "Bash(npm»:*)"),
+        ("Fetch(10.0.0.0/8)", "Fetch(10.0.0.0/»8)"),
+        ('Fetch(url ~ "fd00::/64")', 'Fetch(url ~ "fd00::/»64")'),
         ("Bash(npm\n*)", "Bash(npm»\\n*)"),
         ("Bash(npm\u200b *)", "Bash(npm»\\u200b *)"),
         ("x" * 2000, "»x"),
