@@ -57,6 +57,7 @@ class ApproversReply(_Reply):
     minimum: int = Field(description="How many different people have to agree.")
     not_requester: bool = Field(description="Whether whoever sent the message may not decide.")
     stated: bool = Field(description="Whether a principal that nobody has proven counts, too.")
+    each: bool = Field(description="Whether each call is decided by itself, so that no grant stands for anybody's word.")
 
 
 class VoteReply(_Reply):

@@ -235,7 +235,8 @@ class ApprovalCard extends Card {
       return;
     }
     this.form.append(asking, make("div", { class: "actions" }, ...offered, back));
-    const grantable = !call.approvers || (call.approvers.minimum === 1 && !call.approvers.not_requester); // else each call is decided
+    const { minimum, not_requester: others, each } = call.approvers ?? { minimum: 1 };
+    const grantable = minimum === 1 && !others && !each; // else each call is decided
     if (this.takes("approve") && !call.problem && grantable && host.conversation.grantsAllowed()) {
       this.#scope = scopeOf(call, (scope) => this.decide(approve(undefined, { scope })));
       this.controls.append(this.#scope.node);

@@ -52,7 +52,7 @@ export interface Call {
   /** What the call touches, for grants; null where its tool does not say. */
   targets: { kind: string; value: string; level: Level }[] | null;
   /** Who may decide it, and how many have to agree; null where whoever may decide at all may, and for a page token. */
-  approvers: { who: string[][]; minimum: number; not_requester: boolean; stated: boolean } | null;
+  approvers: { who: string[][]; minimum: number; not_requester: boolean; stated: boolean; each: boolean } | null;
   /** Who sent the message that led to it. */
   requester: Person | null;
   /** Who has agreed so far, where several have to. A page token reads neither this nor what follows. */

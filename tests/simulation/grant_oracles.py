@@ -48,7 +48,7 @@ def standing_for(events, at, terms):
     found = standing(events, at)
     if terms is None:
         return found
-    alone = terms.minimum == 1 and not terms.not_requester
+    alone = terms.minimum == 1 and not terms.not_requester and not terms.each
     return [grant for grant in found if alone and _terms_where_given(events, grant) == terms]
 
 

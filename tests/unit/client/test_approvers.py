@@ -73,7 +73,13 @@ async def test_a_pending_call_says_who_may_decide_and_who_asked(given):
     assert (both.approvers, both.requester.id, both.requester.proof) == (BOTH.terms, "ana", "key")
     assert (both.votes, both.assigned, both.comments, unbound.approvers) == ((), "", (), None)
     plain = both.to_dict()
-    assert plain["approvers"] == {"who": [["role:finance"]], "minimum": 2, "not_requester": False, "stated": False}
+    assert plain["approvers"] == {
+        "who": [["role:finance"]],
+        "minimum": 2,
+        "not_requester": False,
+        "stated": False,
+        "each": False,
+    }
     assert plain["requester"] == {"id": "ana", "roles": ["finance"], "proof": "key"}
     assert (plain["votes"], plain["comments"], unbound.to_dict()["approvers"]) == ([], [], None)
 

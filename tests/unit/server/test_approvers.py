@@ -56,7 +56,13 @@ async def test_a_role_is_proven_by_a_key_and_two_people_agree(api, keys, ids):
     twice = await api("POST", place, 409, json=APPROVE, headers=keys["ana"])
     assert (twice["code"], twice["principal_id"], twice["votes"], twice["needed"]) == ("already_voted", "ana", 1, 2)
     shown = await api("GET", f"/v1/pending/{ids['two']}", headers=keys["cy"])
-    assert shown["approvers"] == {"who": [["role:finance"]], "minimum": 2, "not_requester": False, "stated": False}
+    assert shown["approvers"] == {
+        "who": [["role:finance"]],
+        "minimum": 2,
+        "not_requester": False,
+        "stated": False,
+        "each": False,
+    }
     assert shown["requester"] == {"id": "cy", "roles": ["support"], "proof": "key"}
     (vote,) = shown["votes"]
     assert vote["by"] == {"id": "ana", "roles": ["finance"], "proof": "key"}
