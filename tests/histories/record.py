@@ -244,9 +244,10 @@ class Recorder:
         ruling: Ruling | None = None,
         *,
         approvers: ApproverTerms | None = None,
+        lapsed: tuple[str, ...] = (),
     ) -> None:
         """A worker finds that the rules in force do not let a run begin, and the conversation hears of it."""
-        ruled = Ruled(effect=effect, rule="late", reason="It is late.", approvers=approvers)
+        ruled = Ruled(effect=effect, rule="late", reason="It is late.", approvers=approvers, lapsed=lapsed)
         outcome = RunRuled(effect_id=f"{call_id}#{attempt}", ruled=ruled, ruling=ruling)
         recorded = await self.store.refuse(
             CONVERSATION, outcome.effect_id, incarnation="i-1", outcome=codec.encode_outcome(outcome)
@@ -537,6 +538,29 @@ async def votes(tells: Recorder) -> None:
     await tells.does("the turn is cancelled", steps.cancel("x-v"))
 
 
+async def given(tells: Recorder) -> None:
+    """What Cy has given by an API key, a grant and a vote, and its end: where a run was to begin by it, and by Ana's word."""
+    await tells.does("one more message comes", steps.send("refund all", message_id="m-given"))
+    await tells.does("its turn begins", steps.begin())
+    two = ApproverTerms(minimum=2)
+    asked = (
+        ProposedCall(
+            tool_call_id=f"{name}_given", name="refund", arguments='{"amount":5}', approvers=two if name == "c" else None
+        )
+        for name in "abc"
+    )
+    await tells.does("the model asks for refunds", steps.call(*asked))
+    scope = Scope("tool", "refund", level="execute")
+    await tells.does("Cy approves one, and more", voting(tells, "a_given", CY, Approve(scope=scope)))
+    await tells.does("Ana writes to the others", noting(tells, "c_given", Comment, text="me too?"))
+    await tells.does("Cy agrees to the last", voting(tells, "c_given", CY, Approve()))
+    await tells.ruled("b_given", 1, Effect.ASK, lapsed=(tells.state.grants[0].grant_id,))
+    await tells.does("Cy approves the next, and more", voting(tells, "b_given", CY, Approve(scope=scope)))
+    ending = steps.revoke_given("cy", Proof.KEY, "x-given-1", reason="she has left")
+    await tells.does("Ana ends what Cy has given", said_by(ANA, ending))
+    await tells.does("the turn is cancelled", steps.cancel("x-given"))
+
+
 BO = Principal("bo", roles=("on call",), proof=Proof.LINK)
 CY = Principal("cy", roles=("finance", "on call"), proof=Proof.KEY)
 
@@ -619,6 +643,7 @@ async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     await rules(tells)
     await grants(tells)
     await votes(tells)
+    await given(tells)
     await alone(tells)
 
     await tells.does("a fourth message comes", steps.send("ship it", message_id="m-4"))

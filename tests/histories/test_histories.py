@@ -257,12 +257,20 @@ async def load(store, recorded: History, step: Step) -> None:
 def noted(step: Step, suspension_id: str) -> dict[str, Any]:
     """What a pending call shows of votes and notes, as the log has them."""
     about = [event for event in events(step) if getattr(event, "suspension_id", None) == suspension_id]
+    withdrawn = {
+        (vote.suspension_id, cast.principal.id, cast.at)
+        for place, over in enumerate(events(step))
+        if over.kind == "given_revoked"
+        for vote in over.votes
+        for cast in events(step)[:place]
+        if cast.kind == "vote_cast" and cast.principal.id == over.by
+    }
     said = [event.model_dump(mode="json") for event in about if event.kind in {"vote_cast", "call_assigned", "call_commented"}]
     votes = [
         {"by": one["principal"], "value": None if one["body"] is None else json.loads(one["body"])}
         | {name: one[name] for name in ("at", "decision", "reason")}
         for one in said
-        if one["kind"] == "vote_cast"
+        if one["kind"] == "vote_cast" and (suspension_id, one["principal"]["id"], one["at"]) not in withdrawn
     ]
     comments = [
         {"by": one["principal"], "at": one["at"], "text": one["text"]} for one in said if one["kind"] == "call_commented"
@@ -364,7 +372,7 @@ async def test_what_was_asked_then_and_comes_again_gets_its_first_receipt(store,
     writer = await taken_over(store, recorded.steps[-1])
     before = writer.state
     asked = [step for step in recorded.steps if "asked" in step.line]
-    since = {"cancel_pending": 5, "revoke": 6, "assign": 6, "comment": 6}
+    since = {"cancel_pending": 5, "revoke": 6, "revoke_given": 6, "assign": 6, "comment": 6}
     kinds = {"start", "send", "resolve", "cancel", "end"} | {kind for kind, first in since.items() if recorded.version >= first}
     assert {step.line["asked"]["kind"] for step in asked} == kinds
     for step in asked:
