@@ -45,7 +45,7 @@ class Given(Worker):
 async def lanes(monkeypatch):
     async def called(store, request, *, spec, agent, loop, **_):
         there = await loop()
-        prompt = await there.ruled(lambda: agent.tool("slow").render({}), spec.limits.run_timeout_s)
+        prompt = await there.asked(spec.name, "prompt=", lambda: agent.tool("slow").render({}), None)
         return ModelReplied(effect_id=request.effect_id, content=prompt)
 
     monkeypatch.setattr(holdfast.actors.worker, "model", SimpleNamespace(call=called), raising=False)
