@@ -234,7 +234,7 @@ class Worker:
             claim: Claim[Any] = self._claims.new(ticket, ends=True)
             call = partial(self._model_run, store, runtime, request, reading.messages, claim)
             return self._claims.during(
-                claim, partial(self._in_turn, self._models, key, call, store, runtime, company=request.company)
+                claim, partial(self._in_turn, self._models, key, call, store, runtime, company=request.company), store
             )
 
         if not request.waits and self._models.full(request.company) and key not in self._model_calls:
@@ -254,7 +254,8 @@ class Worker:
         def begun() -> Any:
             claim: Claim[Any] = self._claims.new((request.conversation_id, request.effect_id))
             run = partial(self._body, store, runtime, request, inputs, agent=agent, spec=spec, claim=claim)
-            return self._claims.during(claim, partial(self._in_turn, lane, key, run, store, runtime, company=request.company))
+            turn = partial(self._in_turn, lane, key, run, store, runtime, company=request.company)
+            return self._claims.during(claim, turn, store)
 
         if not request.waits and lane.full(request.company) and key not in self._runs:
             return NoOutcome.FULL
