@@ -24,6 +24,7 @@ from holdfast.errors import (
     StaleReason,
     StoreUnavailable,
 )
+from holdfast.machine_load import because
 from holdfast.persistence import Store
 from holdfast.registry.delivery import Delivered, Delivery, DeliveryResult, Unknown, Unsent
 
@@ -182,7 +183,8 @@ class Connection:
             async with asyncio.timeout_at(delivery.until):
                 return await self.stack.transport()
         except TimeoutError as error:
-            raise ClusterUnavailable(f"it was not joined within {self._timeout_s:g} s; that goes on: call again") from error
+            why = f"it was not joined within {self._timeout_s:g} s{because()}; that goes on: call again"
+            raise ClusterUnavailable(why) from error
 
 
 def reply_in(result: DeliveryResult, *, what: str, retry_id: str) -> Reply:

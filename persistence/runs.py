@@ -106,7 +106,7 @@ class Runs(Database, Protocol):
         ...
 
     async def give_back(self, conversation_id: str, effect_id: str, *, incarnation: str) -> bool:
-        """Have a conversation without an owner looked at now: a worker that had this work in its line does not have it any more.
+        """Have a conversation without an owner looked at now: a worker had this work in its line, and has it no more.
 
         Nothing changes where the work is settled, done, or claimed by another incarnation. False while the conversation has an
         owner, which may be about to leave it to that worker: the worker says it again later.

@@ -11,6 +11,7 @@ from holdfast.backoff import Backoff
 from holdfast.conversation import Command, Reply
 from holdfast.errors import HoldfastError, Overloaded, Quarantined, StoreError, StoreUnavailable
 from holdfast.log_context import about
+from holdfast.machine_load import overload
 
 from .actors import ActorDied, ActorUnavailable
 from .first_command import FirstCommand, undecided
@@ -109,7 +110,8 @@ class Delivery:
             except ActorDied:
                 continue
             except TimeoutError as error:
-                return self.given_up(error if away is None else TimeoutError(str(away)))
+                why = str(error if away is None else away) or overload()
+                return self.given_up(TimeoutError(why) if why else error)
             except Quarantined as error:
                 return Unsent(error)
             except StoreUnavailable as error:

@@ -117,7 +117,7 @@ class Claims(Generic[_T]):
         return await shared(task)
 
     async def _give_back(self, claim: Claim[_T], store: Runs) -> None:
-        """Have the conversation looked at, however the work failed: the actor that was told of it need not be there any more."""
+        """Have the conversation looked at: the actor that was told of the work need not be there any more."""
         backoff, now_s = Backoff(0.5, 5), asyncio.get_running_loop().time
         until_s = now_s() + GIVING_BACK_S
         while now_s() < until_s and all(other.work != claim.work for other in self._claims.values()):
