@@ -112,6 +112,8 @@ def test_doctor_finds_nothing_wrong_with_the_embedded_default_and_an_app_from_wh
 
     assert "here_app:app (agents: here; workers: " in up.out
     checks = by_name(said)
+    assert re.search(r"load \d+ on \d+ core", checks.pop("load")["said"])
+    checks.pop("node load", None)  # the machine that runs this test may be overloaded
     assert {name: check["said"] for name, check in checks.items() if check["status"] != "ok"} == {}
     expected = {"home", "home disk", "redis server", "redis", "redis version", "redis auth", "redis tls", "redis memory"}
     expected |= {"redis disk", "persistence", "eviction", "replicas", "namespace", "clock", "paused", "stored"}
@@ -121,7 +123,7 @@ def test_doctor_finds_nothing_wrong_with_the_embedded_default_and_an_app_from_wh
     assert checks["app"]["said"] == "here_app:app: here (0 tools)"
     assert checks["node imports"]["said"] == "1 of 1 nodes import here_app:app"
     assert re.search(r"^[345] ports were tried without a token, and refused", checks["ray auth"]["said"])
-    assert (said.code, said.json()["schema"], said.json()["status"]) == (0, 1, "ok")
+    assert (said.code, said.json()["schema"], said.json()["status"] in ("ok", "warn")) == (0, 1, True)
 
 
 @pytest.mark.gate
