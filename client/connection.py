@@ -24,7 +24,7 @@ from holdfast.errors import (
     StaleReason,
     StoreUnavailable,
 )
-from holdfast.machine_load import because
+from holdfast.machine_load import because, overload
 from holdfast.persistence import Store
 from holdfast.registry.delivery import Delivered, Delivery, DeliveryResult, Unknown, Unsent
 
@@ -198,6 +198,7 @@ def reply_in(result: DeliveryResult, *, what: str, retry_id: str) -> Reply:
         case Delivered(reply):
             return reply
         case Unknown(error) | Unsent(TimeoutError() | LeaseHeld() as error):
-            raise OutcomeUnknown(f"{what} ({error})" if str(error) else what, retry_id) from error
+            why = str(error) or overload()
+            raise OutcomeUnknown(f"{what} ({why})" if why else what, retry_id) from error
         case _:
             raise result.error

@@ -11,7 +11,6 @@ from holdfast.backoff import Backoff
 from holdfast.conversation import Command, Reply
 from holdfast.errors import HoldfastError, Overloaded, Quarantined, StoreError, StoreUnavailable
 from holdfast.log_context import about
-from holdfast.machine_load import overload
 
 from .actors import ActorDied, ActorUnavailable
 from .first_command import FirstCommand, undecided
@@ -110,8 +109,7 @@ class Delivery:
             except ActorDied:
                 continue
             except TimeoutError as error:
-                why = str(error if away is None else away) or overload()
-                return self.given_up(TimeoutError(why) if why else error)
+                return self.given_up(error if away is None else TimeoutError(str(away)))
             except Quarantined as error:
                 return Unsent(error)
             except StoreUnavailable as error:

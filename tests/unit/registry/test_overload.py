@@ -5,11 +5,13 @@ import os
 
 import pytest
 
+from holdfast.client.connection import reply_in
 from holdfast.conversation import Wake
+from holdfast.errors import OutcomeUnknown
 from holdfast.persistence import MemoryStore
 from holdfast.registry import sweep as sweeping
 from holdfast.registry.actors import ActorUnavailable
-from holdfast.registry.delivery import Delivery, Unsent
+from holdfast.registry.delivery import Delivery
 from holdfast.registry.pool import Pool
 from holdfast.registry.registry import Registry
 from holdfast.registry.sweep import Sweep
@@ -92,8 +94,10 @@ async def test_a_command_that_found_no_actor_in_time_says_that_the_machine_is_ov
     store, actors = MemoryStore(), Slow()
     registry = Registry(store, actors, pool=pool_of(store, actors), timing=Timing())
     result = await Delivery("c-1", Wake(), timeout_s=0.1, create=True).through(registry)
-    assert isinstance(result, Unsent)
-    assert str(result.error) == "the machine is overloaded: load 14 on 2 cores"
+    with pytest.raises(OutcomeUnknown) as raised:
+        reply_in(result, what="the start", retry_id="m-1")
+    said = "no acknowledgement of the start (the machine is overloaded: load 14 on 2 cores) within the deadline"
+    assert str(raised.value) == f"{said}; retry with the same id 'm-1'"
     await registry.close()
 
 
