@@ -143,14 +143,9 @@ class AppLoop:
         until_s, asking = now_s() + JUDGING_S, Asking()
         with self.used():
             while (rest_s := until_s - now_s()) > 0:
-                attempt = asking.attempt()
+                attempt = asking.attempt(rest_s)
                 try:
-                    return await self._rules.run(
-                        agent,
-                        partial(judge, attempt.about),
-                        lambda attempt=attempt: min(attempt.left_s(), until_s - now_s()),
-                        wait_s=rest_s,
-                    )
+                    return await self._rules.run(agent, partial(judge, attempt.about), attempt.left_s, wait_s=rest_s)
                 except NoThread as error:
                     logger.warning("%s", error)
                 except TimeoutError:

@@ -1,6 +1,7 @@
 """Asking the app's functions about the calls of a model's answer: each within a bound, and none of them loses the answer."""
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from functools import partial
@@ -46,9 +47,9 @@ class Asking:
     def __init__(self) -> None:
         self._known: dict[tuple[int, str], Any] = {}
 
-    def attempt(self) -> "Attempt":
-        """Asks in one more thread."""
-        return Attempt(self._known)
+    def attempt(self, within_s: float = math.inf) -> "Attempt":
+        """Asks in one more thread, within so many seconds."""
+        return Attempt(self._known, time.monotonic() + within_s)
 
     def known(self, call: int) -> Ask:
         """Gives what was said about a call, and asks nothing more."""
@@ -64,8 +65,9 @@ class Asking:
 class Attempt:
     """What one thread asks. Whoever waits for the thread may give it up."""
 
-    def __init__(self, known: dict[tuple[int, str], Any]) -> None:
+    def __init__(self, known: dict[tuple[int, str], Any], until_s: float) -> None:
         self._known = known
+        self._until_s = until_s
         self._asked: tuple[tuple[int, str], Any, float] | None = None
         self._given_up = False
 
@@ -74,9 +76,9 @@ class Attempt:
         return partial(self._ask, call)
 
     def left_s(self) -> float:
-        """How long the function that is asked now may still take."""
-        asked = self._asked
-        return FUNCTION_S if asked is None else asked[2] + FUNCTION_S - time.monotonic()
+        """How long the thread may still take, and the function that it asks now."""
+        asked, now_s = self._asked, time.monotonic()
+        return min(self._until_s, (now_s if asked is None else asked[2]) + FUNCTION_S) - now_s
 
     def give_up(self) -> None:
         """Take the function that is asked now for one that does not answer."""

@@ -290,12 +290,13 @@ def deciders(
     """Who may decide a call as its tool says, and the verdict on a call of which the tool cannot say it."""
     if tool is None or arguments is None:
         return None, None
+    untold: tuple[ApproverTerms | None, Ruled | None] = None, UNTOLD_DECIDERS
     try:
         if not tool.is_decided_by_function:
             return tool.deciders(arguments), None
-        return ask(f"approvers= of {tool.name}", lambda: (tool.deciders(arguments), None), (None, UNTOLD_DECIDERS))
+        return ask(f"approvers= of {tool.name}", lambda: (tool.deciders(arguments), None), untold)
     except UntoldError:
-        return None, UNTOLD_DECIDERS
+        return untold
 
 
 def _verdict(rules: Rules, declared: Tool | None, tool: str, arguments: Mapping[str, Any] | None, *, required: bool) -> Verdict:

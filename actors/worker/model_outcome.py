@@ -158,4 +158,5 @@ def _touched(tool: Tool | None, arguments: dict[str, Any] | None, ask: Ask) -> t
     """What a call touches; nothing, which no grant covers, where the app has no such tool any more that could say it."""
     if tool is None or arguments is None:
         return ()
-    return ask(f"targets= of {tool.name}", partial(tool.touched, arguments), () if tool.touches_by_function else None)
+    otherwise: tuple[CallTarget, ...] | None = () if tool.touches_by_function else None
+    return ask(f"targets= of {tool.name}", partial(tool.touched, arguments), otherwise)
