@@ -91,6 +91,10 @@ class RuleThreads:
         except (TimeoutError, asyncio.CancelledError) as error:
             if waiter.done() and not waiter.cancelled():
                 self._leave(agent, None)
+            elif waiter in (line := self._line.get(agent, deque())):
+                line.remove(waiter)
+                if not line:
+                    del self._line[agent]
             if isinstance(error, TimeoutError):
                 message = f"no thread came free for a function of agent {agent!r} within {wait_s:g} s"
                 raise NoThread(message) from None

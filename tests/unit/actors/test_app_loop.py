@@ -148,7 +148,7 @@ async def test_a_function_that_finds_no_thread_is_not_asked_and_one_that_hangs_o
         assert await loop.asked("desk", "approval=", lambda: sys.exit(3), "asks") == "asks"
         loop._rules = RuleThreads(0, 1)
         assert await loop.asked("desk", "approval=", lambda: called.append("it"), "asks") == "asks"
-    assert called == []
+    assert (called, loop._rules._line) == ([], {})
 
 
 async def test_a_thread_that_hangs_counts_against_its_agent_until_it_returns_and_against_no_other(loop, over, monkeypatch):
