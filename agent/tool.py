@@ -184,6 +184,11 @@ class Tool:
         approval = self.spec.approval if self._approving is None else "function"
         return f"<Tool {self.name!r} executor={self.spec.executor} approval={approval}>"
 
+    @property
+    def validates(self) -> bool:
+        """Whether pydantic judges the model's arguments, with the app's validators if there are any."""
+        return self._parameters is not None
+
     def validate(
         self, arguments: Mapping[str, Any], *, errors: Errors = Disclosure.FULL, redaction: Redaction = PLAIN
     ) -> str | None:
@@ -245,6 +250,11 @@ class Tool:
             UntoldError: The app's function does not say.
         """
         return None if self._deciders is None else self._deciders.of(arguments)
+
+    @property
+    def touches_by_function(self) -> bool:
+        """Whether a function of the app says what a call touches."""
+        return self._touching is not None and self._touching.by_function
 
     def touched(self, arguments: Mapping[str, Any]) -> tuple[CallTarget, ...] | None:
         """What a call touches, for grants; None where the tool does not declare it, nothing where that cannot be told."""

@@ -44,6 +44,11 @@ class Touching:
         except (TypeError, ValueError) as error:
             raise ConfigurationError(field, str(error), _FIX) from None
 
+    @property
+    def by_function(self) -> bool:
+        """Whether a function of the app says it."""
+        return self._function is not None
+
     def by(self, arguments: Mapping[str, Any]) -> tuple[CallTarget, ...]:
         """What a call with these arguments touches; nothing, which no grant covers, where the function fails (logged)."""
         if self._function is None:

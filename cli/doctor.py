@@ -11,6 +11,7 @@ from holdfast.actors.actor_settings import StoreAddress
 from holdfast.embedded.home import Home
 from holdfast.embedded.local_redis import running_redis
 from holdfast.errors import HoldfastError
+from holdfast.machine_load import machine_load
 from holdfast.persistence.keys import Keys
 from holdfast.redaction import Redaction
 from holdfast.settings import Settings
@@ -67,10 +68,11 @@ def as_dict(checks: Sequence[Check], *, at: int) -> dict[str, object]:
 
 
 async def _examine(settings: Settings, where: Where) -> list[Check]:
-    checks: list[Check] = []
+    checks: list[Check] = [headroom.load(machine_load())]
     home: Home | None = None
     if settings.redis_url is None or settings.ray_address is None:
-        home, checks = home_checks(settings)
+        home, found = home_checks(settings)
+        checks += found
     if home is not None:
         checks.append(headroom.disk("home disk", home.path))
     url = settings.redis_url

@@ -1,10 +1,11 @@
-"""The checks of free room: memory and disk of Redis, the amount that is stored, and its growth in a day."""
+"""The checks of free room: the machine's load, memory and disk of Redis, the amount that is stored, and its growth in a day."""
 
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from holdfast.machine_load import TOO_MUCH, MachineLoad
 from holdfast.persistence import Census
 
 from .check import Check, Outcome, fail, ok, warn
@@ -15,7 +16,18 @@ SOON_DAYS = 14
 FREE_BYTES, LEAST_BYTES = 1 << 30, 100 << 20
 """How many bytes of a disk should be free, and must be."""
 DAY_MS = 86_400_000
+RELIEVED = "end what else runs there, or add cores: until then starts and deadlines wait, and processes take minutes to start"
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+def load(found: MachineLoad | None) -> Check:
+    """The check of this machine's load."""
+    if found is None:
+        return ok("load", "this machine does not say how much it has to do")
+    waiting = "" if found.waiting is None else f"; something waited for a core {found.waiting:.0%} of the last ten seconds"
+    if found.is_too_much:
+        return warn("load", f"this machine is overloaded: {found}, {TOO_MUCH:g} for each is too much{waiting}", RELIEVED)
+    return ok("load", f"{found}{waiting}")
 
 
 def memory(info: Mapping[str, Any]) -> Check:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from holdfast.registry.node_look import NodeLook
 
 from .check import Check, fail, ok, warn
+from .headroom import RELIEVED
 
 CLOCK_MS = 2_000
 """How many milliseconds a clock may be from Redis's."""
@@ -20,9 +21,10 @@ def clock(ahead_ms: int, uncertain_ms: int) -> Check:
 
 
 def node_checks(looks: Sequence[NodeLook], total: int, *, app: str | None, with_store: bool) -> list[Check]:
-    """The checks of the nodes by their looks: whether they run a task, reach Redis, keep time, and import the app."""
+    """The checks of the nodes by their looks: whether they run a task, keep up, reach Redis, keep time, import the app."""
     checks = [_nodes(looks, total)]
     answered = [look for look in looks if look.failed is None]
+    checks += _loads(answered)
     if with_store and answered:
         reach = _all(
             answered,
@@ -55,6 +57,11 @@ def _all(looks: Sequence[NodeLook], name: str, what: str, problem: Callable[[Nod
     if wrong:
         return fail(name, f"{len(wrong)} of {len(looks)} nodes cannot {what}: {_some(wrong)}", fix)
     return ok(name, f"{len(looks)} of {len(looks)} nodes {what}")
+
+
+def _loads(looks: Sequence[NodeLook]) -> list[Check]:
+    heavy = [f"{look.node}: {look.load}" for look in looks if look.load is not None and look.load.is_too_much]
+    return [warn("node load", f"{len(heavy)} of {len(looks)} nodes are overloaded: {_some(heavy)}", RELIEVED)] if heavy else []
 
 
 def _clocks(looks: Sequence[NodeLook]) -> Check:

@@ -24,6 +24,7 @@ from holdfast.errors import (
     StaleReason,
     StoreUnavailable,
 )
+from holdfast.machine_load import because, overload
 from holdfast.persistence import Store
 from holdfast.registry.delivery import Delivered, Delivery, DeliveryResult, Unknown, Unsent
 
@@ -182,7 +183,8 @@ class Connection:
             async with asyncio.timeout_at(delivery.until):
                 return await self.stack.transport()
         except TimeoutError as error:
-            raise ClusterUnavailable(f"it was not joined within {self._timeout_s:g} s; that goes on: call again") from error
+            why = f"it was not joined within {self._timeout_s:g} s{because()}; that goes on: call again"
+            raise ClusterUnavailable(why) from error
 
 
 def reply_in(result: DeliveryResult, *, what: str, retry_id: str) -> Reply:
@@ -196,6 +198,7 @@ def reply_in(result: DeliveryResult, *, what: str, retry_id: str) -> Reply:
         case Delivered(reply):
             return reply
         case Unknown(error) | Unsent(TimeoutError() | LeaseHeld() as error):
-            raise OutcomeUnknown(f"{what} ({error})" if str(error) else what, retry_id) from error
+            why = str(error) or overload()
+            raise OutcomeUnknown(f"{what} ({why})" if why else what, retry_id) from error
         case _:
             raise result.error

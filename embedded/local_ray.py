@@ -24,6 +24,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from holdfast.errors import ClusterUnavailable, HomeUnusable
+from holdfast.machine_load import because
 
 from . import ray_logs
 from .home import Home, installed_version, python_version
@@ -255,9 +256,9 @@ def _run_ray_start(home: Home, temp_dir: Path, env: dict[str, str], deadline_s: 
                 check=True,
             )
     except subprocess.TimeoutExpired as error:
-        raise ClusterUnavailable(f"Ray did not start within its deadline: {_log_tail(home)}") from error
+        raise ClusterUnavailable(f"Ray did not start within its deadline{because()}: {_log_tail(home)}") from error
     except subprocess.CalledProcessError as error:
-        raise ClusterUnavailable(f"Ray did not start: {_log_tail(home)}") from error
+        raise ClusterUnavailable(f"Ray did not start{because()}: {_log_tail(home)}") from error
     except OSError as error:
         raise ClusterUnavailable(f"Ray cannot be started ({error})") from error
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from holdfast.errors import CorruptStore
 
 from .memory_database import MemoryDatabase, check
+from .memory_kept import Kept
 from .runs import COMPANY_MS, PROGRESS_MS, Late, Run, RunStatus
 
 
@@ -81,9 +82,24 @@ class MemoryRuns(MemoryDatabase):
         self._runs(conversation_id)[effect_id] = Run(RunStatus.DONE, incarnation=incarnation, outcome=outcome)
         found = self._conversations.get(conversation_id)
         if found is not None and not found.token and found.quarantine is None:
-            found.paused, found.postponed, found.looked_at = False, 0, min(found.looked_at, self._clock())
-            for queue in self._outcome_listeners:
-                queue.put_nowait(conversation_id)
+            found.paused = False
+            self._look_now(conversation_id, found)
+
+    def _look_now(self, conversation_id: str, found: Kept) -> None:
+        found.postponed, found.looked_at = 0, min(found.looked_at, self._clock())
+        for queue in self._outcome_listeners:
+            queue.put_nowait(conversation_id)
+
+    async def give_back(self, conversation_id: str, effect_id: str, *, incarnation: str) -> bool:
+        """See `Store.give_back`."""
+        check(bool(effect_id and incarnation), "arguments")
+        run, found = self._runs(conversation_id).get(effect_id), self._conversations.get(conversation_id)
+        stands = run is not None and run.status is RunStatus.CLAIMED and run.incarnation == incarnation
+        if found is None or run is None or not (run.status is RunStatus.RUNNABLE or stands):
+            return True
+        if not found.token and found.quarantine is None and not found.paused:
+            self._look_now(conversation_id, found)
+        return not found.token
 
     async def claims_stand(self, claims: Sequence[tuple[str, str, str]]) -> Sequence[bool]:
         """See `Store.claims_stand`."""

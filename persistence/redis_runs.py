@@ -61,6 +61,16 @@ class RedisRuns(RedisDatabase):
         answer = await self._script("refuse", keys, args)
         return bool(answer[0] == b"ok")
 
+    async def give_back(self, conversation_id: str, effect_id: str, *, incarnation: str) -> bool:
+        """See `Store.give_back`."""
+        keys = [
+            self._keys.runs(conversation_id),
+            self._keys.head(conversation_id),
+            self._keys.attention(bucket_of(conversation_id)),
+        ]
+        answer = await self._script("give_back", keys, [effect_id, incarnation, conversation_id, self._keys.meta("outcomes")])
+        return bool(answer[0] == b"ok")
+
     async def claims_stand(self, claims: Sequence[tuple[str, str, str]]) -> Sequence[bool]:
         """See `Store.claims_stand`."""
         if not claims:

@@ -105,6 +105,14 @@ class Runs(Database, Protocol):
         """
         ...
 
+    async def give_back(self, conversation_id: str, effect_id: str, *, incarnation: str) -> bool:
+        """Have a conversation without an owner looked at now: a worker had this work in its line, and has it no more.
+
+        Nothing changes where the work is settled, done, or claimed by another incarnation. False while the conversation has an
+        owner, which may be about to leave it to that worker: the worker says it again later.
+        """
+        ...
+
     async def claims_stand(self, claims: Sequence[tuple[str, str, str]]) -> Sequence[bool]:
         """Which of these claims stand without an outcome; each is a conversation's id, an effect id and an incarnation."""
         ...

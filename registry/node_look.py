@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from holdfast.machine_load import MachineLoad
+
 
 @dataclass(frozen=True, slots=True)
 class AppToImport:
@@ -25,6 +27,7 @@ class NodeLook:
         store: Why the store cannot be reached from the node; None if it can, or was not asked.
         app: Why the app cannot be imported on the node; None if it can, or none was given.
         failed: Why the look failed; None if it did not.
+        load: The node's load; None if it does not say.
     """
 
     node: str
@@ -33,3 +36,4 @@ class NodeLook:
     store: str | None = None
     app: str | None = None
     failed: str | None = None
+    load: MachineLoad | None = None

@@ -18,6 +18,7 @@ from holdfast.actors import StoreAddress
 from holdfast.agent import load
 from holdfast.agent.path import placed
 from holdfast.errors import HoldfastError
+from holdfast.machine_load import machine_load
 from holdfast.persistence import RedisStore
 from holdfast.redaction import Redaction
 
@@ -76,7 +77,8 @@ def _last_line(error: Exception, secrets: Redaction) -> str:
 def look(address: str, store: StoreAddress | None, app: AppToImport | None) -> NodeLook:
     """The look at this process's node. It imports the app, so it must run in a process of its own."""
     ahead_ms, uncertain_ms, unreached = asyncio.run(_clock(store)) if store is not None else (None, 0, None)
-    return NodeLook(address, ahead_ms, uncertain_ms, unreached, _imports(app) if app is not None else None)
+    imports = _imports(app) if app is not None else None
+    return NodeLook(address, ahead_ms, uncertain_ms, unreached, imports, load=machine_load())
 
 
 async def _clock(address: StoreAddress) -> tuple[int | None, int, str | None]:

@@ -6,6 +6,7 @@ import logging
 
 from holdfast.background import Background
 from holdfast.errors import ClusterUnavailable, HoldfastError, StoreError
+from holdfast.machine_load import because, overload
 from holdfast.persistence import Directory
 from holdfast.settings import ProcessLimits, Timing
 
@@ -18,8 +19,12 @@ RESERVE = 2
 COMING_MS = 1_000
 """How long a counted actor may be unknown to the cluster: an actor is counted before it is made."""
 WARMING_S = 60.0
+"""How long an actor may take to start."""
+PATIENCE = 4
+"""How many times as long it may take, and counts as in time, on an overloaded machine: another would be no sooner there."""
 CLOSING_S = 2.0
 SPAWNING_AT_ONCE = 2
+"""How many actors are in the making at once, without late ones; one on an overloaded machine."""
 LATE_S = 5.0
 MOST_ON_THE_WAY = 8
 SHORT_S = 0.5
@@ -119,9 +124,14 @@ class Pool:
         return self._spawned.pop()
 
     def _may_spawn(self) -> bool:
-        """Whether too few actors are on their way; an actor that is later than `LATE_S` may never come, and does not count."""
-        in_time = sum(begun > _now() - LATE_S for begun in self._on_the_way.values())
-        return in_time < min(SPAWNING_AT_ONCE, self._waiting) and len(self._on_the_way) < MOST_ON_THE_WAY
+        """Whether too few actors are on their way; an actor that is later than `LATE_S` may never come, and does not count.
+
+        On an overloaded machine each is late, and the more are made at once, the later are all: callers get those that
+        come free.
+        """
+        at_once, late_s = (1, LATE_S * PATIENCE) if overload() else (SPAWNING_AT_ONCE, LATE_S)
+        in_time = sum(begun > _now() - late_s for begun in self._on_the_way.values())
+        return in_time < min(at_once, self._waiting) and len(self._on_the_way) < MOST_ON_THE_WAY
 
     async def _spawn_for_the_line(self) -> None:
         """Spawn an actor for the caller who is first in the line once it runs."""
@@ -156,13 +166,14 @@ class Pool:
         if not await self._store.heartbeat(name, limit=self._limit):
             await self.reap(quiet_ms=COMING_MS)
             raise PoolFull
+        within_s = WARMING_S * (PATIENCE if overload() else 1)
         try:
-            async with asyncio.timeout(WARMING_S):
+            async with asyncio.timeout(within_s):
                 return name, await self._actors.spawn(name, offer=offer)
         except BaseException as error:
             self._leaving.start(self.gone(name))  # in the background: the caller has a deadline
             if isinstance(error, TimeoutError):
-                raise ActorUnavailable("it took too long") from error
+                raise ActorUnavailable(f"it took longer than {within_s:g} s{because()}") from error
             raise
 
     async def close(self) -> None:

@@ -25,12 +25,13 @@ from holdfast.errors import (
     StoreError,
 )
 from holdfast.log_context import CONVERSATION
+from holdfast.machine_load import because, overload
 from holdfast.persistence import Look, Pause, Stands, Store
 from holdfast.redaction import PLAIN
 from holdfast.settings import ProcessLimits, Timing
 
 from .actors import Actors, ActorUnavailable
-from .delivery import Delivered, Delivery
+from .delivery import Delivered, Delivery, Unsent
 from .pool import RESERVE, Pool, PoolFull
 from .registry import Registry
 
@@ -45,6 +46,8 @@ SHORTEST_DELAY_MS = 500
 LONGEST_DELAY_MS = 60_000
 OVERLOADED_MS = 1_000
 """After what time a conversation that found no free actor is woken again: it is in no trouble, and actors come free."""
+UNANSWERED_MS = 5_000
+"""After what time at most a conversation is woken again whose actor did not answer: a try takes half a minute by itself."""
 MOST_REMEMBERED = 10_000
 SPAWN_AGAIN_S = 10.0
 QUIET_MS = 5_000
@@ -231,8 +234,13 @@ class Sweep:
     async def _ask(self, conversation_id: str) -> None:
         wake = Delivery(conversation_id, Wake(), timeout_s=WAKE_TIMEOUT_S, waits_for_store=False)
         result = await wake.through(self._registry)
-        if not isinstance(result, Delivered):
-            raise result.error
+        match result:
+            case Delivered():
+                pass
+            case Unsent(TimeoutError()):  # it found no actor: that is not the conversation's fault
+                raise Overloaded(conversation_id, OVERLOADED_MS)
+            case _:
+                raise result.error
 
     async def _later(self, conversation_id: str, error: Exception, troubled: set[str]) -> None:
         """Postpone a conversation that cannot be woken, for longer each time, and record why.
@@ -251,7 +259,7 @@ class Sweep:
             elif not isinstance(error, Quarantined | ConversationNotFound):  # with either, nothing needs attention
                 if len(troubled) < MOST_REMEMBERED:
                     troubled.add(conversation_id)
-                reason = str(error) or f"no answer within {WAKE_TIMEOUT_S:g} s"
+                reason = str(error) or f"no answer within {WAKE_TIMEOUT_S:g} s{because()}"
                 since_ms = await self._store.troubled(conversation_id, reason)
                 delay_ms = _delay_ms(error, since_ms)
             await self._store.postpone(conversation_id, delay_ms)
@@ -298,6 +306,8 @@ class Sweep:
         if self._filled and self._short_ticks < (LOOKS_IN_USE if in_use else LOOKS):
             return  # a moment's shortage under load is cheaper than a process
         self._short_ticks, self._filled = 0, True
+        if overload():
+            missing = 0 if self._spawning else 1
         for _ in range(missing):
             self._spawning += 1
             self._tasks.start(self._spawn())
@@ -322,6 +332,8 @@ def _delay_ms(error: Exception, since_ms: int) -> int:
     match error:
         case Overloaded():
             delay_ms = OVERLOADED_MS
+        case TimeoutError():
+            delay_ms = max(SHORTEST_DELAY_MS, min(since_ms, UNANSWERED_MS))
         case LeaseHeld():
             delay_ms = max(SHORTEST_DELAY_MS, min(error.retry_after_ms, LONGEST_DELAY_MS))
         case _:

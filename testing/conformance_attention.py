@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from holdfast.conversation import Answer, Approve
 from holdfast.persistence import Store, TakeoverReason
 
+from .conformance_parking import BOUND_MS, calling, claimed, listening
 from .waiting import until
 from .writer import LEASE_MS, Writer, begin, call, cancel, finish, reply, resolve, send, start, wake
 
@@ -183,3 +184,77 @@ class Attending:
             await writer.do(start(), begin(), call("ask"), now=now - 3600_000 - 1000)
 
         assert sorted(await due(store)) == sorted(names)
+
+    # -- work that a worker gives back ---------------------------------------------------------------------------------------
+
+    async def test_work_that_is_given_back_unclaimed_has_its_conversation_looked_at_now(
+        self, store: Store, other: Store
+    ) -> None:
+        writer = await calling(store)
+        await store.release("c-1", writer.token, look_ms=BOUND_MS)
+        assert await due(store) == []
+
+        assert await other.give_back("c-1", "t1.m1", incarnation="p-1.x")
+
+        assert await due(store) == ["c-1"]
+        assert "t1.m1" in (await Writer.of(store, "c-1")).runs
+
+    async def test_a_claim_that_its_worker_does_not_know_of_is_given_back_and_no_other_claim(
+        self, store: Store, other: Store
+    ) -> None:
+        writer = await calling(store)
+        await claimed(store)
+        await store.release("c-1", writer.token, look_ms=BOUND_MS)
+
+        assert await other.give_back("c-1", "t1.m1", incarnation="p-2.y")
+        assert await due(store) == []
+        assert await other.give_back("c-1", "t1.m1", incarnation="p-1.x")
+        assert await due(store) == ["c-1"]
+
+    async def test_work_is_not_given_back_while_somebody_owns_its_conversation(self, store: Store, other: Store) -> None:
+        writer = await calling(store)
+
+        assert not await other.give_back("c-1", "t1.m1", incarnation="p-1.x")
+        assert await due(store) == []
+
+        await store.release("c-1", writer.token, look_ms=BOUND_MS)
+        assert await other.give_back("c-1", "t1.m1", incarnation="p-1.x")
+        assert await due(store) == ["c-1"]
+
+    async def test_nobody_is_called_for_work_that_is_over_or_waits_for_the_end_of_a_pause_or_is_set_aside(
+        self, store: Store
+    ) -> None:
+        for name in ("paused", "aside", "done", "settled"):
+            writer = await calling(store, name)
+            if name == "aside":
+                assert await store.strike(name, writer.token, process="p-1", reason="it died", limit=1) is None
+                continue
+            if name == "settled":
+                await writer.do(reply())
+            if name == "done":
+                await claimed(store, "t1.m1", name)
+            await store.release(name, writer.token, paused=name == "paused", look_ms=BOUND_MS)
+        assert await store.finish("done", "t1.m1", incarnation="p-1.x", outcome=b"Hi.")
+        assert await due(store) == ["done"]
+        done = await Writer.of(store, "done")
+        await store.release("done", done.token, paused=True, look_ms=BOUND_MS)
+
+        for name in ("paused", "aside", "done", "settled", "unknown"):
+            assert await store.give_back(name, "t1.m1", incarnation="p-1.x")
+
+        assert await due(store) == []
+        assert await store.owner("unknown") is None
+
+    async def test_work_that_is_given_back_is_heard_of(self, store: Store, other: Store) -> None:
+        async with listening(other) as heard:
+            given: list[str] = []
+
+            async def hears() -> bool:
+                given.append(f"c-{len(given)}")
+                writer = await calling(store, given[-1])
+                await store.release(given[-1], writer.token, look_ms=BOUND_MS)
+                assert await store.give_back(given[-1], "t1.m1", incarnation="p-1.x")
+                return bool(heard)
+
+            await until(hears)  # whoever listens may miss what comes before it has begun to
+            assert set(heard) <= set(given)

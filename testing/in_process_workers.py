@@ -140,7 +140,7 @@ class InProcessWorkers:
         """See `Workers.run_tool`; a run goes on when its caller is cancelled."""
         del app, code
         claim: Claim[Any] = self._claims.new((request.conversation_id, request.effect_id), process=uuid.uuid4().hex)
-        begin = partial(self._claims.during, claim, partial(self._run, request, claim))
+        begin = partial(self._claims.during, claim, partial(self._run, request, claim), self._store)
         try:
             return await asyncio.shield(self._ongoing.joined(request.effect_id, begin))
         except WorkerDied:

@@ -55,6 +55,7 @@ class EffectRunner:
         beginning: Says with what a turn begins.
         struck: Counts a strike for a process that died; true if the activation is over then.
         kept: Called once a worker that lives is known to have claimed the work, or to have it in its line.
+        works: Called once that worker does not have it any more.
         now: The store's clock, in ms UTC.
         traceparent: The trace context of the turn's span; None where there is none.
     """
@@ -72,6 +73,7 @@ class EffectRunner:
         beginning: Beginning,
         struck: Callable[[str, str], Awaitable[bool]],
         kept: Callable[[Claimed], None] = lambda _: None,
+        works: Callable[[], None] = lambda: None,
         now: Callable[[], int] = lambda: 0,
         traceparent: str | None = None,
     ) -> None:
@@ -85,6 +87,7 @@ class EffectRunner:
         self._beginning = beginning
         self._struck = struck
         self._kept = kept
+        self._works = works
         self._now = now
         self._traceparent = traceparent
 
@@ -218,6 +221,7 @@ class EffectRunner:
                 continue
             if not isinstance(answer, NoOutcome):
                 return answer
+            self._works()
             before, run, confirmed = run, await self._store.run(conversation_id, effect_id), False
             gone = answer in (NoOutcome.GONE, NoOutcome.FORGOTTEN)
             if not gone or run is None or replace(run, until=0) != replace(before, until=0):

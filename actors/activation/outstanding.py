@@ -263,6 +263,11 @@ class Outstanding:
         self._rest.kept(effect_id, queued=not claimed.begun)
         self._see_whether_it_rests()
 
+    def _works(self, effect_id: str) -> None:
+        """Note that no worker keeps an effect any more: until one does, this activation is needed."""
+        self._rest.works(effect_id)
+        self._see_whether_it_rests()
+
     async def _unrecorded(self, effect: Effect) -> RunLost | None:
         """`RunLost` for a run that has no record and is still outstanding, else None: it is settled, or has a record now.
 
@@ -290,6 +295,7 @@ class Outstanding:
             beginning=self._beginning,
             struck=self._struck,
             kept=lambda claimed: self._kept(effect.effect_id, claimed),
+            works=lambda: self._works(effect.effect_id),
             now=tenure.time.now,
             traceparent=self._trace.for_work(tenure.state),
         )

@@ -5,20 +5,26 @@ waiting. Bodies, the app's rules for its calls, and functions that async bodies 
 """
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from holdfast.agent import App
 
+from .asking import FUNCTION_S, JUDGING_S, Ask, Asking
+from .rule_threads import NoThread, RuleThreads
 from .threads import Threads
+
+logger = logging.getLogger("holdfast.worker")
 
 THREADS = 128
 """How many blocking callbacks run side by side."""
 RULES = 32
-"""How many of the app's rules and prompts run side by side."""
+"""How many of the app's functions about calls run side by side: validators, `prompt=`, `approval=` and the like."""
 LEFT = THREADS // 2
 """How many callbacks that passed their bounds may go on, and keep their threads, until another process is due."""
 OPENING_S = 300.0
@@ -36,11 +42,10 @@ class AppLoop:
 
     def __init__(self) -> None:
         self.resources: Any = None
-        self.left = 0
+        self._left = 0
         self._bodies = Threads(THREADS + LEFT, "holdfast-tool")
-        self._rules = Threads(RULES + LEFT, "holdfast-rule")
+        self._rules = RuleThreads(RULES, LEFT)
         self._app = Threads(THREADS + LEFT, "holdfast-app")
-        self._ruling = asyncio.Semaphore(RULES)
         self._going: set[_Work] = set()
         self._users = 0
         self._turning: Future[None] | None = None
@@ -70,6 +75,11 @@ class AppLoop:
         return opened
 
     @property
+    def left(self) -> int:
+        """How many callbacks passed their bounds here, whether or not they have ended since."""
+        return self._left + self._rules.left
+
+    @property
     def held(self) -> int:
         """How many callbacks go on here, or keep a thread, though nobody waits for them any more."""
         given_up = sum(work.given_up for work in tuple(self._going))
@@ -97,7 +107,7 @@ class AppLoop:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                self.left += 1
+                self._left += 1
                 mark.given_up = True
             raise
 
@@ -105,20 +115,42 @@ class AppLoop:
         """Run a plain function in a thread for bodies; its result."""
         return await self._bodies.run(function, *args)
 
-    async def ruled(self, rule: Callable[[], _T], within_s: float) -> _T:
-        """Run one of the app's own rules in a thread for rules; its result. The bound begins when the rule does.
+    async def asked(self, agent: str, what: str, function: Callable[[], _T], otherwise: _T) -> _T:
+        """What one of an agent's functions about a call says; `otherwise` where it fails, finds no thread or does not answer.
 
-        Raises:
-            TimeoutError: The rule did not return in time.
-            Exception: Any error that the rule raised.
+        Each of the last two takes `FUNCTION_S` at most, and `what` names the function in the log.
         """
-        async with self._ruling:
-            try:
-                async with asyncio.timeout(within_s):
-                    return await self._rules.run(rule)
-            except (TimeoutError, asyncio.CancelledError):
-                self.left += 1
-                raise
+        attempt = Asking().attempt()
+        try:
+            return await self._rules.run(
+                agent, partial(attempt.about(0), what, function, otherwise), attempt.left_s, wait_s=FUNCTION_S
+            )
+        except NoThread as error:
+            logger.warning("%s was not asked: %s", what, error)
+        except TimeoutError:
+            attempt.give_up()
+        return otherwise
+
+    async def judged(self, agent: str, judge: Callable[[Callable[[int], Ask]], _T]) -> _T:
+        """The judgement of an agent's calls, which asks the app's functions; it ends, whatever they do.
+
+        Args:
+            agent: The agent's name.
+            judge: Judges the calls in a thread; it is given what asks about a call, by the call's number. Where a function
+                hangs, it begins anew in another thread, and is told there what was said before.
+        """
+        now_s = asyncio.get_running_loop().time
+        until_s, asking = now_s() + JUDGING_S, Asking()
+        with self.used():
+            while (rest_s := until_s - now_s()) > 0:
+                attempt = asking.attempt(rest_s)
+                try:
+                    return await self._rules.run(agent, partial(judge, attempt.about), attempt.left_s, wait_s=rest_s)
+                except NoThread as error:
+                    logger.warning("%s", error)
+                except TimeoutError:
+                    attempt.give_up()
+        return await asyncio.to_thread(judge, asking.known)
 
     async def answers(self, within_s: float) -> bool:
         """Whether the loop turns: false if app code blocks it for `within_s` seconds."""
@@ -153,5 +185,6 @@ class AppLoop:
 
     def _end(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        for threads in (self._bodies, self._rules, self._app):
+        self._rules.shutdown()
+        for threads in (self._bodies, self._app):
             threads.shutdown(wait=False)  # ends the threads that no callback holds

@@ -9,6 +9,8 @@ from typing import Any, Generic, TypeVar
 
 from holdfast.actors.workers import Claimed
 from holdfast.agent.cancellation import Cancellation
+from holdfast.background import Background
+from holdfast.backoff import Backoff
 from holdfast.errors import StoreError
 from holdfast.persistence import Runs
 
@@ -20,6 +22,8 @@ CONFIRM_S = 0.02
 """How long after its claim work goes on before its caller is told so; most tools end sooner."""
 QUEUED_S = 0.5
 """How long work waits for its turn before its caller is told so."""
+GIVING_BACK_S = 30.0
+"""For how long it is tried to give work back that was said to wait here: a conversation is looked at by itself after this."""
 LOOK_EVERY_S = 3.0
 """How often the process looks whether its work is still waited for."""
 
@@ -31,6 +35,7 @@ class Claim(Generic[_T]):
     """One piece of work: its task, and the future that is done once its caller may be told that it goes on.
 
     `work` names its conversation and its effect. Once nobody waits for it, a model call `ends`; a run is told so, and goes on.
+    It has `begun` once the claim was made; it is `queued` once a caller was told that it waits, and perhaps has left.
     """
 
     incarnation: str
@@ -39,6 +44,7 @@ class Claim(Generic[_T]):
     cancellation: Cancellation = field(default_factory=Cancellation)
     task: "asyncio.Task[_T] | None" = None
     begun: bool = False
+    queued: bool = False
     confirmed: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def stands(self) -> None:
@@ -65,13 +71,14 @@ class Claims(Generic[_T]):
         self._claims: dict[str, Claim[_T]] = {}
         self._of_tasks: dict[asyncio.Task[_T], Claim[_T]] = {}
         self._looking: asyncio.Task[None] | None = None
+        self._giving_back = Background()
 
     def new(self, work: tuple[str, str], *, ends: bool = False, process: str | None = None) -> Claim[_T]:
         """A claim to be made. Its incarnation names the task, too: when that is over, no other may claim its work once more."""
         return Claim(f"{process or self._process}.{uuid.uuid4().hex[:12]}", work, ends)
 
-    async def during(self, claim: Claim[_T], work: Callable[[], Awaitable[_T]]) -> _T:
-        """Carry the work out, in the task that calls this."""
+    async def during(self, claim: Claim[_T], work: Callable[[], Awaitable[_T]], store: Runs) -> _T:
+        """Carry the work out, in the task that calls this; `store` is told of work that was said to wait and is not begun."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine runs in a task
         claim.task = task
@@ -81,6 +88,8 @@ class Claims(Generic[_T]):
             return await work()
         finally:
             del self._claims[claim.incarnation], self._of_tasks[task]
+            if claim.queued and not claim.begun:
+                self._giving_back.start(self._give_back(claim, store))
 
     def keeps(self, incarnation: str) -> bool:
         """Whether that work goes on here."""
@@ -103,8 +112,21 @@ class Claims(Generic[_T]):
             either: set[asyncio.Future[Any]] = {task, claim.confirmed}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED, timeout=QUEUED_S)
             if not task.done():
+                claim.queued = claim.queued or not claim.begun
                 return Claimed(claim.incarnation, self._worker, begun=claim.begun)
         return await shared(task)
+
+    async def _give_back(self, claim: Claim[_T], store: Runs) -> None:
+        """Have the conversation looked at: the actor that was told of the work need not be there any more."""
+        backoff, now_s = Backoff(0.5, 5), asyncio.get_running_loop().time
+        until_s = now_s() + GIVING_BACK_S
+        while now_s() < until_s and all(other.work != claim.work for other in self._claims.values()):
+            try:
+                if await store.give_back(*claim.work, incarnation=claim.incarnation):
+                    return
+            except StoreError as error:
+                logger.debug("%s of %s is not given back yet: %s", claim.work[1], claim.work[0], error)
+            await backoff.sleep()
 
     def drop(self, incarnation: str) -> None:
         """End work for which nobody waits any more, or tell it so."""

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from holdfast.actors.activation.lease import now_s
@@ -19,6 +20,7 @@ from holdfast.conversation.spec import Approval, Executor, ToolSpec
 from holdfast.errors import CorruptStore, InvalidRule, NewerRecord, StoreError, StoreUnavailable
 from holdfast.persistence import PAUSE_LAG_MS, AppRecord, Directory
 
+from .asking import Ask, at_once
 from .ongoing import Ongoing
 
 logger = logging.getLogger("holdfast.worker")
@@ -181,7 +183,13 @@ UNRULED = CallRules(FixedRules(Rules()), Rules(), "", _no_turn)
 
 
 def proposed(
-    rules: Rules | None, agent: Agent | None, tool: str, arguments: Mapping[str, Any] | None, turn: TurnContext
+    rules: Rules | None,
+    agent: Agent | None,
+    tool: str,
+    arguments: Mapping[str, Any] | None,
+    turn: TurnContext,
+    *,
+    ask: Ask = at_once,
 ) -> Ruled | None:
     """What becomes of a call that the model asks for; None where its declaration alone says so, without a function.
 
@@ -191,11 +199,15 @@ def proposed(
         tool: The tool's name.
         arguments: The call's arguments; None where they cannot be read.
         turn: The turn, for a tool whose `approval` is a function of it.
+        ask: Asks that function; where it does not answer, a person is asked.
     """
     if rules is None:
         return UNREADABLE
     declared = agent.tool(tool) if agent is not None else None
-    required = declared is not None and declared.needs_approval(arguments, turn)
+    required = False
+    if declared is not None:
+        needed, declares = partial(declared.needs_approval, arguments, turn), declared.spec.approval is Approval.REQUIRED
+        required = ask(f"approval= of {tool}", needed, declares)
     verdict = _verdict(rules, declared, tool, arguments, required=required)
     if declared is None and verdict.effect is Effect.ALLOW:
         return None  # whether its tool wants an approval is not known here: the spec says so
@@ -272,14 +284,19 @@ def _widens(terms: ApproverTerms | None, request: RunRequest) -> bool:
     return terms is not None and not any(one.implies(terms) for one in (*(request.fulfilled or ()), *granted))
 
 
-def deciders(tool: Tool | None, arguments: Mapping[str, Any] | None) -> tuple[ApproverTerms | None, Ruled | None]:
+def deciders(
+    tool: Tool | None, arguments: Mapping[str, Any] | None, ask: Ask = at_once
+) -> tuple[ApproverTerms | None, Ruled | None]:
     """Who may decide a call as its tool says, and the verdict on a call of which the tool cannot say it."""
     if tool is None or arguments is None:
         return None, None
+    untold: tuple[ApproverTerms | None, Ruled | None] = None, UNTOLD_DECIDERS
     try:
-        return tool.deciders(arguments), None
+        if not tool.is_decided_by_function:
+            return tool.deciders(arguments), None
+        return ask(f"approvers= of {tool.name}", lambda: (tool.deciders(arguments), None), untold)
     except UntoldError:
-        return None, UNTOLD_DECIDERS
+        return untold
 
 
 def _verdict(rules: Rules, declared: Tool | None, tool: str, arguments: Mapping[str, Any] | None, *, required: bool) -> Verdict:

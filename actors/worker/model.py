@@ -214,13 +214,15 @@ async def _verdicts(
     redaction: Redaction,
     rules: CallRules,
 ) -> tuple[ProposedCall, ...]:
-    """The calls with the app's verdicts. The app's own code gives them, so it runs in a thread and within a bound."""
+    """The calls with the app's verdicts. The app's own code gives them, in threads and within bounds."""
     if not calls:
         return ()
     there = await loop()
     in_force, turn = await rules.now(), await rules.turn()
-    judged = partial(model_outcome.judged, agent, spec, calls, redaction, rules=in_force, turn=turn)
-    return await there.ruled(judged, spec.limits.run_timeout_s)
+    return await there.judged(
+        spec.name,
+        lambda asking: model_outcome.judged(agent, spec, calls, redaction, rules=in_force, turn=turn, asking=asking),
+    )
 
 
 def _passes(error: Exception) -> bool:

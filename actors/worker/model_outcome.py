@@ -18,9 +18,12 @@ from holdfast.persistence import Conversations
 from holdfast.redaction import Redaction
 
 from .alone import alone
+from .asking import Ask, here
 from .gate import deciders, proposed
 from .model_answer import AnswerCall, ModelAnswer, TooMuch
 
+UNVALIDATED = "$: a validator did not answer"
+"""What the model is told of arguments whose validators fail without a word, or hang."""
 WORDS = 2000
 """How many characters of a provider's error are kept."""
 
@@ -89,6 +92,7 @@ def judged(
     *,
     rules: Rules | None,
     turn: TurnContext,
+    asking: Callable[[int], Ask] = here,
 ) -> tuple[ProposedCall, ...]:
     """The calls with the app's verdicts. The app's own code gives them: it may take long, or raise any error.
 
@@ -99,12 +103,22 @@ def judged(
         redaction: Removes the secrets from what the app's validators say.
         rules: The permission rules in force; None where they cannot be read.
         turn: The turn, for tools whose `approval` is a function of it.
+        asking: Gives what asks the app's functions about a call, by the call's place among the calls.
     """
-    return tuple(_judged(agent, spec, call, redaction, rules=rules, turn=turn) for call in calls)
+    return tuple(
+        _judged(agent, spec, call, redaction, rules=rules, turn=turn, ask=asking(place)) for place, call in enumerate(calls)
+    )
 
 
 def _judged(
-    agent: Agent | None, spec: AgentSpec, call: AnswerCall, redaction: Redaction, *, rules: Rules | None, turn: TurnContext
+    agent: Agent | None,
+    spec: AgentSpec,
+    call: AnswerCall,
+    redaction: Redaction,
+    *,
+    rules: Rules | None,
+    turn: TurnContext,
+    ask: Ask,
 ) -> ProposedCall:
     """The call with the app's verdict: what is wrong with its arguments, if anything, what rules say, and its prompt."""
     arguments, name = call.arguments, call.name
@@ -117,11 +131,12 @@ def _judged(
         found = None  # the machine reports the error
     value = found if isinstance(found, dict) else None
     if agent is not None and tool is not None and spec.tool(name) is not None and value is not None:
-        problem = tool.validate(value, errors=agent.errors, redaction=redaction)
-        shown = tool.render(value)
+        validate = partial(tool.validate, value, errors=agent.errors, redaction=redaction)
+        problem = ask(f"a validator of {name}", validate, UNVALIDATED if tool.validates else None)
+        shown = ask(f"prompt= of {name}", partial(tool.render, value), tool.spec.prompt)
     usable = problem is None and spec.tool(name) is not None
-    ruled = proposed(rules, agent, name, value, turn) if usable else None
-    terms, untold = deciders(tool, value) if usable else (None, None)
+    ruled = proposed(rules, agent, name, value, turn, ask=ask) if usable else None
+    terms, untold = deciders(tool, value, ask) if usable else (None, None)
     if untold is not None and (ruled is None or ruled.effect is not Effect.DENY):
         ruled = untold
     return ProposedCall(
@@ -131,12 +146,17 @@ def _judged(
         problem=problem,
         prompt=shown,
         ruled=ruled,
-        targets=_touched(tool, value) if usable else None,
+        targets=_touched(tool, value, ask) if usable else None,
         approvers=terms,
-        ruling=alone(agent, spec.tool(name), value, turn, ruled, prompt=shown) if usable else None,
+        ruling=ask("unattended=", partial(alone, agent, spec.tool(name), value, turn, ruled, prompt=shown), None)
+        if usable
+        else None,
     )
 
 
-def _touched(tool: Tool | None, arguments: dict[str, Any] | None) -> tuple[CallTarget, ...] | None:
+def _touched(tool: Tool | None, arguments: dict[str, Any] | None, ask: Ask) -> tuple[CallTarget, ...] | None:
     """What a call touches; nothing, which no grant covers, where the app has no such tool any more that could say it."""
-    return () if tool is None or arguments is None else tool.touched(arguments)
+    if tool is None or arguments is None:
+        return ()
+    otherwise: tuple[CallTarget, ...] | None = () if tool.touches_by_function else None
+    return ask(f"targets= of {tool.name}", partial(tool.touched, arguments), otherwise)

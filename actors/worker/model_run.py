@@ -11,6 +11,7 @@ from holdfast.errors import StoreError
 from holdfast.persistence import Runs, codec
 from holdfast.redaction import PLAIN
 
+from .asking import JUDGING_S
 from .claims import Claim
 from .deposit import deposit
 
@@ -42,7 +43,7 @@ async def run(
         incarnation=claim.incarnation,
         worker=worker,
         until=until,
-        bound_ms=round((timeout_s + GRACE_S) * 1000),
+        bound_ms=round((timeout_s + JUDGING_S + GRACE_S) * 1000),
         instead_of=request.instead_of,
     )
     if not claimed:

@@ -62,8 +62,6 @@ from .work_spans import NO_CONTENT, Content, model_span
 logger = logging.getLogger("holdfast.worker")
 
 _T = TypeVar("_T")
-APPROVAL_S = 10.0
-"""How long the app's `approval=` function may take to say, before a run, whether a person is to be asked."""
 AT_ONCE = 1000
 """How many async bodies go on at once; of those that block, as many as there are threads."""
 CONNECTIONS = ("AIOHTTP_CONNECTOR_LIMIT", "AIOHTTP_CONNECTOR_LIMIT_PER_HOST")
@@ -236,7 +234,7 @@ class Worker:
             claim: Claim[Any] = self._claims.new(ticket, ends=True)
             call = partial(self._model_run, store, runtime, request, reading.messages, claim)
             return self._claims.during(
-                claim, partial(self._in_turn, self._models, key, call, store, runtime, company=request.company)
+                claim, partial(self._in_turn, self._models, key, call, store, runtime, company=request.company), store
             )
 
         if not request.waits and self._models.full(request.company) and key not in self._model_calls:
@@ -256,7 +254,8 @@ class Worker:
         def begun() -> Any:
             claim: Claim[Any] = self._claims.new((request.conversation_id, request.effect_id))
             run = partial(self._body, store, runtime, request, inputs, agent=agent, spec=spec, claim=claim)
-            return self._claims.during(claim, partial(self._in_turn, lane, key, run, store, runtime, company=request.company))
+            turn = partial(self._in_turn, lane, key, run, store, runtime, company=request.company)
+            return self._claims.during(claim, turn, store)
 
         if not request.waits and lane.full(request.company) and key not in self._runs:
             return NoOutcome.FULL
@@ -359,11 +358,8 @@ class Worker:
         """What a function of the app decides about a run that a person would be asked about."""
         if agent is None or not agent.unattended.by_function:
             return None
-        try:
-            return await loop.ruled(partial(alone_again, agent, request.tool, arguments, turn, ruled), APPROVAL_S)
-        except TimeoutError:
-            logger.warning("unattended= of %s did not decide within %g s, so a person is asked", agent.name, APPROVAL_S)
-            return None
+        decide = partial(alone_again, agent, request.tool, arguments, turn, ruled)
+        return await loop.asked(agent.name, f"unattended= of {agent.name}", decide, None)
 
     async def _required_again(
         self, arguments: dict[str, Any] | None, turn: TurnContext, request: RunRequest, agent: Agent | None, loop: AppLoop
@@ -372,11 +368,7 @@ class Worker:
         tool = agent.tool(request.tool) if agent is not None else None
         if not (tool is not None and tool.approves_by_function and lifted(request)):
             return said()
-        try:
-            return await loop.ruled(said, APPROVAL_S)
-        except TimeoutError:
-            logger.warning("approval= of %s did not say within %g s whether a person is asked", tool.name, APPROVAL_S)
-            return True
+        return await loop.asked(request.agent, f"approval= of {tool.name}", said, otherwise=True)
 
     async def _others(
         self, arguments: dict[str, Any] | None, request: RunRequest, agent: Agent | None, loop: AppLoop
@@ -385,11 +377,7 @@ class Worker:
         tool = agent.tool(request.tool) if agent is not None else None
         if tool is None or not tool.is_decided_by_function:
             return said()
-        try:
-            return await loop.ruled(said, APPROVAL_S)
-        except TimeoutError:
-            logger.warning("approvers= of %s did not say within %g s who may decide a call", request.tool, APPROVAL_S)
-            return UNTOLD_DECIDERS
+        return await loop.asked(request.agent, f"approvers= of {tool.name}", said, UNTOLD_DECIDERS)
 
     def _in_force(self, store: Store) -> Gate:
         if self._gate is None:

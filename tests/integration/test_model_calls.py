@@ -2,15 +2,19 @@
 
 import asyncio
 import json
+import threading
 
 import pytest
 from litellm.integrations.custom_logger import CustomLogger
 from model_caller import LOOKUP, Caller
 
 from holdfast import metrics
+from holdfast.actors.worker import asking as asking_module
 from holdfast.actors.worker import model
+from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.actors.worker.model_counts import ModelCounts
 from holdfast.actors.worker.provider_stream import ProviderStream
+from holdfast.agent import App, Tool
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied, StopReason
 from holdfast.conversation.events import TurnCompleted, TurnFailed
 from holdfast.counting import Counts, families
@@ -296,6 +300,41 @@ async def test_a_model_that_takes_too_long_fails_the_turn_with_that_reason():
         assert isinstance(outcome, ModelFailed)
         assert outcome.reason is FailureReason.MODEL_TIMEOUT
         server.release()
+
+
+async def test_an_answer_is_kept_while_functions_of_another_agent_hang_and_while_its_own_do(monkeypatch):
+    over = threading.Event()
+    loop = await AppLoop.open(App(agents=[]))
+    slow = Tool(callback=lambda: "", name="lookup", parameters={"type": "object"}, prompt=lambda _: over.wait(30))
+
+    async def asking(server, name, tool):
+        caller = await Caller.of(server, tools=(LOOKUP,), model_timeout_s=5)
+        caller.spec = caller.spec.model_copy(update={"name": name})
+        caller.app_tools, caller.app_loop = (tool,), loop
+        return asyncio.create_task(caller.call())
+
+    with ModelServer(script=[CALLED] * 42) as server:
+        try:
+            # given an agent whose functions hang in every thread that it may have
+            held = [await asking(server, "slow", slow) for _ in range(40)]
+            async with asyncio.timeout(30):
+                while len(server.requests) < 40:
+                    await asyncio.sleep(0.01)
+                # when another agent's model answers
+                quick = Tool(callback=lambda: "", name="lookup", parameters={"type": "object"}, prompt=lambda _: "Shall it?")
+                outcome = await (await asking(server, "desk", quick))
+                # then its answer is judged and kept
+                assert [one.prompt for one in outcome.calls] == ["Shall it?"]
+                # and where its own function hangs, the answer is kept without what that would have said
+                monkeypatch.setattr(asking_module, "FUNCTION_S", 0.1)
+                outcome = await (await asking(server, "desk", slow))
+                assert [(one.name, one.prompt, one.problem) for one in outcome.calls] == [("lookup", None, None)]
+                assert len(server.requests) == 42
+        finally:
+            over.set()
+            async with asyncio.timeout(30):
+                await asyncio.gather(*held)
+    await loop.close()
 
 
 async def test_a_providers_error_has_its_reason():

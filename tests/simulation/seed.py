@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import logging
+import os
 import random
 import re
 import uuid
@@ -101,6 +102,7 @@ def _seeded(seed):
             for module in (conversation_actor, worker, succession):
                 given.enter_context(mock.patch.object(module, "time", Clocks()))
             given.enter_context(mock.patch.object(worker, "AppRuntime", SimRuntime))
+            given.enter_context(mock.patch.object(os, "getloadavg", return_value=(0.0, 0.0, 0.0)))
             given.enter_context(mock.patch.object(Rules, "of_json", publisher.read))
             small = 1 if seed % 4 == 0 else conversations.SMALL_COMPANY  # else no process here has many claims
             given.enter_context(mock.patch.object(conversations, "SMALL_COMPANY", small))

@@ -77,9 +77,9 @@ class SimRuntime:
     async def run(self, work):
         return await work
 
-    async def ruled(self, rule, within_s):
-        del within_s
-        return rule()
+    async def asked(self, agent, what, function, otherwise):
+        del agent, what, otherwise
+        return function()
 
     async def tidy(self):
         pass

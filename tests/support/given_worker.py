@@ -5,6 +5,7 @@ import contextlib
 
 from holdfast.actors import Claimed, StoreAddress, Worker, WorkerSettings
 from holdfast.actors.work_requests import RunRequest
+from holdfast.actors.worker import asking
 from holdfast.agent import App
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus
 from holdfast.testing.writer import DESK, Writer, begin, call, start
@@ -31,9 +32,15 @@ class OwnLoop:
     async def run(self, work):
         return await work
 
-    async def ruled(self, rule, within_s):
-        async with asyncio.timeout(within_s):
-            return await asyncio.to_thread(rule)
+    async def asked(self, agent, what, function, otherwise):
+        try:
+            async with asyncio.timeout(asking.FUNCTION_S):
+                return await asyncio.to_thread(function)
+        except TimeoutError:
+            return otherwise
+
+    async def judged(self, agent, judge):
+        return await asyncio.to_thread(judge, asking.here)
 
 
 class GivenWorker(Worker):

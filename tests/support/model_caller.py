@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker import model
+from holdfast.actors.worker.asking import Ask, here
+from holdfast.agent import Tool, Unattended
 from holdfast.conversation import AgentSpec, Event, Limits, ModelFailed, ModelReplied, ToolSpec, jsontext
 from holdfast.conversation.transcript import Transcript
 from holdfast.persistence import codec
@@ -27,20 +29,25 @@ class InPlace:
     async def run(self, work: Coroutine[Any, Any, _T]) -> _T:
         return await work
 
-    async def ruled(self, rule: Callable[[], _T], within_s: float) -> _T:
-        return await asyncio.wait_for(asyncio.to_thread(rule), within_s)
+    async def judged(self, agent: str, judge: Callable[[Callable[[int], Ask]], _T]) -> _T:
+        del agent
+        return await asyncio.to_thread(judge, here)
 
 
 @dataclass(frozen=True)
 class Declared:
-    """The agent as the app has it, keys and all, which a real one would refuse; its tools judge nothing."""
+    """The agent as the app has it, keys and all, which a real one would refuse; its tools judge as they are given."""
 
     spec: AgentSpec
     own_options: dict[str, Any]
     name: str = "desk"
+    tools: tuple[Tool, ...] = ()
+    errors: str = "full"
+    unattended: Unattended = field(default_factory=Unattended)
 
-    def tool(self, _name: str) -> None:
-        """No rule of the app's."""
+    def tool(self, name: str) -> Tool | None:
+        """The tool with the app's functions, if it has any."""
+        return next((tool for tool in self.tools if tool.name == name), None)
 
 
 @dataclass
@@ -52,6 +59,8 @@ class Caller:
     writer: Writer
     own_options: dict[str, Any] = field(default_factory=dict)
     live: list[list[Any]] = field(default_factory=list)
+    app_tools: tuple[Tool, ...] = ()
+    app_loop: Any = field(default_factory=InPlace)
 
     @classmethod
     async def of(
@@ -92,9 +101,9 @@ class Caller:
         request = ModelRequest("c-1", "desk", self.spec.digest, self.writer.effect_ids[0], state.seq, 1)
 
         async def loop() -> Any:
-            return InPlace()
+            return self.app_loop
 
-        agent: Any = Declared(self.spec, self.own_options)
+        agent: Any = Declared(self.spec, self.own_options, tools=self.app_tools)
         outcome: Awaitable[ModelReplied | ModelFailed] = model.call(
             self, request, spec=self.spec, messages=self.transcript.messages(), agent=agent, loop=loop
         )

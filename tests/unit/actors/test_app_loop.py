@@ -1,12 +1,14 @@
 """The thread of the app's code: what never returns takes nothing away from what comes after."""
 
 import asyncio
+import sys
 import threading
 
 import pytest
 
-from holdfast.actors.worker import app_loop
+from holdfast.actors.worker import app_loop, asking
 from holdfast.actors.worker.app_loop import LEFT, RULES, THREADS, AppLoop
+from holdfast.actors.worker.rule_threads import RuleThreads
 from holdfast.agent import App
 
 
@@ -61,7 +63,7 @@ async def test_bodies_that_fill_their_threads_take_none_from_rules_nor_from_asyn
     bodies = [asyncio.create_task(loop.run(loop.in_thread(over.wait, 30))) for _ in range(THREADS + LEFT + 10)]
     try:
         async with asyncio.timeout(10):
-            assert await loop.ruled(lambda: "judged", 5) == "judged"
+            assert await loop.asked("desk", "prompt=", lambda: "judged", None) == "judged"
             assert await loop.run(asyncio.to_thread(lambda: "own")) == "own"
     finally:
         over.set()
@@ -69,25 +71,109 @@ async def test_bodies_that_fill_their_threads_take_none_from_rules_nor_from_asyn
         assert all(await asyncio.gather(*bodies))
 
 
-async def test_the_bound_of_a_rule_begins_when_it_does(loop, monkeypatch):
-    over, begun = threading.Event(), []
-    slow = [asyncio.create_task(loop.ruled(lambda: over.wait(30), 30)) for _ in range(RULES)]
+# -- an app's functions about calls ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def over():
+    """Ends the functions that hang in a test."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def hanging(loop, over, agent, number):
+    """So many functions of an agent that hang, each asked for."""
+    return [asyncio.create_task(loop.asked(agent, "approval=", lambda: over.wait(30), None)) for _ in range(number)]
+
+
+async def soon(condition):
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def test_slow_functions_of_one_agent_leave_threads_for_every_other(loop, over):
+    slow = hanging(loop, over, "slow", 2 * RULES)
+    await asyncio.sleep(0.01)
+
+    async with asyncio.timeout(20):
+        for agent in ("desk", "shop"):
+            assert await loop.asked(agent, "prompt=", lambda: "shown", None) == "shown"
+
+    over.set()
+    async with asyncio.timeout(20):
+        assert all(await asyncio.gather(*slow))
+
+
+async def test_a_lone_agent_has_most_of_the_threads_and_as_many_agents_as_may_be_have_one(loop, over):
+    alone = hanging(loop, over, "slow", 2 * RULES)
+    await soon(lambda: loop._rules._waited_for["slow"] == RULES * 3 // 4)
+    others = [task for number in range(7) for task in hanging(loop, over, f"agent-{number}", 1)]
+    await soon(lambda: loop._rules._waited_for.total() == RULES * 3 // 4 + 7)
+
+    over.set()
+    async with asyncio.timeout(20):
+        assert all(await asyncio.gather(*alone, *others))
+
+
+async def test_the_time_of_a_function_begins_when_it_does(loop, over, monkeypatch):
+    monkeypatch.setattr(app_loop, "RULES", 1)
+    monkeypatch.setattr(asking, "FUNCTION_S", 5.0)
+    loop._rules = RuleThreads(1, 0)
+    first = hanging(loop, over, "desk", 1)
     await asyncio.sleep(0)
+    second = asyncio.create_task(loop.asked("desk", "prompt=", lambda: "shown", None))
+    await asyncio.sleep(0)
+    monkeypatch.setattr(asking, "FUNCTION_S", 0.5)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):  # twice its bound
+            await asyncio.shield(second)
+    over.set()
+    async with asyncio.timeout(20):
+        assert await second == "shown"
+        await asyncio.gather(*first)
 
-    async def late():
-        begun.append("asked")
-        return await loop.ruled(lambda: "judged", 0.5)
 
-    asked = asyncio.create_task(late())
-    try:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(1):  # twice its bound
-                await asyncio.shield(asked)
-    finally:
-        over.set()
-    async with asyncio.timeout(10):
-        assert await asked == "judged"
-        await asyncio.gather(*slow)
+async def test_a_function_that_finds_no_thread_is_not_asked_and_one_that_hangs_or_fails_counts_as_silent(
+    loop, over, monkeypatch
+):
+    monkeypatch.setattr(asking, "FUNCTION_S", 0.05)
+    monkeypatch.setattr(app_loop, "FUNCTION_S", 0.05)
+    loop._rules = RuleThreads(1, 1)
+    called = []
+
+    async with asyncio.timeout(20):
+        assert await loop.asked("desk", "approval=", lambda: over.wait(30), "asks") == "asks"
+        assert await loop.asked("desk", "approval=", lambda: sys.exit(3), "asks") == "asks"
+        loop._rules = RuleThreads(0, 1)
+        assert await loop.asked("desk", "approval=", lambda: called.append("it"), "asks") == "asks"
+    assert (called, loop._rules._line) == ([], {})
+
+
+async def test_a_thread_that_hangs_counts_against_its_agent_until_it_returns_and_against_no_other(loop, over, monkeypatch):
+    monkeypatch.setattr(asking, "FUNCTION_S", 0.05)
+    async with asyncio.timeout(20):
+        assert set(await asyncio.gather(*hanging(loop, over, "slow", RULES))) == {None}
+    assert (loop.held, loop.left, loop.idle) == (RULES, RULES, False)
+    assert (loop._rules._holds("slow"), loop._rules._holds("desk"), loop._rules._waited_for.total()) == (RULES, 0, 0)
+
+    over.set()
+    await soon(lambda: not loop.held)
+    assert (loop._rules._holds("slow"), loop.left, loop.idle) == (0, RULES, True)
+
+
+async def test_who_stops_waiting_for_a_thread_takes_none(loop, over):
+    slow = hanging(loop, over, "slow", RULES)
+    await asyncio.sleep(0)
+    for task in slow[-2:]:
+        task.cancel()
+    await asyncio.wait(slow[-2:])
+    assert loop.left == 0
+    over.set()
+    async with asyncio.timeout(20):
+        await asyncio.gather(*slow[:-2])
+    assert (loop._rules._waited_for, loop._rules._line, loop.held) == ({}, {}, 0)
 
 
 async def test_a_lifespan_that_does_not_open_is_given_up(monkeypatch):

@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from holdfast.actors import Claimed
+from holdfast.actors import Claimed, NoOutcome
 from holdfast.actors.worker import claims as module
 from holdfast.actors.worker.claims import Claims
 from holdfast.actors.worker.refusals import Dropped
+from holdfast.errors import StoreUnavailable
 from holdfast.persistence import MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore
 from holdfast.testing.writer import Writer, begin, call, cancel, start
@@ -29,8 +30,8 @@ def claims():
     return Claims("process-1", "worker-0")
 
 
-def carried(claims, claim, work):
-    return asyncio.create_task(claims.during(claim, work))
+def carried(claims, claim, work, store=None):
+    return asyncio.create_task(claims.during(claim, work, store or MemoryStore()))
 
 
 async def forever():
@@ -120,6 +121,92 @@ async def test_what_waits_for_its_claim_is_told_as_waiting_for_its_turn(claims, 
         turn.set()
         await asyncio.sleep(0)
         assert await claims.answer(task) == Claimed(claim.incarnation, "worker-0")
+
+
+# -- work that was said to wait here, and is not begun ---------------------------------------------------------------------
+
+
+async def waiting(claims, monkeypatch, store):
+    """A conversation left to a worker which has said that its model call waits there; what fails the call, and its task."""
+    monkeypatch.setattr(module, "QUEUED_S", 0.01)
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin())
+    failing = asyncio.get_running_loop().create_future()
+    faulty = FaultyStore(store, Faults())
+    task = carried(claims, claims.new(HERE, ends=True), lambda: failing, faulty)
+    assert not (await claims.answer(task)).begun
+    return writer, failing, task, faulty
+
+
+async def due(store):
+    return list((await store.attention(10)).conversation_ids)
+
+
+def ends(how, failing, task):
+    match how:
+        case "too late to begin":
+            failing.set_result(NoOutcome.NOT_MINE)
+        case "cancelled":
+            task.cancel()
+        case error:
+            failing.set_exception(error)
+
+
+@pytest.mark.parametrize("how", ["too late to begin", "cancelled", StoreUnavailable("away"), Dropped("its turn did not come")])
+async def test_work_that_ends_unclaimed_after_its_actor_was_told_that_it_waits_has_its_conversation_looked_at(
+    claims, monkeypatch, how
+):
+    store = MemoryStore()
+    writer, failing, task, _ = await waiting(claims, monkeypatch, store)
+    await store.release("c-1", writer.token, look_ms=30_000)
+    assert await due(store) == []
+
+    ends(how, failing, task)
+
+    async with asyncio.timeout(10):
+        while await due(store) != ["c-1"]:
+            await asyncio.sleep(0.001)
+
+
+async def test_work_is_given_back_once_the_store_is_there_again_and_once_its_actor_has_left(claims, monkeypatch):
+    monkeypatch.setattr(module.Backoff, "sleep", lambda _: asyncio.sleep(0.001))
+    store = MemoryStore()
+    writer, failing, _, faulty = await waiting(claims, monkeypatch, store)
+    faulty.policy = Faults(give_back=FailBefore())
+    failing.set_exception(StoreUnavailable("away"))
+    await until(lambda: faulty.calls["give_back"] > 2)
+    faulty.policy = Faults()
+    asked = faulty.calls["give_back"]
+    await until(lambda: faulty.calls["give_back"] > asked + 2)
+    assert await due(store) == []
+
+    await store.release("c-1", writer.token, look_ms=30_000)
+    async with asyncio.timeout(10):
+        while await due(store) != ["c-1"]:
+            await asyncio.sleep(0.001)
+    await until(lambda: not len(claims._giving_back))
+
+
+async def test_work_is_not_given_back_for_ever_nor_where_it_waits_here_again_nor_where_nobody_was_told(claims, monkeypatch):
+    monkeypatch.setattr(module.Backoff, "sleep", lambda _: asyncio.sleep(0.001))
+    store = MemoryStore()
+    _, failing, _, faulty = await waiting(claims, monkeypatch, store)
+    monkeypatch.setattr(module, "GIVING_BACK_S", 0.02)
+    failing.set_result(NoOutcome.NOT_MINE)  # its actor stays
+    await until(lambda: faulty.calls["give_back"] > 0 and not len(claims._giving_back))
+
+    monkeypatch.setattr(module, "GIVING_BACK_S", 30.0)
+    first = claims.new(HERE)
+    first.queued = True
+    again = carried(claims, claims.new(HERE), forever)
+    await asyncio.sleep(0)
+    task = carried(claims, first, lambda: asyncio.sleep(0), faulty)
+    untold = carried(claims, claims.new(("c-2", "t1.m1")), lambda: asyncio.sleep(0), faulty)
+    asked = faulty.calls["give_back"]
+    await asyncio.gather(task, untold)
+    await until(lambda: not len(claims._giving_back))
+    assert faulty.calls["give_back"] == asked
+    again.cancel()
 
 
 async def test_what_fails_is_told_so_and_what_was_cancelled_was_dropped(claims):

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.actors import StoreAddress, Worker, WorkerSettings
 from holdfast.actors.work_requests import RunRequest
-from holdfast.actors.worker import worker as module
+from holdfast.actors.worker import asking
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.agent import Agent, App, Rules, Tool, TurnContext
 from holdfast.conversation.ruled import Effect
@@ -74,7 +74,7 @@ async def test_a_function_that_takes_long_leaves_the_run_time_to_begin():
 def silent(monkeypatch):
     """A function that does not say anything."""
     over = threading.Event()
-    monkeypatch.setattr(module, "APPROVAL_S", 0.02)
+    monkeypatch.setattr(asking, "FUNCTION_S", 0.02)
     yield lambda _: over.wait(30)
     over.set()
 

@@ -10,6 +10,7 @@ from given_worker import carried_out
 import holdfast.actors.worker
 from holdfast.actors import AppBroken, Claimed, NoOutcome, StoreAddress, Worker, WorkerSettings
 from holdfast.actors.work_requests import ModelRequest, RunRequest
+from holdfast.actors.worker import claims
 from holdfast.actors.worker import worker as module
 from holdfast.actors.worker.app_loop import THREADS, AppLoop
 from holdfast.actors.worker.app_runtime import AllBlocked
@@ -45,7 +46,7 @@ class Given(Worker):
 async def lanes(monkeypatch):
     async def called(store, request, *, spec, agent, loop, **_):
         there = await loop()
-        prompt = await there.ruled(lambda: agent.tool("slow").render({}), spec.limits.run_timeout_s)
+        prompt = await there.asked(spec.name, "prompt=", lambda: agent.tool("slow").render({}), None)
         return ModelReplied(effect_id=request.effect_id, content=prompt)
 
     monkeypatch.setattr(holdfast.actors.worker, "model", SimpleNamespace(call=called), raising=False)
@@ -132,6 +133,25 @@ async def test_a_run_that_waits_for_a_thread_is_not_claimed_is_sent_away_and_run
         await asyncio.gather(*slow)
         outcome = await carried_out(worker, worker._tool_run(request))
     assert outcome.content == '{"ok":true,"result":"plain"}'
+
+
+async def test_a_run_that_waited_here_and_cannot_be_claimed_then_has_its_conversation_looked_at_at_once(lanes, monkeypatch):
+    monkeypatch.setattr(claims, "QUEUED_S", 0.01)
+    worker, store = lanes.worker, lanes.worker.store
+    requests = [await asked(worker, "slow", f"c-{number}") for number in range(THREADS)]
+    slow = [asyncio.create_task(carried_out(worker, worker._tool_run(request))) for request in requests]
+    await until(lambda: len(lanes.begun) == THREADS)
+    request = await asked(worker, "plain", "c-plain")
+    worker.store = FaultyStore(store, Faults(claim=FailBefore()))
+    assert not (await worker._tool_run(request)).begun
+    await store.release("c-plain", (await store.owner("c-plain")).token, look_ms=30_000)
+
+    lanes.over.set()
+
+    async with asyncio.timeout(20):
+        await asyncio.gather(*slow)
+        while "c-plain" not in (await store.attention(10)).conversation_ids:
+            await asyncio.sleep(0.001)
 
 
 async def test_the_bound_of_a_body_begins_when_it_does(lanes):

@@ -8,6 +8,7 @@ import pytest
 from holdfast.actors import NoOutcome, Step, WorkPaused
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker import model_run
+from holdfast.actors.worker.asking import JUDGING_S
 from holdfast.actors.worker.claims import Claims
 from holdfast.actors.workers import GRACE_S
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
@@ -80,7 +81,7 @@ async def test_a_call_is_claimed_before_the_model_is_called_and_its_outcome_is_r
     assert await run(store, model, claim=claim, timeout_s=60, reached=steps.append) == outcome
     (stood,) = seen
     assert (stood.status, stood.incarnation, stood.worker) == (RunStatus.CLAIMED, claim.incarnation, "worker-0")
-    bound_ms = round((60 + GRACE_S) * 1000)
+    bound_ms = round((60 + JUDGING_S + GRACE_S) * 1000)
     assert before + bound_ms <= stood.until <= await store.now() + bound_ms
     assert await recorded(store) == outcome
     assert steps == [Step.MODEL_1_ASKED, Step.MODEL_2_CLAIMED, Step.MODEL_3_ANSWERED, Step.MODEL_4_RECORDED]

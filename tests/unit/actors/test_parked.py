@@ -4,7 +4,7 @@ import asyncio
 
 from hosted import OPEN, START, FakeWorkers, Keeps, activated, keeping, recorded, soon, stored, until
 
-from holdfast.actors import Claimed, Host, Hosted, NoWorker
+from holdfast.actors import Claimed, Host, Hosted, NoOutcome, NoWorker
 from holdfast.actors import host as host_module
 from holdfast.actors.activation import patience, rest
 from holdfast.actors.workers import NoApp
@@ -109,6 +109,38 @@ async def test_a_conversation_is_left_only_once_workers_keep_all_of_its_work():
         await recorded(store, RunFinished(effect_id=run.effect_id, ok=True, content=content), incarnation)
     await activated(store, FakeWorkers(reply()))
     assert (await until(store, lambda state: state.status is Status.IDLE)).last.outcome == "completed"
+
+
+async def test_a_conversation_whose_work_has_failed_in_a_workers_line_does_not_rest_until_a_worker_has_it_again():
+    store, workers, asked = await stored(OPEN), keeping(), []
+    gate, again = asyncio.Event(), asyncio.Event()
+
+    async def call_model(app, code, request):
+        asked.append(request)
+        if len(asked) > 1:
+            await again.wait()
+        return Claimed("p-1.x", "w", begun=False)
+
+    async def join(worker, incarnation, conversation_id, effect_id, *, briefly=False):
+        if briefly:
+            return Claimed(incarnation, worker, begun=False)
+        await gate.wait()
+        gate.clear()
+        return NoOutcome.NOT_MINE  # its time to begin passed
+
+    workers.call_model, workers.join = call_model, join
+    activation = await activated(store, workers)
+    await activation.ask(OPEN_START)
+    await resting(activation)
+
+    gate.set()
+    await soon(lambda: len(asked) > 1)
+    assert (activation.rested_at, activation.parkable) == (None, False)
+    assert not await activation.passivate()
+
+    again.set()
+    await resting(activation)
+    assert await activation.passivate()
 
 
 async def test_a_conversation_whose_worker_answers_no_more_does_not_rest_until_one_does():

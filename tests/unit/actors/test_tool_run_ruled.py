@@ -8,8 +8,7 @@ import pytest
 from given_worker import GivenWorker, carried_out, runnable
 
 from holdfast.actors import NoOutcome
-from holdfast.actors.worker import tool_run
-from holdfast.actors.worker import worker as worker_module
+from holdfast.actors.worker import asking, tool_run
 from holdfast.actors.worker.gate import UNREADABLE
 from holdfast.agent import Agent, Rule, Rules, Tool
 from holdfast.conversation import Limits, RunFinished, RunRuled
@@ -207,7 +206,7 @@ async def test_a_function_that_takes_longer_than_rules_may_be_old_holds_no_run_f
 
 @pytest.mark.parametrize(("rules", "ran"), [(Rules(allow=["lookup"]), ["lookup"]), (Rules(allow=["look*"]), [])])
 async def test_a_function_that_does_not_say_in_time_counts_as_one_that_wants_an_approval(monkeypatch, rules, ran):
-    monkeypatch.setattr(worker_module, "APPROVAL_S", 0.05)
+    monkeypatch.setattr(asking, "FUNCTION_S", 0.05)
     store, request = await runnable()
     await publish(store, rules)
     over = threading.Event()

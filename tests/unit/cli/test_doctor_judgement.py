@@ -23,6 +23,7 @@ from holdfast.cli.ray_checks import auth, metrics
 from holdfast.cli.redis_url import anonymous, own_socket
 from holdfast.client.problems import Kind, Problem, Which, problems_of
 from holdfast.errors import CorruptStore
+from holdfast.machine_load import MachineLoad
 from holdfast.persistence import Census, MemoryStore
 from holdfast.redaction import Redaction
 from holdfast.registry import doors
@@ -33,6 +34,31 @@ from holdfast.settings import Timing
 OK, WARN, FAIL = Outcome.OK, Outcome.WARN, Outcome.FAIL
 NOW = 1_700_000_000_000
 GIB = 1 << 30
+
+
+# -- the load of machines
+
+
+def test_a_machine_that_has_more_to_do_than_it_can_is_a_warning_with_its_figures():
+    assert headroom.load(None).status is OK
+    assert (
+        headroom.load(MachineLoad(1.2, 2, 0.05)).said
+        == "load 1 on 2 cores; something waited for a core 5% of the last ten seconds"
+    )
+    found = headroom.load(MachineLoad(14.2, 2))
+    assert (found.name, found.status, bool(found.fix)) == ("load", WARN, True)
+    assert found.said == "this machine is overloaded: load 14 on 2 cores, 2 for each is too much"
+
+
+def test_nodes_that_are_overloaded_are_named():
+    looks = [
+        NodeLook("10.0.0.1", load=MachineLoad(14.2, 2)),
+        NodeLook("10.0.0.2", load=MachineLoad(1, 2)),
+        NodeLook("10.0.0.3"),
+    ]
+    (found,) = [check for check in node_checks(looks, 3, app=None, with_store=False) if check.name == "node load"]
+    assert (found.status, found.said) == (WARN, "1 of 3 nodes are overloaded: 10.0.0.1: load 14 on 2 cores")
+    assert [check.name for check in node_checks(looks[1:], 2, app=None, with_store=False)] == ["nodes"]
 
 
 # -- one check hides no other
