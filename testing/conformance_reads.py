@@ -47,6 +47,7 @@ from .writer import (
     reply,
     resolve,
     revoke,
+    revoke_given,
     send,
     start,
     suspend,
@@ -128,7 +129,8 @@ class Reading:
         asked = ProposedCall(tool_call_id="call_two", name="refund", arguments="{}", approvers=ApproverTerms(minimum=2))
         await clerk.do(call(asked))
         ana, bo = (Principal(name, proof=Proof.OIDC) for name in ("ana", "bo"))
-        for step in (assign("ana", principal=ana), comment("Größe? 🙂", principal=bo), resolve(Approve(), principal=ana)):
+        vote = resolve(Approve(), principal=ana)
+        for step in (assign("ana", principal=ana), comment("Größe? 🙂", principal=bo), vote, revoke_given("ana"), vote):
             await clerk.do(step)
             assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
         await clerk.do(resolve(Approve(), principal=bo))
