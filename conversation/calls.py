@@ -214,7 +214,8 @@ class PendingView(Record):
     """A suspended call as people and clients are shown it, as data (see `holdfast.client.PendingCall`). Times in ms UTC.
 
     `problem` says why a part of the call cannot be read (written by a newer Holdfast, corrupt, nested too deeply, gone); fields
-    that are not known then are empty or None.
+    that are not known then are empty or None. `cut` names the fields that a list shows in short, each with the size in bytes of
+    the whole.
     """
 
     conversation_id: str
@@ -245,3 +246,4 @@ class PendingView(Record):
     assigned: str = ""
     comments: tuple[CommentView, ...] = ()
     questions: tuple[Question, ...] | None = None
+    cut: dict[str, int] = Field(default_factory=dict)
