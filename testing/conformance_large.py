@@ -3,13 +3,14 @@
 
 import json
 
+from holdfast.conversation import Limits
 from holdfast.conversation.calls import PendingView
 from holdfast.conversation.jsontext import size_bytes
 from holdfast.persistence import Store
 from holdfast.persistence.lists import PAGE_BYTES
 
 from .crowd import BEGAN_AT
-from .writer import Writer, begin, call, comment, finish, send, start, suspend
+from .writer import DESK, Writer, begin, call, comment, finish, send, start, suspend
 
 MEGA = 1_000_000
 
@@ -32,9 +33,11 @@ class Large:
         assert [row.problem for row in rows] == [None] * 12
 
     async def test_a_page_has_one_row_whatever_it_weighs(self, store: Store, other: Store) -> None:
+        spec = DESK.model_copy(update={"limits": Limits(result_bytes=2 * PAGE_BYTES)})
         for number in range(2):
             writer = await Writer.of(store, f"c-{number}")
-            await writer.do(start(), begin(), call("lookup"), now=BEGAN_AT + number)
+            writer.spec = spec
+            await writer.do(start(spec=spec), begin(), call("lookup"), now=BEGAN_AT + number)
             await writer.do(suspend(report_md="x" * (PAGE_BYTES + 1)), now=BEGAN_AT + number)
 
         first = await other.pending(limit=10)
