@@ -1,81 +1,42 @@
-"""Rows of lists in short: what is too long for a row is cut, and the row says what, and how long the whole is."""
+"""Rows of lists in short: a field that is too long for a row is empty there, and the row says its length and beginning."""
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.conversation import jsontext
-from holdfast.conversation.calls import CommentView, VoteView
+from holdfast.conversation.calls import CommentView, Cut, VoteView
 
 SHORT_BYTES = 4 * 1024
 """Up to how many bytes a field of a row is whole."""
-LONG_BYTES = 64 * 1024
-"""From how many bytes on a value is not even read for a row."""
-CUT_TEXT, CUT_VALUE = 1000, 200
-"""How many characters are left of a text, and of one value of several, that is cut; `…` at the end says so."""
+BEGINNING, NOTE = 500, 200
+"""How many characters are told of the beginning of a field that is not whole, and are left of each vote and comment."""
 
 
 @dataclass(slots=True)
 class Shortening:
-    """The shortening of one row, where it is wanted; `cut` has the sizes in bytes of those fields that are not whole."""
+    """The shortening of one row, where it is wanted; `cut` has the fields that are not whole."""
 
     wanted: bool
-    cut: dict[str, int] = field(default_factory=dict)
-
-    def keeps(self, name: str, text: str | None) -> bool:
-        """Whether a field is shown whole, by its text."""
-        return self._fits(name, 0 if text is None else jsontext.size_bytes(text))
+    cut: dict[str, Cut] = field(default_factory=dict)
 
     def text(self, name: str, text: str | None) -> str | None:
-        """A text, cut if it is too long."""
-        return text if text is None or self.keeps(name, text) else _cut(text, CUT_TEXT)
-
-    def members(self, name: str, text: str) -> dict[str, Any]:
-        """The object in a JSON text; if it is long, its first members with their values cut, and none if it is far too long.
-
-        Raises:
-            NotJson: The text is not strict JSON, or exceeds the bounds.
-        """
-        if self.keeps(name, text):
-            return object_in(text)
-        return {} if self.cut[name] > LONG_BYTES else _beginning(object_in(text))
+        """The text of a field; None if it is too long, or there is none."""
+        return None if text is None or self._cuts(name, jsontext.size_bytes(text), text[:BEGINNING]) else text
 
     def notes(self, votes: tuple[VoteView, ...], comments: tuple[CommentView, ...]) -> dict[str, Any]:
         """Votes and comments; if they are too long together, each is cut."""
-        if not self._fits("votes", sum(jsontext.size_bytes(f"{one.reason}{one.value}") for one in votes)):
-            votes = tuple(one.model_copy(update={"reason": _cut(one.reason, CUT_VALUE), "value": None}) for one in votes)
-        if not self._fits("comments", sum(jsontext.size_bytes(one.text) for one in comments)):
-            comments = tuple(one.model_copy(update={"text": _cut(one.text, CUT_VALUE)}) for one in comments)
+        if self._cuts("votes", sum(jsontext.size_bytes(f"{one.reason}{one.value}") for one in votes)):
+            votes = tuple(one.model_copy(update={"reason": _cut(one.reason), "value": None}) for one in votes)
+        if self._cuts("comments", sum(jsontext.size_bytes(one.text) for one in comments)):
+            comments = tuple(one.model_copy(update={"text": _cut(one.text)}) for one in comments)
         return {"votes": votes, "comments": comments}
 
-    def _fits(self, name: str, size: int) -> bool:
-        if not self.wanted or size <= SHORT_BYTES:
-            return True
-        self.cut[name] = size
-        return False
+    def _cuts(self, name: str, size_bytes: int, begins: str = "") -> bool:
+        if not self.wanted or size_bytes <= SHORT_BYTES:
+            return False
+        self.cut[name] = Cut(size_bytes=size_bytes, begins=begins)
+        return True
 
 
-def object_in(text: str) -> dict[str, Any]:
-    """The object in a JSON text; empty where the text is of something else.
-
-    Raises:
-        NotJson: The text is not strict JSON, or exceeds the bounds.
-    """
-    value = jsontext.loads(text)
-    return value if isinstance(value, dict) else {}
-
-
-def _beginning(members: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    left = SHORT_BYTES
-    for name, value in members.items():
-        said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        left -= min(jsontext.size_bytes(name), CUT_VALUE) + min(jsontext.size_bytes(said), CUT_VALUE)
-        if left < 0:
-            break
-        found[_cut(name, CUT_VALUE)] = value if len(said) <= CUT_VALUE else _cut(said, CUT_VALUE)
-    return found
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[:length]}…"
+def _cut(text: str) -> str:
+    return text if len(text) <= NOTE else f"{text[:NOTE]}…"

@@ -19,7 +19,7 @@ from holdfast.errors import CipherMissing, CorruptStore, NewerRecord, StoreError
 from . import noted
 from .lists import ConversationRow
 from .pages import PendingPlace
-from .shortening import Shortening, object_in
+from .shortening import Shortening
 
 Entry: TypeAlias = Event | StoreError | None
 """The entry at a place in a log: an event, the error that says why it cannot be read, or None where there is none."""
@@ -56,11 +56,12 @@ def pending_view(
         if isinstance(source, StoreError) or source is None:
             problems.append(f"its arguments: {_missing(entry.arguments_at, source, 'model_answered')}")
         else:
-            arguments = row.members("arguments", arguments_text(source, entry.tool_call_id))
+            text = row.text("arguments", arguments_text(source, entry.tool_call_id))
+            arguments = {} if text is None else _object_in(text)
     except jsontext.NotJson as error:
         problems.append(f"its arguments cannot be shown ({error})")
     try:
-        schema = _loaded(row, "response_schema", entry.response_schema)
+        schema = _loaded(row.text("response_schema", entry.response_schema))
     except jsontext.NotJson as error:
         problems.append(f"its response schema cannot be shown ({error})")
     asked: tuple[Question, ...] | None = None
@@ -74,7 +75,7 @@ def pending_view(
             problems.append(f"its questions cannot be shown ({error})")
     payload: Any = None
     try:
-        payload = _loaded(row, "payload", entry.payload)
+        payload = _loaded(row.text("payload", entry.payload))
     except jsontext.NotJson as error:
         problems.append(f"what is to be reviewed cannot be shown ({error})")
     said = noted.shown(notes)
@@ -110,13 +111,8 @@ def pending_view(
     )
 
 
-def _loaded(row: Shortening, name: str, text: str | None) -> Any:
-    """The value of a JSON text; None where there is none, or it is too long for the row.
-
-    Raises:
-        NotJson: The text is not strict JSON, or exceeds the bounds.
-    """
-    return None if text is None or not row.keeps(name, text) else jsontext.loads(text)
+def _loaded(text: str | None) -> Any:
+    return None if text is None else jsontext.loads(text)
 
 
 def _taken(entry: CallSuspended) -> tuple[str, ...]:
@@ -224,7 +220,12 @@ def arguments_in(source: Event | None, tool_call_id: str) -> dict[str, Any]:
     Raises:
         NotJson: The text is not strict JSON, or exceeds the bounds.
     """
-    return object_in(arguments_text(source, tool_call_id))
+    return _object_in(arguments_text(source, tool_call_id))
+
+
+def _object_in(text: str) -> dict[str, Any]:
+    value = jsontext.loads(text)
+    return value if isinstance(value, dict) else {}
 
 
 def _missing(seq: int, entry: Entry, expected: str) -> str:
