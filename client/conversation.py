@@ -58,8 +58,9 @@ from .arguments import (
 from .audit import AuditReport, Kept, kept_of, lines, report
 from .batches import batch_key, batch_of
 from .connection import Connection
+from .log_pages import MessagePage, message_page, turn_page
 from .noting import comment_of, suspension_of, taker_of
-from .results import AsyncPendingCall, ConversationState, Event, PendingCall
+from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall
 from .running import abandoned_calls, late_results, problem_of, running_calls, shown_arguments
 from .turns import Message, Turn, turn_log, what_became
 
@@ -259,6 +260,46 @@ class Conversation:
             raise ConversationNotFound(self.id)
         return transcript.messages()
 
+    async def messages_page(self, *, limit: int = 50, after: str | None = None) -> MessagePage:
+        """A page of the messages, oldest first, read from its place in the log.
+
+        Args:
+            limit: How many messages the page may have, 1 to 1000. It has fewer, and a `next`, where they fill 8 MiB.
+            after: The `next` of the page before.
+
+        Raises:
+            InvalidInput: The limit or the cursor is not valid.
+            ConversationNotFound: The conversation was never started.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt the conversation.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+        return await self._connection.read(lambda store: message_page(store, self.id, limit, after))
+
+    async def turns_page(self, *, limit: int = 50, after: str | None = None) -> Page[Turn]:
+        """A page of the turns that have begun, oldest first, read from its place in the log.
+
+        Args:
+            limit: How many turns the page may have, 1 to 1000. It may have fewer, and a `next`, where they are long.
+            after: The `next` of the page before.
+
+        Raises:
+            InvalidInput: The limit or the cursor is not valid.
+            ConversationNotFound: The conversation was never started.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt the conversation.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+        return await self._connection.read(lambda store: turn_page(store, self.id, limit, after))
+
     async def turns(self) -> list[Turn]:
         """The turns that have begun, oldest first; the log is read as a whole.
 
@@ -311,10 +352,10 @@ class Conversation:
     async def _transcript(self, store: Conversations) -> Transcript:
         transcript = Transcript()
         while True:
-            entries = await store.read(self.id, after=transcript.seq, limit=READ_AT_ONCE)
+            entries = await store.log_page(self.id, after=transcript.seq, limit=READ_AT_ONCE)
             for seq, event in entries:
                 transcript.add(seq, event)
-            if len(entries) < READ_AT_ONCE:
+            if not entries:
                 return transcript
 
     async def events(self, *, after: int = 0, live: bool = True) -> AsyncGenerator[Event, None]:

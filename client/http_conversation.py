@@ -33,8 +33,9 @@ from .http_decisions import said
 from .http_events import follow
 from .http_exchange import key_or
 from .http_paths import fits, part
+from .log_pages import MessagePage
 from .noting import comment_of, suspension_of, taker_of
-from .results import AsyncPendingCall, ConversationState, Event, PendingCall
+from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall
 from .turns import Message, Turn
 
 if TYPE_CHECKING:
@@ -114,6 +115,15 @@ class HttpConversation(Conversation):
     async def messages(self) -> list[dict[str, Any]]:
         """The messages; see `Conversation.messages`."""
         return await self._all("messages", "the messages")
+
+    async def messages_page(self, *, limit: int = 50, after: str | None = None) -> MessagePage:
+        """A page of the messages; see `Conversation.messages_page`."""
+        return replies.messages(await self._get("messages", "the messages", limit=limit, after=after))
+
+    async def turns_page(self, *, limit: int = 50, after: str | None = None) -> Page[Turn]:
+        """A page of the turns; see `Conversation.turns_page`."""
+        found = replies.page(await self._get("turns", "the turns", limit=limit, after=after))
+        return Page([replies.turn(one) for one in found.items], found.next)
 
     async def turns(self) -> list[Turn]:
         """The turns; see `Conversation.turns`."""

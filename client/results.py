@@ -97,8 +97,8 @@ class PendingCall(Generic[R]):
     """A suspended call as it is shown to a person who may resolve it; `resolve` decides exactly the call that is shown.
 
     `resolve` returns a `Receipt` (with `AsyncClient`, an awaitable of one). A call with a `problem` can still be denied,
-    answered or failed if its `tool_call_id` is known; arguments that could not be shown cannot be approved. Nor can those that a
-    list leaves out for their length (`cut`): `AsyncClient.pending_call` shows the call whole.
+    answered or failed if its `tool_call_id` is known; arguments that could not be shown cannot be approved. Nor can those that
+    a list leaves out for their length (`cut`): `AsyncClient.pending_call` shows the call whole.
 
     Attributes:
         conversation_id: The conversation's id.

@@ -389,6 +389,10 @@ class MessagesReply(_Reply):
 
     items: list[dict[str, Any]]
     next: str | None
+    again: str | None = Field(
+        description="The cursor after which the last message begins that is no result of a call: results take their places "
+        "behind it as they come. Null where the page has none."
+    )
 
 
 class MessageReply(_Reply):
