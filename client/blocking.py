@@ -351,6 +351,10 @@ class BlockingConversation:
         """A page of the messages. `Conversation.messages_page` describes the arguments and the errors."""
         return self._client._run(self._conversation.messages_page(limit=limit, after=after))  # noqa: SLF001 - as above
 
+    def latest(self, limit: int = 400) -> list[Event]:
+        """The latest recorded events. `Conversation.latest` describes the argument and the errors."""
+        return self._client._run(self._conversation.latest(limit))  # noqa: SLF001 - as above
+
     def turns_page(self, *, limit: int = 50, after: str | None = None) -> Page[Turn]:
         """A page of the turns. `Conversation.turns_page` describes the arguments and the errors."""
         return self._client._run(self._conversation.turns_page(limit=limit, after=after))  # noqa: SLF001 - as above

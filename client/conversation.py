@@ -43,6 +43,7 @@ from holdfast.conversation.live import LiveEvent
 from holdfast.conversation.transcript import Transcript
 from holdfast.errors import ConversationNotFound, HoldfastError, InvalidInput, InvalidMessage, StoreUnavailable
 from holdfast.persistence import Conversations, Quarantine, Store, codec
+from holdfast.persistence.pages import check_limit
 
 from .arguments import (
     check_cancelling,
@@ -398,6 +399,28 @@ class Conversation:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def latest(self, limit: int = 400) -> list[Event]:
+        """The latest recorded events, oldest first, without the arguments of suspended calls.
+
+        Args:
+            limit: How many events are wanted, 1 to 1000. They are fewer where they have more than 8 MiB.
+
+        Raises:
+            InvalidInput: The limit is not valid.
+            ConversationNotFound: The conversation was never started.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt the conversation.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+        check_limit(limit)
+        state = await self._connection.read(lambda store: store.load(self.id))
+        found = await self._connection.read(lambda store: store.log_page(self.id, before=state.seq + 1, limit=limit))
+        return [Event.recorded(seq, event) for seq, event in found]
 
     async def cancel(self, turn_id: str | None = None, *, wait_s: float = 0, request_id: str | None = None) -> Cancelled:
         """Cancel the turn; returns what was cancelled: the turn's id (None if no turn was open) and the ids of its open calls.

@@ -19,7 +19,7 @@ def conversation(store):
 
 
 async def talk(store, turns):
-    """A conversation of so many turns, each of two rounds and five messages; each turn's message is sent during the one before."""
+    """A conversation of so many turns, each of two rounds; its message is sent during the turn before."""
     writer = await Writer.of(store, "c-1")
     await writer.do(start("0", message_id="m-0"), begin())
     for number in range(turns):
