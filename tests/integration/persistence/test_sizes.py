@@ -7,8 +7,8 @@ from stores import InMemory
 
 from holdfast.client import AsyncClient
 from holdfast.conversation import Answer, Approve, Limits, SuspensionKind
-from holdfast.errors import QueueFull
-from holdfast.persistence import RedisStore, redis_values
+from holdfast.errors import InvalidInput, QueueFull
+from holdfast.persistence import RedisStore, pages, redis_values
 from holdfast.persistence.keys import Keys
 from holdfast.persistence.lists import PAGE_BYTES
 from holdfast.testing import FaultyStore
@@ -356,3 +356,19 @@ async def test_the_latest_events_are_read_from_the_end(proxy, through):
     assert latest[-1].seq == writer.state.seq
     assert len([event for event in latest if event.kind == "message_accepted"]) == 8
     assert proxy.answered_bytes <= PAGE_BYTES + 100_000
+
+
+async def test_among_very_many_calls_none_is_looked_for_by_its_suspension_alone(proxy, through, monkeypatch):
+    for number in range(3):
+        writer = await Writer.of(through, f"c-{number}")
+        await writer.do(start(), begin(), call("ask"))
+    (suspension_id,) = writer.suspension_ids
+    assert (await through.suspended(suspension_id)).conversation_id == "c-2"
+    monkeypatch.setattr(pages, "MOST_SCANNED", 2)
+    proxy.requests.clear()
+
+    with pytest.raises(InvalidInput, match=r"conversation_id: more than 2 calls wait"):
+        await through.suspended(suspension_id)
+
+    assert proxy.sent(b"ZSCAN") == 0
+    assert [view.suspension_id for view in await through.pending_of("c-2", suspension_id)] == [suspension_id]
