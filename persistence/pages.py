@@ -66,9 +66,7 @@ def check_scan(open_suspensions: int) -> None:
         InvalidInput: They are more than `MOST_SCANNED`.
     """
     if open_suspensions > MOST_SCANNED:
-        problem = (
-            f"{open_suspensions} calls wait, and one of more than {MOST_SCANNED} is not looked for by its suspension alone"
-        )
+        problem = f"more than {MOST_SCANNED} calls wait, and none of so many is looked for by its suspension alone"
         raise InvalidInput("conversation_id", problem, "name the conversation, too: PendingCall.conversation_id")
 
 
