@@ -135,7 +135,8 @@ class PendingCall(Generic[R]):
         problem: Why not all of the call can be read: a newer Holdfast wrote it, the store is corrupt, it nests too deeply, or
             it is gone. Fields that could not be read are empty or None.
         cut: The fields that are too long for this list (of more than 4 KiB), by their names: each with `size_bytes` and
-            `begins`, its first characters. They are empty or None here; of `votes` and `comments` each is shortened.
+            `begins`, its first characters. They are empty or None here. Of `votes` and `comments` that are too long together
+            each is shortened (`…` at its end says so).
     """
 
     conversation_id: str

@@ -221,8 +221,8 @@ class PendingView(Record):
     """A suspended call as people and clients are shown it, as data (see `holdfast.client.PendingCall`). Times in ms UTC.
 
     `problem` says why a part of the call cannot be read (written by a newer Holdfast, corrupt, nested too deeply, gone); fields
-    that are not known then are empty or None. So are fields that are too long for a list, which `cut` names; of `votes` and
-    `comments` each is shortened.
+    that are not known then are empty or None. So are fields that are too long for a list, which `cut` names; `votes` and
+    `comments` that are too long together are shortened, each by itself.
     """
 
     conversation_id: str

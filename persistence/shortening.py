@@ -21,21 +21,21 @@ class Shortening:
 
     def text(self, name: str, text: str | None) -> str | None:
         """The text of a field; None if it is too long, or there is none."""
-        return None if text is None or self._cuts(name, jsontext.size_bytes(text), text[:BEGINNING]) else text
+        if text is None or self._fits(size_bytes := jsontext.size_bytes(text)):
+            return text
+        self.cut[name] = Cut(size_bytes=size_bytes, begins=text[:BEGINNING])
+        return None
 
     def notes(self, votes: tuple[VoteView, ...], comments: tuple[CommentView, ...]) -> dict[str, Any]:
         """Votes and comments; if they are too long together, each is cut."""
-        if self._cuts("votes", sum(jsontext.size_bytes(f"{one.reason}{one.value}") for one in votes)):
+        if not self._fits(sum(jsontext.size_bytes(f"{one.reason}{one.value}") for one in votes)):
             votes = tuple(one.model_copy(update={"reason": _cut(one.reason), "value": None}) for one in votes)
-        if self._cuts("comments", sum(jsontext.size_bytes(one.text) for one in comments)):
+        if not self._fits(sum(jsontext.size_bytes(one.text) for one in comments)):
             comments = tuple(one.model_copy(update={"text": _cut(one.text)}) for one in comments)
         return {"votes": votes, "comments": comments}
 
-    def _cuts(self, name: str, size_bytes: int, begins: str = "") -> bool:
-        if not self.wanted or size_bytes <= SHORT_BYTES:
-            return False
-        self.cut[name] = Cut(size_bytes=size_bytes, begins=begins)
-        return True
+    def _fits(self, size_bytes: int) -> bool:
+        return not self.wanted or size_bytes <= SHORT_BYTES
 
 
 def _cut(text: str) -> str:

@@ -124,8 +124,8 @@ class PendingReply(_Reply):
     assigned: str = Field(description="Who has taken it on; empty where nobody has.")
     comments: list[CommentReply] = Field(description="What those who may decide it wrote to each other.")
     cut: dict[str, CutReply] = Field(
-        description="The fields that are too long for a list, by their names: they are empty or null there, and each vote and "
-        "comment is shortened. `GET /v1/pending/{suspension_id}` shows the call whole."
+        description="The fields that are too long for a list, by their names: they are empty or null there. "
+        "`GET /v1/pending/{suspension_id}` shows the call whole."
     )
 
 
