@@ -3,7 +3,7 @@
 
 import json
 
-from holdfast.conversation import Limits
+from holdfast.conversation import Event, Limits
 from holdfast.conversation.calls import Cut, PendingView
 from holdfast.conversation.jsontext import size_bytes
 from holdfast.persistence import Store
@@ -125,7 +125,8 @@ class Large:
             await writer.do(finish(run, content="x" * 3 * MEGA))
         everything = list(await store.read("c-1", after=0))
 
-        seen, sizes = [], []
+        seen: list[tuple[int, Event]] = []
+        sizes: list[int] = []
         while page := await other.log_page("c-1", after=len(seen)):
             seen += page
             sizes.append(len(page))
