@@ -64,6 +64,7 @@ async def test_pages_of_any_size_lose_and_repeat_no_message_and_no_turn(store, c
     assert set(sizes[:-1]) <= {limit}
     assert turns == await conversation.turns()
     assert turns[0].message_id == "m-0"
+    assert (await conversation.messages_page(limit=limit, after="7")).items == messages[7 : 7 + limit]  # so many came before
 
 
 async def test_a_page_of_a_long_conversation_reads_what_it_is_made_of(store, conversation, monkeypatch):
