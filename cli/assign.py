@@ -16,6 +16,10 @@ from .options import AsJson, Where
 from .session import reached
 
 Suspension = Annotated[str, typer.Argument(help="The suspension, as `holdfast pending` shows it.", metavar="SUSPENSION")]
+OfConversation = Annotated[
+    str | None,
+    typer.Option("--conversation", metavar="ID", help="Its conversation; needed where more than 10,000 calls wait."),
+]
 
 
 def run(
@@ -24,6 +28,7 @@ def run(
     *,
     to: Annotated[str | None, typer.Option("--to", metavar="NAME", help="Who takes it on; by default you yourself.")] = None,
     nobody: Annotated[bool, typer.Option("--nobody", help="Nobody has it any more: it is given back.")] = False,
+    conversation: OfConversation = None,
     request_id: RequestId = None,
     as_json: AsJson = False,
 ) -> None:
@@ -35,7 +40,7 @@ def run(
         raise InvalidInput("--nobody", "it does not go with --to", "leave one of them out")
     request_id = request_id if request_id is not None else uuid.uuid4().hex
     taker: Any = "" if nobody else ... if to is None else to
-    receipt = asyncio.run(_assign(where, suspension, taker, request_id))
+    receipt = asyncio.run(_assign(where, suspension, taker, request_id, conversation))
     if as_json:
         sys.stdout.write(to_json({**receipt.model_dump(mode="json"), "request_id": request_id}) + "\n")
         return
@@ -45,7 +50,7 @@ def run(
     sys.stdout.write(clean(text) + "\n")
 
 
-async def _assign(where: Where, suspension: str, taker: Any, request_id: str) -> Receipt:
+async def _assign(where: Where, suspension: str, taker: Any, request_id: str, conversation: str | None) -> Receipt:
     async with reached(where) as opened:
-        call = await opened.client.pending_call(suspension)
+        call = await opened.client.pending_call(suspension, conversation_id=conversation)
         return await opened.client.conversation(call.conversation_id).assign(call, taker, request_id=request_id)

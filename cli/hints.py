@@ -45,9 +45,8 @@ def resolving(call: PendingCall[Any], where: Where, *, whole: bool = True) -> li
     ids = (call.conversation_id, call.tool_call_id, call.suspension_id)
     if call.kind is None or any(not known or clean(known) != known for known in ids):
         return []
-    return [
-        _resolve(call, _FLAGS[one], where) for one in taken(call) if (whole and call.problem is None) or one not in _NOT_UNSEEN
-    ]
+    seen = whole and call.problem is None and not call.cut
+    return [_resolve(call, _FLAGS[one], where) for one in taken(call) if seen or one not in _NOT_UNSEEN]
 
 
 def taken(call: PendingCall[Any]) -> list[DecisionKind | Choice]:
@@ -71,7 +70,7 @@ def next_step(call: PendingCall[Any], where: Where, *, whole: bool) -> str | Non
     commands = resolving(call, where)
     if not commands:
         return None
-    if not whole and call.problem is None and taken(call)[0] in _ON_TRUST:
+    if not (whole and not call.cut) and call.problem is None and taken(call)[0] in _ON_TRUST:
         return f"not all of it is shown here; look first: {command(['show', call.conversation_id], where)}"
     return commands[0]
 

@@ -179,7 +179,7 @@ def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
     taken = sum(max(map(len, column)) + 2 for column in zip(columns, *cells, strict=True))
     room = min(max(screen.width - taken, SHORTEST), LONGEST)
     drawn = table(*columns, "ARGUMENTS")
-    arguments = [to_json(call.arguments) if call.problem is None else "?" for call in calls]
+    arguments = [_arguments(call) for call in calls]
     for row, text in zip(cells, arguments, strict=True):
         drawn.add_row(*row, shorten(clean(text), room))
     header, *rows = lines(screen, drawn)
@@ -188,7 +188,8 @@ def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
         screen.print(line, soft_wrap=True)
         if call.problem is not None:
             screen.print(f"  it cannot be read: {clean(call.problem)}", style="red", soft_wrap=True)
-        asked = [said for said in (call.title, call.prompt, call.action if call.action != "review" else None) if said]
+        prompt = call.cut["prompt"].begins if "prompt" in call.cut else call.prompt
+        asked = [said for said in (call.title, prompt, call.action if call.action != "review" else None) if said]
         asked += [question.text for question in call.questions or ()]
         for said in asked:
             screen.print(f"  it asks: {shorten(clean(said), PROMPT_LENGTH)}", soft_wrap=True)
@@ -205,6 +206,13 @@ def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
         if any(call.kind is kind for call in calls):
             screen.print(elsewise, style="dim", soft_wrap=True)
     screen.print(ALL_TAKE, style="dim", soft_wrap=True)
+
+
+def _arguments(call: AsyncPendingCall) -> str:
+    """The arguments as JSON text, or the beginning of long ones."""
+    if call.problem is not None:
+        return "?"
+    return f"{call.cut['arguments'].begins}…" if "arguments" in call.cut else to_json(call.arguments)
 
 
 def _cells(call: AsyncPendingCall, now: int) -> tuple[str, ...]:

@@ -1,15 +1,16 @@
 """`holdfast show`: one conversation and its pending calls; approvals, questions and clients' calls have frames of their own."""
 
 import asyncio
+import contextlib
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.client import Pause
+from holdfast.client import AsyncClient, Pause, StaleCall
 from holdfast.client.results import AsyncPendingCall, ConversationState, LateResult, RunningCall
 from holdfast.conversation import Grant, Status, SuspensionKind
 
@@ -73,6 +74,7 @@ async def _read(where: Where, conversation_id: str) -> Shown:
     async with reached(where) as opened:
         conversation = opened.client.conversation(conversation_id)
         state = await conversation.state()
+        state = replace(state, pending=[await _whole(opened.client, call) for call in state.pending])
         pauses = [pause for pause in await standing(opened.client) if pause.agent in (None, state.agent)]
         return Shown(
             conversation_id=conversation_id,
@@ -82,6 +84,15 @@ async def _read(where: Where, conversation_id: str) -> Shown:
             paused=pauses[0] if pauses else None,
             grants=await conversation.grants(),
         )
+
+
+async def _whole(client: AsyncClient, call: AsyncPendingCall) -> AsyncPendingCall:
+    """The call, whole; as the list has it if it was settled meanwhile."""
+    if not call.cut:
+        return call
+    with contextlib.suppress(StaleCall):
+        return await client.pending_call(call.suspension_id, conversation_id=call.conversation_id)
+    return call
 
 
 def _as_dict(shown: Shown) -> dict[str, Any]:

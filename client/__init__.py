@@ -79,6 +79,7 @@ from .cautions import AppDiffersWarning, DurabilityWarning
 from .conversation import Conversation
 from .given import Given, GivenVote
 from .list_events import AsyncListEvent, ListEvent, ListEventKind
+from .log_pages import MessagePage
 from .results import AsyncPendingCall, ConversationState, Event, LateResult, Page, PendingCall, RunningCall
 from .rule_check import RuleCheck
 from .turns import Message, MessageStatus, Turn, TurnStatus, Usage
@@ -138,6 +139,7 @@ __all__ = [
     "ListEventKind",
     "Message",
     "MessageNotFound",
+    "MessagePage",
     "MessageStatus",
     "NotPermitted",
     "OlderRelease",

@@ -347,8 +347,10 @@ class AsyncClient:
     ) -> Page[AsyncPendingCall]:
         """A page of the pending calls of all conversations, oldest first. A call that cannot be read says so in its `problem`.
 
+        What is long is left out of a list (`PendingCall.cut`); `pending_call` shows one call whole.
+
         Args:
-            limit: How many calls the page may have, 1 to 1000.
+            limit: How many calls the page may have, 1 to 1000. It has fewer, and a `next`, where 8 MiB of logs hold no more.
             after: The `next` of the page before.
             agent: Only calls of this agent's conversations.
             kind: Only calls that wait for this kind of decision.
@@ -380,16 +382,16 @@ class AsyncClient:
         return Page([PendingCall.of(view, self._connection.resolve) for view in found], after)
 
     async def pending_call(self, suspension_id: str, *, conversation_id: str | None = None) -> AsyncPendingCall:
-        """The pending call of a suspension, by the suspension's id alone, or faster by its conversation too.
+        """The pending call of a suspension, whole, by the suspension's id alone, or faster by its conversation too.
 
         Args:
             suspension_id: The id, from `PendingCall.suspension_id`.
-            conversation_id: The conversation. Without it, all open suspensions are looked through, and what settled one that is
-                not open any more cannot be told.
+            conversation_id: The conversation. Without it, all open suspensions are looked through, if they are no more than
+                10,000, and what settled one that is not open any more cannot be told.
 
         Raises:
             StaleCall: The suspension is not open; `reason` says why, as far as that is known.
-            InvalidInput: The id is no text.
+            InvalidInput: The id is no text, or so many calls wait that the conversation has to be named.
             InvalidConversationId: The conversation's id is empty, too long or ill-formed.
             ConversationNotFound: The conversation was never started.
             StoreUnavailable: Redis does not answer in time, or refuses.
@@ -405,8 +407,8 @@ class AsyncClient:
             view = await self._connection.read(lambda store: store.suspended(suspension_id))
         else:
             of_it = check_conversation_id(conversation_id)
-            views = await self._connection.read(lambda store: store.pending_of(of_it))
-            view = next((one for one in views if one.suspension_id == suspension_id), None)
+            views = await self._connection.read(lambda store: store.pending_of(of_it, suspension_id))
+            view = next(iter(views), None)
         if view is None:
             raise await self._connection.settled(suspension_id, conversation_id)
         return PendingCall.of(view, self._connection.resolve)

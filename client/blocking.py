@@ -25,6 +25,7 @@ from .batches import pairs_of
 from .conversation import Conversation as AsyncConversation
 from .given import Given
 from .list_events import BlockingListEvent, ListEvent
+from .log_pages import MessagePage
 from .results import AsyncPendingCall, BlockingPendingCall, ConversationState, Event, Page, PendingCall
 from .rule_check import RuleCheck
 from .turns import Message, Turn
@@ -345,6 +346,18 @@ class BlockingConversation:
     def messages(self) -> list[dict[str, Any]]:
         """The messages in the OpenAI chat format. `Conversation.messages` describes the errors."""
         return self._client._run(self._conversation.messages())  # noqa: SLF001 - as above
+
+    def messages_page(self, *, limit: int = 50, after: str | None = None) -> MessagePage:
+        """A page of the messages. `Conversation.messages_page` describes the arguments and the errors."""
+        return self._client._run(self._conversation.messages_page(limit=limit, after=after))  # noqa: SLF001 - as above
+
+    def latest(self, limit: int = 400) -> list[Event]:
+        """The latest recorded events. `Conversation.latest` describes the argument and the errors."""
+        return self._client._run(self._conversation.latest(limit))  # noqa: SLF001 - as above
+
+    def turns_page(self, *, limit: int = 50, after: str | None = None) -> Page[Turn]:
+        """A page of the turns. `Conversation.turns_page` describes the arguments and the errors."""
+        return self._client._run(self._conversation.turns_page(limit=limit, after=after))  # noqa: SLF001 - as above
 
     def turns(self) -> list[Turn]:
         """The turns that have begun. `Conversation.turns` describes the errors."""

@@ -43,6 +43,7 @@ from holdfast.conversation.live import LiveEvent
 from holdfast.conversation.transcript import Transcript
 from holdfast.errors import ConversationNotFound, HoldfastError, InvalidInput, InvalidMessage, StoreUnavailable
 from holdfast.persistence import Conversations, Quarantine, Store, codec
+from holdfast.persistence.pages import check_limit
 
 from .arguments import (
     check_cancelling,
@@ -58,8 +59,9 @@ from .arguments import (
 from .audit import AuditReport, Kept, kept_of, lines, report
 from .batches import batch_key, batch_of
 from .connection import Connection
+from .log_pages import MessagePage, message_page, turn_page
 from .noting import comment_of, suspension_of, taker_of
-from .results import AsyncPendingCall, ConversationState, Event, PendingCall
+from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall
 from .running import abandoned_calls, late_results, problem_of, running_calls, shown_arguments
 from .turns import Message, Turn, turn_log, what_became
 
@@ -259,6 +261,46 @@ class Conversation:
             raise ConversationNotFound(self.id)
         return transcript.messages()
 
+    async def messages_page(self, *, limit: int = 50, after: str | None = None) -> MessagePage:
+        """A page of the messages, oldest first, read from its place in the log.
+
+        Args:
+            limit: How many messages the page may have, 1 to 1000. It has fewer, and a `next`, where they fill 8 MiB.
+            after: The `next` of the page before.
+
+        Raises:
+            InvalidInput: The limit or the cursor is not valid.
+            ConversationNotFound: The conversation was never started.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt the conversation.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+        return await self._connection.read(lambda store: message_page(store, self.id, limit, after))
+
+    async def turns_page(self, *, limit: int = 50, after: str | None = None) -> Page[Turn]:
+        """A page of the turns that have begun, oldest first, read from its place in the log.
+
+        Args:
+            limit: How many turns the page may have, 1 to 1000. It may have fewer, and a `next`, where they are long.
+            after: The `next` of the page before.
+
+        Raises:
+            InvalidInput: The limit or the cursor is not valid.
+            ConversationNotFound: The conversation was never started.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt the conversation.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+        return await self._connection.read(lambda store: turn_page(store, self.id, limit, after))
+
     async def turns(self) -> list[Turn]:
         """The turns that have begun, oldest first; the log is read as a whole.
 
@@ -311,10 +353,10 @@ class Conversation:
     async def _transcript(self, store: Conversations) -> Transcript:
         transcript = Transcript()
         while True:
-            entries = await store.read(self.id, after=transcript.seq, limit=READ_AT_ONCE)
+            entries = await store.log_page(self.id, after=transcript.seq, limit=READ_AT_ONCE)
             for seq, event in entries:
                 transcript.add(seq, event)
-            if len(entries) < READ_AT_ONCE:
+            if not entries:
                 return transcript
 
     async def events(self, *, after: int = 0, live: bool = True) -> AsyncGenerator[Event, None]:
@@ -357,6 +399,28 @@ class Conversation:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def latest(self, limit: int = 400) -> list[Event]:
+        """The latest recorded events, oldest first, without the arguments of suspended calls.
+
+        Args:
+            limit: How many events are wanted, 1 to 1000. They are fewer where they have more than 8 MiB.
+
+        Raises:
+            InvalidInput: The limit is not valid.
+            ConversationNotFound: The conversation was never started.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+            CipherMissing: The conversation is encrypted, and this client names no cipher.
+            CipherFailed: The cipher cannot decrypt the conversation.
+            WrongStore: The Redis there is not the store that this client has known.
+            CorruptStore: A key holds what Holdfast never wrote there.
+            NewerRecord: A newer Holdfast has written a record that is to be read.
+            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
+        """
+        check_limit(limit)
+        state = await self._connection.read(lambda store: store.load(self.id))
+        found = await self._connection.read(lambda store: store.log_page(self.id, before=state.seq + 1, limit=limit))
+        return [Event.recorded(seq, event) for seq, event in found]
 
     async def cancel(self, turn_id: str | None = None, *, wait_s: float = 0, request_id: str | None = None) -> Cancelled:
         """Cancel the turn; returns what was cancelled: the turn's id (None if no turn was open) and the ids of its open calls.

@@ -3,16 +3,18 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from holdfast.backoff import Backoff
 from holdfast.conversation import Cancelled, Decision, Grant, Principal, Proof, Receipt, SuspensionKind
 from holdfast.conversation.chain import absences
 from holdfast.conversation.ids import check_request_id
 from holdfast.errors import HoldfastError, InvalidInput, InvalidMessage, ServerRefused, StaleCall, StaleReason, TurnNotFound
+from holdfast.persistence.pages import check_limit
 
 from . import http_replies as replies
 from .arguments import (
@@ -33,8 +35,9 @@ from .http_decisions import said
 from .http_events import follow
 from .http_exchange import key_or
 from .http_paths import fits, part
+from .log_pages import MessagePage
 from .noting import comment_of, suspension_of, taker_of
-from .results import AsyncPendingCall, ConversationState, Event, PendingCall
+from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall
 from .turns import Message, Turn
 
 if TYPE_CHECKING:
@@ -115,6 +118,15 @@ class HttpConversation(Conversation):
         """The messages; see `Conversation.messages`."""
         return await self._all("messages", "the messages")
 
+    async def messages_page(self, *, limit: int = 50, after: str | None = None) -> MessagePage:
+        """A page of the messages; see `Conversation.messages_page`."""
+        return replies.messages(await self._get("messages", "the messages", limit=limit, after=after))
+
+    async def turns_page(self, *, limit: int = 50, after: str | None = None) -> Page[Turn]:
+        """A page of the turns; see `Conversation.turns_page`."""
+        found = replies.page(await self._get("turns", "the turns", limit=limit, after=after))
+        return Page([replies.turn(one) for one in found.items], found.next)
+
     async def turns(self) -> list[Turn]:
         """The turns; see `Conversation.turns`."""
         return [replies.turn(one) for one in await self._all("turns", "the turns")]
@@ -134,6 +146,16 @@ class HttpConversation(Conversation):
     def events(self, *, after: int = 0, live: bool = True) -> AsyncGenerator[Event, None]:
         """The events after `after`; see `Conversation.events`. A stream that is cut goes on where it was."""
         return follow(self._exchange, f"{self._path}/events", after=after, live=bool(live))
+
+    async def latest(self, limit: int = 400) -> list[Event]:
+        """The latest recorded events; see `Conversation.latest`."""
+        seq, found = (await self.state()).seq, list[Event]()
+        async with aclosing(self.events(after=max(seq - check_limit(limit), 0), live=False)) as events:
+            async for event in events:
+                found.append(Event.recorded(event.seq or 0, cast("Any", event.body)))
+                if found[-1].seq == seq:
+                    break
+        return found
 
     async def cancel(self, turn_id: str | None = None, *, wait_s: float = 0, request_id: str | None = None) -> Cancelled:
         """Cancel the turn; see `Conversation.cancel`. A long wait is several requests with one key."""

@@ -20,6 +20,7 @@ from .audit import AuditReport
 from .given import Given
 from .http_answers import UNREADABLE, told
 from .list_events import AsyncListEvent, ListEvent, ListEventKind
+from .log_pages import MessagePage
 from .results import ConversationState, LateResult, PendingCall, RunningCall
 from .results import Event as ClientEvent
 from .rule_check import RuleCheck
@@ -58,6 +59,7 @@ _GIVEN = TypeAdapter(Given)
 _ROW = TypeAdapter(ConversationRow)
 _TURN = TypeAdapter(Turn)
 _MESSAGE = TypeAdapter(Message)
+_MESSAGES = TypeAdapter(MessagePage)
 _AGENT = TypeAdapter(AgentRow)
 _PAUSE = TypeAdapter(Pause)
 _RULE_CHECK = TypeAdapter(RuleCheck)
@@ -124,6 +126,11 @@ def page(reply: Any) -> Page:
 def row(reply: Any) -> ConversationRow:
     """The conversation in a list."""
     return _checked(_ROW, reply)
+
+
+def messages(reply: Any) -> MessagePage:
+    """The page of messages."""
+    return _checked(_MESSAGES, reply)
 
 
 def turn(reply: Any) -> Turn:

@@ -276,18 +276,26 @@ async def _looked_up(read: Read, changes: Sequence[Change]) -> list[Told]:
     async def settled(change: Change) -> dict[str, SuspensionSettled]:
         if not change.closed:
             return {}
-        count = change.seq - change.first + 1
         try:
             async with room:
-                events = await read(lambda store: store.read(change.conversation_id, after=change.first - 1, limit=count))
+                return await read(lambda store: _settlements(store, change))
         except StoreUnavailable:
             raise
         except HoldfastError:  # it is encrypted, or broken
             return {}
-        return {event.suspension_id: event for _, event in events if isinstance(event, SuspensionSettled)}
 
     ends = await asyncio.gather(*(settled(change) for change in changes))
     return [
         Told(change, tuple(islice(views, len(change.opened))), tuple(islice(views, len(change.noted))), end)
         for change, end in zip(changes, ends, strict=True)
     ]
+
+
+async def _settlements(store: Store, change: Change) -> dict[str, SuspensionSettled]:
+    """The events of a change that settle suspensions, by the ids of those."""
+    found, after = dict[str, SuspensionSettled](), change.first - 1
+    while after < change.seq:
+        page = await store.log_page(change.conversation_id, after=after, limit=change.seq - after)
+        found |= {event.suspension_id: event for _, event in page if isinstance(event, SuspensionSettled)}
+        after = page[-1][0] if page else change.seq
+    return found

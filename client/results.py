@@ -23,7 +23,7 @@ from holdfast.conversation import (
     SuspensionKind,
 )
 from holdfast.conversation import Event as RecordedEvent
-from holdfast.conversation.calls import CommentView, PendingView, VoteView
+from holdfast.conversation.calls import CommentView, Cut, PendingView, VoteView
 from holdfast.conversation.events import CallSuspended
 from holdfast.conversation.live import LiveEvent
 from holdfast.errors import InvalidDecision
@@ -97,7 +97,8 @@ class PendingCall(Generic[R]):
     """A suspended call as it is shown to a person who may resolve it; `resolve` decides exactly the call that is shown.
 
     `resolve` returns a `Receipt` (with `AsyncClient`, an awaitable of one). A call with a `problem` can still be denied,
-    answered or failed if its `tool_call_id` is known; arguments that could not be shown cannot be approved.
+    answered or failed if its `tool_call_id` is known; arguments that could not be shown cannot be approved. Nor can those that
+    a list leaves out for their length (`cut`): `AsyncClient.pending_call` shows the call whole.
 
     Attributes:
         conversation_id: The conversation's id.
@@ -133,6 +134,9 @@ class PendingCall(Generic[R]):
         comments: What those who may decide wrote to each other (`Conversation.comment`): each with `by`, `at` and `text`.
         problem: Why not all of the call can be read: a newer Holdfast wrote it, the store is corrupt, it nests too deeply, or
             it is gone. Fields that could not be read are empty or None.
+        cut: The fields that are too long for this list (of more than 4 KiB), by their names: each with `size_bytes` and
+            `begins`, its first characters. They are empty or None here. Of `votes` and `comments` that are too long together
+            each is shortened (`…` at its end says so).
     """
 
     conversation_id: str
@@ -163,6 +167,7 @@ class PendingCall(Generic[R]):
     votes: tuple[VoteView, ...]
     assigned: str
     comments: tuple[CommentView, ...]
+    cut: Mapping[str, Cut]
     _resolve: Callable[..., R] = field(repr=False, compare=False)
 
     @classmethod
@@ -199,12 +204,16 @@ class PendingCall(Generic[R]):
         Raises:
             InvalidDecision: It would run with arguments that nobody has seen, or the call itself is not known.
         """
+        unseen = (isinstance(decision, Approve) and decision.arguments is None) or isinstance(decision, Redispatch | Review)
+        if self.cut and unseen:
+            fix = "look at it whole: client.pending_call(suspension_id, conversation_id=…), and resolve that"
+            raise InvalidDecision("decision", f"the list does not show the call's {', '.join(self.cut)} whole", fix)
         if self.problem is None:
             return
         if not (self.conversation_id and self.tool_call_id):
             fix = "look at the conversation with `holdfast show`; its deadline ends the call by itself"
             raise InvalidDecision("tool_call_id", f"the call cannot be read ({self.problem})", fix)
-        if (isinstance(decision, Approve) and decision.arguments is None) or isinstance(decision, Redispatch | Review):
+        if unseen:
             fix = "deny or fail it, approve with arguments of your own, or resolve it by its ids with Client.resolve()"
             raise InvalidDecision("decision", f"not all of the call could be shown ({self.problem})", fix)
 
@@ -217,6 +226,8 @@ def _plain(value: Any) -> Any:
     """A field as plain JSON values: records, questions and principals as objects, and several of them as lists."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
+    if isinstance(value, dict) and any(isinstance(one, Cut) for one in value.values()):
+        return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, Question):
         return value.to_dict()
     if isinstance(value, Principal):

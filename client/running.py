@@ -91,7 +91,7 @@ async def _scheduled(store: Conversations, state: State, after: int) -> dict[str
     """When each run since the model's last answer was scheduled, by effect id."""
     found: dict[str, int] = {}
     while after < state.seq:
-        entries = await store.read(state.conversation_id, after=after, limit=READ_AT_ONCE)
+        entries = await store.log_page(state.conversation_id, after=after, limit=READ_AT_ONCE)
         if not entries:
             break
         after = entries[-1][0]

@@ -210,11 +210,19 @@ class CommentView(Record):
     text: str
 
 
+class Cut(Record):
+    """A field that is too long for a list: its size in bytes, that of its JSON text where it is a value, and its beginning."""
+
+    size_bytes: int
+    begins: str = ""
+
+
 class PendingView(Record):
     """A suspended call as people and clients are shown it, as data (see `holdfast.client.PendingCall`). Times in ms UTC.
 
     `problem` says why a part of the call cannot be read (written by a newer Holdfast, corrupt, nested too deeply, gone); fields
-    that are not known then are empty or None.
+    that are not known then are empty or None. So are fields that are too long for a list, which `cut` names; `votes` and
+    `comments` that are too long together are shortened, each by itself.
     """
 
     conversation_id: str
@@ -245,3 +253,4 @@ class PendingView(Record):
     assigned: str = ""
     comments: tuple[CommentView, ...] = ()
     questions: tuple[Question, ...] | None = None
+    cut: dict[str, Cut] = Field(default_factory=dict)

@@ -74,6 +74,11 @@ class Transcript:
             ):
                 pass
 
+    @property
+    def settled(self) -> int:
+        """How many messages no later event changes, or puts others between: all but the results of the last answer's calls."""
+        return len(self._messages)
+
     def messages(self) -> list[dict[str, Any]]:
         """The messages so far; the list is the caller's, the messages are shared."""
         return [*self._messages, *self._tool_messages()]

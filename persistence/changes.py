@@ -151,7 +151,7 @@ class Changes(Protocol):
         ...
 
     async def pending_at(self, places: Sequence[PendingPlace]) -> Sequence[PendingView]:
-        """The suspensions at these places in their logs, also if they are closed. One that cannot be read has a `problem`."""
+        """The suspensions at these places in their logs, also if they are closed, as rows of `Lists.pending` are."""
         ...
 
 

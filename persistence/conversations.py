@@ -297,12 +297,24 @@ class Conversations(Database, Protocol):
         """At most `limit` events, each with its `seq`, after the place `after` in the log; waits `block_ms` for a first one."""
         ...
 
+    async def log_page(
+        self, conversation_id: str, *, after: int = 0, before: int | None = None, limit: int = 500
+    ) -> Sequence[tuple[int, Event]]:
+        """A part of the log: at most `limit` events, each with its `seq`, of `PAGE_BYTES` together, but one at least.
+
+        They are the first ones after the place `after`, or, where `before` is given, the last ones before that place. A part
+        that has fewer than `limit` events need not be the last one: an empty one is.
+        """
+        ...
+
     async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
         """The events at these places in the log, None for each place where there is none."""
         ...
 
-    async def pending_of(self, conversation_id: str) -> Sequence[PendingView]:
-        """The open suspensions of one conversation, in the model's order of calls.
+    async def pending_of(self, conversation_id: str, suspension_id: str | None = None) -> Sequence[PendingView]:
+        """The open suspensions of one conversation, or the one of that id alone, in the model's order of calls.
+
+        They are whole as far as they are read from `PAGE_BYTES` of the log, the first one always; further ones are in short.
 
         Raises:
             ConversationNotFound: The conversation was never started.

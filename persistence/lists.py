@@ -10,6 +10,8 @@ from holdfast.conversation.calls import PendingView
 from .database import Database
 from .pausing import Pausing
 
+PAGE_BYTES = 8 * 1024 * 1024
+"""How much of the log one page is made of, in bytes as they are stored; the page then ends, and `next` says where to go on."""
 TROUBLES = 1000
 """How many conversations in trouble a store names; further ones are supervised all the same."""
 TROUBLE_MS = 300_000
@@ -106,16 +108,21 @@ class Lists(Pausing, Database, Protocol):
     ) -> Listing:
         """A page of open suspensions (`PendingView`), oldest first. One that cannot be read is a row with a `problem`.
 
+        Rows are in short (`PendingView.cut`). A page is read from `PAGE_BYTES` of logs at most, and has one row at least.
+
         Raises:
             InvalidInput: The limit is no whole number from 1 to 1000, or `after` is no cursor.
         """
         ...
 
     async def suspended(self, suspension_id: str) -> PendingView | None:
-        """The open suspension of that id, whatever conversation it is of; None if none of that id is open.
+        """The open suspension of that id, whole, whatever conversation it is of; None if none of that id is open.
 
         The indexes are ordered by time, so this looks through all open suspensions, inside the server. Whoever knows the
         conversation asks `Store.pending_of`.
+
+        Raises:
+            InvalidInput: More than `pages.MOST_SCANNED` suspensions are open: the conversation has to be named.
         """
         ...
 

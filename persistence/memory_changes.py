@@ -41,7 +41,7 @@ class MemoryChanges(MemoryDatabase):
 
     async def pending_at(self, places: Sequence[PendingPlace]) -> Sequence[PendingView]:
         """See `Store.pending_at`."""
-        return [self._view(place) for place in places]
+        return self._all_views(places, short=True)
 
     def _after(self, place: Place) -> dict[int, list[Change]]:
         found = {

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 from holdfast.conversation import Event, State
 from holdfast.conversation.calls import PendingView
@@ -22,12 +23,12 @@ from .conversations import (
     Stands,
     TakeoverReason,
 )
+from .lists import PAGE_BYTES
 from .memory_changes import MemoryChanges, standing_of
 from .memory_database import check
 from .memory_kept import Kept
-from .pages import PendingPlace
 from .runs import Run, RunStatus
-from .views import naming, raised
+from .views import naming, open_places, raised
 
 UNSTARTED_LEASES, UNSTARTED_MS = 10, 2_000
 """For how many leases, and for how many ms at least, an id is held under which nothing was started."""
@@ -234,15 +235,24 @@ class MemoryConversations(MemoryChanges):
                 (seq, self.payloads.open_event(conversation_id, seq, data)) for seq, data in enumerate(entries(), after + 1)
             ]
 
+    async def log_page(
+        self, conversation_id: str, *, after: int = 0, before: int | None = None, limit: int = 500
+    ) -> Sequence[tuple[int, Event]]:
+        """See `Store.log_page`."""
+        log = self._conversations.get(conversation_id, Kept()).log
+        seqs = range(after + 1, len(log) + 1) if before is None else range(min(before - 1, len(log)), 0, -1)
+        weights = accumulate(len(log[seq - 1]) for seq in seqs)
+        page = [seq for seq, weight in zip(seqs[:limit], weights, strict=False) if weight <= PAGE_BYTES] or list(seqs[:1])
+        with naming(conversation_id):
+            return [(seq, self.payloads.open_event(conversation_id, seq, log[seq - 1])) for seq in sorted(page)]
+
     async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
         """See `Store.at`."""
         return raised([self._entry(conversation_id, seq) for seq in seqs])
 
-    async def pending_of(self, conversation_id: str) -> Sequence[PendingView]:
+    async def pending_of(self, conversation_id: str, suspension_id: str | None = None) -> Sequence[PendingView]:
         """See `Store.pending_of`."""
-        state = await self.load(conversation_id)
-        open_ones = [call.suspension for call in state.calls if call.suspension is not None]
-        return [self._view(PendingPlace(conversation_id, one.seq, one.suspension_id, one.created_at)) for one in open_ones]
+        return self._all_views(open_places(await self.load(conversation_id), suspension_id), short=False)
 
     def _owned(self, conversation_id: str, token: str) -> Kept:
         check(bool(token), "arguments")

@@ -4,7 +4,7 @@ import asyncio
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from holdfast.cipher import Cipher, CipherAt
@@ -17,6 +17,7 @@ from holdfast.settings import check_namespace
 
 from . import noted
 from .changes import Change
+from .lists import PAGE_BYTES
 from .memory_kept import Kept
 from .pages import PendingPlace
 from .pausing import Pause
@@ -126,21 +127,51 @@ class MemoryDatabase:
         except StoreError as error:
             return error
 
-    def _view(self, place: PendingPlace) -> PendingView:
-        entry = self._entry(place.conversation_id, place.seq)
-        source = self._entry(place.conversation_id, entry.arguments_at) if isinstance(entry, CallSuspended) else None
-        found = self._conversations[place.conversation_id].index
-        message = self._entry(place.conversation_id, entry.message_at) if isinstance(entry, CallSuspended) else None
-        agent = found.agent if found is not None else ""
-        return pending_view(place, agent, entry, source, message=message, notes=self._notes(place))
+    def _all_views(self, places: Sequence[PendingPlace], *, short: bool) -> list[PendingView]:
+        """The suspensions at places; those for which `PAGE_BYTES` are not enough are in short."""
+        found: list[PendingView] = []
+        while len(found) < len(places):
+            found += self._views(places[len(found) :], short=short or bool(found))
+        return found
 
-    def _notes(self, place: PendingPlace) -> list[Entry]:
+    def _views(self, places: Sequence[PendingPlace], *, short: bool) -> list[PendingView]:
+        """The suspensions at the first places: at least one, and as many as are read from `PAGE_BYTES` of logs."""
+        found: list[PendingView] = []
+        weights: dict[tuple[str, int], int] = {}
+        left = PAGE_BYTES
+        for place in places:
+            view, seqs = self._view(place, short=short)
+            names = {(place.conversation_id, seq) for seq in seqs} - weights.keys()
+            weights |= {name: self._weight(*name) for name in names}
+            left -= sum(weights[name] for name in names)
+            if found and left < 0:
+                break
+            found.append(view)
+        return found
+
+    def _weight(self, conversation_id: str, seq: int) -> int:
+        log = self._conversations[conversation_id].log
+        return len(log[seq - 1]) if 1 <= seq <= len(log) else 0
+
+    def _view(self, place: PendingPlace, *, short: bool) -> tuple[PendingView, list[int]]:
+        """The suspension at a place, and the places in its log from which it is read."""
+        entry = self._entry(place.conversation_id, place.seq)
+        at = (entry.arguments_at, entry.message_at) if isinstance(entry, CallSuspended) else (0, 0)
+        source, message = (self._entry(place.conversation_id, seq) for seq in at)
+        found = self._conversations[place.conversation_id].index
+        agent = found.agent if found is not None else ""
+        noted_at, notes = self._notes(place)
+        view = pending_view(place, agent, entry, source, message=message, notes=notes, short=short)
+        return view, [place.seq, *at, *noted_at]
+
+    def _notes(self, place: PendingPlace) -> tuple[list[int], list[Entry]]:
         key = notes_key(place.suspension_id)
         known = self._conversations[place.conversation_id].known.get(key)
         if known is None:
-            return []
-        last = self._entry(place.conversation_id, self.payloads.open_known(place.conversation_id, key, known).seq)
-        return [*(self._entry(place.conversation_id, seq) for seq in noted.earlier(last, place.suspension_id)), last]
+            return [], []
+        last = self.payloads.open_known(place.conversation_id, key, known).seq
+        seqs = [*noted.earlier(self._entry(place.conversation_id, last), place.suspension_id), last]
+        return seqs, [self._entry(place.conversation_id, seq) for seq in seqs]
 
 
 def check(fine: bool, what: str) -> None:  # noqa: FBT001 - the condition itself

@@ -32,10 +32,14 @@ class MemoryLists(MemoryPausing):
         )
         page, following = _page(members, limit, pages.pending_after(after))
         places = [pages.pending_place(member) for member in page]
-        return Listing([self._view(place) for place in places if place is not None], following)
+        rows = self._views([place for place in places if place is not None], short=True)
+        return Listing(rows, pages.cursor_of(page[len(rows) - 1]) if len(rows) < len(page) else following)
 
     async def suspended(self, suspension_id: str) -> PendingView | None:
         """See `Store.suspended`."""
+        if not pages.is_name(suspension_id):
+            return None
+        pages.check_scan(sum(len(found.index.pending) for found in self._conversations.values() if found.index is not None))
         places = (
             PendingPlace(conversation_id, entry.seq, entry.suspension_id, entry.created_at)
             for conversation_id, found in self._conversations.items()
@@ -44,7 +48,7 @@ class MemoryLists(MemoryPausing):
             if entry.suspension_id == suspension_id
         )
         place = next(places, None)
-        return None if place is None else self._view(place)
+        return None if place is None else self._views([place], short=False)[0]
 
     async def conversations(
         self,

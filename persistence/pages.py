@@ -9,6 +9,8 @@ from holdfast.errors import InvalidInput
 
 from .keys import BUCKETS
 
+MOST_SCANNED = 10_000
+"""Among how many open suspensions one is looked for by its id alone: the indexes are ordered by time."""
 Fetch = Callable[[Sequence[int], int], Awaitable[Sequence[Sequence[str]]]]
 _CURSOR = re.compile(r"([0-9]{1,15})\.([A-Za-z0-9._:-]{1,128})")
 _RAW_BYTES = 512
@@ -55,6 +57,17 @@ def check_limit(limit: object) -> int:
     if isinstance(limit, int) and not isinstance(limit, bool) and 1 <= limit <= 1000:  # noqa: PLR2004 - the bound itself
         return limit
     raise InvalidInput("limit", f"{limit!r:.40} is not a page size", "use a whole number from 1 to 1000")
+
+
+def check_scan(open_suspensions: int) -> None:
+    """Refuse to look for one of so many open suspensions by its id alone.
+
+    Raises:
+        InvalidInput: They are more than `MOST_SCANNED`.
+    """
+    if open_suspensions > MOST_SCANNED:
+        problem = f"more than {MOST_SCANNED} calls wait, and none of so many is looked for by its suspension alone"
+        raise InvalidInput("conversation_id", problem, "name the conversation, too: PendingCall.conversation_id")
 
 
 def pending_after(cursor: str | None) -> str:

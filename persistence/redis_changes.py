@@ -41,7 +41,7 @@ class RedisChanges(RedisViews):
 
     async def pending_at(self, places: Sequence[PendingPlace]) -> Sequence[PendingView]:
         """See `Store.pending_at`."""
-        return await self._views(places)
+        return await self._all_views(places, short=True)
 
     async def _read_changes(self, place: Place, buckets: Sequence[int], block_ms: int) -> dict[int, list[tuple[Id, Any]]]:
         names = {self._keys.changes(bucket).encode(): bucket for bucket in buckets}

@@ -35,10 +35,10 @@ from .conversations import (
     TakeoverReason,
 )
 from .keys import bucket_of
-from .pages import PendingPlace
+from .lists import PAGE_BYTES
 from .redis_changes import RedisChanges
 from .runs import Run
-from .views import naming, raised
+from .views import naming, open_places, raised
 
 
 class RedisConversations(RedisChanges):
@@ -256,20 +256,33 @@ class RedisConversations(RedisChanges):
                     entries = await self._read_now(conversation_id, after, limit)
             return entries
 
+    async def log_page(
+        self, conversation_id: str, *, after: int = 0, before: int | None = None, limit: int = 500
+    ) -> Sequence[tuple[int, Event]]:
+        """See `Store.log_page`."""
+        begin = after + 1 if before is None else max(before - 1, 0)
+        with naming(conversation_id):
+            args: list[str | bytes | int] = [f"{begin}-0", limit, PAGE_BYTES, int(before is not None)]
+            _, *entries = await self._script("log_page", [self._keys.log(conversation_id)], args)
+            found = [
+                (
+                    seq,
+                    redis_values.event_of(
+                        conversation_id, seq, dict(zip(fields[::2], fields[1::2], strict=True)), self.payloads
+                    ),
+                )
+                for seq, fields in ((redis_values.seq_of(entry_id), fields) for entry_id, fields in entries)
+            ]
+            return found if before is None else found[::-1]
+
     async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
         """See `Store.at`."""
         return raised(await self._entries([(conversation_id, seq) for seq in seqs]))
 
-    async def pending_of(self, conversation_id: str) -> Sequence[PendingView]:
+    async def pending_of(self, conversation_id: str, suspension_id: str | None = None) -> Sequence[PendingView]:
         """See `Store.pending_of`."""
-        state = await self.load(conversation_id)
-        return await self._views(
-            [
-                PendingPlace(conversation_id, one.seq, one.suspension_id, one.created_at)
-                for one in (call.suspension for call in state.calls)
-                if one is not None
-            ]
-        )
+        places = open_places(await self.load(conversation_id), suspension_id)
+        return await self._all_views(places, short=False)
 
     def _runs_of(self, conversation_id: str, records: Sequence[bytes]) -> dict[str, Run]:
         named = [(effect_id.decode(), record) for effect_id, record in zip(records[::2], records[1::2], strict=True)]

@@ -17,7 +17,7 @@ from .redis_pausing import RedisPausing
 from .redis_views import RedisViews, row_of_head
 from .views import unreadable_call, unreadable_member, unreadable_row
 
-SCANNED_AT_ONCE = 1000
+SCANNED_AT_ONCE = 100
 """Of how many members of each bucket one look for a suspension goes through at most; other clients are served in between."""
 
 
@@ -32,24 +32,36 @@ class RedisLists(RedisPausing, RedisViews):
             lambda bucket: self._keys.pending(bucket, agent, kind), limit, pages.pending_after(after)
         )
         places = [pages.pending_place(member) for member in members]
-        views = iter(await self._views([place for place in places if place is not None]))
-        rows = [
-            next(views) if place is not None else unreadable_call(PendingPlace(), unreadable_member(member, "pending calls"))
-            for member, place in zip(members, places, strict=True)
-        ]
-        return Listing(rows, pages.cursor_of(members[-1], readable=places[-1] is not None) if more else None)
+        known = [place for place in places if place is not None]
+        views = iter(await self._views(known, short=True) if known else ())
+        rows: list[PendingView] = []
+        for member, place in zip(members, places, strict=True):
+            unknown = unreadable_call(PendingPlace(), unreadable_member(member, "pending calls")) if place is None else None
+            row = unknown or next(views, None)
+            if row is None:  # what follows is too large for this page
+                break
+            rows.append(row)
+        if not (more or len(rows) < len(members)):
+            return Listing(rows, None)
+        return Listing(rows, pages.cursor_of(members[len(rows) - 1], readable=places[len(rows) - 1] is not None))
 
     async def suspended(self, suspension_id: str) -> PendingView | None:
         """See `Store.suspended`."""
         if not pages.is_name(suspension_id):  # nor is it a pattern that finds others
             return None
+
+        def count(pipe: Any) -> None:
+            for bucket in range(BUCKETS):
+                pipe.zcard(self._keys.pending(bucket, None, None))
+
+        pages.check_scan(sum(one for one in await self._each(count) if isinstance(one, int)))
         cursors = dict.fromkeys(range(BUCKETS), 0)
         while cursors:
             found, cursors = await self._scanned(cursors, f"*|{suspension_id}|*")
             places = (pages.pending_place(member) for member in found)
             place = next((one for one in places if one is not None and one.suspension_id == suspension_id), None)
             if place is not None:
-                return (await self._views([place]))[0]
+                return (await self._views([place], short=False))[0]
         return None
 
     async def _scanned(self, cursors: Mapping[int, int], pattern: str) -> tuple[list[str], dict[int, int]]:

@@ -1,6 +1,7 @@
 """Reads that several verbs of the store on Redis share: events at their places, heads, open suspensions as they are shown."""
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any
 
 from holdfast.conversation.calls import PendingView
@@ -9,7 +10,7 @@ from holdfast.conversation.idempotency import notes_key
 from holdfast.errors import CorruptStore, StoreError
 
 from . import noted, redis_values
-from .lists import ConversationRow
+from .lists import PAGE_BYTES, ConversationRow
 from .pages import PendingPlace
 from .redis_connection import is_wrong_type
 from .redis_database import RedisDatabase
@@ -67,28 +68,32 @@ class RedisViews(RedisDatabase):
         except StoreError as error:
             return error
 
-    async def _views(self, places: Sequence[PendingPlace]) -> list[PendingView]:
-        entries = await self._entries([(place.conversation_id, place.seq) for place in places])
-        wanted = [
-            (place.conversation_id, entry.arguments_at if isinstance(entry, CallSuspended) else 0)
-            for place, entry in zip(places, entries, strict=True)
-        ]
-        messages = [
-            (place.conversation_id, entry.message_at if isinstance(entry, CallSuspended) else 0)
-            for place, entry in zip(places, entries, strict=True)
-        ]
-        found = await self._entries([*wanted, *messages])
-        notes = await self._notes(places)
-        heads = await self._heads([place.conversation_id for place in places], ["index", "at"])
+    async def _all_views(self, places: Sequence[PendingPlace], *, short: bool) -> list[PendingView]:
+        """The suspensions at places; those for which `PAGE_BYTES` are not enough are in short."""
+        found: list[PendingView] = []
+        while len(found) < len(places):
+            found += await self._views(places[len(found) :], short=short or bool(found))
+        return found
+
+    async def _views(self, places: Sequence[PendingPlace], *, short: bool) -> list[PendingView]:
+        """The suspensions at the first places: at least one, and as many as are read from `PAGE_BYTES` of logs."""
+        names = [place.conversation_id for place in places]
+        opened, left = await self._groups([[(place.conversation_id, place.seq)] for place in places], PAGE_BYTES)
+        entries = [entry for (entry,) in opened]
+        asked = [(one.arguments_at, one.message_at) if isinstance(one, CallSuspended) else (0, 0) for one in entries]
+        around, left = await self._groups(
+            [[(name, seq) for seq in seqs] for name, seqs in zip(names, asked, strict=False)], left
+        )
+        notes = await self._notes(places[: len(around)], left)
+        rows = places[: len(notes)]
+        heads = await self._heads([place.conversation_id for place in rows], ["index", "at"])
         return [
-            pending_view(place, _agent(place, head), entry, source, message=message, notes=said)
-            for place, head, entry, source, message, said in zip(
-                places, heads, entries, found[: len(places)], found[len(places) :], notes, strict=True
-            )
+            pending_view(place, _agent(place, head), entry, source, message=message, notes=said, short=short)
+            for place, head, entry, (source, message), said in zip(rows, heads, entries, around, notes, strict=False)
         ]
 
-    async def _notes(self, places: Sequence[PendingPlace]) -> list[list[Entry]]:
-        """The entries of the votes, assignments and comments on each of these suspensions."""
+    async def _notes(self, places: Sequence[PendingPlace], most: int) -> list[list[Entry]]:
+        """The entries of the votes, assignments and comments on each of the first of these suspensions."""
 
         def fill(pipe: Any) -> None:
             for place in places:
@@ -97,14 +102,25 @@ class RedisViews(RedisDatabase):
         last = [self._last_note(place, found) for place, found in zip(places, await self._each(fill), strict=True)]
         if not any(last):
             return [[] for _ in places]
-        latest = await self._entries([(place.conversation_id, seq) for place, seq in zip(places, last, strict=True)])
-        earlier = [
-            [(place.conversation_id, seq) for seq in noted.earlier(one, place.suspension_id)]
-            for place, one in zip(places, latest, strict=True)
+        names = [place.conversation_id for place in places]
+        latest, left = await self._groups([[(name, seq)] if seq else [] for name, seq in zip(names, last, strict=True)], most)
+        before = [
+            [(place.conversation_id, seq) for one in some for seq in noted.earlier(one, place.suspension_id)]
+            for place, some in zip(places, latest, strict=False)
         ]
-        before = [place for found in earlier for place in found]
-        by_place = dict(zip(before, await self._entries(before), strict=True))
-        return [[*(by_place[place] for place in found), one] for found, one in zip(earlier, latest, strict=True)]
+        return [[*some, *one] for some, one in zip((await self._groups(before, left))[0], latest, strict=False)]
+
+    async def _groups(self, groups: Sequence[Sequence[tuple[str, int]]], most: int) -> tuple[list[list[Entry]], int]:
+        """The entries of the first groups of places, at least of one, within so many bytes; and the bytes that are left."""
+        once = list(dict.fromkeys(place for group in groups for place in group))
+        if not once:
+            return [[] for _ in groups], most
+        keys = [self._keys.log(name) for name, _ in once]
+        least = len(set(groups[0]))
+        _, size, *found = await self._script("entries", keys, [max(most, 0), least, *(seq for _, seq in once)])
+        entries = {place: self._entry(place, one) for place, one in zip(once, map(_fields, found), strict=False)}
+        whole = takewhile(lambda group: all(place in entries for place in group), groups)
+        return [[entries[place] for place in group] for group in whole], most - int(size)
 
     def _last_note(self, place: PendingPlace, found: Any) -> int:
         """The place of the last note on a suspension; 0 where there is none, or where that cannot be read."""
@@ -127,6 +143,13 @@ def row_of_head(created_at: int, conversation_id: str, head: Any) -> Conversatio
         return checked_row(redis_values.row_of(conversation_id, packed, at))
     except StoreError as error:
         return unreadable_row(conversation_id, created_at, str(error))
+
+
+def _fields(entry: Any) -> Any:
+    """An entry as `entries.lua` answers with it, in the form of `XRANGE`."""
+    if entry == b"type":
+        return CorruptStore("a key has the wrong type (it is no stream)")
+    return [] if entry == b"none" else [(b"", dict(zip(entry[::2], entry[1::2], strict=True)))]
 
 
 def _agent(place: PendingPlace, head: Any) -> str | StoreError:

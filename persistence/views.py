@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from holdfast.conversation import Event, Question, jsontext, questions
+from holdfast.conversation import Event, Question, State, jsontext, questions
 from holdfast.conversation.calls import PendingView, SuspensionKind, accepted
 from holdfast.conversation.decisions import DecisionKind
 from holdfast.conversation.events import CallSuspended, MessageAccepted, ModelAnswered, SuspensionSettled
@@ -19,6 +19,7 @@ from holdfast.errors import CipherMissing, CorruptStore, NewerRecord, StoreError
 from . import noted
 from .lists import ConversationRow
 from .pages import PendingPlace
+from .shortening import Shortening
 
 Entry: TypeAlias = Event | StoreError | None
 """The entry at a place in a log: an event, the error that says why it cannot be read, or None where there is none."""
@@ -34,10 +35,12 @@ def pending_view(
     *,
     message: Entry = None,
     notes: Sequence[Entry] = (),
+    short: bool = False,
 ) -> PendingView:
     """The view of a suspension, given its own entry in the log and the entry that holds its arguments (`source`).
 
-    `message` is the entry of the turn's message, `notes` are those of votes, assignments and comments, in the log's order.
+    `message` is the entry of the turn's message, `notes` are those of votes, assignments and comments, in the log's order. A
+    view in short is a row of a list.
     """
     problems = []
     if isinstance(agent, StoreError):
@@ -46,21 +49,25 @@ def pending_view(
     if not isinstance(entry, CallSuspended):
         problems.insert(0, _missing(place.seq, entry, "call_suspended"))
         return unreadable_call(place, "; ".join(problems), agent)
+    row = Shortening(short)
     arguments: dict[str, Any] = {}
     schema: dict[str, Any] | bool | None = None
     try:
         if isinstance(source, StoreError) or source is None:
             problems.append(f"its arguments: {_missing(entry.arguments_at, source, 'model_answered')}")
         else:
-            arguments = arguments_in(source, entry.tool_call_id)
+            text = row.text("arguments", arguments_text(source, entry.tool_call_id))
+            arguments = {} if text is None else _object_in(text)
     except jsontext.NotJson as error:
         problems.append(f"its arguments cannot be shown ({error})")
     try:
-        schema = None if entry.response_schema is None else jsontext.loads(entry.response_schema)
+        schema = _loaded(row.text("response_schema", entry.response_schema))
     except jsontext.NotJson as error:
         problems.append(f"its response schema cannot be shown ({error})")
     asked: tuple[Question, ...] | None = None
-    if entry.questions and not problems:
+    if entry.questions and "arguments" in row.cut:
+        row.cut["questions"] = row.cut["arguments"]
+    elif entry.questions and not problems:
         try:
             asked = questions.parse(arguments)
             schema = questions.schema_of(asked)
@@ -68,9 +75,10 @@ def pending_view(
             problems.append(f"its questions cannot be shown ({error})")
     payload: Any = None
     try:
-        payload = None if entry.payload is None else jsontext.loads(entry.payload)
+        payload = _loaded(row.text("payload", entry.payload))
     except jsontext.NotJson as error:
         problems.append(f"what is to be reviewed cannot be shown ({error})")
+    said = noted.shown(notes)
     by_rule = entry.suspension_kind is SuspensionKind.APPROVAL  # the event of another kind may name the rule that lets it go on
     return PendingView(
         conversation_id=place.conversation_id,
@@ -81,7 +89,7 @@ def pending_view(
         arguments=arguments,
         executor=entry.executor,
         kind=entry.suspension_kind,
-        prompt=entry.prompt,
+        prompt=row.text("prompt", entry.prompt),
         response_schema=schema if isinstance(schema, dict | bool) else None,
         created_at=entry.at,
         expires_at=entry.expires_at,
@@ -90,16 +98,21 @@ def pending_view(
         decisions=_taken(entry),
         title=entry.title,
         action=entry.action,
-        report_md=entry.report_md,
+        report_md=row.text("report_md", entry.report_md),
         payload=payload,
         rule=entry.rule if by_rule else "",
         rule_reason=entry.rule_reason if by_rule else "",
         targets=entry.targets,
         approvers=entry.approvers,
         requester=message.principal if isinstance(message, MessageAccepted) else None,
-        **noted.shown(notes),
+        **(said | row.notes(said["votes"], said["comments"])),
         questions=asked,
+        cut=row.cut,
     )
+
+
+def _loaded(text: str | None) -> Any:
+    return None if text is None else jsontext.loads(text)
 
 
 def _taken(entry: CallSuspended) -> tuple[str, ...]:
@@ -147,6 +160,16 @@ def shown(problem: str) -> str:
     """A problem in one bounded line."""
     line = " ".join(jsontext.clean(problem).split())
     return line if len(line) <= PROBLEM_LENGTH else f"{line[: PROBLEM_LENGTH - 1]}…"
+
+
+def open_places(state: State, suspension_id: str | None) -> list[PendingPlace]:
+    """The places of the open suspensions of a state, or of the one of that id alone, in the model's order of calls."""
+    found = [call.suspension for call in state.calls if call.suspension is not None]
+    return [
+        PendingPlace(state.conversation_id, one.seq, one.suspension_id, one.created_at)
+        for one in found
+        if suspension_id in (None, one.suspension_id)
+    ]
 
 
 @contextmanager
@@ -197,7 +220,11 @@ def arguments_in(source: Event | None, tool_call_id: str) -> dict[str, Any]:
     Raises:
         NotJson: The text is not strict JSON, or exceeds the bounds.
     """
-    value = jsontext.loads(arguments_text(source, tool_call_id))
+    return _object_in(arguments_text(source, tool_call_id))
+
+
+def _object_in(text: str) -> dict[str, Any]:
+    value = jsontext.loads(text)
     return value if isinstance(value, dict) else {}
 
 

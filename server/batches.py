@@ -112,7 +112,8 @@ async def _check_page(asked: Asked, conversation_id: str, decisions: dict[str, D
         raise InvalidDecision("decisions", problem, "send fewer")
     asked.serving.callers.charge(asked.caller, len(decisions) - 1)
     refused: dict[str, HoldfastError] = {}
-    shown = {call.suspension_id: call for call in await asked.client.conversation(conversation_id).pending()}
+    waiting = await asked.client.conversation(conversation_id).pending()
+    shown = {call.suspension_id: call for call in waiting if not call.cut}  # those are looked at one by one
     for suspension_id, decision in decisions.items():
         try:
             await page.check(suspension_id, decision, shown.get(suspension_id))

@@ -1,7 +1,7 @@
 """The routes of conversations: start, list, show, send, follow, cancel, end, retry."""
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from starlette.responses import Response
@@ -91,15 +91,9 @@ async def state(asked: Asked) -> StateReply:
 
 
 async def messages(asked: Asked) -> MessagesReply:
-    """A page of messages; its cursor is how many came before."""
-    after = asked.query.after
-    if after is not None and not (after.isascii() and after.isdigit() and len(after) < 10):  # noqa: PLR2004 - no log has as many
-        raise InvalidInput("after", f"{after!a:.40} is not a cursor", "pass the `next` of the page before, or leave it out")
-    begin = int(after or 0)
-    found = await _conversation(asked).messages()
-    items = found[begin : begin + asked.query.limit]
-    more = begin + len(items) < len(found)
-    return MessagesReply(items=items, next=str(begin + len(items)) if items and more else None)
+    """A page of messages."""
+    page = await _conversation(asked).messages_page(limit=asked.query.limit, after=asked.query.after)
+    return MessagesReply.model_validate(page)
 
 
 async def send(asked: Asked) -> MessageReceiptReply:
@@ -115,10 +109,9 @@ async def message(asked: Asked) -> MessageReply:
 
 
 async def turns(asked: Asked) -> TurnsReply:
-    """A page of turns; its cursor is the last one's id."""
-    found = await _conversation(asked).turns()
-    items, following = paged(found, asked.query.limit, asked.query.after, lambda turn: turn.turn_id)
-    return TurnsReply.model_validate({"items": items, "next": following}, from_attributes=True)
+    """A page of turns."""
+    page = await _conversation(asked).turns_page(limit=asked.query.limit, after=asked.query.after)
+    return TurnsReply.model_validate(page)
 
 
 async def turn(asked: Asked) -> TurnReply:
@@ -188,20 +181,6 @@ def turn_over(message_seq: int) -> Callable[[Event], bool]:
         return False
 
     return over
-
-
-def paged(items: Sequence[T], limit: int, after: str | None, name: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
-    """The items after the one of that name, at most `limit`, and the cursor of those that follow.
-
-    Raises:
-        InvalidInput: There is no item of that name.
-    """
-    places = {name(item): place for place, item in enumerate(items, 1)}
-    if after is not None and after not in places:
-        raise InvalidInput("after", f"{after!a:.40} is not a cursor", "pass the `next` of the page before, or leave it out")
-    begin = 0 if after is None else places[after]
-    page = items[begin : begin + limit]
-    return page, name(page[-1]) if page and begin + len(page) < len(items) else None
 
 
 def _conversation(asked: Asked) -> Conversation:

@@ -64,14 +64,15 @@ REPLIES: Mapping[type[BaseModel], Row] = {
     ),
     replies.PendingReply: Row(
         f"conversation_id agent suspension_id kind created_at expires_at batch_id requester {_CALL}",
-        f"arguments problem {_ASKED}",
+        f"arguments problem cut {_ASKED}",
         "approvers votes assigned comments",
     ),
+    replies.CutReply: Row("size_bytes begins"),
     replies.RunningReply: Row(f"since attempt progress {_CALL}", hidden="arguments grants"),  # which somebody may have edited
     replies.TargetReply: Row("kind value level"),
     replies.QuestionReply: Row("id text options multiple required default"),
     replies.PrincipalReply: Row("id proof", hidden="roles"),
-    replies.MessagesReply: Row("items next"),
+    replies.MessagesReply: Row("items next again"),
     replies.MessageReply: Row("message_id status turn_id reply error attempts accepted_at"),
     replies.TurnReply: Row(
         "turn_id message_id status reply error failed stopped attempts usage started_at ended_at duration_ms",

@@ -78,6 +78,13 @@ class CommentReply(_Reply):
     text: str
 
 
+class CutReply(_Reply):
+    """A field that is too long for a list."""
+
+    size_bytes: int = Field(description="Of a value, that of its JSON text.")
+    begins: str = Field(description="Its first characters.")
+
+
 class PendingReply(_Reply):
     """A suspended call, as it is shown to whoever may decide it."""
 
@@ -116,6 +123,10 @@ class PendingReply(_Reply):
     votes: list[VoteReply] = Field(description="Who has agreed so far, where several have to.")
     assigned: str = Field(description="Who has taken it on; empty where nobody has.")
     comments: list[CommentReply] = Field(description="What those who may decide it wrote to each other.")
+    cut: dict[str, CutReply] = Field(
+        description="The fields that are too long for a list, by their names: they are empty or null there. "
+        "`GET /v1/pending/{suspension_id}` shows the call whole."
+    )
 
 
 class RunningReply(_Reply):
@@ -378,6 +389,10 @@ class MessagesReply(_Reply):
 
     items: list[dict[str, Any]]
     next: str | None
+    again: str | None = Field(
+        description="The cursor after which the last message begins that is no result of a call: results take their places "
+        "behind it as they come. Null where the page has none."
+    )
 
 
 class MessageReply(_Reply):

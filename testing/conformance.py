@@ -37,6 +37,7 @@ pytest.register_assert_rewrite(
             "grants",
             "index",
             "inspection",
+            "large",
             "pages",
             "parking",
             "pausing",
@@ -64,6 +65,7 @@ from .conformance_fencing import Fencing
 from .conformance_grants import Granting
 from .conformance_index import Indexing
 from .conformance_inspection import Inspecting
+from .conformance_large import Large
 from .conformance_pages import Paging, Unreadable
 from .conformance_parking import Parking
 from .conformance_pausing import Pausing
@@ -91,6 +93,7 @@ class StoreConformance(
     Attending,
     Changing,
     Paging,
+    Large,
     Unreadable,
     Indexing,
     Inspecting,

@@ -25,6 +25,13 @@ local function bad(text)
   return text and not integer(text)
 end
 
+-- How many bytes the fields of an entry have.
+local function weight(fields)
+  local bytes = 0
+  for _, part in ipairs(fields) do bytes = bytes + #part end
+  return bytes
+end
+
 -- The version of an encoded record, `[version, kind, fields]` in msgpack; nil if it is none.
 local function record_version(data)
   local version = string.byte(data, 2)

@@ -19,13 +19,14 @@ from holdfast.server.refusal import Refusal
 from holdfast.server.streams import frame
 
 from .details import Around, around_of
+from .history import turns_of
 from .inbox import path_of
 from .kinds import kind_of
 from .prices import cost_usd
 from .visit import Page, Visit
 
 MOST_MESSAGES = 200
-"""How many of the latest messages a page shows."""
+"""How many of the latest messages a page shows, of those among the latest events."""
 MOST_TURNS = 50
 AT_ONCE = 100
 
@@ -68,7 +69,7 @@ class Whole:
         state: Where it stands.
         around: Its messages and its log.
         turns: Its latest turns, the newest first.
-        tokens: The tokens of all turns together, sent and received; None where no provider said any.
+        tokens: The tokens of the turns that the history has, sent and received; None where no provider said any.
         cost: About what they cost, in US dollars; None where that is not known.
     """
 
@@ -165,7 +166,7 @@ async def _whole(visit: Visit) -> Whole:
     found = _conversation(visit)
     around = await around_of(found, messages=MOST_MESSAGES)
     state = around.state or await found.state()
-    turns = await found.turns()
+    turns = turns_of(around.history, found.id)
     used = [(turn.usage.input_tokens, turn.usage.output_tokens) for turn in turns]
     known = [pair for pair in used if pair != (None, None)]
     tokens = (sum(sent or 0 for sent, _ in known), sum(got or 0 for _, got in known)) if known else None

@@ -14,7 +14,7 @@ from holdfast.redaction import PLAIN
 
 from .choices import ANSWER, APPROVE, REDISPATCH, settled_as, words_of
 from .filled import Filled, blank
-from .history import History, history_of
+from .history import History, history_of, messages_of
 from .kinds import Kind, effect_of, kind_of, offered
 from .visit import Visit
 
@@ -157,18 +157,16 @@ async def around_of(conversation: Conversation, *, messages: int = LAST_MESSAGES
     """What stands around the calls of a conversation, with its last messages."""
     try:
         state = await conversation.state()
-        found, history, grants = await asyncio.gather(
-            conversation.messages(), history_of(conversation, state.seq), conversation.grants()
-        )
+        history, grants = await asyncio.gather(history_of(conversation), conversation.grants())
     except HoldfastError as error:  # the call itself is shown all the same
         return Around(problem=PLAIN.redacted(str(error)))
-    return Around(state, found[-messages:], history, grants)
+    return Around(state, messages_of(history)[-messages:], history, grants)
 
 
 async def _history(conversation: Conversation) -> History:
     """What the latest events tell; nothing where they cannot be read."""
     try:
-        return await history_of(conversation, (await conversation.state()).seq)
+        return await history_of(conversation)
     except HoldfastError:
         return History()
 

@@ -1,11 +1,11 @@
 """What the log of a conversation says of its turns, calls and decisions, for the pages that show it."""
 
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
-from holdfast.client import Conversation, Event, Grant
+from holdfast.client import Conversation, Event, Grant, Turn
+from holdfast.client.turns import TurnLog
 from holdfast.conversation import Principal, jsontext
 from holdfast.conversation.events import (
     CallHeld,
@@ -18,6 +18,7 @@ from holdfast.conversation.events import (
     SuspensionSettled,
     TurnStarted,
 )
+from holdfast.conversation.transcript import Transcript
 
 from .choices import settled_as, words_of
 
@@ -89,22 +90,29 @@ class History:
         return next((one for one in self.settlements if one.settled.suspension_id == suspension_id), None)
 
 
-async def history_of(conversation: Conversation, seq: int) -> History:
-    """What the latest events up to a place in the log tell.
+async def history_of(conversation: Conversation) -> History:
+    """What the latest events tell."""
+    found = await conversation.latest(MOST_EVENTS)
+    return told(found, whole=not found or found[0].seq == 1)
 
-    Args:
-        conversation: The conversation.
-        seq: The place of its last event, as `ConversationState.seq` says it.
-    """
-    after = max(seq - MOST_EVENTS, 0)
-    found: list[Event] = []
-    if seq:
-        async with aclosing(conversation.events(after=after, live=False)) as events:
-            async for event in events:
-                found.append(event)
-                if event.seq is None or event.seq >= seq:
-                    break
-    return told(found, whole=after == 0)
+
+def messages_of(history: History) -> list[dict[str, Any]]:
+    """The messages of the latest events; those before them are left out."""
+    transcript, accepted = Transcript(), set[int]()
+    for event in history.events:
+        seq = event.seq or 0
+        if isinstance(event.body, MessageAccepted):
+            accepted.add(seq)
+        if not (isinstance(event.body, TurnStarted) and event.body.message_seq not in accepted):
+            transcript.add(seq, cast("Any", event.body))
+    return transcript.messages()
+
+
+def turns_of(history: History, conversation_id: str) -> list[Turn]:
+    """The turns of the latest events, oldest first; those whose message is before them are left out."""
+    log = TurnLog(conversation_id)
+    log.add_all((event.seq or 0, cast("Any", event.body)) for event in history.events)
+    return log.turns()
 
 
 def told(events: Sequence[Event], *, whole: bool) -> History:

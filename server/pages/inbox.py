@@ -24,13 +24,13 @@ from .details import Settled, detail_of, parameters_of, settled_of, tool_of
 from .filled import blank, read
 from .kinds import Kind, kind_of
 from .templates import HEADERS
-from .text import summary
+from .text import one_line, summary
 from .visit import Page, Visit
 
 MOST_ROWS = 1000
 """How many calls the list shows: the most urgent ones."""
-MOST_SEEN = 10_000
-"""How many calls are looked at for a list, the oldest ones. If there are more, the list says so."""
+MOST_SEEN, MOST_PAGES = 10_000, 20
+"""How many calls, and how many pages of them, are looked at for a list, oldest first. If there are more, the list says so."""
 AT_ONCE = 1000
 MOST_AT_ONCE = 100
 """How many calls may be decided at once."""
@@ -90,8 +90,10 @@ class Row:
 
     @property
     def said(self) -> str:
-        """The arguments, in a line."""
-        return self.call.problem or summary(self.call.arguments)
+        """The arguments, in a line; the beginning of long ones, with their size."""
+        cut = self.call.cut.get("arguments")
+        said = summary(self.call.arguments) if cut is None else one_line(f"{cut.size_bytes} bytes: {cut.begins}")
+        return self.call.problem or said
 
     @property
     def noted(self) -> str:
@@ -129,12 +131,12 @@ async def listing(visit: Visit) -> Listing:
     calls: list[PendingCall[Any]] = []
     after: str | None = None
     seen = 0
-    while seen < MOST_SEEN:
+    for _ in range(MOST_PAGES):
         of_page = _OfPage(query.agent, AT_ONCE, after)
         page = await listed(visit.caller, of_page, lambda where: visit.client.pending(kind=query.kind, **where))
         seen, after = seen + len(page.items), page.next
         calls += (call for call in page.items if query.wants(call, visit.now))
-        if after is None:
+        if after is None or seen >= MOST_SEEN:
             break
     rows = sorted(map(row_of, calls), key=lambda row: (row.urgency, row.call.created_at))
     more = after is not None or len(rows) > MOST_ROWS
@@ -220,8 +222,9 @@ async def _voted(visit: Visit, found: PendingCall[Any]) -> Response:
     """
     waiting = await visit.client.conversation(found.conversation_id).pending()
     again = next((one for one in waiting if one.tool_call_id == found.tool_call_id), None)
-    if again is None:  # others have decided it meanwhile
-        again = await visit.client.pending_call(found.suspension_id, conversation_id=found.conversation_id)
+    if again is None or again.cut:  # others have decided it meanwhile; or it is too long for a list
+        named = (again or found).suspension_id
+        again = await visit.client.pending_call(named, conversation_id=found.conversation_id)
     path = path_of(again.suspension_id, again.conversation_id)
     if not visit.fragment:
         return visit.to(path)
@@ -327,7 +330,8 @@ def _holds(call: PendingCall[Any], words: Sequence[str]) -> bool:
     missing = [word for word in words if word not in text]
     if not missing:
         return True
-    inside = f"{call.arguments} {call.report_md or ''} {call.payload}".lower()
+    begins = " ".join(cut.begins for cut in call.cut.values())  # what is long is looked through as far as the list has it
+    inside = f"{call.arguments} {call.report_md or ''} {call.payload} {begins}".lower()
     return all(word in inside for word in missing)
 
 

@@ -1,6 +1,7 @@
 """Several calls decided at once: all of them listed first, then each with a result of its own."""
 
 import asyncio
+import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from starlette.responses import Response
 
 from holdfast.client import Decision, HoldfastError, PendingCall
 from holdfast.client.access import AccessScope
+from holdfast.conversation.jsontext import size_bytes
 from holdfast.errors import StaleCall
 from holdfast.server.refusal import Refusal
 
@@ -22,6 +24,9 @@ from .visit import Page, Visit
 
 SIDE_BY_SIDE = 8
 """How many of them are looked up, or decided, at the same time."""
+MOST_BYTES = 2 * 1024 * 1024
+"""How many bytes of JSON the calls may have that are decided together: a person is to look at all of them on one page."""
+TOO_LARGE = "It is too large to be decided beside the others: decide it by itself."
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,22 +93,34 @@ async def _marked(visit: Visit) -> list[Marked]:
     if not 1 <= len(named) <= MOST_AT_ONCE:
         detail = f"call: {len(named)} are marked; mark 1 to {MOST_AT_ONCE}"
         raise Refusal(422, "invalid_request", detail, {"errors": []})
-    room = asyncio.Semaphore(SIDE_BY_SIDE)
+    found: list[Marked] = []
+    left = MOST_BYTES
+    for begin in range(0, len(named), SIDE_BY_SIDE):
+        names = named[begin : begin + SIDE_BY_SIDE]
+        if left < 0:  # the rest is not even read
+            found += (Marked(*_place(name), problem=TOO_LARGE) for name in names)
+            continue
+        for marked in await asyncio.gather(*(_looked_up(visit, *_place(name)) for name in names)):
+            left -= 0 if marked.call is None else size_bytes(json.dumps(marked.call.to_dict(), ensure_ascii=False))
+            fits = left >= 0 or marked.call is None
+            found.append(marked if fits else Marked(marked.conversation_id, marked.suspension_id, problem=TOO_LARGE))
+    return found
 
-    async def one(name: str) -> Marked:
-        conversation_id, _, suspension_id = name.partition("/")
-        async with room:
-            try:
-                await visit.serving.reach.check(visit.caller, conversation_id)
-                call = await visit.client.pending_call(suspension_id, conversation_id=conversation_id)
-            except StaleCall as stale:
-                settled = await settled_of(visit, stale, conversation_id, suspension_id)
-                return Marked(conversation_id, suspension_id, settled=settled)
-            except HoldfastError as error:
-                return Marked(conversation_id, suspension_id, problem=str(error))
-            return Marked(conversation_id, suspension_id, call)
 
-    return list(await asyncio.gather(*(one(name) for name in named)))
+def _place(name: str) -> tuple[str, str]:
+    conversation_id, _, suspension_id = name.partition("/")
+    return conversation_id, suspension_id
+
+
+async def _looked_up(visit: Visit, conversation_id: str, suspension_id: str) -> Marked:
+    try:
+        await visit.serving.reach.check(visit.caller, conversation_id)
+        call = await visit.client.pending_call(suspension_id, conversation_id=conversation_id)
+    except StaleCall as stale:
+        return Marked(conversation_id, suspension_id, settled=await settled_of(visit, stale, conversation_id, suspension_id))
+    except HoldfastError as error:
+        return Marked(conversation_id, suspension_id, problem=str(error))
+    return Marked(conversation_id, suspension_id, call)
 
 
 async def _decided(visit: Visit, item: Marked, choice: Choice, decision: Decision, decision_id: str) -> Marked:

@@ -1,5 +1,6 @@
 /** A client of one server, and the conversations that it leads to. */
 import { attach } from "./holdfast-attach.js";
+import { StaleCall } from "./holdfast-errors.js";
 import { Feed } from "./holdfast-feed.js";
 import { written } from "./holdfast-json.js";
 import { follow } from "./holdfast-stream.js";
@@ -57,18 +58,44 @@ export class Conversation {
   }
 
   /** Where the conversation stands: its status, what waits, what runs, and the `seq` of its last event. */
-  state({ signal, patienceMs } = {}) {
-    return this.#wire.call("GET", this.#path, { signal, patienceMs });
+  async state({ signal, patienceMs } = {}) {
+    const state = await this.#wire.call("GET", this.#path, { signal, patienceMs });
+    const pending = await Promise.all(state.pending.map((call) => this.#whole(call, { signal, patienceMs })));
+    return { ...state, pending };
+  }
+
+  /** A call, whole: those that are too long beside others are read by themselves. One that was settled meanwhile stays as it is. */
+  async #whole(call, options) {
+    if (!Object.keys(call.cut ?? {}).length) return call;
+    const where = `/v1/pending/${encodeURIComponent(call.suspension_id)}?conversation_id=${encodeURIComponent(this.id)}`;
+    try {
+      return await this.#wire.call("GET", where, options);
+    } catch (error) {
+      if (error instanceof StaleCall) return call;
+      throw error;
+    }
   }
 
   /** The messages from the `after`-th on, in the chat format of OpenAI. */
   async messages({ after = 0, signal, patienceMs } = {}) {
-    const found = [];
-    for (let cursor = String(after); cursor !== null;) {
-      const where = `${this.#path}/messages?limit=${PAGE}&after=${encodeURIComponent(cursor)}`;
+    return (await this.messagesFrom(String(after), { signal, patienceMs })).items;
+  }
+
+  /**
+   * The messages from a cursor on. `again` is the cursor of the last of them that is no result of a call, and `at` its place in
+   * `items`: results take their places behind it as they come. It is null where there is none.
+   */
+  async messagesFrom(cursor = "0", { signal, patienceMs } = {}) {
+    const found = { items: [], again: null, at: 0 };
+    for (let next = cursor; next !== null;) {
+      const where = `${this.#path}/messages?limit=${PAGE}&after=${encodeURIComponent(next)}`;
       const page = await this.#wire.call("GET", where, { signal, patienceMs });
-      found.push(...page.items);
-      cursor = page.next;
+      if (page.again !== null) {
+        const at = found.items.length + page.items.findLastIndex((message) => message.role !== "tool");
+        Object.assign(found, { again: page.again, at });
+      }
+      found.items.push(...page.items);
+      next = page.next;
     }
     return found;
   }

@@ -39,6 +39,7 @@ export class Feed {
   #streams = false;
   #told = false;
   #seen = 0;
+  #from = { cursor: "0", count: 0 }; // where the last exchange begins: how many messages are before it
 
   constructor(conversation) {
     this.#conversation = conversation;
@@ -131,7 +132,7 @@ export class Feed {
         this.#stale = { state: false, messages: false };
         try {
           const state = await this.#conversation.state({ signal, ...READ });
-          const found = messages ? await this.#newer(signal) : this.view.messages;
+          const found = messages ? await this.#newer(signal) : { messages: this.view.messages, from: this.#from };
           signal.throwIfAborted();
           this.#take(state, found);
           if (this.#streams) this.#phase("live");
@@ -149,8 +150,9 @@ export class Feed {
     this.#tell();
   }
 
-  #take(state, messages) {
+  #take(state, { messages, from }) {
     const { view } = this;
+    this.#from = from;
     const open = state.pending.filter((call) => !view.settled.has(call.suspension_id));
     view.state = { ...state, pending: open };
     view.messages = messages;
@@ -162,12 +164,10 @@ export class Feed {
 
   /** The messages, of which only the last exchange is read again: results take their places in it as they come. */
   async #newer(signal) {
-    const { messages } = this.view;
-    const last = Math.max(
-      messages.findLastIndex((message) => message.role === "assistant"),
-      0,
-    );
-    return [...messages.slice(0, last), ...(await this.#conversation.messages({ after: last, signal, ...READ }))];
+    const { cursor, count } = this.#from;
+    const { items, again, at } = await this.#conversation.messagesFrom(cursor, { signal, ...READ });
+    const from = again === null ? this.#from : { cursor: again, count: count + at };
+    return { messages: [...this.view.messages.slice(0, count), ...items], from };
   }
 
   #apply(event, signal) {

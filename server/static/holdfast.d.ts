@@ -61,6 +61,7 @@ export interface Call {
   assigned: string;
   /** What those who may decide it wrote to each other. */
   comments: { by: Person | null; at: number; text: string }[];
+  cut: Record<string, { size_bytes: number; begins: string }>;
 }
 
 export type Person = { id: string; roles: string[]; proof: string };
@@ -226,6 +227,7 @@ export class Conversation {
   readonly id: string;
   state(options?: Asking): Promise<State>;
   messages(options?: Asking & { after?: number }): Promise<Message[]>;
+  messagesFrom(cursor?: string, options?: Asking): Promise<{ items: Message[]; again: string | null; at: number }>;
   send(text: string, options?: { messageId?: string; signal?: AbortSignal }): Promise<Receipt & { message_id: string }>;
   cancel(options?: { turnId?: string; requestId?: string; signal?: AbortSignal }): Promise<{
     conversation_id: string;

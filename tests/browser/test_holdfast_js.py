@@ -7,7 +7,7 @@ from tcp_proxy import TcpProxy
 
 from holdfast.conversation import Answer
 from holdfast.events import SuspensionSettled
-from holdfast.testing.writer import call, finish, reply, resolve
+from holdfast.testing.writer import call, finish, reply, resolve, suspend
 
 FOLLOW = """async (after) => {
   window.seen = [];
@@ -60,6 +60,21 @@ async def test_a_page_reads_sends_follows_and_decides(server, page):
     cancelled = await page.evaluate("conversation.cancel({ requestId: 'stop-1' })")
     assert cancelled["turn_id"] == "t2"
     refused(page)
+
+
+async def test_a_page_has_every_call_whole_and_reads_the_last_exchange_alone_again(server, page):
+    writer = held(server, "js-large", *["charge"] * 40)
+    for run in [one.effect_id for one in writer.state.calls]:
+        server.run(writer.do(suspend(run, report_md="r" * 250_000)))
+    await opened(page, server.url, "js-large")
+
+    state = await page.evaluate("conversation.state()")
+    found = await page.evaluate("conversation.messagesFrom()")
+    again = await page.evaluate("(cursor) => conversation.messagesFrom(cursor)", found["again"])
+
+    assert [len(one["report_md"]) for one in state["pending"]] == [250_000] * 40
+    assert (found["at"], len(found["items"])) == (1, 2)
+    assert again == {"items": found["items"][1:], "again": found["again"], "at": 0}
 
 
 async def test_errors_are_typed_and_name_the_field(server, page):

@@ -13,7 +13,7 @@ from holdfast.conversation.events import FailureReason
 from holdfast.persistence import RedisStore, codec
 from holdfast.testing import ToyCipher
 from holdfast.testing.redis_server import RedisServer
-from holdfast.testing.writer import Writer, begin, call, fail_model, reply, start
+from holdfast.testing.writer import Writer, begin, call, fail_model, reply, start, suspend
 
 
 @pytest.fixture
@@ -113,3 +113,14 @@ async def test_a_shell_without_the_cipher_lists_what_waits_and_is_told_what_it_l
     for command in (("pending",), ("show", "c-1")):
         said, code = await printed(*command)
         assert (code, "Marie" in said) == (0, True)
+
+
+async def test_show_has_every_call_whole_however_large_they_are_together(server, writer):
+    await writer.do(start(), begin(), call(*["lookup"] * 40))
+    for run in [one.effect_id for one in writer.state.calls]:
+        await writer.do(suspend(run, report_md="r" * 250_000))
+
+    found = json.loads(await asyncio.to_thread(shown, server, "--json"))
+
+    assert [len(one["report_md"]) for one in found["pending"]] == [250_000] * 40
+    assert [one["cut"] for one in found["pending"]] == [{}] * 40

@@ -63,7 +63,7 @@ PUBLIC = {
         Cancelled CipherFailed CipherMissing Client ClusterStopped ClusterUnavailable ConfigurationError Conversation
         ConversationEnded ConversationExists ConversationNotFound ConversationRow ConversationState Decision Deny
         DurabilityWarning Event Fail FailureReason Given GivenVote Grant HoldfastError InvalidConversationId InvalidDecision
-        InvalidInput InvalidMessage InvalidRule LateResult Level ListEvent ListEventKind Message MessageNotFound
+        InvalidInput InvalidMessage InvalidRule LateResult Level ListEvent ListEventKind Message MessageNotFound MessagePage
         MessageStatus NotPermitted OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal
         Proof Quarantined Question QueueFull Receipt Redispatch Review ReviewVerdict RuleCheck RunningCall Scope
         ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError StoreUnavailable

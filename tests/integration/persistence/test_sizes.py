@@ -3,11 +3,14 @@
 import asyncio
 
 import pytest
+from stores import InMemory
 
+from holdfast.client import AsyncClient
 from holdfast.conversation import Answer, Approve, Limits, SuspensionKind
-from holdfast.errors import QueueFull
-from holdfast.persistence import RedisStore, redis_values
+from holdfast.errors import InvalidInput, QueueFull
+from holdfast.persistence import RedisStore, pages, redis_values
 from holdfast.persistence.keys import Keys
+from holdfast.persistence.lists import PAGE_BYTES
 from holdfast.testing import FaultyStore
 from holdfast.testing.writer import DESK, Writer, begin, call, finish, reply, resolve, send, start
 
@@ -233,7 +236,7 @@ async def test_a_page_costs_the_same_however_many_wait(proxy, through, raw):
 async def test_a_page_asks_a_few_times(proxy, through, limit):
     """Pipelines, not one request for each item: the buckets, perhaps the full ones again, then what each item is shown from.
 
-    That is where it was suspended, the model's answer, the message that says who asked, its latest note, and the head.
+    That is where it was suspended; the model's answer and the message that says who asked; its latest note; and the head.
     """
 
     async def suspend(number):
@@ -247,7 +250,7 @@ async def test_a_page_asks_a_few_times(proxy, through, limit):
     assert len((await through.pending(limit=limit)).items) == limit
 
     assert proxy.sent(b"ZRANGEBYLEX") <= 2 * 64
-    assert proxy.sent(b"XRANGE") == 3 * limit
+    assert proxy.sent(b"EVALSHA") == 2
     assert proxy.sent(b"\r\nHGET\r\n") == limit
     assert proxy.sent(b"HMGET") == limit
 
@@ -310,3 +313,62 @@ async def test_what_waits_in_one_conversation_is_shown_without_reading_the_answe
     assert len(shown) == 500
     assert all(len(view.arguments["question"]) == 400 for view in shown)
     assert proxy.answered_bytes <= 1_500_000  # the answer itself has more than 200 KB
+
+
+async def test_a_page_of_large_calls_reads_no_more_than_it_may_have(proxy, through):
+    for number in range(20):
+        writer = await Writer.of(through, f"c-{number:02}")
+        await writer.do(start(), begin(), call(("refund", '{"note":"' + "n" * 1_000_000 + '"}')), now=1_000 + number)
+    proxy.answered_bytes = 0
+
+    page = await through.pending(limit=1000)
+
+    assert len(page.items) == 8
+    assert proxy.answered_bytes <= PAGE_BYTES + 100_000
+
+
+async def test_the_first_message_of_a_long_conversation_is_read_without_the_others(proxy, through):
+    writer = await Writer.of(through, "c-1")
+    await writer.do(start("first"), begin(), reply("first"))
+    for _ in range(30):
+        await writer.do(send("m" * 100_000), begin(), reply("r" * 100_000))
+    conversation = AsyncClient(InMemory(through), timeout_s=30).conversation("c-1")
+    proxy.answered_bytes = 0
+
+    first = await conversation.messages_page(limit=2)
+    turns = await conversation.turns_page(limit=1)
+
+    assert [message["content"] for message in first.items] == ["first", "first"]
+    assert [turn.reply for turn in turns.items] == ["first"]
+    assert proxy.answered_bytes <= 2_000_000  # of 6 MB
+
+
+async def test_the_latest_events_are_read_from_the_end(proxy, through):
+    writer = await Writer.of(through, "c-1")
+    await writer.do(start("first"), begin(), reply("first"))
+    for _ in range(20):
+        await writer.do(send("m" * 1_000_000), begin(), reply())
+    conversation = AsyncClient(InMemory(through), timeout_s=30).conversation("c-1")
+    proxy.answered_bytes = 0
+
+    latest = await conversation.latest()
+
+    assert latest[-1].seq == writer.state.seq
+    assert len([event for event in latest if event.kind == "message_accepted"]) == 8
+    assert proxy.answered_bytes <= PAGE_BYTES + 100_000
+
+
+async def test_among_very_many_calls_none_is_looked_for_by_its_suspension_alone(proxy, through, monkeypatch):
+    for number in range(3):
+        writer = await Writer.of(through, f"c-{number}")
+        await writer.do(start(), begin(), call("ask"))
+    (suspension_id,) = writer.suspension_ids
+    assert (await through.suspended(suspension_id)).conversation_id == "c-2"
+    monkeypatch.setattr(pages, "MOST_SCANNED", 2)
+    proxy.requests.clear()
+
+    with pytest.raises(InvalidInput, match=r"conversation_id: more than 2 calls wait"):
+        await through.suspended(suspension_id)
+
+    assert proxy.sent(b"ZSCAN") == 0
+    assert [view.suspension_id for view in await through.pending_of("c-2", suspension_id)] == [suspension_id]

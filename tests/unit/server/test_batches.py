@@ -306,6 +306,19 @@ async def test_a_page_gives_a_verdict_only_where_its_maker_said_so(guarded, revi
     await guarded("POST", f"/v1/pending/{review}/resolve", json=body, headers=reviewing)
 
 
+async def test_a_page_decides_reviews_at_once_that_are_too_large_to_be_listed_whole_beside_each_other(guarded, store, stack):
+    writer = stack.writers["c-1"] = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call(*["lookup"] * 40))
+    for run in [one.effect_id for one in writer.state.calls]:
+        await writer.do(suspend(run, report_md="r" * 250_000))
+    page = await page_with(guarded, ["review"])
+    items = [{"suspension_id": one, "decision": "review", "verdict": "allow"} for one in writer.suspension_ids]
+
+    decided = await guarded("POST", MANY, json={"decisions": items}, headers=page)
+
+    assert len(decided["items"]) == 40
+
+
 @pytest.mark.parametrize(
     ("body", "by"),
     [

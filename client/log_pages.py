@@ -1,0 +1,141 @@
+"""Pages of a conversation's messages and turns, each read from its place in the log and bounded in bytes."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+from holdfast.conversation import jsontext
+from holdfast.conversation.events import MessageAccepted, ModelAnswered, TurnStarted
+from holdfast.conversation.transcript import Transcript
+from holdfast.errors import CorruptStore, InvalidInput
+from holdfast.persistence import Conversations
+from holdfast.persistence.lists import PAGE_BYTES
+from holdfast.persistence.pages import check_limit
+
+from .results import Page
+from .turns import Turn, TurnLog
+
+READ_AT_ONCE = 500
+MOST_READS = 8
+"""After how many reads of the log a page ends that has a turn."""
+_CURSOR = re.compile(r"(?:([0-9]{1,15})\.)?([0-9]{1,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePage:
+    """A page of messages.
+
+    Attributes:
+        items: The messages, oldest first.
+        next: The cursor to pass as `after` for the page that follows; None at the end.
+        again: The cursor after which the last message begins that is no result of a call, None where the page has none: results
+            take their places behind it as they come.
+    """
+
+    items: list[dict[str, Any]]
+    next: str | None = None
+    again: str | None = None
+
+
+@dataclass(slots=True)
+class _Messages:
+    """The messages of a log from the place `begin` on, their sizes, and the places from which the fold can begin anew."""
+
+    begin: int
+    transcript: Transcript = field(default_factory=Transcript)
+    sizes: list[int] = field(default_factory=list)
+    marks: list[tuple[int, int]] = field(default_factory=list)
+
+    async def read_on(self, store: Conversations, conversation_id: str, limit: int) -> bool:
+        """Read some more; false at the end of the log."""
+        fold = self.transcript
+        page = await store.log_page(conversation_id, after=max(fold.seq, self.begin), limit=limit)
+        for seq, event in page:
+            if isinstance(event, TurnStarted) and event.message_seq <= self.begin:
+                fold.add(event.message_seq, await _accepted(store, conversation_id, event))
+            fold.add(seq, event)
+            if isinstance(event, TurnStarted | ModelAnswered):
+                self.marks.append((fold.settled - 1, seq - 1))
+        messages = fold.messages()
+        known = messages[: fold.settled] if page else messages
+        self.sizes += map(_size, known[len(self.sizes) :])
+        return bool(page)
+
+    def cursor(self, count: int) -> str:
+        """The cursor of the place after so many of the messages."""
+        index, seq = next((mark for mark in reversed(self.marks) if mark[0] <= count), (0, self.begin))
+        return f"{seq}.{count - index}"
+
+
+async def message_page(store: Conversations, conversation_id: str, limit: int, after: str | None) -> MessagePage:
+    """See `Conversation.messages_page`. Of the log that part is read which the page is made of."""
+    begin, skip = _place(after)
+    end = skip + check_limit(limit)
+    found, more = _Messages(begin), True
+    while more and len(found.sizes) <= end and sum(found.sizes[skip:]) <= PAGE_BYTES:
+        more = await found.read_on(store, conversation_id, _ahead(end))
+    if found.transcript.seq == 0:
+        await store.load(conversation_id)  # which says whether there is a conversation at all
+    weights = accumulate(found.sizes[skip:end])
+    stop = skip + max(sum(weight <= PAGE_BYTES for weight in weights), 1)
+    items = found.transcript.messages()[skip : min(stop, len(found.sizes))]
+    anew = [seq for index, seq in found.marks if skip <= index < stop]
+    follows = bool(items) and (more or stop < len(found.sizes))
+    return MessagePage(items, found.cursor(stop) if follows else None, f"{anew[-1]}.0" if anew else None)
+
+
+async def turn_page(store: Conversations, conversation_id: str, limit: int, after: str | None) -> Page[Turn]:
+    """See `Conversation.turns_page`. Of the log that part is read which the page is made of."""
+    begin, skip = _place(after)
+    if skip:
+        raise _no_cursor(after)
+    check_limit(limit)
+    log, starts, reads, more = TurnLog(conversation_id, after=begin), list[int](), 0, True
+    while more and len(starts) <= limit and (reads < MOST_READS or len(starts) <= 1):
+        page, reads = await store.log_page(conversation_id, after=log.seq, limit=_ahead(limit)), reads + 1
+        for seq, event in page:
+            if isinstance(event, TurnStarted):
+                starts.append(seq)
+                if event.message_seq <= begin:
+                    log.add(event.message_seq, await _accepted(store, conversation_id, event))
+            log.add(seq, event)
+        more = bool(page)
+    if log.seq == begin:
+        await store.load(conversation_id)  # which says whether there is a conversation at all
+    stop = min(limit, len(starts) - 1 if more else len(starts))
+    return Page(log.turns()[:stop], f"{starts[stop] - 1}.0" if stop < len(starts) else None)
+
+
+def _ahead(limit: int) -> int:
+    """How many entries are read at once for a page of so many messages or turns."""
+    return min(8 * limit + 8, READ_AT_ONCE)
+
+
+def _place(cursor: str | None) -> tuple[int, int]:
+    """The place in the log at which to begin, and how many messages to pass over from there.
+
+    Raises:
+        InvalidInput: The text is no cursor that Holdfast made.
+    """
+    found = _CURSOR.fullmatch("0" if cursor is None else cursor) if cursor is None or isinstance(cursor, str) else None
+    if found is None:
+        raise _no_cursor(cursor)
+    return int(found[1] or 0), int(found[2])
+
+
+def _no_cursor(cursor: object) -> InvalidInput:
+    return InvalidInput("after", f"{cursor!a:.40} is not a cursor", "pass the `next` of the page before, or leave it out")
+
+
+async def _accepted(store: Conversations, conversation_id: str, started: TurnStarted) -> MessageAccepted:
+    (message,) = await store.at(conversation_id, [started.message_seq])
+    if not isinstance(message, MessageAccepted):
+        raise CorruptStore(f"conversation {conversation_id!r}: a turn names entry {started.message_seq}, which is no message")
+    return message
+
+
+def _size(message: Mapping[str, Any]) -> int:
+    return jsontext.size_bytes(json.dumps(message, ensure_ascii=False))
