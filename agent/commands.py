@@ -1,189 +1,209 @@
-"""What a text says if a shell reads it: each command in it, however it is wrapped, quoted or spelled.
+"""The commands in a text that a shell may read, for rules that deny or ask.
 
-This is for rules that deny or ask. They are to see a command where a shell might, so a text has more readings here than a shell
-would give it. It is no shell: what a variable or a program holds is not known, and a reading ends where that begins.
+A *plain* text is read here: words of letters, digits and a few signs, quoted literals, joined by `;`, `&&`, `||`, `|` and ends
+of lines. Of any other text it cannot be told what runs, so rules about commands ask about it at least; where a grammar of bash
+finds a rule's words in it, the rule does what it says.
 """
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
+from holdfast.conversation.matching import PLAIN_PART, is_plain_script
+
+from . import grammar
+
+_TOKEN = re.compile(rf"(\n|;|&&|\|\|?)|((?:{PLAIN_PART})++)")
+_QUOTED = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
 _CONTINUED = re.compile(r"\\\r?\n")
 _QUOTING = re.compile(r"[\\'\"^]")
-_JOINTS = re.compile(r"[;&|(){}`\n\r]|\$\(")
-_COARSE = re.compile(r"[;&|\n\r]")
-# Each of these takes time in proportion to a text, whatever it is: no two places of a run of one character begin a search.
-_REDIRECTION = re.compile(r"(?:(?<!\S)[0-9&]*)?(?<![<>])[<>]++[&|]?\s*+[^\s<>]+")
-_ARROWS = re.compile(r"[<>]+")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
-_EXPANDED = re.compile(r"[$`*?\[{]")
-_BESIDE = re.compile(r"-|[0-9]+(?:\.[0-9]+)?[smhd]?$|[A-Za-z_]\w*=|[{}@%+]")
-"""What stands between a wrapper and the command that it runs: options, numbers, lengths of time, assignments."""
-_KEYWORDS = frozenset({"do", "then", "else", "elif", "if", "while", "until", "!", "{", "(", "coproc", "function"})
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "csh", "tcsh", "pwsh", "powershell", "cmd"})
+_ASSIGNMENT = re.compile(r"[a-z_]\w*\+?=", re.IGNORECASE)
+_SIMPLE = re.compile(r"[\w./@+-]*")
+_GLUED = re.compile(r"-[a-z]*?[sc](.+)|--[\w-]+=(.+)", re.DOTALL)
+"""A command in the option of what runs it."""
+_BETWEEN = re.compile(r"[\s;&|(){}\[\]$`<>=,:!]+")
+_EXPANDED = re.compile(r"`|\$[({a-z_]", re.IGNORECASE)
+_GAP = re.compile(r"[\t\n]")
+_KEYWORDS = frozenset({"if", "then", "else", "elif", "while", "until", "do", "coproc", "!", "{"})
+_SHELLS = frozenset(
+    {"sh", "bash", "rbash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "pwsh", "powershell", "cmd"}
+)
+_FED = _SHELLS | {".", "source", "xargs", "parallel", "at", "batch", "crontab", "mapfile", "readarray", "fc", "enable", "bind"}
+"""What runs words that the text need not have: it reads them from a file or a pipe."""
 _WRAPPERS = _SHELLS | {
     *(
-        "sudo",
-        "doas",
-        "env",
-        "command",
+        "for",
+        "select",
+        "case",
         "builtin",
+        "command",
         "exec",
         "eval",
-        "nohup",
+        "trap",
+        "alias",
         "time",
+        "env",
+        "nohup",
         "nice",
-        "ionice",
-        "chrt",
-        "taskset",
         "timeout",
     ),
     *(
+        "stdbuf",
+        "setsid",
         "xargs",
         "parallel",
         "find",
         "fd",
-        "watch",
-        "busybox",
-        "toybox",
-        "setsid",
-        "stdbuf",
-        "unbuffer",
-        "script",
         "flock",
-        "chroot",
+        "script",
+        "watch",
+        "sudo",
+        "doas",
+        "su",
+        "runuser",
+        "ssh",
     ),
-    *("unshare", "nsenter", "strace", "ltrace", "gdb", "su", "runuser", "ssh", "docker", "podman", "kubectl", "trap", "entr"),
-    *(
-        "systemd-run",
-        "at",
-        "batch",
-        "start",
-        "call",
-        "proxychains",
-        "torsocks",
-        "firejail",
-        "bwrap",
-        "wsl",
-        "git-bash",
-        "winpty",
-    ),
-    *("arch", "setarch", "tmux", "screen", "valgrind", "perf", "fakeroot", "proot", "xvfb-run", "dbus-run-session", "ip"),
-    *("sg", "daemonize", "chronic", "cpulimit"),
-    *("pkexec", "gosu", "su-exec", "setpriv", "run0", "caffeinate", "prlimit", "numactl", "sshpass", "faketime", "rlwrap"),
+    *("busybox", "docker"),
 }
-_LOOPS = frozenset({"for", "select"})
-_GLUED = re.compile(r"(?:-[Sc]|--split-string=|--command=)(.+)", re.IGNORECASE)
-"""A command in the option of a wrapper that runs it."""
-_MOST_GLUED = 4
-_FEEDING = frozenset({"xargs", "parallel", "fd"})
-"""Wrappers that give the command which they run more arguments than the text says."""
-_RUNNING = frozenset(
-    {"-exec", "-execdir", "-ok", "-okdir", "-c", "-e", "-x", "--exec", "--command", "--eval", "/c", "-command"}
-)
-_STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-_SOURCED = re.compile(r"(?:^|[;&|(){\n\r])[^\S\n\r]*(?:source|\.)\s+(?:<|/dev/stdin|/dev/fd/|/proc/self/fd/)")
-_MOST_DEEP, _MOST_SUFFIXES, _MOST_SIZE = 12, 64, 4 << 20
-_QUOTED = re.compile(r"\\.|(?:^|(?<=\s))#[^\n]*|\"(?:\\.|[^\"\\])*\"|'[^']*'", re.DOTALL)
-_EVALUATES = re.compile(r"<<|\$'|\b(?:eval|(?:ba|da|z|k|a|fi|c|tc|pw)?sh|powershell|cmd|su|ssh|watch|parallel|trap)\b")
+"""What runs commands among its words: a rule finds them there. Of another program a rule is not sure that it does."""
+_READING = _WRAPPERS | {
+    *("let", "declare", "typeset", "local", "readonly", "export", "test", "read", "unset", "compgen", "complete"),
+    *("python", "python2", "python3", "perl", "ruby", "node", "php", "lua", "split", "tar", "tmux", "screen", "entr"),
+}
+"""What may take a quoted word for commands, or for a program."""
+_SEARCHES = frozenset({"find", "fd"})
+_RUNNING = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "--exec", "--exec-batch"})
+_MOST_DEEP, _MOST_PARSED, _MOST_STARTS, _LONGEST_OPTIONS = 8, 16_384, 16, 12
 
 
-@dataclass(slots=True)
 class Commands:
-    """The commands in a text.
+    """The commands in a text, in each way it may be read.
 
     Attributes:
-        lines: Each as a line of words with single spaces.
-        cut: What is certain of those lines that go on with what a shell would put in: up to there.
-        opaque: Whether something runs that the text does not say, such as a shell that reads from a pipe.
+        unclear: Whether it runs what cannot be told from it.
     """
 
-    lines: dict[str, None] = field(default_factory=dict)
-    cut: set[str] = field(default_factory=set)
-    opaque: bool = False
-    _size: int = 0
+    def __init__(self) -> None:
+        self.unclear = False
+        self._found: dict[tuple[str, ...], None] = {}  # the words of each command
+        self._beside: dict[str, None] = {}  # the values of assignments
+        self._parsed = 0
+        self._possible: dict[frozenset[str], str | None] = {}
 
-    def read(self, text: str) -> None:
+    def read(self, text: str, deep: int = 0) -> None:
         """Take in a text, folded or not."""
-        whole = _CONTINUED.sub("", text)
-        bare = _QUOTING.sub("", whole)
-        joined = _QUOTING.sub("", _QUOTED.sub(lambda quoted: "".join(quoted[0].split()), whole))  # a quoted text is one word
-        self.opaque |= _SOURCED.search(bare) is not None
-        readings = dict.fromkeys((bare, joined, _REDIRECTION.sub(" ", bare), _REDIRECTION.sub(" ", bare.replace("&>", " >"))))
-        for piece in dict.fromkeys(piece for said in readings for piece in _pieces(said, _JOINTS)):
-            self._command(piece.split(), deep=0)
-        exposed = bare if _EVALUATES.search(whole) else _QUOTING.sub("", _QUOTED.sub(_exposed, whole))
-        for piece in dict.fromkeys(_pieces(exposed, _COARSE)):
-            if _EXPANDED.search(piece):
-                self._command(piece.split(), deep=0, cutting=True)
+        if deep > _MOST_DEEP:
+            self.unclear = True
+        elif is_plain_script(text):
+            self._plain(text, deep)
+        else:
+            self.unclear = True
+            for said in dict.fromkeys((text, _CONTINUED.sub("", text))):
+                self._parsed += len(said)
+                for found in grammar.found_in(said) if self._parsed <= _MOST_PARSED else ():
+                    if isinstance(found, str):
+                        self.read(_unquoted(found), deep + 1)
+                    else:
+                        self._take([_unquoted(word) for word in found], deep)
 
-    def _command(self, words: list[str], *, deep: int, cutting: bool = False) -> None:
-        if words and (words[0] in _KEYWORDS or "=" in words[0]):
-            words = words[_first(words, lambda word: word in _KEYWORDS or _ASSIGNMENT.match(word) is not None) :]
-        if not words or words[0] in ("[", "[["):
+    @cached_property
+    def lines(self) -> list[str]:
+        """Each command as a line of words with single spaces, also behind what wraps it."""
+        return [
+            " ".join(words[start:])
+            for words in self._found
+            for start in range(min(len(words), _MOST_STARTS) if _name(words[0]) in _WRAPPERS else 1)
+        ]
+
+    @cached_property
+    def certain(self) -> str:
+        """The haystack of commands for `CommandGlob`: in it each word from which one begins has a mark."""
+        return _haystack(
+            [_begun(word) for word in words] if _name(words[0]) in _WRAPPERS else [_begun(words[0]), *words[1:]]
+            for found in self._found
+            for words in _spelled(found)
+        )
+
+    def possible(self, known: frozenset[str]) -> str | None:
+        """The haystack of words that may begin a command; None where it cannot be told what runs.
+
+        Args:
+            known: Programs that run none of their words.
+        """
+        if known not in self._possible:
+            self._possible[known] = None if self.unclear else self._words_but_of(known)
+        return self._possible[known]
+
+    def _words_but_of(self, known: frozenset[str]) -> str | None:
+        others = [words for words in self._found if (name := _name(words[0])) not in known or name in _READING]
+        made = {_name(word) for words in self._found for word in words[1:]}
+        if (
+            any("$" in value or "`" in value for value in self._beside)
+            or any(_EXPANDED.search(word) for words in others for word in words[1:])
+            or any("/" in words[0] and _name(words[0]) in made for words in others)  # a file that is made here, and run
+        ):
+            return None
+        return _haystack([_begun(part) for word in words for part in _parts(word)] for words in (self._beside, *others))
+
+    def _plain(self, text: str, deep: int) -> None:
+        words: list[str] = []
+        for token in _TOKEN.finditer(text + ";"):
+            if token[2]:
+                word = _unquoted(token[2])
+                if _ASSIGNMENT.match(token[2]) and _KEYWORDS.issuperset(words):
+                    self._beside[word] = None
+                else:
+                    words.append(word)
+            elif words:
+                self._take(words, deep)
+                words = []
+
+    def _take(self, words: list[str], deep: int) -> None:
+        while words and words[0] in _KEYWORDS:
+            words = words[1:]
+        if not words:
             return
-        if deep > _MOST_DEEP or self._size > _MOST_SIZE:
-            self.opaque = True
+        name = _name(words[0])
+        self._found[tuple(words)] = None
+        self.unclear |= name in _FED
+        if name not in _READING or (name in _SEARCHES and not _RUNNING.intersection(words)):
             return
-        name = _named(words[0])
-        self._line(words, cutting=cutting)
-        if name != words[0]:
-            self._line([name, *words[1:]], cutting=cutting)
-        if any("/" in word for word in words):
-            self._line([word if "://" in word else posixpath.normpath(word) for word in words], cutting=cutting)
-        if name in _WRAPPERS:
-            for start in range(1, 1 if cutting else min(len(words), _MOST_SUFFIXES)):
-                self._line(words[start:], cutting=False)
-                if name in _FEEDING:
-                    self.cut |= {f"{' '.join((first, *words[start + 1 :]))} " for first in (words[start], _named(words[start]))}
-            rest = words[1 + _first(words[1:], lambda word: _BESIDE.match(word) is not None) :]
-            self.opaque |= name in _SHELLS and (not rest or rest[0].startswith(_STREAMS))
-            self._command(rest, deep=deep + 1, cutting=cutting)
-            glued = [(place, found) for place, word in enumerate(words[1:], 1) if (found := _GLUED.fullmatch(word))]
-            for place, found in glued[:_MOST_GLUED]:
-                self._command([found[1], *words[place + 1 :]], deep=deep + 1, cutting=cutting)
-            self.opaque |= len(glued) > _MOST_GLUED
-        if name in _LOOPS and "do" in words:
-            self._command(words[words.index("do") + 1 :], deep=deep + 1, cutting=cutting)
-        if not _RUNNING.isdisjoint(words[1:]):
-            place = next(place for place, word in enumerate(words) if place and word in _RUNNING)
-            self._command(words[place + 1 :], deep=deep + 1, cutting=cutting)
-
-    def _line(self, words: list[str], *, cutting: bool) -> None:
-        line = " ".join(words)
-        if self._size > _MOST_SIZE:
-            self.opaque = True
-            return
-        self._size += len(line)
-        self.lines[line] = None
-        if cutting and (found := _EXPANDED.search(line)):
-            self.cut.add(line[: found.start()])
+        for word in words[1:]:
+            if glued := _GLUED.fullmatch(word):
+                self.read(glued[1] or glued[2], deep + 1)
+            if _SIMPLE.fullmatch(word) is None:
+                self.read(word, deep + 1)
 
 
-def _named(word: str) -> str:
+def _name(word: str) -> str:
     """The name of the program that a word runs."""
-    return word.replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
+    return word.rpartition("/")[2].removesuffix(".exe")
 
 
-def _first(words: list[str], beside: Callable[[str], bool]) -> int:
-    """The place of the first word that is no such word."""
-    return next((place for place, word in enumerate(words) if not beside(word)), len(words))
+def _begun(word: str) -> str:
+    return f"\x01{word}"
 
 
-def _pieces(text: str, joints: "re.Pattern[str]") -> Iterator[str]:
-    for piece in joints.split(text):
-        yield piece
-        if "<" in piece or ">" in piece:
-            yield _REDIRECTION.sub(" ", piece)
-            yield from _ARROWS.split(piece)
+def _unquoted(word: str) -> str:
+    return _QUOTED.sub(lambda found: found[1] or re.sub(r'\\(["\\$`])', r"\1", found[2] or "") or found[3] or "", word)
 
 
-def _exposed(quoted: "re.Match[str]") -> str:
-    """What a shell may still expand of a quoted text: nothing between single marks, values and commands between double ones."""
-    text = quoted[0]
-    if text.startswith("#"):
-        return ""
-    if text.startswith('"'):
-        return text if "$(" in text or "`" in text else re.sub(r"[;&|(){}\n\r*?\[\]]", "q", text)
-    return re.sub(r"[^\w./-]", "q", text[1:] if text.startswith("\\") else text[1:-1])
+def _spelled(words: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The words as they stand, and without what leads nowhere in paths."""
+    yield words
+    if any("/" in word for word in words):
+        yield [word if "://" in word else posixpath.normpath(word) for word in words]
+
+
+def _parts(word: str) -> list[str]:
+    """A word, and what a program may take out of it: what an option holds, and each word of a text."""
+    if _SIMPLE.fullmatch(word) is None:
+        return [word, *filter(None, _BETWEEN.split(_QUOTING.sub("", word)))]
+    if word.startswith("-"):
+        return [word, *(word[place:] for place in range(1, min(len(word), _LONGEST_OPTIONS)))]
+    return [word]
+
+
+def _haystack(lines: Iterable[Iterable[str]]) -> str:
+    return "".join("".join(f"{_GAP.sub(' ', word)}\t" for word in line) + "\n" for line in lines)

@@ -1,11 +1,14 @@
 """Whether a pattern covers a call: beyond doubt, as what allows must, or perhaps, as is enough for what denies or asks."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
 from functools import lru_cache
 from typing import Any
 
 from holdfast.conversation import jsontext
 from holdfast.conversation.folding import folded
+from holdfast.conversation.matching import is_plain_script
 
 from .patterns import Condition, Pattern
 from .readings import Readings, text_of
@@ -16,6 +19,38 @@ _KEPT = 8192
 """How long a text may be, in characters, whose readings are kept for a while."""
 
 
+_COMMANDS = frozenset({"command", "cmd"})
+"""Names of arguments that hold commands, whatever rules say of them."""
+
+
+class Covered(IntEnum):
+    """Whether a pattern covers a call, for what denies or asks."""
+
+    NO = 0
+    PERHAPS = 1  # what the call's command runs cannot be told, and it may be what the pattern says
+    YES = 2  # in some way in which it may be read
+
+
+@dataclass(frozen=True, slots=True)
+class Shells:
+    """What the rules about a tool say of commands.
+
+    Attributes:
+        arguments: The arguments that hold commands; None for the primary one.
+        programs: The programs that rules name: they are known to run none of their words.
+    """
+
+    arguments: frozenset[str | None]
+    programs: frozenset[str]
+
+    @classmethod
+    def of(cls, patterns: Iterable[Pattern]) -> "Shells":
+        """What these patterns say."""
+        globs = [(one.argument, one.command) for pattern in patterns for one in pattern.conditions if one.command is not None]
+        arguments = frozenset(argument for argument, command in globs if command.is_command)
+        return cls(arguments, frozenset(command.name for _, command in globs if command.name is not None))
+
+
 class Inspected:
     """A call as patterns look at it; what several of them ask is found out once.
 
@@ -24,16 +59,25 @@ class Inspected:
         arguments: The call's arguments: an object, or the text of one as the model wrote it.
         primary: The name of the tool's primary argument; None if it has none.
         defaults: The values of arguments that are left out.
+        shells: What the tool's rules say of commands.
 
     Attributes:
         opaque: Whether the arguments cannot be inspected: they are no JSON object, too many, or nested too deep.
     """
 
     def __init__(
-        self, tool: str, arguments: object, primary: str | None = None, defaults: Mapping[str, Any] | None = None
+        self,
+        tool: str,
+        arguments: object,
+        primary: str | None = None,
+        defaults: Mapping[str, Any] | None = None,
+        *,
+        shells: Shells,
     ) -> None:
         self.tool = tool
         self._primary = primary
+        self._programs = shells.programs
+        self._commands = _COMMANDS | {primary if one is None else one for one in shells.arguments}
         found = _object(arguments)
         self.opaque = found is None
         self._arguments = {**(defaults or {}), **(found or {})}
@@ -45,36 +89,44 @@ class Inspected:
             return False
         return not pattern.conditions or (not self.opaque and all(map(self._holds, pattern.conditions)))
 
-    def may_be_covered(self, pattern: Pattern) -> bool:
+    def may_be_covered(self, pattern: Pattern) -> Covered:
         """Whether the pattern covers the call in any way in which it may be read."""
-        return pattern.may_name(self.tool) and (self.opaque or all(map(self._may_hold, pattern.conditions)))
+        if not pattern.may_name(self.tool):
+            return Covered.NO
+        found = Covered.YES
+        for condition in () if self.opaque else pattern.conditions:
+            found = min(found, self._may_hold(condition))
+            if found is Covered.NO:
+                break
+        return found
 
     def _holds(self, condition: Condition) -> bool:
         name = self._primary if condition.argument is None else condition.argument
         values = None if name is None else _certain(self._arguments, name)
-        return bool(values) and all(condition.strict.covers(text_of(value)) for value in values or ())
+        texts = [text_of(value) for value in values or ()]
+        if name in self._commands and not all(is_plain_script(text) or condition.is_exactly(text) for text in texts):
+            return False
+        return bool(texts) and all(map(condition.strict.covers, texts))
 
-    def _may_hold(self, condition: Condition) -> bool:
+    def _may_hold(self, condition: Condition) -> Covered:
         name = self._primary if condition.argument is None else condition.argument
         if name is None:
-            return True  # nobody said which argument is meant
+            return Covered.YES  # nobody said which argument is meant
         if name not in self._readings:
             values = list(_possible(self._arguments, name))
             self._readings[name] = _readings(values) if values else None
         readings = self._readings[name]
-        if readings is None:
-            return condition.argument is None  # what is left out is not there, but for what the tool is about
-        return condition.loose.may_cover(readings)
-
-
-def covers(pattern: Pattern, tool: str, arguments: object, primary: str | None = None) -> bool:
-    """Whether a pattern covers a call beyond doubt; the arguments are those of `Inspected`."""
-    return Inspected(tool, arguments, primary).is_covered(pattern)
-
-
-def may_cover(pattern: Pattern, tool: str, arguments: object, primary: str | None = None) -> bool:
-    """Whether a pattern covers a call in any way in which it may be read; the arguments are those of `Inspected`."""
-    return Inspected(tool, arguments, primary).may_be_covered(pattern)
+        if readings is None:  # what is left out is not there, but for what the tool is about
+            return Covered.YES if condition.argument is None else Covered.NO
+        if condition.loose.may_cover(readings):
+            return Covered.YES
+        if name not in self._commands:
+            return Covered.NO
+        commands, glob = readings.commands, condition.command
+        if glob is not None and glob.runs_among(commands.certain):
+            return Covered.YES
+        possible = commands.possible(self._programs)
+        return Covered.PERHAPS if possible is None or (glob is not None and glob.runs_among(possible)) else Covered.NO
 
 
 def _readings(values: list[Any]) -> Readings:

@@ -68,13 +68,13 @@ class LooseRegex:
 class LooseGlob:
     """A glob that covers whatever may be meant."""
 
-    __slots__ = ("_hosts", "_lines", "_mails", "_named", "_paths", "_prefix", "_several", "_urls", "_words")
+    __slots__ = ("_hosts", "_lines", "_mails", "_named", "_paths", "_prefix", "_urls", "_words")
 
     def __init__(self, glob: Glob) -> None:
         self._lines = self._paths = self._words = self._hosts = self._urls = self._mails = self._named = None
         small = Glob(glob.text, tuple(_collapsed(part) for part in glob.parts), glob.stars)
         self._prefix = small.parts[0]
-        self._several = any(char.isspace() for char in small.said)
+        several = any(char.isspace() for char in small.said)
         if "://" in glob.said:
             self._lines = _found(small.expression(_ANY))
             self._urls = _url(glob)
@@ -87,7 +87,7 @@ class LooseGlob:
             parts = small.parts if small.stars else (canonical(small.said),)
             self._lines = _found(small.expression(_ANY))
             self._hosts = _found(Glob(glob.text, parts, glob.stars).expression(_ADDRESS))
-        elif not self._several and "/" in small.said:
+        elif not several and "/" in small.said:
             self._paths = self._words = _found(_path(small))
             place = glob.text.removeprefix("//")
             if _HOST_FIRST.match(place.lower()):
@@ -95,9 +95,9 @@ class LooseGlob:
         else:
             self._lines = _found(small.expression(_ANY))
             self._named = _found(Glob(glob.text, tuple(map(_host_part, small.parts)), glob.stars).expression(_ANY))
-        if "@" in small.said and not self._several:
+        if "@" in small.said and not several:
             self._mails = _found(_mail(small))
-        if not self._several and self._paths is None and "://" not in glob.said:
+        if not several and self._paths is None and "://" not in glob.said:
             self._paths = _found(_path(small) if small.stars else _ELSEWHERE + small.expression(_ANY))
 
     def may_cover(self, value: Readings) -> bool:
@@ -117,11 +117,7 @@ class LooseGlob:
 
     def _may_go_on(self, value: Readings) -> bool:
         """Whether what a shell would put in may make it what the glob says."""
-        if not self._prefix.strip():
-            return False
-        if not self._several:
-            return self._words is not None and any(map(self._meets, value.cut_words))
-        return value.commands.opaque or any(map(self._meets, value.commands.cut))
+        return self._words is not None and self._prefix.strip() != "" and any(map(self._meets, value.cut_words))
 
     def _meets(self, cut: str) -> bool:
         return self._prefix.startswith(cut) or cut.startswith(self._prefix)

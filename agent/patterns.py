@@ -24,6 +24,7 @@ from holdfast.conversation.matching import LONGEST as LONGEST_TEXT
 from holdfast.conversation.matching import Matcher, has_clear_hosts, leads_up
 from holdfast.conversation.regex import BadRegex, Regex
 
+from .command_glob import CommandGlob
 from .loose import LooseGlob, LooseRegex, LooseText
 from .readings import Readings
 
@@ -79,6 +80,7 @@ class Condition:
         text: With what.
         strict: The comparison as what allows reads it.
         loose: The comparison as what denies or asks reads it.
+        command: The comparison as what denies or asks reads it of commands; None where it is no glob of commands.
     """
 
     argument: str | None
@@ -86,6 +88,13 @@ class Condition:
     text: str
     strict: Strict = field(repr=False, compare=False)
     loose: Loose = field(repr=False, compare=False)
+    command: CommandGlob | None = field(default=None, repr=False, compare=False)
+
+    def is_exactly(self, text: str) -> bool:
+        """Whether it says this text and no other."""
+        return self.comparison is Comparison.EQUALS or (
+            self.comparison is Comparison.GLOB and Glob.of(self.text).literal == text
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +271,8 @@ def _glob(argument: str | None, text: str, at: int) -> Condition:
         raise BadPattern("a network is written as a glob: 10.0.*, or fd00\\:*", at + network.start("bits"))
     try:
         glob = Glob.of(text)
-        return Condition(argument, Comparison.GLOB, text, Matcher(glob), LooseGlob(glob))
+        command = CommandGlob(glob) if any(char.isspace() for char in glob.said) or "/" not in glob.said else None
+        return Condition(argument, Comparison.GLOB, text, Matcher(glob), LooseGlob(glob), command)
     except BadGlob as error:
         raise BadPattern(error.problem, at + error.at) from None
     except BadRegex as error:

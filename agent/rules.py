@@ -1,7 +1,7 @@
 """Permission rules: which calls run, which ask a person first, and which are denied."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property, reduce
@@ -13,8 +13,7 @@ from holdfast.conversation.approvers import Approvers, ApproverTerms, joined
 from holdfast.conversation.spec import Executor
 from holdfast.errors import InvalidRule, NewerRecord
 
-from .coverage import Inspected
-from .patterns import Pattern
+from .coverage import Covered, Inspected, Shells
 from .rule import Effect, Rule
 
 VERSION = 1
@@ -24,6 +23,7 @@ MOST = 1000
 _FIELDS = ("allow", "ask", "deny", "default")
 _RULE_FIELDS = ("pattern", "name", "reason", "approvers")
 _KNOWN_TOOLS = 512
+_UNCLEAR = "what the command runs cannot be told from it, and this rule may be about it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Rules:
         self.allow, self.ask, self.deny, self.default = found
         if len(self.allow) + len(self.ask) + len(self.deny) > most:
             raise InvalidRule("rules", f"there are more than {most}", "write fewer, wider ones")
-        self._by_tool: dict[str, tuple[tuple[Rule, ...], tuple[Rule, ...], tuple[Rule, ...]]] = {}
+        self._by_tool: dict[str, tuple[tuple[Rule, ...], tuple[Rule, ...], tuple[Rule, ...], Shells]] = {}
 
     @classmethod
     def of_json(cls, text: str) -> "Rules":
@@ -191,20 +191,37 @@ class Rules:
             executor: Who produces the result. Calls of human and provider tools can only be denied.
             defaults: The values of arguments that are left out.
         """
-        deny, ask, allow = self._about(tool)
-        call = Inspected(tool, arguments, primary, defaults) if deny or ask or allow else None
-        if call is not None and (found := _first_of(deny, call.may_be_covered)) is not None:
-            return Verdict(Effect.DENY, found.name, found.reason)
-        asked = None if call is None else _first_of(ask, call.may_be_covered)
-        lets = [] if call is None else [rule for rule in allow if call.is_covered(rule.pattern)]
-        if executor in (Executor.HUMAN, Executor.PROVIDER):
-            if self.default is Effect.DENY and asked is None and not lets:
+        deny, ask, allow, shells = self._about(tool)
+        alone = executor in (Executor.HUMAN, Executor.PROVIDER)  # nobody can be asked about its calls
+        if not (deny or ask or allow) and not alone:
+            return self._otherwise((), required=required)
+        call = Inspected(tool, arguments, primary, defaults, shells=shells)
+        perhaps: list[Rule] = []
+        for rule in deny:
+            covered = call.may_be_covered(rule.pattern)
+            if covered is Covered.YES or (covered and alone):
+                return Verdict(Effect.DENY, rule.name, rule.reason)
+            perhaps += [rule] if covered else []
+        asks = {rule: covered for rule in ask if (covered := call.may_be_covered(rule.pattern))}
+        asked = next((rule for rule, covered in asks.items() if covered is Covered.YES), None)
+        lets = [rule for rule in allow if call.is_covered(rule.pattern)]
+        if alone:
+            if self.default is Effect.DENY and not asks and not lets:
                 return Verdict(Effect.DENY, by="default")
             return Verdict(Effect.ALLOW, by="tool")
-        if call is not None and asked is not None:
-            named = [one.approvers for one in ask if one.approvers and (one is asked or call.may_be_covered(one.pattern))]
-            first, *also = dict.fromkeys(named) or (None,)
+        if asked is None:
+            verdict = self._otherwise(lets, required=required, doubtful=call.opaque and bool(allow))
+            if verdict.effect is Effect.DENY or not (perhaps or asks):
+                return verdict
+        first, *also = dict.fromkeys(rule.approvers for rule in asks if rule.approvers) or (None,)
+        if asked is not None:
             return Verdict(Effect.ASK, asked.name, asked.reason, first, also=tuple(also))
+        named = [*perhaps, *asks][0]
+        reason = f"{_UNCLEAR}: {named.reason}" if named.reason else _UNCLEAR
+        return Verdict(Effect.ASK, named.name, reason, first, also=tuple(also))
+
+    def _otherwise(self, lets: Sequence[Rule], *, required: bool, doubtful: bool = False) -> Verdict:
+        """The verdict on a call that no rule denies or asks about, and these rules allow."""
         for rule in lets:
             if not required or rule.pattern.names_in_full:
                 return Verdict(Effect.ALLOW, rule.name, rule.reason)
@@ -214,7 +231,7 @@ class Rules:
             return Verdict(Effect.DENY, by="default")
         if required:
             return Verdict(Effect.ASK, by="tool")
-        if self.default is Effect.ASK or (call is not None and call.opaque and allow):
+        if self.default is Effect.ASK or doubtful:
             return Verdict(Effect.ASK, by="default")
         return Verdict(Effect.ALLOW, by="tool" if self.default is None else "default")
 
@@ -231,25 +248,21 @@ class Rules:
             return self.verdict(tool, None, executor=Executor.PROVIDER).effect is Effect.DENY
         return any(not rule.pattern.conditions for rule in self._about(tool)[0])
 
-    def _about(self, tool: str) -> tuple[tuple[Rule, ...], tuple[Rule, ...], tuple[Rule, ...]]:
-        """The rules that deny, ask and allow, as far as they are about a tool."""
+    def _about(self, tool: str) -> tuple[tuple[Rule, ...], tuple[Rule, ...], tuple[Rule, ...], Shells]:
+        """The rules that deny, ask and allow, as far as they are about a tool, and what they say of commands."""
         found = self._by_tool.get(tool)
         if found is None:
             if len(self._by_tool) >= _KNOWN_TOOLS:
                 self._by_tool.clear()  # names of tools come from declarations; whoever sends others gains nothing
-            found = self._by_tool[tool] = (
-                tuple(rule for rule in self.deny if rule.pattern.may_name(tool)),
-                tuple(rule for rule in self.ask if rule.pattern.may_name(tool)),
-                tuple(rule for rule in self.allow if rule.pattern.names(tool)),
-            )
+            deny = tuple(rule for rule in self.deny if rule.pattern.may_name(tool))
+            ask = tuple(rule for rule in self.ask if rule.pattern.may_name(tool))
+            allow = tuple(rule for rule in self.allow if rule.pattern.names(tool))
+            shells = Shells.of(rule.pattern for rule in (*deny, *ask, *allow))
+            found = self._by_tool[tool] = deny, ask, allow, shells
         return found
 
 
 _Read: TypeAlias = tuple[tuple[Rule, ...], tuple[Rule, ...], tuple[Rule, ...], Effect | None]
-
-
-def _first_of(rules: Sequence[Rule], covered: Callable[[Pattern], bool]) -> Rule | None:
-    return next((rule for rule in rules if covered(rule.pattern)), None)
 
 
 def _rules(name: str, given: object) -> tuple[Rule, ...]:

@@ -36,7 +36,9 @@ _UP = re.compile(r"(?:^|[/\\\s=:,'\"@])\.\.(?:$|[/\\\s:,'\"])")
 _LINK = re.compile(r"(?:^|[/\\\s=:,'\"@])(?:proc/+[^/\s]+/+(?:task/+[^/\s]+/+)?(?:root|cwd|fd)|dev/+fd)(?:$|[/\\\s:,'\"])")
 """What leads to a process's root, to where it works, or to what it has open."""
 _UNSETTLED = re.compile(r"(?:^|/) |[ .](?:/|$)|//|/$")
-_BALANCED = re.compile(r"(?:[^'\"]|'[^']*'|\"[^\"]*\")*")
+PLAIN_PART = r"(?:[\w./:=@,+-]|'[^']*+'|\"[^\"$`\\!]*+\")"
+"""The expression of what words of plain commands are made of: letters, digits, a few signs, and quoted texts."""
+_PLAIN_SCRIPT = re.compile(rf"(?:[ \t\n;|]|&&|{PLAIN_PART})*+")
 _PLAIN_COMMAND = re.compile(_QUOTED_WORDS)
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _DOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
@@ -127,6 +129,11 @@ def is_plain_command(text: str) -> bool:
     return is_plain(text) and _PLAIN_COMMAND.fullmatch(text) is not None and _is_settled_command(text)
 
 
+def is_plain_script(text: str) -> bool:
+    """Whether a text is plain commands, joined by `;`, `&&`, `||`, `|` and ends of lines: nothing for a shell to expand."""
+    return _PLAIN_SCRIPT.fullmatch(text) is not None
+
+
 def is_domain(text: str) -> bool:
     """Whether a text is a domain in its canonical form: small ASCII letters (`xn--` for others), without a dot at its end.
 
@@ -155,7 +162,7 @@ def _is_settled_number(text: str) -> bool:
 
 
 def _is_settled_command(text: str) -> bool:
-    return is_settled_word(text) and not text.startswith(("~", "-")) and _BALANCED.fullmatch(text) is not None
+    return is_settled_word(text) and not text.startswith("-") and is_plain_script(text)
 
 
 def _is_settled_host(text: str) -> bool:

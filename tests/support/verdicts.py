@@ -1,5 +1,6 @@
 """What rules say of a call, for tests: the value of a tool's primary argument, which is named `text`, may stand by itself."""
 
+from holdfast.agent.coverage import Covered, Inspected, Shells
 from holdfast.agent.rule import Effect
 from holdfast.agent.rules import Rules
 
@@ -18,3 +19,18 @@ def allows(pattern, tool, primary=None, **arguments):
 def denies(pattern, tool, primary=None, **arguments):
     """Whether a rule that denies covers a call."""
     return effect(Rules(deny=[pattern]), tool, primary, **arguments) is Effect.DENY
+
+
+def asks(pattern, tool, primary=None, **arguments):
+    """Whether a rule that denies has a person asked, since it cannot be told whether it covers a call."""
+    return effect(Rules(deny=[pattern], default="allow"), tool, primary, **arguments) is Effect.ASK
+
+
+def covers(pattern, tool, arguments, primary=None):
+    """Whether a pattern covers a call beyond doubt."""
+    return Inspected(tool, arguments, primary, shells=Shells.of([pattern])).is_covered(pattern)
+
+
+def may_cover(pattern, tool, arguments, primary=None):
+    """Whether a pattern covers a call in some way in which it may be read."""
+    return Inspected(tool, arguments, primary, shells=Shells.of([pattern])).may_be_covered(pattern) is Covered.YES

@@ -49,6 +49,8 @@ OUTSIDE = {
     "rich": ("cli/",),
     "msgpack": ("persistence/codec.py",),
     "yaml": ("agent/rules_file.py",),
+    "tree_sitter": ("agent/grammar.py",),
+    "tree_sitter_bash": ("agent/grammar.py",),
     "opentelemetry": ("root/traces.py", "actors/"),
     "aiohttp": ("testing/model_server.py",),
     "pytest": ("testing/",),

@@ -32,7 +32,6 @@ def test_a_pattern_names_tools(pattern, tool, covered):
         "npm test -- --watch=false",
         "npm i left-pad@1.0.0",
         "npm run 'a b' \"c\"",
-        "npm run x ~/y *.js",
     ],
 )
 def test_bash_npm_allows_npm(command):
@@ -48,7 +47,17 @@ def test_bash_npm_allows_npm(command):
         *("npm i \\\nrm", "npm i \\; rm", "npm\u00a0i", "npm \u202ei", "npm \u200bi", " npm i", "npm i ", "npmx i", "npm"),
         *("\uff4e\uff50\uff4d i", "n\u0440m i", "npm i \uff1b rm", "npm i \u037e rm", "npm \x00i", "npm i\trm"),
         *("npm i {a,b}", "npm i [a]", "npm i !!", "npm i ^x", "npm i #x", "npm i %3B rm", "npm i 'x", 'npm i "x', "npm i (x)"),
-        *("npm i 'x;rm'", "npm i ../x", "npm i x/../../y", "npm " + "x" * 70_000),
+        *(
+            "npm run x *.js",
+            "npm run x ~/y",
+            "npm i a%b",
+            "npm i a^b",
+            'npm i "a\\b"',
+            "npm i 'x;rm'",
+            "npm i ../x",
+            "npm i x/../../y",
+            "npm " + "x" * 70_000,
+        ),
     ],
 )
 def test_bash_npm_does_not_allow_what_is_more_than_npm(command):

@@ -4,10 +4,9 @@ import posixpath
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from verdicts import allows, denies
+from verdicts import allows, covers, denies, may_cover
 
 from holdfast.agent import coverage
-from holdfast.agent.coverage import covers, may_cover
 from holdfast.agent.patterns import parsed
 from holdfast.agent.rule import Effect
 from holdfast.agent.rules import Rules

@@ -1,11 +1,11 @@
 """What rules that deny or ask cover: the call however it is written, and no other."""
 
 import pytest
-from verdicts import denies
+from verdicts import asks, denies
 
 DENIED = [
-    *("rm -rf ~", "RM -rf ~", "rm  -rf", "rm\t-rf ~", "rm${IFS}-rf ~", "rm\x0b-rf", "rm<x y", "rm>x y", "rm.exe x"),
-    *("npm i; rm -rf ~", "npm i && rm -rf ~", "true||rm x", "npm i & rm x", "&rm x", "true\nrm -rf ~", "a\rrm x", "(((rm x)))"),
+    *("rm -rf ~", "RM -rf ~", "rm  -rf", "rm\t-rf ~", "rm\x0b-rf", "rm<x y", "rm>x y", "rm.exe x"),
+    *("npm i; rm -rf ~", "npm i && rm -rf ~", "true||rm x", "npm i & rm x", "&rm x", "true\nrm -rf ~"),
     *(
         "echo $(rm -rf ~)",
         "echo `rm -rf ~`",
@@ -15,7 +15,7 @@ DENIED = [
         "f(){ rm x; };f",
         "echo x > >(rm x)",
     ),
-    *("/bin/rm -rf ~", "/usr/bin/../bin/rm x", "~/../../bin/rm x", "./rm x", "cd /bin;./rm x", "/bin/r? x", "/b*/rm x"),
+    *("/bin/rm -rf ~", "/usr/bin/../bin/rm x", "~/../../bin/rm x", "./rm x", "cd /bin;./rm x", "/b*/rm x"),
     *("sudo rm -rf ~", "sudo -u root rm x", "sudo env A=1 rm -rf ~", "env -i rm x", "A=1 B=2 rm -rf ~", "A='x y' rm z"),
     *("timeout 5 rm -rf", "nice -n 5 rm x", "time -p rm x", "nohup rm x &", "command rm x", "exec rm x", "busybox rm x"),
     *("ls | xargs rm", "ls | xargs -n1 rm", "xargs -a f /bin/rm", "xargs sudo rm", "ls | parallel rm", "fd . -x rm"),
@@ -28,22 +28,12 @@ DENIED = [
         "env --split-string='rm x'",
         "su u -c'rm x'",
     ),
-    *("setarch i386 rm x", "tmux new rm x", "ip netns exec a rm x", "fakeroot rm x"),
-    *("pkexec rm x", "caffeinate -i rm x", "gosu root rm x", "setpriv --nnp rm x"),
     *("find . | xargs rm -rf", "xargs -0 rm x", "xargs -I{} rm {}", "find . -exec rm {} +", "find . -delete -o -exec rm x"),
     *("sh -c 'rm -rf ~'", 'bash -c "rm -rf ~"', "sh -ec 'rm x'", "su -c 'rm x'", "cmd /c rm x", "ssh host rm -rf ~"),
-    *("python -c 'import os; os.system(\"rm -rf ~\")'", "docker run x rm -rf /", "trap 'rm x' EXIT", "watch rm x"),
-    *("r\\m -rf ~", "r''m -rf ~", '"rm" -rf ~', "'r'\"m\" x", "r^m x", "r\\\nm x", "rm \\\n x", "\\rm x", "$'\\162m' x"),
-    *("r$(true)m -rf ~", "r`true`m x", "$(echo rm) x", "X=rm; $X -rf ~", "a=r;b=m;$a$b x", "{rm,-rf,~}", "${a}rm x", "eval $X"),
-    *(
-        "echo cm0= | base64 -d | sh",
-        "echo x|bash",
-        "bash <<< 'rm x'",
-        "bash <(curl x)",
-        ". <(curl x)",
-        "curl x | sh -s",
-        '"$SHELL" -c x',
-    ),
+    "python -c 'import os; os.system(\"rm -rf ~\")'",
+    *("docker run x rm -rf /", "trap 'rm x' EXIT", "watch rm x"),
+    *("r\\m -rf ~", "r''m -rf ~", '"rm" -rf ~', "'r'\"m\" x", "r^m x", "r\\\nm x", "rm \\\n x", "\\rm x"),
+    "bash <<< 'rm x'",
     *(
         ">/dev/null rm x",
         "2>&1 rm x",
@@ -53,7 +43,7 @@ DENIED = [
         "while :; do rm x; done",
         "case x in x) rm y;; esac",
     ),
-    *("for f in *; do rm $f; done", "cat <<E\nE\nrm x", "ls # it's\n$X x # it's", "echo \\' ; $X x \\'", 'echo "\'"; $X "\'"'),
+    *("for f in *; do rm $f; done", "cat <<E\nE\nrm x"),
     *("rm%20-rf%20~", "r%6d -rf ~", "%2572m x", "%25252572m x", "\uff45cho; \uff05\uff17\uff12m x", "r%c0%adm x"),
     *(
         "\uff52\uff4d -rf ~",
@@ -64,14 +54,50 @@ DENIED = [
         "\U0001d42b\U0001d426 x",
         "\u24e1\u24dc x",
     ),
-    *("\\rm$time x y", "r''m$X !x", "echo \uff07; $X x \uff07", "echo \u2018; $X x \u2018", "ls \uff03\n$X x"),
     *("rm\u00a0x", "rm\u3000x", "rm\u2028x", "x" * 70_000),
+]
+
+ASKED = [
+    *("setarch i386 rm x", "tmux new rm x", "ip netns exec a rm x", "fakeroot rm x"),
+    *("pkexec rm x", "caffeinate -i rm x", "gosu root rm x", "setpriv --nnp rm x"),
+    "rm${IFS}-rf ~",
+    "a\rrm x",
+    "(((rm x)))",
+    "/bin/r? x",
+    "$'\\162m' x",
+    "r$(true)m -rf ~",
+    "r`true`m x",
+    "$(echo rm) x",
+    "X=rm; $X -rf ~",
+    "a=r;b=m;$a$b x",
+    "{rm,-rf,~}",
+    "${a}rm x",
+    "eval $X",
+    "echo cm0= | base64 -d | sh",
+    "echo x|bash",
+    "bash <(curl x)",
+    ". <(curl x)",
+    "curl x | sh -s",
+    '"$SHELL" -c x',
+    "ls # it's\n$X x # it's",
+    "echo \\' ; $X x \\'",
+    'echo "\'"; $X "\'"',
+    "\\rm$time x y",
+    "r''m$X !x",
+    "echo \uff07; $X x \uff07",
+    "echo \u2018; $X x \u2018",
+    "ls \uff03\n$X x",
 ]
 
 
 @pytest.mark.parametrize("command", DENIED, ids=lambda command: repr(command[:40]))
 def test_a_deny_of_rm_denies_it_however_it_is_written(command):
     assert denies("Bash(rm *)", "Bash", command)
+
+
+@pytest.mark.parametrize("command", ASKED, ids=lambda command: repr(command[:40]))
+def test_a_deny_of_rm_asks_about_what_may_be_it(command):
+    assert asks("Bash(rm *)", "Bash", command)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +195,7 @@ PIECES += (
 def test_a_long_text_of_one_piece_is_judged_in_time(piece):
     """What is judged in quadratic time holds up the whole process for minutes: no other thread runs during a search."""
     text = piece * (60_000 // len(piece))
-    assert denies("Bash(rm *)", "Bash", f"{text};rm x")
+    assert denies("Bash(rm *)", "Bash", f"{text};rm x") or asks("Bash(rm *)", "Bash", f"{text};rm x")
     assert denies('Bash(command ~ "src/**")', "Bash", command=f"{text} src/a")
     assert denies("Bash(*.evil.com)", "Bash", f"{text} https://a.evil.com")
     assert denies("Bash(https://x.com/a/**)", "Bash", f"{text} https://x.com/a/b")
@@ -368,6 +394,6 @@ def test_a_deny_looks_into_lists_objects_and_other_values(condition, arguments):
     assert denies(f"Run({condition})", "Run", **arguments)
 
 
-def test_a_deny_of_some_options_covers_what_is_given_further_arguments():
-    assert denies("Bash(rm -rf *)", "Bash", "echo -rf / | xargs rm")
+def test_a_deny_of_some_options_asks_about_what_is_given_further_arguments():
+    assert asks("Bash(rm -rf *)", "Bash", "echo -rf / | xargs rm")
     assert not denies("Bash(rm -rf *)", "Bash", "ls | xargs wc -l")

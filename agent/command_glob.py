@@ -1,0 +1,43 @@
+"""Globs of commands, as what denies or asks reads them: `git push *` is about `git` with `push` among its words."""
+
+from holdfast.conversation.folding import folded
+from holdfast.conversation.glob import Glob
+from holdfast.conversation.regex import Regex, literal
+
+_STAR = "\0"
+_UNQUOTED = {ord(mark): None for mark in "'\"\\"}
+_MOST_WORDS = 64
+_JOINTS = frozenset({"|", "||", "&&", "&"})
+
+
+class CommandGlob:
+    """A glob of commands: the name of a program, and words that stand in this order among its own, whatever else stands there.
+
+    Attributes:
+        name: The program's name; None if it has wildcards.
+        is_command: Whether it says by itself that its argument holds commands: it begins with a name, and words follow.
+    """
+
+    __slots__ = ("_expression", "is_command", "name")
+
+    def __init__(self, glob: Glob) -> None:
+        said = _STAR.join(folded(part) for part in glob.parts).translate(_UNQUOTED)
+        name, *words = said.split() or [_STAR]
+        program = name.rpartition("/")[2] or name
+        self.name = None if _STAR in program else program
+        self.is_command = said.split(maxsplit=1) != [said] and not name.startswith(_STAR) and "://" not in name
+        self._expression: Regex | None = None
+        if _JOINTS.isdisjoint(words) and not name.endswith(";"):
+            wanted = [word for word in words if word != _STAR]
+            found, gap = rf"\x01(?:[^\t\n]*/)?{_word(program)}(?:\.exe)?", r"(?:\t(?:[^\n]*\t)?|-)\x01?"
+            for word in wanted[:_MOST_WORDS]:
+                found, gap = f"{found}{gap}{_word(word)}", r"\t(?:[^\n]*\t)?\x01?"
+            self._expression = Regex(found + r"\t")
+
+    def runs_among(self, commands: str) -> bool:
+        """Whether one of the commands in a haystack of `Commands` is what the glob says."""
+        return self._expression is not None and self._expression.found(commands)
+
+
+def _word(word: str) -> str:
+    return r"[^\t\n\x01]*".join(map(literal, word.split(_STAR)))
