@@ -29,7 +29,8 @@ _KEYWORDS = frozenset({"if", "then", "else", "elif", "while", "until", "do", "co
 _SHELLS = frozenset(
     {"sh", "bash", "rbash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "pwsh", "powershell", "cmd"}
 )
-_FED = _SHELLS | {".", "source", "xargs", "parallel", "at", "batch", "crontab", "mapfile", "readarray", "fc", "enable", "bind"}
+_READERS = _SHELLS | {"xargs", "parallel"}
+_FED = _READERS | {".", "source", "at", "batch", "crontab", "mapfile", "readarray", "fc", "enable", "bind"}
 """What runs words that the text need not have: it reads them from a file or a pipe."""
 _WRAPPERS = _SHELLS | {
     *(
@@ -141,6 +142,7 @@ class Commands:
         if (
             any("$" in value or "`" in value for value in self._beside)
             or any(_EXPANDED.search(word) for words in others for word in words[1:])
+            or any(_name(part) in _READERS for words in others for word in words[1:] for part in _parts(word))
             or any("/" in words[0] and _name(words[0]) in made for words in others)  # a file that is made here, and run
         ):
             return None
