@@ -18,7 +18,7 @@ class CommandGlob:
         is_command: Whether it says by itself that its argument holds commands: it begins with a name, and words follow.
     """
 
-    __slots__ = ("_expression", "is_command", "name")
+    __slots__ = ("_expression", "_named", "is_command", "name")
 
     def __init__(self, glob: Glob) -> None:
         said = _STAR.join(folded(part) for part in glob.parts).translate(_UNQUOTED)
@@ -26,17 +26,23 @@ class CommandGlob:
         program = name.rpartition("/")[2] or name
         self.name = None if _STAR in program else program
         self.is_command = said.split(maxsplit=1) != [said] and not name.startswith(_STAR) and "://" not in name
+        begin = rf"(?:[^\t\n]*/)?{_word(program)}(?:\.exe)?"
+        self._named = Regex(rf"\x02{begin}\t") if program != _STAR else None
         self._expression: Regex | None = None
         if _JOINTS.isdisjoint(words) and not name.endswith(";"):
             wanted = [word for word in words if word != _STAR]
-            found, gap = rf"\x01(?:[^\t\n]*/)?{_word(program)}(?:\.exe)?", r"(?:\t(?:[^\n]*\t)?|-)\x01?"
+            found, gap = rf"\x01{begin}", r"(?:\t(?:[^\n]*\t)?|-)\x01?"
             for word in wanted[:_MOST_WORDS]:
                 found, gap = f"{found}{gap}{_word(word)}", r"\t(?:[^\n]*\t)?\x01?"
             self._expression = Regex(found + r"\t")
 
-    def runs_among(self, commands: str) -> bool:
-        """Whether one of the commands in a haystack of `Commands` is what the glob says."""
-        return self._expression is not None and self._expression.found(commands)
+    def is_among(self, certain: str) -> bool:
+        """Whether one of the commands in `Commands.certain` is what the glob says."""
+        return self._expression is not None and self._expression.found(certain)
+
+    def may_be_among(self, possible: str) -> bool:
+        """Whether one in `Commands.possible` may be; of a word behind an unknown program the name is enough."""
+        return self.is_among(possible) or (self._named is not None and self._named.found(possible))
 
 
 def _word(word: str) -> str:

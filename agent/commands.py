@@ -7,6 +7,7 @@ finds a rule's words in it, the rule does what it says.
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
@@ -29,52 +30,37 @@ _KEYWORDS = frozenset({"if", "then", "else", "elif", "while", "until", "do", "co
 _SHELLS = frozenset(
     {"sh", "bash", "rbash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "pwsh", "powershell", "cmd"}
 )
-_READERS = _SHELLS | {"xargs", "parallel"}
-_FED = _READERS | {".", "source", "at", "batch", "crontab", "mapfile", "readarray", "fc", "enable", "bind"}
-"""What runs words that the text need not have: it reads them from a file or a pipe."""
+_INTERPRETERS = frozenset({".", "source", "python", "python2", "python3", "perl", "ruby", "node", "php", "lua", "tclsh"})
+_FEEDING = _SHELLS | {"xargs", "parallel"}
+_FED = frozenset({"xargs", "parallel", "at", "batch", "crontab", "mapfile", "readarray", "fc", "enable", "bind", "run-parts"})
+"""What runs words that the text need not have."""
 _WRAPPERS = _SHELLS | {
-    *(
-        "for",
-        "select",
-        "case",
-        "builtin",
-        "command",
-        "exec",
-        "eval",
-        "trap",
-        "alias",
-        "time",
-        "env",
-        "nohup",
-        "nice",
-        "timeout",
-    ),
-    *(
-        "stdbuf",
-        "setsid",
-        "xargs",
-        "parallel",
-        "find",
-        "fd",
-        "flock",
-        "script",
-        "watch",
-        "sudo",
-        "doas",
-        "su",
-        "runuser",
-        "ssh",
-    ),
-    *("busybox", "docker"),
+    *("for", "select", "case", "builtin", "command", "exec", "eval", "trap", "time", "env", "nohup", "nice"),
+    *("timeout", "stdbuf", "setsid", "xargs", "parallel", "find", "fd", "flock", "script", "watch", "busybox", "docker"),
+    *("sudo", "doas", "su", "runuser", "ssh"),
 }
 """What runs commands among its words: a rule finds them there. Of another program a rule is not sure that it does."""
-_READING = _WRAPPERS | {
-    *("let", "declare", "typeset", "local", "readonly", "export", "test", "read", "unset", "compgen", "complete"),
-    *("python", "python2", "python3", "perl", "ruby", "node", "php", "lua", "split", "tar", "tmux", "screen", "entr"),
-}
+_READING = (
+    _WRAPPERS
+    | _INTERPRETERS
+    | {
+        *("alias", "let", "declare", "typeset", "local", "readonly", "export", "test", "read", "unset", "compgen", "complete"),
+        *("split", "tar", "tmux", "screen", "entr"),
+    }
+)
 """What may take a quoted word for commands, or for a program."""
+_STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+_AWK = re.compile(r"system|getline|(?<!\|)\|(?!\|)")
+_EXECUTING = {
+    "sed": re.compile(r"/[gpim0-9]*e(?:$|[\s;}])|(?:^|[;{\s\d$!/])e(?:$|[\s;}])"),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _AWK),
+    "printf": re.compile("-v"),
+}
+"""Of programs that run nothing mostly, what says that they do, or that they set a variable which a shell runs."""
 _SEARCHES = frozenset({"find", "fd"})
 _RUNNING = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "--exec", "--exec-batch"})
+_BEGUN, _NAMED = "\x01", "\x02"
+"""The marks of a word that begins a command, and of one that may be a program's name."""
 _MOST_DEEP, _MOST_PARSED, _MOST_STARTS, _LONGEST_OPTIONS = 8, 16_384, 16, 12
 
 
@@ -119,15 +105,15 @@ class Commands:
 
     @cached_property
     def certain(self) -> str:
-        """The haystack of commands for `CommandGlob`: in it each word from which one begins has a mark."""
+        """The haystack of commands for `CommandGlob`."""
         return _haystack(
-            [_begun(word) for word in words] if _name(words[0]) in _WRAPPERS else [_begun(words[0]), *words[1:]]
+            [_BEGUN + word if place == 0 or _name(words[0]) in _WRAPPERS else word for place, word in enumerate(words)]
             for found in self._found
             for words in _spelled(found)
         )
 
     def possible(self, known: frozenset[str]) -> str | None:
-        """The haystack of words that may begin a command; None where it cannot be told what runs.
+        """The haystack of what may run besides; None where it cannot be told.
 
         Args:
             known: Programs that run none of their words.
@@ -138,15 +124,25 @@ class Commands:
 
     def _words_but_of(self, known: frozenset[str]) -> str | None:
         others = [words for words in self._found if (name := _name(words[0])) not in known or name in _READING]
-        made = {_name(word) for words in self._found for word in words[1:]}
+        named = Counter(_name(part) for words in self._found for word in words[1:] for part in _parts(word))
+        scripts = Counter(_name(script) for words in self._found if (script := _script(words)))
         if (
             any("$" in value or "`" in value for value in self._beside)
             or any(_EXPANDED.search(word) for words in others for word in words[1:])
-            or any(_name(part) in _READERS for words in others for word in words[1:] for part in _parts(word))
-            or any("/" in words[0] and _name(words[0]) in made for words in others)  # a file that is made here, and run
+            or any(_name(part) in _FEEDING for words in others for word in words[1:] for part in _parts(word))
+            or any(named[script] > count for script, count in scripts.items())  # a file that may be made here, and is run
+            or any(
+                named[_name(word)] > (place > 0)
+                for words in others
+                for place, word in enumerate(words)
+                if _is_file(word, place)
+            )
         ):
             return None
-        return _haystack([_begun(part) for word in words for part in _parts(word)] for words in (self._beside, *others))
+        return _haystack(
+            [(_BEGUN if words and _name(words[0]) in _WRAPPERS else _NAMED) + part for word in words for part in _parts(word)]
+            for words in (tuple(self._beside), *others)
+        )
 
     def _plain(self, text: str, deep: int) -> None:
         words: list[str] = []
@@ -168,7 +164,8 @@ class Commands:
             return
         name = _name(words[0])
         self._found[tuple(words)] = None
-        self.unclear |= name in _FED
+        self.unclear |= name in _FED or (name in _EXECUTING and any(map(_EXECUTING[name].search, words[1:])))
+        self.unclear |= (script := _script(words)) is not None and (not script or script.startswith(_STREAMS))
         if name not in _READING or (name in _SEARCHES and not _RUNNING.intersection(words)):
             return
         for word in words[1:]:
@@ -183,8 +180,16 @@ def _name(word: str) -> str:
     return word.rpartition("/")[2].removesuffix(".exe")
 
 
-def _begun(word: str) -> str:
-    return f"\x01{word}"
+def _script(words: Sequence[str]) -> str | None:
+    """The file that a shell or an interpreter reads, empty if it reads none; None for other programs."""
+    if (name := _name(words[0])) not in _SHELLS and name not in _INTERPRETERS:
+        return None
+    return next((word for word in words[1:] if not word.startswith("-")), "")
+
+
+def _is_file(word: str, place: int) -> bool:
+    """Whether a word may run a file by its path, not by its name."""
+    return word.startswith("./") or (place == 0 and "/" in word)
 
 
 def _unquoted(word: str) -> str:

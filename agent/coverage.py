@@ -123,10 +123,10 @@ class Inspected:
         if name not in self._commands:
             return Covered.NO
         commands, glob = readings.commands, condition.command
-        if glob is not None and glob.runs_among(commands.certain):
+        if glob is not None and glob.is_among(commands.certain):
             return Covered.YES
         possible = commands.possible(self._programs)
-        return Covered.PERHAPS if possible is None or (glob is not None and glob.runs_among(possible)) else Covered.NO
+        return Covered.PERHAPS if possible is None or (glob is not None and glob.may_be_among(possible)) else Covered.NO
 
 
 def _readings(values: list[Any]) -> Readings:
