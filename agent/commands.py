@@ -23,7 +23,7 @@ _ASSIGNMENT = re.compile(r"[a-z_]\w*\+?=", re.IGNORECASE)
 _SIMPLE = re.compile(r"[\w./@+-]*")
 _GLUED = re.compile(r"-[a-z]*?[sc](.+)|--[\w-]+=(.+)", re.DOTALL)
 """A command in the option of what runs it."""
-_BETWEEN = re.compile(r"[\s;&|(){}\[\]$`<>=,:!]+")
+_BETWEEN = re.compile(r"[\s;&|(){}\[\]$`<>=,:!@]+")
 _EXPANDED = re.compile(r"`|\$[({a-z_]", re.IGNORECASE)
 _GAP = re.compile(r"[\t\n]")
 _KEYWORDS = frozenset({"if", "then", "else", "elif", "while", "until", "do", "coproc", "!", "{"})
@@ -31,8 +31,10 @@ _SHELLS = frozenset(
     {"sh", "bash", "rbash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "pwsh", "powershell", "cmd"}
 )
 _INTERPRETERS = frozenset({".", "source", "python", "python2", "python3", "perl", "ruby", "node", "php", "lua", "tclsh"})
-_FEEDING = _SHELLS | {"xargs", "parallel"}
-_FED = frozenset({"xargs", "parallel", "at", "batch", "crontab", "mapfile", "readarray", "fc", "enable", "bind", "run-parts"})
+_FEEDING = _SHELLS | {"xargs", "parallel", "hash", "alias"}
+_FED = (_FEEDING - _SHELLS) | {
+    *("at", "batch", "crontab", "mapfile", "readarray", "fc", "enable", "bind", "run-parts", "split", "csplit"),
+}
 """What runs words that the text need not have."""
 _WRAPPERS = _SHELLS | {
     *("for", "select", "case", "builtin", "command", "exec", "eval", "trap", "time", "env", "nohup", "nice"),
@@ -44,24 +46,30 @@ _READING = (
     _WRAPPERS
     | _INTERPRETERS
     | {
-        *("alias", "let", "declare", "typeset", "local", "readonly", "export", "test", "read", "unset", "compgen", "complete"),
+        *("let", "declare", "typeset", "local", "readonly", "export", "test", "read", "unset", "compgen", "complete"),
         *("split", "tar", "tmux", "screen", "entr"),
     }
 )
 """What may take a quoted word for commands, or for a program."""
+_INLINE = re.compile(r"-\w*[cepr]|--(?:eval|print|run)")
+"""An option by which an interpreter takes a word for a program."""
+_RULING = re.compile(r"(?:path|bash_env|env|ps4|prompt_command|ld_\w+|shellopts|bashopts)\+?=|.*[$`]", re.DOTALL)
+"""An assignment by which a shell runs other programs than the words say, or one that is a command."""
 _STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 _AWK = re.compile(r"system|getline|(?<!\|)\|(?!\|)")
 _EXECUTING = {
     "sed": re.compile(r"/[gpim0-9]*e(?:$|[\s;}])|(?:^|[;{\s\d$!/])e(?:$|[\s;}])"),
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _AWK),
     "printf": re.compile("-v"),
+    "make": re.compile("-f|--eval|--file|--makefile"),
 }
 """Of programs that run nothing mostly, what says that they do, or that they set a variable which a shell runs."""
+_PROGRAMMED = (_INTERPRETERS - {".", "source"}) | (_EXECUTING.keys() - {"make", "printf"})
 _SEARCHES = frozenset({"find", "fd"})
 _RUNNING = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "--exec", "--exec-batch"})
 _BEGUN, _NAMED = "\x01", "\x02"
 """The marks of a word that begins a command, and of one that may be a program's name."""
-_MOST_DEEP, _MOST_PARSED, _MOST_STARTS, _LONGEST_OPTIONS = 8, 16_384, 16, 12
+_MOST_DEEP, _MOST_PARSED, _MOST_STARTS, _LONGEST_OPTIONS = 8, 16_384, 64, 12
 
 
 class Commands:
@@ -124,24 +132,29 @@ class Commands:
 
     def _words_but_of(self, known: frozenset[str]) -> str | None:
         others = [words for words in self._found if (name := _name(words[0])) not in known or name in _READING]
-        named = Counter(_name(part) for words in self._found for word in words[1:] for part in _parts(word))
-        scripts = Counter(_name(script) for words in self._found if (script := _script(words)))
+        words = [word for words in others for word in words[1:]]
         if (
-            any("$" in value or "`" in value for value in self._beside)
-            or any(_EXPANDED.search(word) for words in others for word in words[1:])
-            or any(_name(part) in _FEEDING for words in others for word in words[1:] for part in _parts(word))
-            or any(named[script] > count for script, count in scripts.items())  # a file that may be made here, and is run
-            or any(
-                named[_name(word)] > (place > 0)
-                for words in others
-                for place, word in enumerate(words)
-                if _is_file(word, place)
-            )
+            any(map(_RULING.match, self._beside))
+            or any(map(_EXPANDED.search, words))
+            or any(_name(part) in _FEEDING for word in words for part in _parts(word))
+            or any(_is_fed(words[start:]) for words in others for start in _behind(words))
+            or self._runs_what_it_makes(others)
         ):
             return None
         return _haystack(
             [(_BEGUN if words and _name(words[0]) in _WRAPPERS else _NAMED) + part for word in words for part in _parts(word)]
             for words in (tuple(self._beside), *others)
+        )
+
+    def _runs_what_it_makes(self, others: list[tuple[str, ...]]) -> bool:
+        """Whether these run a file that another command of the text may make, since it names it."""
+        words = [part for words in self._found for word in words[1:] for part in _parts(word)]
+        named, placed = Counter(map(_name, words)), {_name(word) for word in words if "/" in word}
+        scripts = Counter(_name(script) for words in self._found if (script := _script(words)))
+        return any(named[script] > count for script, count in scripts.items()) or any(
+            _name(words[0]) in (named if "/" in words[0] else placed)
+            or any(named[_name(word)] > 1 for word in words if word.startswith("./"))
+            for words in others
         )
 
     def _plain(self, text: str, deep: int) -> None:
@@ -164,8 +177,8 @@ class Commands:
             return
         name = _name(words[0])
         self._found[tuple(words)] = None
-        self.unclear |= name in _FED or (name in _EXECUTING and any(map(_EXECUTING[name].search, words[1:])))
-        self.unclear |= (script := _script(words)) is not None and (not script or script.startswith(_STREAMS))
+        starts = range(len(words)) if name in _WRAPPERS else range(1)
+        self.unclear |= len(starts) > _MOST_STARTS or any(_is_fed(words[start:]) for start in starts)
         if name not in _READING or (name in _SEARCHES and not _RUNNING.intersection(words)):
             return
         for word in words[1:]:
@@ -180,16 +193,31 @@ def _name(word: str) -> str:
     return word.rpartition("/")[2].removesuffix(".exe")
 
 
+def _behind(words: Sequence[str]) -> Iterator[int]:
+    """The places, but the first, of programs that may run what their words do not say."""
+    return (place for place in range(1, min(len(words), _MOST_STARTS)) if _name(words[place]) in _PROGRAMMED)
+
+
+def _is_fed(words: Sequence[str]) -> bool:
+    """Whether a command runs what its words do not say."""
+    name, script = _name(words[0]), _script(words)
+    return (
+        name in _FED
+        or (name in _EXECUTING and any(map(_EXECUTING[name].search, words[1:])))
+        or (script is not None and (not script or script.startswith(_STREAMS)))
+    )
+
+
 def _script(words: Sequence[str]) -> str | None:
     """The file that a shell or an interpreter reads, empty if it reads none; None for other programs."""
     if (name := _name(words[0])) not in _SHELLS and name not in _INTERPRETERS:
         return None
-    return next((word for word in words[1:] if not word.startswith("-")), "")
-
-
-def _is_file(word: str, place: int) -> bool:
-    """Whether a word may run a file by its path, not by its name."""
-    return word.startswith("./") or (place == 0 and "/" in word)
+    for word in words[1:]:
+        if not word.startswith("-"):
+            return word
+        if name in _INTERPRETERS and _INLINE.match(word):
+            return ""
+    return ""
 
 
 def _unquoted(word: str) -> str:

@@ -64,7 +64,15 @@ RUNNING = (
         "set -- {}; eval $1",
     ),
     *("mapfile -t -C {} -c 1 < <(echo a)", "echo {} | xargs -I@ sh -c @", "echo {} | split --filter 'sh -s'"),
-    *('X={}; bash -c "$X"', "export X={}\nbash -c '$X'", "export X={}\nflock FILE -c '$X'", "cat <<< {} | bash"),
+    *(
+        'X={}; bash -c "$X"',
+        "export X={}\nbash -c '$X'",
+        "export X={}\nflock FILE -c '$X'",
+        "cat <<< {} | bash",
+        "echo {} | sed e",
+        "echo {} | sed 's/^//e'",
+        "echo {} | dd of=FILE; . ./FILE",
+    ),
     *("read X <<< {}; eval $X", "nice bash -c {}", "echo {} | timeout 5 bash -s", "IFS=%; X={}; eval $X"),
 )
 """What runs a text."""
@@ -289,17 +297,25 @@ def _simple(random: Random, words: list[str], *, plain: bool) -> str:
     program, said = words[0], " ".join(words)
     words = [random.choice(("", "", "", "./bin/", "bin/", "bin//")) + program, *before, *words[1:]]
     spelled = [random.choice(_ways(word, random.randrange(len(word)), plain=plain)) for word in words]
+    rest = " ".join(words[1:])
     held = (
-        *(f"X={program}; $X {' '.join(words[1:])}", f"X={program[:1]} Y={program[1:]}; $X$Y {' '.join(words[1:])}"),
-        *(f"$(echo {program}) {' '.join(words[1:])}", f"X='{said}'; $X", f'a=({said}); "${{a[@]}}"', f'set -- {said}; "$@"'),
+        *(f"hash -p bin/{program} y; y {rest}", f"shopt -s expand_aliases\nalias y={program}\ny {rest}"),
         *(
-            "{" + ",".join(words) + ",}",
-            f"bin/{program[0]}* {' '.join(words[1:])}",
-            f"eval {program[0]}\\\\{' '.join(words)[1:]}",
+            f"find bin/{program} -exec '{{}}' {rest} ';'",
+            f"echo {program} | xargs -I@ @ {rest}",
+            f"echo {rest} | xargs {program}",
         ),
+        *(
+            f"X={program}; $X {rest}",
+            f"X={program[:1]} Y={program[1:]}; $X$Y {rest}",
+            f"$(echo {program}) {rest}",
+            f"X='{said}'; $X",
+        ),
+        *(f'a=({said}); "${{a[@]}}"', f'set -- {said}; "$@"', "{" + ",".join(words) + ",}", f"bin/{program[0]}* {rest}"),
+        f"eval {program[0]}\\\\{' '.join(words)[1:]}",
     )
     gap = " " if plain else random.choice((" ", "  ", "\t", " \\\n"))
-    text = random.choice((" ".join(words), gap.join(spelled), *((random.choice(held),) if not plain else ())))
+    text = random.choice((" ".join(words), gap.join(spelled), random.choice(_such(held, plain=plain))))
     if random.random() < HALF:
         text = random.choice(_such(BEFORE, plain=plain)) + text + random.choice(("", *_such(BEHIND, plain=plain)))
     return _filled(random.choice(_such(WRAPPERS, plain=plain)), text) if random.random() < HALF else text
