@@ -30,7 +30,8 @@ _KEYWORDS = frozenset({"if", "then", "else", "elif", "while", "until", "do", "co
 _SHELLS = frozenset(
     {"sh", "bash", "rbash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "pwsh", "powershell", "cmd"}
 )
-_INTERPRETERS = frozenset({".", "source", "python", "python2", "python3", "perl", "ruby", "node", "php", "lua", "tclsh"})
+_SOURCES = frozenset({".", "source"})
+_INTERPRETERS = frozenset({"python", "python2", "python3", "perl", "ruby", "node", "php", "lua", "tclsh"})
 _FEEDING = _SHELLS | {"xargs", "parallel", "hash", "alias"}
 _FED = (_FEEDING - _SHELLS) | {
     *("at", "batch", "crontab", "mapfile", "readarray", "fc", "enable", "bind", "run-parts", "split", "csplit"),
@@ -64,7 +65,7 @@ _EXECUTING = {
     "make": re.compile("-f|--eval|--file|--makefile"),
 }
 """Of programs that run nothing mostly, what says that they do, or that they set a variable which a shell runs."""
-_PROGRAMMED = (_INTERPRETERS - {".", "source"}) | (_EXECUTING.keys() - {"make", "printf"})
+_PROGRAMMED = _INTERPRETERS | (_EXECUTING.keys() - {"make", "printf"})
 _SEARCHES = frozenset({"find", "fd"})
 _RUNNING = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "--exec", "--exec-batch"})
 _BEGUN, _NAMED = "\x01", "\x02"
@@ -204,13 +205,13 @@ def _is_fed(words: Sequence[str]) -> bool:
     return (
         name in _FED
         or (name in _EXECUTING and any(map(_EXECUTING[name].search, words[1:])))
-        or (script is not None and (not script or script.startswith(_STREAMS)))
+        or (script is not None and ((not script and name not in _SOURCES) or script.startswith(_STREAMS)))
     )
 
 
 def _script(words: Sequence[str]) -> str | None:
     """The file that a shell or an interpreter reads, empty if it reads none; None for other programs."""
-    if (name := _name(words[0])) not in _SHELLS and name not in _INTERPRETERS:
+    if (name := _name(words[0])) not in _SHELLS | _SOURCES | _INTERPRETERS:
         return None
     for word in words[1:]:
         if not word.startswith("-"):
