@@ -14,6 +14,7 @@ from functools import cached_property
 from holdfast.conversation.matching import PLAIN_PART, is_plain_script
 
 from . import grammar
+from .programs import FEEDING, READING, RULING, WRAPPERS, may_run_more, name_of, reads_words, runs_more, script_of
 
 _TOKEN = re.compile(rf"(\n|;|&&|\|\|?)|((?:{PLAIN_PART})++)")
 _QUOTED = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
@@ -27,47 +28,6 @@ _BETWEEN = re.compile(r"[\s;&|(){}\[\]$`<>=,:!@]+")
 _EXPANDED = re.compile(r"`|\$[({a-z_]", re.IGNORECASE)
 _GAP = re.compile(r"[\t\n]")
 _KEYWORDS = frozenset({"if", "then", "else", "elif", "while", "until", "do", "coproc", "!", "{"})
-_SHELLS = frozenset(
-    {"sh", "bash", "rbash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "pwsh", "powershell", "cmd"}
-)
-_SOURCES = frozenset({".", "source"})
-_INTERPRETERS = frozenset({"python", "python2", "python3", "perl", "ruby", "node", "php", "lua", "tclsh"})
-_FEEDING = _SHELLS | {"xargs", "parallel", "hash", "alias"}
-_FED = (_FEEDING - _SHELLS) | {
-    *("at", "batch", "crontab", "mapfile", "readarray", "fc", "enable", "bind", "run-parts", "split", "csplit"),
-}
-"""What runs words that the text need not have."""
-_WRAPPERS = _SHELLS | {
-    *("for", "select", "case", "builtin", "command", "exec", "eval", "trap", "time", "env", "nohup", "nice"),
-    *("timeout", "stdbuf", "setsid", "xargs", "parallel", "find", "fd", "flock", "script", "watch", "busybox", "docker"),
-    *("sudo", "doas", "su", "runuser", "ssh"),
-}
-"""What runs commands among its words: a rule finds them there. Of another program a rule is not sure that it does."""
-_READING = (
-    _WRAPPERS
-    | _INTERPRETERS
-    | {
-        *("let", "declare", "typeset", "local", "readonly", "export", "test", "read", "unset", "compgen", "complete"),
-        *("split", "tar", "tmux", "screen", "entr"),
-    }
-)
-"""What may take a quoted word for commands, or for a program."""
-_INLINE = re.compile(r"-\w*[cepr]|--(?:eval|print|run)")
-"""An option by which an interpreter takes a word for a program."""
-_RULING = re.compile(r"(?:path|bash_env|env|ps4|prompt_command|ld_\w+|shellopts|bashopts)\+?=|.*[$`]", re.DOTALL)
-"""An assignment by which a shell runs other programs than the words say, or one that is a command."""
-_STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-_AWK = re.compile(r"system|getline|(?<!\|)\|(?!\|)")
-_EXECUTING = {
-    "sed": re.compile(r"/[gpim0-9]*e(?:$|[\s;}])|(?:^|[;{\s\d$!/])e(?:$|[\s;}])"),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _AWK),
-    "printf": re.compile("-v"),
-    "make": re.compile("-f|--eval|--file|--makefile"),
-}
-"""Of programs that run nothing mostly, what says that they do, or that they set a variable which a shell runs."""
-_PROGRAMMED = _INTERPRETERS | (_EXECUTING.keys() - {"make", "printf"})
-_SEARCHES = frozenset({"find", "fd"})
-_RUNNING = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "--exec", "--exec-batch"})
 _BEGUN, _NAMED = "\x01", "\x02"
 """The marks of a word that begins a command, and of one that may be a program's name."""
 _MOST_DEEP, _MOST_PARSED, _MOST_STARTS, _LONGEST_OPTIONS = 8, 16_384, 64, 12
@@ -82,8 +42,8 @@ class Commands:
 
     def __init__(self) -> None:
         self.unclear = False
-        self._found: dict[tuple[str, ...], None] = {}  # the words of each command
-        self._beside: dict[str, None] = {}  # the values of assignments
+        self._found: dict[tuple[str, ...], None] = {}  # by their words
+        self._beside: dict[str, None] = {}  # the assignments and keywords before them
         self._parsed = 0
         self._possible: dict[frozenset[str], str | None] = {}
 
@@ -109,14 +69,14 @@ class Commands:
         return [
             " ".join(words[start:])
             for words in self._found
-            for start in range(min(len(words), _MOST_STARTS) if _name(words[0]) in _WRAPPERS else 1)
+            for start in range(min(len(words), _MOST_STARTS) if name_of(words[0]) in WRAPPERS else 1)
         ]
 
     @cached_property
     def certain(self) -> str:
         """The haystack of commands for `CommandGlob`."""
         return _haystack(
-            [_BEGUN + word if place == 0 or _name(words[0]) in _WRAPPERS else word for place, word in enumerate(words)]
+            [_BEGUN + word if place == 0 or name_of(words[0]) in WRAPPERS else word for place, word in enumerate(words)]
             for found in self._found
             for words in _spelled(found)
         )
@@ -132,29 +92,29 @@ class Commands:
         return self._possible[known]
 
     def _words_but_of(self, known: frozenset[str]) -> str | None:
-        others = [words for words in self._found if (name := _name(words[0])) not in known or name in _READING]
+        others = [words for words in self._found if (name := name_of(words[0])) not in known or name in READING]
         words = [word for words in others for word in words[1:]]
         if (
-            any(map(_RULING.match, self._beside))
+            any(map(RULING.match, self._beside))
             or any(map(_EXPANDED.search, words))
-            or any(_name(part) in _FEEDING for word in words for part in _parts(word))
-            or any(_is_fed(words[start:]) for words in others for start in _behind(words))
+            or any(name_of(part) in FEEDING for word in words for part in _parts(word))
+            or any(map(may_run_more, others))
             or self._runs_what_it_makes(others)
         ):
             return None
         return _haystack(
-            [(_BEGUN if words and _name(words[0]) in _WRAPPERS else _NAMED) + part for word in words for part in _parts(word)]
+            [(_BEGUN if words and name_of(words[0]) in WRAPPERS else _NAMED) + part for word in words for part in _parts(word)]
             for words in (tuple(self._beside), *others)
         )
 
     def _runs_what_it_makes(self, others: list[tuple[str, ...]]) -> bool:
         """Whether these run a file that another command of the text may make, since it names it."""
         words = [part for words in self._found for word in words[1:] for part in _parts(word)]
-        named, placed = Counter(map(_name, words)), {_name(word) for word in words if "/" in word}
-        scripts = Counter(_name(script) for words in self._found if (script := _script(words)))
+        named, placed = Counter(map(name_of, words)), {name_of(word) for word in words if "/" in word}
+        scripts = Counter(name_of(script) for words in self._found if (script := script_of(words)))
         return any(named[script] > count for script, count in scripts.items()) or any(
-            _name(words[0]) in (named if "/" in words[0] else placed)
-            or any(named[_name(word)] > 1 for word in words if word.startswith("./"))
+            name_of(words[0]) in (named if "/" in words[0] else placed)
+            or any(named[name_of(word)] > 1 for word in words if word.startswith("./"))
             for words in others
         )
 
@@ -162,63 +122,25 @@ class Commands:
         words: list[str] = []
         for token in _TOKEN.finditer(text + ";"):
             if token[2]:
-                word = _unquoted(token[2])
-                if _ASSIGNMENT.match(token[2]) and _KEYWORDS.issuperset(words):
-                    self._beside[word] = None
+                if words or not (token[2] in _KEYWORDS or _ASSIGNMENT.match(token[2])):
+                    words.append(_unquoted(token[2]))
                 else:
-                    words.append(word)
+                    self._beside[_unquoted(token[2])] = None
             elif words:
                 self._take(words, deep)
                 words = []
 
     def _take(self, words: list[str], deep: int) -> None:
-        while words and words[0] in _KEYWORDS:
-            words = words[1:]
+        words = words[next((place for place, word in enumerate(words) if word not in _KEYWORDS), len(words)) :]
         if not words:
             return
-        name = _name(words[0])
         self._found[tuple(words)] = None
-        starts = range(len(words)) if name in _WRAPPERS else range(1)
-        self.unclear |= len(starts) > _MOST_STARTS or any(_is_fed(words[start:]) for start in starts)
-        if name not in _READING or (name in _SEARCHES and not _RUNNING.intersection(words)):
-            return
-        for word in words[1:]:
+        self.unclear |= runs_more(words)
+        for word in words[1:] if reads_words(words) else ():
             if glued := _GLUED.fullmatch(word):
                 self.read(glued[1] or glued[2], deep + 1)
             if _SIMPLE.fullmatch(word) is None:
                 self.read(word, deep + 1)
-
-
-def _name(word: str) -> str:
-    """The name of the program that a word runs."""
-    return word.rpartition("/")[2].removesuffix(".exe")
-
-
-def _behind(words: Sequence[str]) -> Iterator[int]:
-    """The places, but the first, of programs that may run what their words do not say."""
-    return (place for place in range(1, min(len(words), _MOST_STARTS)) if _name(words[place]) in _PROGRAMMED)
-
-
-def _is_fed(words: Sequence[str]) -> bool:
-    """Whether a command runs what its words do not say."""
-    name, script = _name(words[0]), _script(words)
-    return (
-        name in _FED
-        or (name in _EXECUTING and any(map(_EXECUTING[name].search, words[1:])))
-        or (script is not None and ((not script and name not in _SOURCES) or script.startswith(_STREAMS)))
-    )
-
-
-def _script(words: Sequence[str]) -> str | None:
-    """The file that a shell or an interpreter reads, empty if it reads none; None for other programs."""
-    if (name := _name(words[0])) not in _SHELLS | _SOURCES | _INTERPRETERS:
-        return None
-    for word in words[1:]:
-        if not word.startswith("-"):
-            return word
-        if name in _INTERPRETERS and _INLINE.match(word):
-            return ""
-    return ""
 
 
 def _unquoted(word: str) -> str:
