@@ -10,11 +10,28 @@ from collections.abc import Sequence
 _SHELLS = frozenset(
     {"sh", "bash", "rbash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "pwsh", "powershell", "cmd"}
 )
+_STARTING = frozenset({"linux64", "linux32", "x86_64", "i386", "unshare", "fakeroot", "tmux", "screen"})
+"""What starts a shell where no program is said."""
 _SOURCES = frozenset({".", "source"})
 _INTERPRETERS = frozenset({"python", "python2", "python3", "perl", "ruby", "node", "php", "lua", "tclsh"})
 FEEDING = _SHELLS | {"xargs", "parallel", "hash", "alias"}
 _FED = (FEEDING - _SHELLS) | {
-    *("at", "batch", "crontab", "mapfile", "readarray", "fc", "enable", "bind", "run-parts", "split", "csplit"),
+    *(
+        "at",
+        "batch",
+        "crontab",
+        "mapfile",
+        "readarray",
+        "fc",
+        "enable",
+        "bind",
+        "let",
+        "run-parts",
+        "split",
+        "csplit",
+        "script",
+    ),
+    *("su", "runuser", "newgrp", "sg", "chroot", "nsenter", "setarch", "ssh", "ed", "ex", "vi", "vim", "m4", "gdb", "dc"),
 }
 """What runs words that the text need not have."""
 WRAPPERS = _SHELLS | {
@@ -27,25 +44,31 @@ READING = (
     WRAPPERS
     | _INTERPRETERS
     | {
-        *("let", "declare", "typeset", "local", "readonly", "export", "test", "read", "unset", "compgen", "complete"),
+        *("declare", "typeset", "local", "readonly", "export", "test", "read", "unset", "compgen", "complete"),
         *("split", "tar", "tmux", "screen", "entr"),
     }
 )
 """What may take a quoted word for commands, or for a program."""
 _INLINE = re.compile(r"-\w*[cepr]|--(?:eval|print|run)")
 """An option by which an interpreter takes a word for a program."""
-RULING = re.compile(r"(?:path|bash_env|env|ps4|prompt_command|ld_\w+|shellopts|bashopts)\+?=|.*[$`]", re.DOTALL)
+_VALUED = re.compile(r"[-+]\w*o|--(?:rcfile|init-file)")
+"""An option of a shell that has a value."""
+_RULING_NAME = r"(?:path|home|bash_env|env|ps4|prompt_command|ld_\w+|shellopts|bashopts)"
+_RULED = re.compile(_RULING_NAME)
+RULING = re.compile(rf"{_RULING_NAME}\+?=|.*[$`?*\[{{\\]", re.DOTALL)
 """An assignment by which a shell runs other programs than the words say, or one that is a command."""
 _STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 _AWK = re.compile(r"system|getline|(?<!\|)\|(?!\|)")
 _EXECUTING = {
-    "sed": re.compile(r"/[gpim0-9]*e(?:$|[\s;}])|(?:^|[;{\s\d$!/])e(?:$|[\s;}])"),
+    "sed": re.compile(r"(?:^|[^a-z0-9\s-])[gpim0-9]*e(?:$|[\s;}])"),
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _AWK),
     "printf": re.compile("-v"),
+    **dict.fromkeys(("declare", "typeset", "local", "export", "readonly"), re.compile(r"-\w*[in]")),
+    **dict.fromkeys(("sudo", "doas"), re.compile(r"-\w*[si]|--(?:shell|login)")),
     "make": re.compile("-f|--eval|--file|--makefile"),
 }
 """Of programs that run nothing mostly, what says that they do, or that they set a variable which a shell runs."""
-_PROGRAMMED = _INTERPRETERS | (_EXECUTING.keys() - {"make", "printf"})
+_PROGRAMMED = _INTERPRETERS | ({"sed", "awk", "gawk", "mawk", "nawk"})
 _SEARCHES = frozenset({"find", "fd"})
 _RUNNING = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "--exec", "--exec-batch"})
 _MOST_STARTS = 64
@@ -80,17 +103,21 @@ def _is_fed(words: Sequence[str]) -> bool:
     return (
         name in _FED
         or (name in _EXECUTING and any(map(_EXECUTING[name].search, words[1:])))
+        or (name in READING and any(map(_RULED.fullmatch, words[1:])))
         or (script is not None and ((not script and name not in _SOURCES) or script.startswith(_STREAMS)))
     )
 
 
 def script_of(words: Sequence[str]) -> str | None:
     """The file that a shell or an interpreter reads, empty if it reads none; None for other programs."""
-    if (name := name_of(words[0])) not in _SHELLS | _SOURCES | _INTERPRETERS:
+    if (name := name_of(words[0])) not in _SHELLS | _SOURCES | _INTERPRETERS | _STARTING:
         return None
-    for word in words[1:]:
-        if not word.startswith("-"):
+    rest = iter(words[1:])
+    for word in rest:
+        if not word.startswith(("-", "+")):
             return word
         if name in _INTERPRETERS and _INLINE.match(word):
             return ""
+        if name in _SHELLS and _VALUED.fullmatch(word):
+            next(rest, "")
     return ""

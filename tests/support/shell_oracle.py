@@ -11,7 +11,27 @@ STAND_INS = ("rm", "git", "npm")
 REAL = (
     *("bash", "sh", "env", "nice", "nohup", "timeout", "stdbuf", "setsid", "xargs", "linux64", "linux32", "setarch", "x86_64"),
     *("flock", "ionice", "chrt", "taskset", "prlimit", "choom", "setpriv", "unshare", "find", "script", "cat", "tee", "split"),
-    *("echo", "printf", "true", "false", "test", "sort", "tr", "rev", "base64", "head", "sed", "ln", "cp", "chmod", "mkdir"),
+    *(
+        "echo",
+        "printf",
+        "true",
+        "false",
+        "test",
+        "sort",
+        "tr",
+        "rev",
+        "base64",
+        "head",
+        "sed",
+        "ln",
+        "cp",
+        "chmod",
+        "mkdir",
+        "dd",
+        "perl",
+        "awk",
+        "dash",
+    ),
 )
 TIME_S = 60
 

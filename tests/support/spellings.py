@@ -247,14 +247,40 @@ BEFORE = (
 )
 """What may stand before the name."""
 READERS = (
-    "bash",
-    "sh -s",
-    "timeout 5 bash",
-    "xargs env",
-    "xargs -I@ sh -c @",
-    "split --filter 'bash -s'",
-    "nice sh",
-    "tee FILE | cat; bash FILE",
+    *(
+        "bash",
+        "sh -s",
+        "timeout 5 bash",
+        "xargs env",
+        "xargs -I@ sh -c @",
+        "split --filter 'bash -s'",
+        "nice sh",
+        "bash +x",
+        "linux64",
+    ),
+    *(
+        "tee FILE | cat; bash FILE",
+        "tee FILE; chmod +x FILE; ./FILE",
+        "dd of=FILE; . ./FILE",
+        "bash -o posix",
+        "sed e",
+        "unshare -U",
+    ),
+    *(
+        "sed 's,^,,e'",
+        "sed -n 's|x*||e'",
+        "perl -ne system",
+        "script -q FILE",
+        "setarch x86_64",
+        "choom -n 0 -- bash",
+        "env dash",
+    ),
+    *(
+        "tee bin/FILE; chmod +x bin/FILE; FILE",
+        "split -b 9999 - FILE; sh FILEaa",
+        "while read x; do eval $x; done",
+        "awk '{system($0)}'",
+    ),
 )
 """What runs what it reads."""
 HALF = 0.5

@@ -147,8 +147,13 @@ def test_who_approves_an_unclear_command_is_one_of_those_whom_each_rule_names_th
             "awk 'x | y'",
             "printf -v x y",
             "source /dev/stdin",
+            "echo x | bash -o posix",
+            "bash +x",
+            "x | linux64",
+            "sed 's,x,y,e'",
             "nice " * 70 + "ls",
         ),
+        *("read PS4", "let x", "declare -i x=y", "sudo -s", "env BASH_ENV=x bash x", "X='a*b' ls", "printf -vx y", "bash -o x"),
     ],
 )
 def test_a_plain_command_that_may_run_what_it_does_not_say_is_asked_about(command):
