@@ -48,7 +48,8 @@ class Shells:
         """What these patterns say."""
         globs = [(one.argument, one.command) for pattern in patterns for one in pattern.conditions if one.command is not None]
         arguments = frozenset(argument for argument, command in globs if command.is_command)
-        return cls(arguments, frozenset(command.name for _, command in globs if command.name is not None))
+        held = arguments | _COMMANDS | {None}
+        return cls(arguments, frozenset(one.name for argument, one in globs if argument in held and one.name is not None))
 
 
 class Inspected:

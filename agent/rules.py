@@ -199,7 +199,7 @@ class Rules:
         perhaps: list[Rule] = []
         for rule in deny:
             covered = call.may_be_covered(rule.pattern)
-            if covered is Covered.YES or (covered and alone):
+            if covered is Covered.YES or (covered and executor == Executor.PROVIDER):
                 return Verdict(Effect.DENY, rule.name, rule.reason)
             perhaps += [rule] if covered else []
         asks = {rule: covered for rule in ask if (covered := call.may_be_covered(rule.pattern))}

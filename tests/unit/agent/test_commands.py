@@ -104,6 +104,7 @@ def test_what_may_be_denied_is_never_less_than_the_default():
 
 def test_nobody_can_be_asked_about_a_provider_s_call_that_may_be_denied():
     assert verdict(Rules(deny=["Bash(rm *)"]), "$X", executor=Executor.PROVIDER).effect is Effect.DENY
+    assert verdict(Rules(deny=["Bash(rm *)"]), "what now?", executor=Executor.HUMAN).effect is Effect.ALLOW
 
 
 def test_who_approves_an_unclear_command_is_one_of_those_whom_each_rule_names_that_it_may_be_about():
@@ -166,6 +167,7 @@ def test_a_program_that_a_rule_names_runs_none_of_its_words():
     assert verdict(named, "git rm x").effect is Effect.ALLOW
     assert verdict(named, "hg rm x").effect is Effect.ASK
     assert verdict(named, "nice rm x").effect is Effect.DENY
+    assert verdict(Rules(deny=["Bash(rm *)"], allow=['Bash(note ~ "hg")'], default="allow"), "hg rm x").effect is Effect.ASK
 
 
 @pytest.mark.parametrize(
