@@ -270,7 +270,6 @@ READERS = (
         "sed 's,^,,e'",
         "sed -n 's|x*||e'",
         "perl -ne system",
-        "script -q FILE",
         "setarch x86_64",
         "choom -n 0 -- bash",
         "env dash",
