@@ -92,9 +92,8 @@ class Condition:
 
     def is_exactly(self, text: str) -> bool:
         """Whether it says this text and no other."""
-        return self.comparison is Comparison.EQUALS or (
-            self.comparison is Comparison.GLOB and Glob.of(self.text).literal == text
-        )
+        literal = self.comparison is Comparison.GLOB and len(text) <= len(self.text) and Glob.of(self.text).literal
+        return self.comparison is Comparison.EQUALS or literal == text
 
 
 @dataclass(frozen=True, slots=True)
