@@ -126,10 +126,14 @@ class _Advance(_Command):
 
 
 class _Request(_Command):
-    """A request from outside; `principal` is who sends it, `traceparent` their trace context, None where nobody says."""
+    """A request from outside; `principal` is who sends it, `traceparent` their trace context, None where nobody says.
+
+    `signature` is a server's word that it has proven who that is. The shell checks it before the command is judged.
+    """
 
     principal: Principal | None = None
     traceparent: str | None = None
+    signature: str = ""
 
 
 class Start(_Request):
