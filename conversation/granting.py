@@ -78,7 +78,7 @@ def revoke(state: State, command: Revoke) -> Judgement:
     if all(grant.grant_id != command.grant_id for grant in state.grants):
         problem = f"{command.grant_id!r:.80} is no grant of this conversation, or has ended"
         raise InvalidInput("grant_id", problem, "look at the grants that stand (conversation.grants())")
-    draft = Draft(state, command.now, command.salt, command.trace)
+    draft = Draft(state, command.now, command.trace, salt=command.salt)
     seq = draft.emit(
         GrantRevoked(
             at=command.now,

@@ -83,9 +83,9 @@ class Draft:
 
     state: State
     now: int
-    salt: str
     trace: str | None = None
     events: list[Event] = field(default_factory=list)
+    salt: str = field(kw_only=True)
 
     def emit(self, event: Event) -> int:
         """Add an event, as a link of the audit chain if it is one, and return its place in the log."""

@@ -114,7 +114,7 @@ def start(state: State, command: Start) -> Judgement:
         jsontext.loads(command.context)
     except jsontext.NotJson as error:
         raise InvalidMessage("context", str(error), "give a JSON value") from error
-    draft = Draft(state, command.now, command.salt)
+    draft = Draft(state, command.now, salt=command.salt)
     draft.emit(
         ConversationStarted(
             at=command.now,
@@ -140,7 +140,7 @@ def send(state: State, command: Send) -> Judgement:
     _check_message(command.text, command.message_id, limits)
     if len(state.queue) >= limits.queued:
         raise QueueFull(state.conversation_id, len(state.queue))
-    draft = Draft(state, command.now, command.salt)
+    draft = Draft(state, command.now, salt=command.salt)
     seq = draft.emit(_accepted(command, send_digest(command)))
     return draft.done(_receipt(draft, seq))
 
@@ -155,7 +155,7 @@ def cancel(state: State, command: CancelTurn) -> Judgement:
         TurnNotFound: The conversation has had no turn of that id, nor is it the next.
     """
     check_request_id("request_id", command.request_id, InvalidInput)
-    draft = Draft(state, command.now, command.salt)
+    draft = Draft(state, command.now, salt=command.salt)
     if command.turn_id is None or command.turn_id == _present(state):
         cancelled = _cancel_turn(draft, command)
     elif is_turn_id(command.turn_id, last=state.turns):
@@ -174,7 +174,7 @@ def end(state: State, command: End) -> Judgement:
         InvalidInput: The request id has not the form of one.
     """
     check_request_id("request_id", command.request_id, InvalidInput)
-    draft = Draft(state, command.now, command.salt)
+    draft = Draft(state, command.now, salt=command.salt)
     if state.turn is not None:
         _cancel_turn(draft, command)
     seq = draft.emit(Ended(at=command.now, request_id=command.request_id, principal=command.principal))

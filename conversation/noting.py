@@ -46,7 +46,7 @@ def note(state: State, command: Assign | Comment) -> Judgement:
         "principal": command.principal,
         "noted": suspension.notes,
     }
-    draft = Draft(state, command.now, command.salt, command.trace)
+    draft = Draft(state, command.now, command.trace, salt=command.salt)
     if isinstance(command, Assign):
         _check_name(command.to)
         seq = draft.emit(CallAssigned(to=command.to, **about))
