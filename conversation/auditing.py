@@ -64,7 +64,8 @@ class AuditEntry:
         seq: The place of the event in the log.
         at: When it was decided, in integer milliseconds UTC by the store's clock.
         kind: The kind of the event: `message_accepted`, `suspension_settled`, `vote_cast`, `grant_given`, `grant_revoked`,
-            `turn_cancelled`, `pending_cancelled`, `conversation_ended`; `call_resolved` where a permission rule denies a call.
+            `given_revoked`, `turn_cancelled`, `pending_cancelled`, `conversation_ended`; `call_resolved` where a rule denies
+            a call.
         tool_call_id: The call.
         suspension_id: The suspension that was settled.
         subject: What else it is about: the turn, the grant, the rule, the grants that settled it, one a line, or how many of

@@ -118,7 +118,7 @@ def revoke_given(state: State, command: RevokeGiven) -> Judgement:
     if not grants and not voted:
         problem = f"{command.by!r:.80} has given nothing that stands in this conversation"
         raise InvalidInput("by", problem, "look at what stands: client.given(by)")
-    draft = Draft(state, command.now, command.salt, command.trace)
+    draft = Draft(state, command.now, command.trace, salt=command.salt)
     seq = draft.emit(
         GivenRevoked(
             at=command.now,
