@@ -6,12 +6,14 @@ It imports neither litellm nor the user's app.
 import asyncio
 import os
 import time
+from functools import partial
 
 import ray
 from ray.actor import exit_actor
 
 from holdfast.conversation import schema
 from holdfast.counting import Counts
+from holdfast.daemon import in_daemon
 from holdfast.errors import HoldfastError
 from holdfast.log_context import about
 from holdfast.persistence import RedisStore
@@ -23,6 +25,7 @@ from .answers import Failed, NotHosted
 from .host import Host
 from .log_lines import write_lines
 from .placement import drained
+from .proofs import Proofs
 from .ray_cluster import RayCluster
 from .ray_workers import RayWorkers
 from .steps import reached_here
@@ -102,6 +105,7 @@ class ConversationActor:
         async with self._connecting:
             if self._host is None:
                 address, counts = self._settings.store, Counts()
+                vault = Vault(address)
                 store = RedisStore(
                     address.redis_url,
                     namespace=address.namespace,
@@ -112,7 +116,7 @@ class ConversationActor:
                 await store.open()
                 self._host = Host(
                     store,
-                    RayWorkers(store, self._settings, RayCluster(Vault(address))),
+                    RayWorkers(store, self._settings, RayCluster(vault)),
                     name=self._name,
                     drained=drained,
                     timing=self._settings.timing,
@@ -122,6 +126,7 @@ class ConversationActor:
                     counts=counts,
                     traces=self._settings.traces,
                     reached=reached_here(),
+                    check_proof=Proofs(address, partial(in_daemon, vault.servers_key)).check,
                 )
             return self._host
 

@@ -27,6 +27,7 @@ from .activation.patience import OFFER_AFTER_MS, Patience
 from .admission import Admission
 from .answers import AnswerToActivate, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
 from .memory import allowed_mb, resident_mb
+from .proofs import CheckProof, refuse_proof
 from .spec_cache import SpecCache
 from .steps import Reached, Step, untrapped
 from .telling import tell
@@ -56,12 +57,14 @@ class Host:
         counts: Counts | None = None,
         traces: TraceSettings | None = None,
         reached: Reached = untrapped,
+        check_proof: CheckProof = refuse_proof,
     ) -> None:
         self._store = store
         self._counts = Counts() if counts is None else counts
         self._look_around = drained
         self._drained = False
         self._workers = workers
+        self._check_proof = check_proof
         self._admission = Admission(store)
         self._name = name
         self._timing = timing
@@ -166,6 +169,7 @@ class Host:
         if activation is None or self.hosted != conversation_id:
             return NotHosted()
         try:
+            await self._check_proof(conversation_id, command)
             reply = await activation.ask(command)
             if isinstance(command, Resolve | ResolveMany):
                 self._counts.observe(metrics.RESOLVE_S, time.perf_counter() - began_s, was)

@@ -1,4 +1,4 @@
-"""The vault of a Holdfast store: the key of app records and apps' variables, which Ray's control store keeps, and never Redis.
+"""The vault of a Holdfast store: its keys and apps' variables, which Ray's control store keeps, and never Redis.
 
 Every process in the cluster can read the vault: Ray has the variables of its workers in its control process anyway.
 """
@@ -57,6 +57,16 @@ class Vault:
             fix = "set HOLDFAST_APP_KEY to that one everywhere, or nowhere; a Ray that is started anew takes a new one"
             raise ConfigurationError("app_key", problem, fix)
         return key
+
+    def servers_key(self) -> bytes:
+        """The key with which servers sign whom they have verified, made by the first that needs it. Each Ray has another."""
+        found = self._get("servers")
+        if found is None:
+            self._put("servers", secrets.token_bytes(KEY_BYTES), overwrite=False)
+            found = self._get("servers")
+        if found is None:
+            raise ClusterUnavailable("its control store keeps nothing")
+        return found
 
     def put_environment(self, app: str, code: str, values: Mapping[str, str]) -> None:
         """Keep the variables that an app's workers are given."""

@@ -12,6 +12,7 @@ from holdfast.conversation.approvers import Approvers, ApproverTerms, terms_of
 from holdfast.conversation.jsontext import JsonText, NotJson, dumps
 from holdfast.conversation.spec import LONGEST_S, Resume
 from holdfast.errors import ConfigurationError
+from holdfast.visible import without_hidden
 
 from . import checks
 
@@ -144,8 +145,8 @@ def _expires_s(declared: float | None) -> float | None:
 
 def _line(field: str, value: object, longest: int) -> str:
     text = checks.text(value, field)
-    if not text.strip() or len(text) > longest or not text.isprintable():
-        raise ConfigurationError(field, f"{text!r:.60} is no line of text", f"give 1 to {longest} printable characters")
+    if not text.strip() or len(text) > longest or without_hidden(text, lambda _: "") != text:
+        raise ConfigurationError(field, f"{text!a:.60} is no line of text", f"give 1 to {longest} characters that are seen")
     return text
 
 

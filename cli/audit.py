@@ -1,4 +1,4 @@
-"""`holdfast audit`: the chain of a conversation's decisions, checked, as a table or as lines for an archive."""
+"""`holdfast audit`: the chain of a conversation's messages and decisions, checked, as a table or as lines for an archive."""
 
 import asyncio
 import sys
@@ -34,7 +34,7 @@ def run(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check the chain of a conversation's decisions: who decided what, when, on what, and why.
+    """Check the chain of a conversation's messages and decisions: who sent or decided what, when, on what, and why.
 
     The exit code is 1 where the chain is broken: something in the log was changed, or a receipt is not in the chain.
     """
@@ -80,7 +80,7 @@ def _draw(report: AuditReport) -> None:
     for one in report.breaks:
         place = "" if one.seq is None else f" at {one.seq}"
         screen.print(clean(f"Broken{place}: {one.problem}."), soft_wrap=True)
-    said = f"{len(report.entries)} decisions, head {report.head or 'none'}" if report.entries else "Nothing was decided yet"
+    said = f"{len(report.entries)} entries, head {report.head or 'none'}" if report.entries else "Nothing was decided yet"
     verdict = "the chain is intact" if report.intact else "the chain is BROKEN"
     screen.print(clean(f"{said}: {verdict}."), soft_wrap=True)
 
@@ -105,6 +105,8 @@ def _what(entry: AuditEntry) -> str:
             return entry.settled_by
         case "call_resolved":
             return f"denied by rule {entry.subject}"
+        case "message_accepted":
+            return "message"
         case "":
             return "unreadable"
         case _:

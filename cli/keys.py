@@ -26,7 +26,9 @@ def create(
     where: Where,
     *,
     name: Annotated[str, typer.Option(help="Who holds it: what is done with it is recorded under this name.")],
-    scope: Annotated[list[str], typer.Option(help="What it allows: read, start, decide, client or admin; again for more.")],
+    scope: Annotated[
+        list[str], typer.Option(help="What it allows: read, start, unattended, decide, client or admin; again for more.")
+    ],
     agent: Annotated[
         list[str] | None, typer.Option(help="An agent whose conversations it may touch; again for more; all without one.")
     ] = None,

@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.conversation import Principal, Proof, jsontext
 from holdfast.conversation.ids import check_request_id
-from holdfast.conversation.principal import NAME
+from holdfast.conversation.principal import NAME, unproven
 from holdfast.errors import InvalidInput, InvalidMessage, StaleCall, StaleReason
 from holdfast.persistence import pages
 from holdfast.visible import without_hidden
@@ -77,14 +77,26 @@ def request_id_of(request_id: object) -> str:
 
 
 def principal_of(principal: object) -> Principal:
-    """The principal itself, once it is checked. How one shows that was verified is for whoever verified it.
+    """The principal itself, once it is checked.
 
     Raises:
-        InvalidInput: It is none, or is stated with a character that nobody sees.
+        InvalidInput: It is none, or its names have a character that nobody sees.
     """
     if isinstance(principal, Principal):
-        return principal.check_visible() if principal.proof is Proof.STATED else principal
+        return principal.check_visible()
     raise InvalidInput("principal", f"{type(principal).__name__} is no principal", 'give Principal("ana", roles=["finance"])')
+
+
+def stated_of(principal: object) -> Principal:
+    """A principal as a program in the cluster may give it: servers alone bring proofs.
+
+    Raises:
+        InvalidInput: As `principal_of`, or its proof says that somebody has proven it.
+    """
+    found = principal_of(principal)
+    if found.proof is not Proof.STATED:
+        raise unproven(found)
+    return found
 
 
 def check_place(after: object) -> None:
@@ -195,7 +207,7 @@ def this_user() -> str:
     except (OSError, KeyError):  # a container's user may have no name
         user = str(os.getuid())
     said = f"{user}@{socket.gethostname()}".replace("|", "?")
-    return without_hidden(said, lambda _: "?")[:WHO_CHARS].strip()
+    return " ".join(without_hidden(said, lambda _: "?")[:WHO_CHARS].split())
 
 
 def encodes(text: str) -> bool:

@@ -49,8 +49,8 @@ from .arguments import (
     is_time,
     member_of,
     pausable,
-    principal_of,
     reason_of,
+    stated_of,
     text_of,
     this_user,
 )
@@ -156,14 +156,14 @@ class AsyncClient:
     def acting_as(self, principal: Principal) -> Self:
         """The same client, whose starts, messages, decisions, cancellations and ends are this principal's.
 
-        The log keeps who it was and how that was proven (`Principal.proof`). Both clients share their connections: to close one
-        closes both.
+        The log keeps who it was, as this program states it: only a server proves who its callers are. Both clients share their
+        connections: to close one closes both.
 
         Raises:
-            InvalidInput: `principal` is no `Principal`.
+            InvalidInput: `principal` is no `Principal`, has a proof, or its names do not show whole.
         """
         acting = copy.copy(self)
-        acting._connection = self._connection.acting_as(principal_of(principal))  # noqa: SLF001 - this class's own
+        acting._connection = self._connection.acting_as(stated_of(principal))  # noqa: SLF001 - this class's own
         return acting
 
     async def __aenter__(self) -> Self:

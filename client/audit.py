@@ -24,7 +24,7 @@ _HEAD = re.compile(r"[0-9a-f]{64}")
 Read: TypeAlias = Callable[[Callable[[Store], Awaitable[Any]]], Awaitable[Any]]
 """A function that does some work on the store, within a deadline."""
 Kept: TypeAlias = Receipt | Cancelled | str
-"""What somebody has kept of a decision: its receipt, or the head of that (`Receipt.audit_head`)."""
+"""What somebody has kept of a message or decision: its receipt, or the head of that (`Receipt.audit_head`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class AuditReport:
 
     Attributes:
         conversation_id: The conversation.
-        entries: The decisions, in the order of the log; an entry that cannot be read has a `problem` and nothing else.
-        head: The head of the chain; empty where nothing was decided yet.
+        entries: The messages and decisions, in the order of the log; one that cannot be read has a `problem` and nothing else.
+        head: The head of the chain; empty where an older release wrote all of it.
         breaks: The places where the chain does not hold, at most 100; empty where it is intact.
     """
 
@@ -75,7 +75,7 @@ def kept_of(receipts: object, conversation_id: str) -> dict[str, int | None]:
     """The heads that are looked for, each with the place that its receipt names.
 
     Raises:
-        InvalidInput: There are too many, or one is no receipt of a decision of this conversation.
+        InvalidInput: There are too many, or one is no receipt of this conversation that has a head.
     """
     if isinstance(receipts, str | Receipt | Cancelled):
         receipts = [receipts]
@@ -91,7 +91,7 @@ def _head_of(one: object, conversation_id: str) -> tuple[str, int | None]:
     head = one.audit_head if isinstance(one, Receipt | Cancelled) else one
     if not isinstance(head, str) or not _HEAD.fullmatch(head):
         problem = f"{head!a:.80} is the head of no audit chain"
-        raise InvalidInput("receipts", problem, "give receipts of decisions, or their audit_head: 64 hexadecimal digits")
+        raise InvalidInput("receipts", problem, "give receipts, or their audit_head: 64 hexadecimal digits")
     if isinstance(one, Receipt | Cancelled) and one.conversation_id != conversation_id:
         raise InvalidInput("receipts", f"one is of {one.conversation_id!a:.140}", "give receipts of this conversation")
     return head, one.seq if isinstance(one, Receipt) else None

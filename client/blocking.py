@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError
 from holdfast.persistence import ConversationRow, Pause
 
 from .agents import AgentRow
-from .arguments import principal_of
+from .arguments import stated_of
 from .async_client import AsyncClient
 from .audit import AuditReport, Kept
 from .batches import pairs_of
@@ -108,7 +108,7 @@ class Client:
 
     def acting_as(self, principal: Principal) -> "Client":
         """The same client, acting as this principal. `AsyncClient.acting_as` describes it and the errors."""
-        return _Acting(self, principal_of(principal))
+        return _Acting(self, stated_of(principal))
 
     def start(
         self,

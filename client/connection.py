@@ -46,19 +46,29 @@ _T = TypeVar("_T")
 
 
 class Connection:
-    """A stack, the deadline that each call on it has, and the principal that its commands are of, if that was said."""
+    """A stack, the deadline that each call on it has, and the principal that its commands are of, if that was said.
+
+    `proves` says whether this process has verified who that is, and signs what it says.
+    """
 
     def __init__(
-        self, stack: Stack, *, timeout_s: float, principal: Principal | None = None, feed: ListFeed | None = None
+        self,
+        stack: Stack,
+        *,
+        timeout_s: float,
+        principal: Principal | None = None,
+        feed: ListFeed | None = None,
+        proves: bool = False,
     ) -> None:
         self.stack = stack
         self.feed = feed or ListFeed()
         self.principal = principal
         self._timeout_s = timeout_s
+        self._proves = proves
 
-    def acting_as(self, principal: Principal) -> "Connection":
+    def acting_as(self, principal: Principal, *, proves: bool = False) -> "Connection":
         """The same connection, on which all commands are this principal's."""
-        return Connection(self.stack, timeout_s=self._timeout_s, principal=principal, feed=self.feed)
+        return Connection(self.stack, timeout_s=self._timeout_s, principal=principal, feed=self.feed, proves=proves)
 
     @property
     def allowed_s(self) -> float:
@@ -152,7 +162,7 @@ class Connection:
         """
         said = {"principal": self.principal, "traceparent": trace_context.current()}
         command = command.model_copy(update={name: value for name, value in said.items() if value is not None})
-        delivery = Delivery(conversation_id, command, timeout_s=self.allowed_s, create=create)
+        delivery = Delivery(conversation_id, command, timeout_s=self.allowed_s, create=create, proves=self._proves)
         return reply_in(await self._delivered(delivery), what=what, retry_id=retry_id)
 
     async def _delivered(self, delivery: Delivery) -> DeliveryResult:

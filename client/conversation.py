@@ -589,7 +589,7 @@ class Conversation:
         return cast("Receipt", await self._reply_to(command, "the revocation", request_id))
 
     async def audit(self, *, receipts: Sequence[Kept] | Kept = ()) -> AuditReport:
-        """Check the chain of this conversation's decisions, and list them: who, when, what was shown, what was decided, why.
+        """Check the chain of this conversation, and list it: who asked or decided, when, what was shown, what was decided, why.
 
         Every link is computed anew from the log, and held against the heads that stand there and in the conversation's state.
         What is wrong or cannot be read makes a report that is not `intact`, and hides nothing of the rest.
@@ -599,7 +599,7 @@ class Conversation:
                 that is not shows that the log was cut off, or written anew as a whole.
 
         Raises:
-            InvalidInput: `receipts` has something else than receipts of decisions of this conversation, or too many.
+            InvalidInput: `receipts` has something else than receipts of this conversation, or too many.
             ConversationNotFound: The conversation was never started.
             StoreUnavailable: Redis does not answer in time, or refuses.
             CipherMissing: The conversation is encrypted, and this client names no cipher.

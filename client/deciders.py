@@ -55,6 +55,6 @@ def asked_of(approver: str | None, roles: str | None) -> Principal | None:
             raise InvalidInput("roles", "they are those of nobody", "give approver, too")
         return None
     try:
-        return Principal(approver, roles=tuple(roles.split(_SEPARATOR)) if roles else (), proof=Proof.KEY)
+        return Principal(approver, roles=tuple(roles.split(_SEPARATOR)) if roles else (), proof=Proof.KEY).check_visible()
     except InvalidInput as error:
         raise InvalidInput("roles" if "roles" in error.field else "approver", error.problem, error.fix) from None

@@ -4,9 +4,8 @@ from types import EllipsisType
 from typing import Any
 
 from holdfast.conversation import Principal, jsontext
-from holdfast.conversation.principal import NAME
+from holdfast.conversation.principal import is_name
 from holdfast.errors import InvalidInput
-from holdfast.visible import without_hidden
 
 from .arguments import check_suspension
 from .results import PendingCall
@@ -44,11 +43,10 @@ def taker_of(to: object, myself: Principal | None) -> str:
         return myself.id
     if to is None or to == "":
         return ""
-    if isinstance(to, Principal):
-        return to.id
-    if not isinstance(to, str) or not NAME.fullmatch(to) or without_hidden(to, lambda _: "") != to:
-        raise InvalidInput("to", f"{to!a:.60} is no name", _FIX)
-    return to
+    name = to.id if isinstance(to, Principal) else to
+    if not isinstance(name, str) or not is_name(name):
+        raise InvalidInput("to", f"{name!a:.60} is no name", _FIX)
+    return name
 
 
 def comment_of(text: object) -> str:

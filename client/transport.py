@@ -8,10 +8,11 @@ from typing import cast
 
 from holdfast.actors import ActorSettings, StoreAddress, named
 from holdfast.actors.actor_settings import release_with
+from holdfast.actors.proofs import proven_in, signed
 from holdfast.actors.signature import vouched
 from holdfast.actors.vault import Vault
 from holdfast.agent import App
-from holdfast.conversation import Start
+from holdfast.conversation import Command, Start
 from holdfast.daemon import in_daemon
 from holdfast.embedded.home import Home
 from holdfast.errors import AgentNotFound, AppNotPublished, ClusterStopped, HoldfastError
@@ -43,6 +44,7 @@ class RayTransport:
         self._publishes = publishes
         self._published: set[tuple[str, str]] = set()
         self._bond = clusters.Bond(store, joined)
+        self._servers_key: bytes | None = None
         actors = RayActors(settings, store)
         pool = Pool(store, actors, timing=settings.timing, process_limits=settings.process_limits)
         self._registry = Registry(store, actors, pool=pool, timing=settings.timing)
@@ -141,12 +143,19 @@ class RayTransport:
     async def deliver(self, delivery: Delivery) -> DeliveryResult:
         """The result of a delivery. No command is sent if another cluster has the store, nor a start of an unpublished app."""
         try:
+            if delivery.proves and proven_in(delivery.command) is not None:
+                delivery.command = await self._signed(delivery.conversation_id, delivery.command)
             if isinstance(delivery.command, Start):
                 await self.check_published(delivery.command.app, delivery.command.agent)
             await self._bond.check(within_s=delivery.left_s)
         except HoldfastError as error:
             return delivery.given_up(error)
         return await delivery.through(self._registry)
+
+    async def _signed(self, conversation_id: str, command: Command) -> Command:
+        if self._servers_key is None:
+            self._servers_key = await in_daemon(Vault(self.settings.store).servers_key)
+        return signed(self._servers_key, self.settings.store, conversation_id, command)
 
     async def check_published(self, app: str, agent: str) -> None:
         """Make sure that an agent of an app is published, unless this client publishes the app itself.

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from holdfast.errors import ConfigurationError
-from holdfast.visible import without_hidden
+from holdfast.visible import shows_whole
 
 from .folding import folded
 from .ids import payload_digest
@@ -242,8 +242,8 @@ def checked_names(given: object) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise ConfigurationError("approvers", f"{given!r:.60} is no list", 'give a list: ["role:finance", "id:ana"]')
     for one in given:
-        if not isinstance(one, str) or not _NAME.fullmatch(one) or without_hidden(one, lambda _: "") != one:
-            raise ConfigurationError("approvers", f"{one!r:.60} names nobody", _FIX)
+        if not isinstance(one, str) or not _NAME.fullmatch(one) or not shows_whole(one):
+            raise ConfigurationError("approvers", f"{one!a:.60} names nobody, or does not show whole", _FIX)
     if len(given) > MOST_NAMES:
         raise ConfigurationError("approvers", f"there are {len(given)}", f"give {MOST_NAMES} at most, or a role")
     return tuple(dict.fromkeys(given))

@@ -1,7 +1,10 @@
 """The audit chain: each decision of a conversation is linked by a hash to the one before it.
 
 A link is a SHA-256 over a fixed tuple of strings, never over a record's dump, so that records may gain fields. Bodies and
-reasons are in it by their digests alone: what is erased later leaves a chain that can still be checked.
+reasons are in it by their digests alone: what is erased later leaves a chain that can still be checked. Each digest is over a
+salt, too, which the event holds beside the body: once both are erased, nobody can guess a short body from what is left.
+
+An event without a salt is of format 1, which had none, and in which messages were no links.
 """
 
 import hashlib
@@ -17,6 +20,7 @@ from .events import (
     GivenRevoked,
     GrantGiven,
     GrantRevoked,
+    MessageAccepted,
     PendingCancelled,
     SettledBy,
     SuspensionSettled,
@@ -28,11 +32,13 @@ from .jsontext import NotJson, loads
 from .principal import Principal
 from .state import State
 
-FORMAT = "holdfast.audit.1"
-"""The first string under each hash: it says which tuple follows."""
+FORMAT = "holdfast.audit"
+"""With the number of a link's format, the first string under its hash; with that of format 1, the first under any genesis."""
+SALT_DIGITS = 32
 
 Audited: TypeAlias = (
-    SuspensionSettled
+    MessageAccepted
+    | SuspensionSettled
     | VoteCast
     | CallResolved
     | TurnCancelled
@@ -48,16 +54,18 @@ _ALWAYS = (SuspensionSettled, VoteCast, TurnCancelled, PendingCancelled, GrantGi
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One link of a conversation's audit chain: something that was decided, and by whom.
+    """One link of a conversation's audit chain: something that was asked for or decided, and by whom.
 
-    Digests are SHA-256 in 64 hexadecimal digits. Digests and texts are empty where there is nothing to say.
+    Digests are SHA-256 in 64 hexadecimal digits, over the event's salt and what they stand for; in format 1 without a salt.
+    Digests and texts are empty where there is nothing to say.
 
     Attributes:
         conversation_id: The conversation.
         seq: The place of the event in the log.
         at: When it was decided, in integer milliseconds UTC by the store's clock.
-        kind: The kind of the event: `suspension_settled`, `vote_cast`, `grant_given`, `grant_revoked`, `turn_cancelled`,
-            `pending_cancelled`, `conversation_ended`, or `call_resolved` where a permission rule denies a call.
+        kind: The kind of the event: `message_accepted`, `suspension_settled`, `vote_cast`, `grant_given`, `grant_revoked`,
+            `given_revoked`, `turn_cancelled`, `pending_cancelled`, `conversation_ended`; `call_resolved` where a rule denies
+            a call.
         tool_call_id: The call.
         suspension_id: The suspension that was settled.
         subject: What else it is about: the turn, the grant, the rule, the grants that settled it, one a line, or how many of
@@ -66,17 +74,18 @@ class AuditEntry:
         settled_by: How the suspension was settled: by which kind of decision, or by `expiry`, `cancellation`, `grant`, `rule`.
         decision: The kind of decision; empty where nobody decided this very call.
         body_digest: The digest of what the decision said: edited arguments, a value, a denial's reason, an error, a review; of
-            a grant its terms, of a cancellation the calls, of a rule's denial the result.
+            a message its text, of a grant its terms, of a cancellation the calls, of a rule's denial the result.
         reason_digest: The digest of the reason, where the body does not hold it.
-        principal_id: Who decided; empty where nobody did, or nobody said.
-        roles: The roles of who decided.
+        principal_id: Who sent it or decided; empty where nobody did, or nobody said.
+        roles: The roles of who that was.
         proof: How that was proven: `stated`, `link`, `key`, `oidc` or `proxy`.
-        request_id: The idempotency key of the decision or request.
+        request_id: The idempotency key of the message, decision or request.
         tool: The name of the call's tool; not a part of the link, since the digest of what was shown holds it.
         reason: Why, in words; not a part of the link, since the digests hold it.
         previous: The head before this link.
         head: The head with this link; empty for what an older release wrote, before the chain began.
         problem: Why the link does not hold; None if it does.
+        format: The format of the link.
     """
 
     conversation_id: str
@@ -100,11 +109,12 @@ class AuditEntry:
     previous: str = ""
     head: str = ""
     problem: str | None = None
+    format: int = 1
 
     def follows(self, previous: str) -> str:
         """The head that this entry leads to from the head before it."""
         return _digest(
-            FORMAT,
+            f"{FORMAT}.{self.format}",
             previous,
             self.conversation_id,
             str(self.seq),
@@ -131,16 +141,26 @@ class AuditEntry:
 
 def genesis(conversation_id: str) -> str:
     """The head from which a conversation's first link starts."""
-    return _digest(FORMAT, "genesis", conversation_id)
+    return _digest(f"{FORMAT}.1", "genesis", conversation_id)
 
 
 def is_audited(event: Event) -> bool:
     """Whether an event is a link of the chain."""
+    if isinstance(event, MessageAccepted):
+        return event.salt != ""
     return isinstance(event, _ALWAYS) or (isinstance(event, CallResolved) and event.by is SettledBy.RULE)
 
 
-def linked(state: State, event: Event) -> Event:
-    """The event with the head that it leads to, if it is a link of the chain; it stands right after the state's events."""
+def linked(state: State, event: Event, salt: str) -> Event:
+    """The event with its salt and the head that it leads to, if it is a link; it stands right after the state's events.
+
+    Args:
+        state: The state before the event.
+        event: The event.
+        salt: The random text of its command, from which each event has a salt of its own; empty: it has none.
+    """
+    if salt and (isinstance(event, CallSuspended | MessageAccepted) or is_audited(event)):
+        event = event.model_copy(update={"salt": _digest("holdfast.salt", salt, str(state.seq + 1))[:SALT_DIGITS]})
     if not (isinstance(event, Audited) and is_audited(event)):
         return event
     if isinstance(event, SuspensionSettled | VoteCast):
@@ -153,7 +173,8 @@ def shown_digest(event: CallSuspended) -> str:
     """The digest of what a suspension shows to whoever may settle it.
 
     The suspension's id stands for the conversation, the call and its arguments. What is not given is left out, so that a later
-    release may show more without another digest for what it shows now.
+    release may show more without another digest for what it shows now. With a salt, it holds the place of the message, too,
+    whose link says who asked.
     """
     given: dict[str, object] = {
         "prompt": event.prompt,
@@ -166,10 +187,11 @@ def shown_digest(event: CallSuspended) -> str:
         "rule_reason": event.rule_reason or None,
         "decisions": None if event.decisions is None else " ".join(event.decisions),
         "approvers": None if event.approvers is None else event.approvers.digest,
+        "message_at": str(event.message_at) if event.salt else None,
     }
     targets = event.targets or ()
     return _digest(
-        "holdfast.shown.1",
+        *(("holdfast.shown.2", event.salt) if event.salt else ("holdfast.shown.1",)),
         event.suspension_id,
         event.suspension_kind,
         event.tool_call_id,
@@ -183,15 +205,26 @@ def shown_digest(event: CallSuspended) -> str:
     )
 
 
-def text_digest(text: str | None) -> str:
-    """The SHA-256 of a text in UTF-8, in hexadecimal digits; empty for no text."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text else ""
+def text_digest(text: str | None, salt: str) -> str:
+    """The digest of a salt and a text; without a salt the SHA-256 of the text alone, as in format 1. Empty for no text."""
+    if not text:
+        return ""
+    return _digest(salt, text) if salt else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def entry_of(conversation_id: str, seq: int, event: Audited) -> AuditEntry:
     """The entry of an audited event at a place in the log, without the heads."""
+    salt, salted = event.salt, (event.salt,) if event.salt else ()
     about: dict[str, Any] = {"conversation_id": conversation_id, "seq": seq, "at": event.at, "kind": event.kind}
+    about["format"] = 2 if salt else 1
     match event:
+        case MessageAccepted():
+            return AuditEntry(
+                **about,
+                **_by(event.principal),
+                body_digest=text_digest(event.text, salt),
+                request_id=event.message_id,
+            )
         case SuspensionSettled():
             return AuditEntry(
                 **about,
@@ -202,8 +235,8 @@ def entry_of(conversation_id: str, seq: int, event: Audited) -> AuditEntry:
                 shown_digest=event.shown,
                 settled_by=event.by.value,
                 decision="" if event.decision is None else event.decision.value,
-                body_digest=text_digest(event.body),
-                reason_digest=text_digest(event.reason),
+                body_digest=text_digest(event.body, salt),
+                reason_digest=text_digest(event.reason, salt),
                 request_id=event.decision_id or "",
                 reason=event.reason or _words(event),
             )
@@ -216,8 +249,8 @@ def entry_of(conversation_id: str, seq: int, event: Audited) -> AuditEntry:
                 subject=_agreed(event),
                 shown_digest=event.shown,
                 decision=event.decision.value,
-                body_digest=text_digest(event.body),
-                reason_digest=text_digest(event.reason),
+                body_digest=text_digest(event.body, salt),
+                reason_digest=text_digest(event.reason, salt),
                 request_id=event.decision_id,
                 reason=event.reason,
             )
@@ -227,14 +260,14 @@ def entry_of(conversation_id: str, seq: int, event: Audited) -> AuditEntry:
                 tool_call_id=event.tool_call_id,
                 subject=event.rule,
                 settled_by=event.by.value,
-                body_digest=text_digest(event.content),
+                body_digest=text_digest(event.content, salt),
             )
         case GrantGiven():
             return AuditEntry(
                 **about,
                 **_by(event.grant.by),
                 subject=event.grant.grant_id,
-                body_digest=_terms(event.grant),
+                body_digest=_digest(*salted, *_terms(event.grant)),
                 reason=f"{event.grant.kind} {event.grant.pattern} up to {event.grant.level.value}",
             )
         case GrantRevoked():
@@ -242,7 +275,7 @@ def entry_of(conversation_id: str, seq: int, event: Audited) -> AuditEntry:
                 **about,
                 **_by(event.principal),
                 subject=event.grant_id,
-                reason_digest=text_digest(event.reason),
+                reason_digest=text_digest(event.reason, salt),
                 request_id=event.request_id,
                 reason=event.reason,
             )
@@ -251,8 +284,8 @@ def entry_of(conversation_id: str, seq: int, event: Audited) -> AuditEntry:
                 **about,
                 **_by(event.principal),
                 subject=f"{event.proof or 'anybody'}:{event.by}",
-                body_digest=_digest(*event.grants, *(vote.suspension_id for vote in event.votes)),
-                reason_digest=text_digest(event.reason),
+                body_digest=_digest(*salted, *event.grants, *(vote.suspension_id for vote in event.votes)),
+                reason_digest=text_digest(event.reason, salt),
                 request_id=event.request_id or "",
                 reason=event.reason,
             )
@@ -261,7 +294,7 @@ def entry_of(conversation_id: str, seq: int, event: Audited) -> AuditEntry:
                 **about,
                 **_by(event.principal),
                 subject=event.turn_id,
-                body_digest=_digest(*event.calls),
+                body_digest=_digest(*salted, *event.calls),
                 request_id=event.request_id or "",
             )
         case Ended():
@@ -278,10 +311,10 @@ def _by(principal: Principal | None) -> dict[str, Any]:
     return {"principal_id": principal.id, "roles": principal.roles, "proof": principal.proof.value}
 
 
-def _terms(grant: Grant) -> str:
+def _terms(grant: Grant) -> tuple[str, ...]:
     ends = "" if grant.ends_at is None else str(grant.ends_at)
     terms = (grant.grant_id, grant.kind, grant.pattern, grant.level.value, ends, str(grant.seq))
-    return _digest(*terms, *((f"approvers={grant.approvers}",) if grant.approvers else ()))
+    return (*terms, f"approvers={grant.approvers}") if grant.approvers else terms
 
 
 def _words(event: SuspensionSettled) -> str:

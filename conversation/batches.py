@@ -64,7 +64,7 @@ def resolve_many(state: State, command: ResolveMany) -> Judgement:
     if refused:
         raise BatchRefused(state.conversation_id, refused)
     check_room(state, [one.ruling for one in command.decisions], now=command.now)
-    draft = Draft(state, command.now, command.trace)
+    draft = Draft(state, command.now, command.trace, salt=command.salt)
     receipts = tuple(decide_one(draft, command, call, settlement) for call, settlement in judged)
     release(draft, [one.ruling for one in command.decisions], command.spec)
     advance(draft, command)

@@ -84,6 +84,7 @@ class _Command(Record):
     known: Mapping[str, IdempotencyRecord] = Field(default_factory=dict)
     trace: str | None = None
     read: Mapping[int, Event] = Field(default_factory=dict)
+    salt: str = ""
 
     def stamped(
         self,
@@ -92,9 +93,15 @@ class _Command(Record):
         known: Mapping[str, IdempotencyRecord],
         trace: str | None = None,
         read: Mapping[int, Event] | None = None,
+        *,
+        salt: str = "",
     ) -> Self:
-        """The same command with the time, spec, records, trace context and entries of the log, which only the shell knows."""
-        return self.model_copy(update={"now": now, "spec": spec, "known": known, "trace": trace, "read": read or {}})
+        """The same command with the time, spec, records, trace context and entries of the log, which only the shell knows.
+
+        `salt` is a random text, from which the audit chain's links have their salts.
+        """
+        said = {"now": now, "spec": spec, "known": known, "trace": trace, "read": read or {}, "salt": salt}
+        return self.model_copy(update=said)
 
     def lookups(self) -> tuple[str, ...]:
         """The keys of the idempotency records by which the command is judged; where the store has none, its id is new."""
@@ -119,10 +126,14 @@ class _Advance(_Command):
 
 
 class _Request(_Command):
-    """A request from outside; `principal` is who sends it, `traceparent` their trace context, None where nobody says."""
+    """A request from outside; `principal` is who sends it, `traceparent` their trace context, None where nobody says.
+
+    `signature` is a server's word that it has proven who that is. The shell checks it before the command is judged.
+    """
 
     principal: Principal | None = None
     traceparent: str | None = None
+    signature: str = ""
 
 
 class Start(_Request):

@@ -74,6 +74,8 @@ class MessageAccepted(Record):
         text: What the user wrote.
         principal: Who sent it, and how that was proven; None where nobody said.
         traceparent: The trace context of who sent it.
+        salt: The salt of its digests in the audit chain; empty where an older release wrote it, which chained no messages.
+        head: The head of the audit chain with this event.
     """
 
     kind: Literal["message_accepted"] = "message_accepted"
@@ -83,6 +85,8 @@ class MessageAccepted(Record):
     text: str
     principal: Principal | None = None
     traceparent: str | None = None
+    salt: str = ""
+    head: str = ""
 
 
 class TurnStarted(Record):
@@ -262,6 +266,7 @@ class CallSuspended(Record):
         approvers: Who may decide the call; None where anybody may.
         message_at: The `seq` of the message that the turn answers, which says who asked for it; 0 where that is not known.
         questions: Whether the call's arguments are questions, and an answer has to fit them.
+        salt: The salt of the digest of what it shows; empty where an older release suspended the call.
     """
 
     kind: Literal["call_suspended"] = "call_suspended"
@@ -292,6 +297,7 @@ class CallSuspended(Record):
     approvers: ApproverTerms | None = None
     message_at: int = 0
     questions: bool = False
+    salt: str = ""
 
 
 class SuspensionSettled(Record):
@@ -314,6 +320,7 @@ class SuspensionSettled(Record):
         votes: How many people had agreed with this decision, where several have to.
         needed: How many have to; 0 where one is enough.
         shown: The digest of what was shown to whoever settled it; empty where an older release suspended the call.
+        salt: The salt of its digests in the audit chain; empty where an older release wrote it.
         head: The head of the audit chain with this event; empty where an older release wrote it.
     """
 
@@ -333,6 +340,7 @@ class SuspensionSettled(Record):
     votes: int = 0
     needed: int = 0
     shown: str = ""
+    salt: str = ""
     head: str = ""
 
 
@@ -354,6 +362,7 @@ class VoteCast(Record):
         needed: How many have to.
         noted: The places of earlier votes, assignments and comments on the suspension.
         shown: The digest of what was shown to whoever agreed.
+        salt: The salt of its digests in the audit chain; empty where an older release wrote it.
         head: The head of the audit chain with this event.
     """
 
@@ -372,6 +381,7 @@ class VoteCast(Record):
     needed: int
     noted: tuple[int, ...] = ()
     shown: str = ""
+    salt: str = ""
     head: str = ""
 
 
@@ -432,6 +442,7 @@ class CallResolved(Record):
         by: What produced the result.
         untrusted: Whether a client sent the result; the envelope says so too.
         rule: The name of the permission rule that denies the call; empty where there is none.
+        salt: The salt of its digests in the audit chain; empty where an older release wrote it.
         head: The head of the audit chain with this event, where a permission rule denies the call; else empty.
     """
 
@@ -443,6 +454,7 @@ class CallResolved(Record):
     by: SettledBy
     untrusted: bool = False
     rule: str = ""
+    salt: str = ""
     head: str = ""
 
 
@@ -489,6 +501,7 @@ class TurnCancelled(Record):
         calls: The ids of the calls that were open, and have an error result now.
         request_id: The cancellation's idempotency key; None where the conversation's end cancelled the turn.
         principal: Who cancelled it, and how that was proven; None where nobody said.
+        salt: The salt of its digests in the audit chain; empty where an older release wrote it.
         head: The head of the audit chain with this event; empty where an older release wrote it.
     """
 
@@ -498,6 +511,7 @@ class TurnCancelled(Record):
     calls: tuple[str, ...] = ()
     request_id: str | None = None
     principal: Principal | None = None
+    salt: str = ""
     head: str = ""
 
 
@@ -510,6 +524,7 @@ class PendingCancelled(Record):
         calls: The ids of the calls, which have an error result now.
         request_id: The cancellation's idempotency key.
         principal: Who cancelled them, and how that was proven; None where nobody said.
+        salt: The salt of its digests in the audit chain; empty where an older release wrote it.
         head: The head of the audit chain with this event; empty where an older release wrote it.
     """
 
@@ -519,6 +534,7 @@ class PendingCancelled(Record):
     calls: tuple[str, ...]
     request_id: str
     principal: Principal | None = None
+    salt: str = ""
     head: str = ""
 
 
@@ -528,12 +544,14 @@ class GrantGiven(Record):
     Attributes:
         at: When it was decided, in integer milliseconds UTC by the store's clock.
         grant: The grant; its `seq` is the place of the decision that gave it.
+        salt: The salt of its digests in the audit chain; empty where an older release wrote it.
         head: The head of the audit chain with this event; empty where an older release wrote it.
     """
 
     kind: Literal["grant_given"] = "grant_given"
     at: int
     grant: Grant
+    salt: str = ""
     head: str = ""
 
 
@@ -546,6 +564,7 @@ class GrantRevoked(Record):
         request_id: The revocation's idempotency key.
         reason: Why, in the words of whoever revoked it.
         principal: Who revoked it, and how that was proven; None where nobody said.
+        salt: The salt of its digests in the audit chain; empty where an older release wrote it.
         head: The head of the audit chain with this event; empty where an older release wrote it.
     """
 
@@ -555,6 +574,7 @@ class GrantRevoked(Record):
     request_id: str
     reason: str = ""
     principal: Principal | None = None
+    salt: str = ""
     head: str = ""
 
 
@@ -578,6 +598,7 @@ class GivenRevoked(Record):
             not decide its call any more.
         reason: Why.
         principal: Who revoked it, and how that was proven; None where nobody said.
+        salt: The salt of its digests in the audit chain.
         head: The head of the audit chain with this event.
     """
 
@@ -590,6 +611,7 @@ class GivenRevoked(Record):
     request_id: str | None = None
     reason: str = ""
     principal: Principal | None = None
+    salt: str = ""
     head: str = ""
 
 
@@ -615,6 +637,7 @@ class Ended(Record):
         at: When it was decided, in integer milliseconds UTC by the store's clock.
         request_id: The idempotency key of the end.
         principal: Who ended it, and how that was proven; None where nobody said.
+        salt: The salt of its digests in the audit chain; empty where an older release wrote it.
         head: The head of the audit chain with this event; empty where an older release wrote it.
     """
 
@@ -622,6 +645,7 @@ class Ended(Record):
     at: int
     request_id: str | None = None
     principal: Principal | None = None
+    salt: str = ""
     head: str = ""
 
 

@@ -78,7 +78,7 @@ def revoke(state: State, command: Revoke) -> Judgement:
     if all(grant.grant_id != command.grant_id for grant in state.grants):
         problem = f"{command.grant_id!r:.80} is no grant of this conversation, or has ended"
         raise InvalidInput("grant_id", problem, "look at the grants that stand (conversation.grants())")
-    draft = Draft(state, command.now, command.trace)
+    draft = Draft(state, command.now, command.trace, salt=command.salt)
     seq = draft.emit(
         GrantRevoked(
             at=command.now,
@@ -118,7 +118,7 @@ def revoke_given(state: State, command: RevokeGiven) -> Judgement:
     if not grants and not voted:
         problem = f"{command.by!r:.80} has given nothing that stands in this conversation"
         raise InvalidInput("by", problem, "look at what stands: client.given(by)")
-    draft = Draft(state, command.now, command.trace)
+    draft = Draft(state, command.now, command.trace, salt=command.salt)
     seq = draft.emit(
         GivenRevoked(
             at=command.now,

@@ -104,7 +104,9 @@ def facts(events: Sequence[Event], first_seq: int) -> dict[str, IdempotencyRecor
     for seq, event in enumerate(events, first_seq):
         match event:
             case MessageAccepted():
-                known[message_key(event.message_id)] = IdempotencyRecord(seq=seq, at=event.at, digest=event.digest)
+                known[message_key(event.message_id)] = IdempotencyRecord(
+                    seq=seq, at=event.at, digest=event.digest, head=event.head
+                )
             case ModelAnswered():
                 for call in event.calls:
                     known[call_key(call.tool_call_id)] = IdempotencyRecord(seq=seq, at=event.at)

@@ -16,8 +16,8 @@ class Receipt(Record):
     `seq` is the place in the log of the event that records the request, `accepted_at` the time of that event (integer
     milliseconds UTC); `duplicate` says whether the request was recorded before under the same id. Where several people have to
     agree to a call, `votes` of the `needed` have, this decision included, and `settled` says whether the call is decided; where
-    one is enough, `needed` is 0. `audit_head` is the head of the audit chain with what was decided; empty for a start and a
-    message, which decide nothing.
+    one is enough, `needed` is 0. `audit_head` is the head of the audit chain with what was sent or decided; empty for an
+    assignment and a comment.
     """
 
     conversation_id: str
@@ -77,17 +77,19 @@ class Judgement:
 class Draft:
     """A judgement in the making: each event is folded at once, so that the next one is judged on the state after it.
 
-    `trace` is the trace context of the turn's span that the events belong to; None where there is none.
+    `salt` is the command's random text for the salts of the audit chain. `trace` is the trace context of the turn's span that
+    the events belong to; None where there is none.
     """
 
     state: State
     now: int
     trace: str | None = None
     events: list[Event] = field(default_factory=list)
+    salt: str = field(kw_only=True)
 
     def emit(self, event: Event) -> int:
         """Add an event, as a link of the audit chain if it is one, and return its place in the log."""
-        event = linked(self.state, event)
+        event = linked(self.state, event, self.salt)
         self.events.append(event)
         self.state = evolve(self.state, event)
         return self.state.seq

@@ -114,7 +114,7 @@ def start(state: State, command: Start) -> Judgement:
         jsontext.loads(command.context)
     except jsontext.NotJson as error:
         raise InvalidMessage("context", str(error), "give a JSON value") from error
-    draft = Draft(state, command.now)
+    draft = Draft(state, command.now, salt=command.salt)
     draft.emit(
         ConversationStarted(
             at=command.now,
@@ -126,7 +126,7 @@ def start(state: State, command: Start) -> Judgement:
         )
     )
     seq = draft.emit(_accepted(command, start_digest(command)))
-    return draft.done(_receipt(state, seq, command.now))
+    return draft.done(_receipt(draft, seq))
 
 
 def send(state: State, command: Send) -> Judgement:
@@ -140,9 +140,9 @@ def send(state: State, command: Send) -> Judgement:
     _check_message(command.text, command.message_id, limits)
     if len(state.queue) >= limits.queued:
         raise QueueFull(state.conversation_id, len(state.queue))
-    draft = Draft(state, command.now)
+    draft = Draft(state, command.now, salt=command.salt)
     seq = draft.emit(_accepted(command, send_digest(command)))
-    return draft.done(_receipt(state, seq, command.now))
+    return draft.done(_receipt(draft, seq))
 
 
 def cancel(state: State, command: CancelTurn) -> Judgement:
@@ -155,7 +155,7 @@ def cancel(state: State, command: CancelTurn) -> Judgement:
         TurnNotFound: The conversation has had no turn of that id, nor is it the next.
     """
     check_request_id("request_id", command.request_id, InvalidInput)
-    draft = Draft(state, command.now)
+    draft = Draft(state, command.now, salt=command.salt)
     if command.turn_id is None or command.turn_id == _present(state):
         cancelled = _cancel_turn(draft, command)
     elif is_turn_id(command.turn_id, last=state.turns):
@@ -174,11 +174,11 @@ def end(state: State, command: End) -> Judgement:
         InvalidInput: The request id has not the form of one.
     """
     check_request_id("request_id", command.request_id, InvalidInput)
-    draft = Draft(state, command.now)
+    draft = Draft(state, command.now, salt=command.salt)
     if state.turn is not None:
         _cancel_turn(draft, command)
     seq = draft.emit(Ended(at=command.now, request_id=command.request_id, principal=command.principal))
-    return draft.done(_receipt(state, seq, command.now, draft.head_at(seq)))
+    return draft.done(_receipt(draft, seq))
 
 
 def _present(state: State) -> str | None:
@@ -252,5 +252,6 @@ def _check_message(text: object, message_id: object, limits: Limits) -> None:
         raise InvalidMessage("text", problem, "shorten it, or raise Limits.message_bytes of the agent")
 
 
-def _receipt(state: State, seq: int, at: int, head: str = "") -> Receipt:
-    return Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=at, audit_head=head)
+def _receipt(draft: Draft, seq: int) -> Receipt:
+    head = draft.head_at(seq)
+    return Receipt(conversation_id=draft.state.conversation_id, seq=seq, accepted_at=draft.now, audit_head=head)

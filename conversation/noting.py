@@ -1,7 +1,6 @@
 """What those who may decide a suspended call tell each other: who takes it on, and comments. It settles nothing."""
 
 from holdfast.errors import InvalidInput, NotPermitted, StaleCall, StaleReason
-from holdfast.visible import without_hidden
 
 from .calls import Suspension
 from .commands import Assign, Comment
@@ -9,7 +8,7 @@ from .events import CallAssigned, CallCommented
 from .idempotency import suspension_key
 from .ids import check_request_id, payload_digest
 from .judgement import Draft, Judgement, Receipt
-from .principal import NAME
+from .principal import is_name
 from .repeats import request_again
 from .state import State
 from .words import check_words
@@ -47,7 +46,7 @@ def note(state: State, command: Assign | Comment) -> Judgement:
         "principal": command.principal,
         "noted": suspension.notes,
     }
-    draft = Draft(state, command.now, command.trace)
+    draft = Draft(state, command.now, command.trace, salt=command.salt)
     if isinstance(command, Assign):
         _check_name(command.to)
         seq = draft.emit(CallAssigned(to=command.to, **about))
@@ -76,5 +75,5 @@ def _open(state: State, command: Assign | Comment) -> Suspension:
 
 
 def _check_name(name: str) -> None:
-    if name and (not NAME.fullmatch(name) or without_hidden(name, lambda _: "") != name):
+    if name and not is_name(name):
         raise InvalidInput("to", f"{name!a:.60} is no name", "give the id of a principal, or leave it empty")

@@ -64,7 +64,7 @@ def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
     """Begin the turn of the oldest queued message, with the spec in force; without a spec the turn fails at once."""
     if state.turn is not None or not state.queue:
         return Judgement(ignored=LATE.why)
-    draft = Draft(state, command.now, command.trace)
+    draft = Draft(state, command.now, command.trace, salt=command.salt)
     spec = command.spec if command.problem is None else None
     turn_id = ids.turn_id(state.turns + 1)
     draft.emit(
@@ -95,7 +95,7 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
     too_much = _too_much(command)
     if too_much is not None:
         reason, error = too_much
-        draft = Draft(state, command.now, command.trace)
+        draft = Draft(state, command.now, command.trace, salt=command.salt)
         draft.emit(TurnFailed(at=command.now, turn_id=turn.turn_id, error=error, reason=reason))
         return draft.done()
     used = frozenset(command.known)
@@ -111,7 +111,7 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
         )
         for call_id, call in zip(unique, calls, strict=True)
     )
-    draft = Draft(state, command.now, command.trace)
+    draft = Draft(state, command.now, command.trace, salt=command.salt)
     seq = draft.emit(
         ModelAnswered(
             at=command.now,
@@ -148,7 +148,7 @@ def model_failed(state: State, command: ModelFailed) -> Judgement:
     turn = state.turn
     if turn is None:
         return Judgement(ignored=LATE.why)
-    draft = Draft(state, command.now, command.trace)
+    draft = Draft(state, command.now, command.trace, salt=command.salt)
     draft.emit(TurnFailed(at=command.now, turn_id=turn.turn_id, error=jsontext.clean(command.error), reason=command.reason))
     return draft.done()
 
@@ -158,7 +158,7 @@ def run_finished(state: State, command: RunFinished) -> Judgement:
     call = _running(state.turn, command.effect_id)
     if call is None:
         return Judgement(ignored=LATE.why)
-    draft = Draft(state, command.now, command.trace)
+    draft = Draft(state, command.now, command.trace, salt=command.salt)
     settle(draft, call.tool_call_id, jsontext.clean(command.content), by=SettledBy.RUN, ok=command.ok)
     advance(draft, command)
     return draft.done()
@@ -169,7 +169,7 @@ def run_suspended(state: State, command: RunSuspended) -> Judgement:
     call = _running(state.turn, command.effect_id)
     if call is None:
         return Judgement(ignored=LATE.why)
-    draft = Draft(state, command.now, command.trace)
+    draft = Draft(state, command.now, command.trace, salt=command.salt)
     problem = _unshowable(call, command)
     if problem is None:
         suspend(
@@ -213,7 +213,7 @@ def run_ruled(state: State, command: RunRuled) -> Judgement:
     call = _running(state.turn, command.effect_id)
     if call is None:
         return Judgement(ignored=LATE.why)
-    draft = Draft(state, command.now, command.trace)
+    draft = Draft(state, command.now, command.trace, salt=command.salt)
     ruled = command.ruled
     granting.lapse(draft, ruled.lapsed)
     if ruled.effect is Effect.DENY:
@@ -256,7 +256,7 @@ def run_lost(state: State, command: RunLost) -> Judgement:
     call = _running(state.turn, command.effect_id)
     if call is None:
         return Judgement(ignored=LATE.why)
-    draft = Draft(state, command.now, command.trace)
+    draft = Draft(state, command.now, command.trace, salt=command.salt)
     match call.on_lost:
         case OnLost.REDISPATCH:
             by = granted(draft, call) if call.grants else None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from holdfast.errors import InvalidInput
-from holdfast.visible import without_hidden
+from holdfast.visible import shows_whole
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f\ud800-\udfff"
 NAME = re.compile(rf"[^\s{_CONTROL}](?:[^{_CONTROL}]{{0,198}}[^\s{_CONTROL}])?")
@@ -55,17 +55,29 @@ class Principal:
     def check_visible(self) -> "Principal":
         """The principal itself, once it is checked that a person sees every character of its names.
 
-        Whoever takes a principal from outside asks this: names with characters that nobody sees, or that turn the order of
-        text, look like others in lists and logs. What a log holds already is read as it is.
+        Whoever takes a principal from outside asks this: names with characters that nobody sees, that turn the order of text,
+        or that look like a plain space, look like others in lists and logs. What a log holds already is read as it is.
 
         Raises:
             InvalidInput: The id or a role has such a character.
         """
         for what, name in (("principal.id", self.id), *(("principal.roles", role) for role in self.roles)):
-            if without_hidden(name, lambda _: "") != name:
-                fix = "leave out characters that nobody sees, or that turn the order of text"
+            if not shows_whole(name):
+                fix = "leave out characters that nobody sees, that turn the order of text, or that look like a plain space"
                 raise InvalidInput(what, f"{name!a:.60} does not show whole", fix)
         return self
+
+
+def is_name(name: object) -> bool:
+    """Whether a text from outside can be the name of a principal, and shows whole."""
+    return isinstance(name, str) and NAME.fullmatch(name) is not None and shows_whole(name)
+
+
+def unproven(principal: Principal) -> InvalidInput:
+    """The error that says that no server has proven a principal whose proof says so."""
+    problem = f"no server has proven {principal.id!r:.60} by {principal.proof.value}"
+    fix = "leave the proof out, which states the principal; over `holdfast serve`, whoever signs in or shows a key is proven"
+    return InvalidInput("principal.proof", problem, fix)
 
 
 def _check(what: str, name: object) -> None:

@@ -76,7 +76,7 @@ def resolve(state: State, command: Resolve) -> Judgement:
     body = content(state, command, command.ruling, call, suspension)
     check_vote(state, command, call, command.ruling)
     check_room(state, [command.ruling], now=command.now)
-    draft = Draft(state, command.now, command.trace)
+    draft = Draft(state, command.now, command.trace, salt=command.salt)
     digest = decision_digest(command, call.needed, command.tool_call_id, command.suspension_id, command.ruling)
     receipt = decide_one(draft, command, call, Settlement(suspension, command.ruling, body, command.decision_id, digest))
     release(draft, [command.ruling], command.spec)
@@ -209,7 +209,7 @@ def cancel_pending(state: State, command: CancelPending) -> Judgement:
         for call in (state.turn.calls.open() if state.turn is not None else ())
         if call.suspension is not None and command.suspension_kind in (None, call.suspension.kind)
     ]
-    draft = Draft(state, command.now, command.trace)
+    draft = Draft(state, command.now, command.trace, salt=command.salt)
     if state.turn is None or not wanted:
         draft.emit(NothingCancelled(at=command.now, request_id=command.request_id, what="cancel_pending"))
         return draft.done(Cancelled(conversation_id=state.conversation_id))
@@ -229,7 +229,7 @@ def cancel_pending(state: State, command: CancelPending) -> Judgement:
 
 def wake(state: State, command: Wake) -> Judgement:
     """Settle each suspension whose deadline has passed; its call ends with an error that the model can recover from."""
-    draft = Draft(state, command.now, command.trace)
+    draft = Draft(state, command.now, command.trace, salt=command.salt)
     for call in state.calls.due(command.now):
         if call.suspension is not None:
             give_up(draft, call, failure(NO_ANSWER[call.suspension.kind]), by=SettledBy.EXPIRY)

@@ -41,7 +41,7 @@ def followed(before: State, command: Command, judgement: Judgement) -> Judgement
     """
     if judgement.state is None or judgement.state.attended or not judgement.events:
         return judgement
-    draft = Draft(judgement.state, command.now, command.trace, list(judgement.events))
+    draft = Draft(judgement.state, command.now, command.trace, list(judgement.events), salt=command.salt)
     place = 0
     while place < len(draft.events):
         upto = len(draft.events)

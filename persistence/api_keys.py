@@ -20,6 +20,7 @@ class AccessScope(StrEnum):
 
     READ = "read"  # look at conversations, pending calls, agents and events
     START = "start"  # start, send, cancel, end, retry
+    UNATTENDED = "unattended"  # with `start`, start what nobody attends: the app's own word stands for people's
     DECIDE = "decide"  # decide pending calls; with `start`, cancel them and let the turn go on
     CLIENT = "client"  # carry out the calls of a client
     ADMIN = "admin"  # pause and resume

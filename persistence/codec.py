@@ -28,8 +28,8 @@ VERSION = 6
 """The record version that this code writes; it reads this version and every older one.
 
 6: calls that are held (`call_held`), reviews that a tool's body asks for, why it was decided (`reason`), the batch of a call,
-   what a decision does with it (`resume`, `resumed`, `decided_at`), the audit chain (`head`, `shown`, `audit_head`). Records of
-   version 5 mean the same; no call was held, and nothing was chained.
+   what a decision does with it (`resume`, `resumed`, `decided_at`), the audit chain (`salt`, `head`, `shown`, `audit_head`).
+   Records of version 5 mean the same; no call was held, and nothing was chained.
 5: who sent, decided, cancelled or ended (`principal`); cancellations of the calls that wait (`pending_cancelled`); trace
    contexts (`traceparent`). Records of version 4 mean the same: nobody had said who it was, and nothing was traced.
 4: the records of model calls, beside those of runs. Records of version 3 mean the same; a model call that was outstanding then

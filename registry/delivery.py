@@ -63,11 +63,13 @@ class Delivery:
         command: The command, whose ids make a repetition safe.
         timeout_s: How long the delivery may take from now on.
         create: Whether the conversation may begin with the command.
+        proves: Whether this process has verified whose command it is, so that it is signed on the way.
         waits_for_store: Whether a store that is away is tried again, for as long as there is time.
 
     Attributes:
         until: When the delivery's time is up, in the loop's time.
         handed: Whether an actor may have judged the command.
+        proves: As above.
     """
 
     def __init__(
@@ -77,12 +79,14 @@ class Delivery:
         *,
         timeout_s: float,
         create: bool = False,
+        proves: bool = False,
         waits_for_store: bool = True,
     ) -> None:
         self.conversation_id = conversation_id
         self.command = command
         self.until = _now() + timeout_s
         self.handed = False
+        self.proves = proves
         self._create = create
         self._waits_for_store = waits_for_store
 

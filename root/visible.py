@@ -17,6 +17,7 @@ _BLANK = re.compile(
     "\u2800\U0001d159\U00013441-\U00013446\U00016fe4]"
 )
 _SPACES = "\u00a0\u202f\u3000"  # French and Chinese prose has them, and they look like the space that they are
+_NO_BREAK = re.compile("[\u00a0\u202f]")  # those of them that look like the plain space
 _JOINERS = "\u200c\u200d"
 _STYLES = "\ufe0e\ufe0f"  # draw the symbol before them as text or as emoji
 # All but printable ASCII, and for speed but the bulk of Latin, Cyrillic, Japanese, Chinese and Korean letters.
@@ -40,6 +41,11 @@ def without_hidden(text: str, escape: Callable[[str], str], *, kept: str = "") -
         return char if char in kept or _seen(char) or _draws(text, found.start()) else escape(char)
 
     return text if text.isascii() and text.isprintable() else _MAY_HIDE.sub(shown, text)
+
+
+def shows_whole(name: str) -> bool:
+    """Whether a person sees every character of a name, and no blank in it looks like another one."""
+    return without_hidden(name, lambda _: "") == name and not _NO_BREAK.search(name)
 
 
 @lru_cache(maxsize=4096)

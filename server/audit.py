@@ -1,4 +1,4 @@
-"""The route of a conversation's audit: its chain of decisions, checked, as a list or as lines for an archive."""
+"""The route of a conversation's audit: its chain of messages and decisions, checked, as a list or as lines for an archive."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -50,7 +50,7 @@ OPERATIONS = (
         "GET",
         "/v1/conversations/{conversation_id}/audit",
         "audit",
-        "The chain of a conversation's decisions, checked; with `Accept: application/jsonl` all of it, a line each.",
+        "A conversation's chain of messages and decisions, checked; with `Accept: application/jsonl` all of it, a line each.",
         audit,
         reply=AuditReply,
         query=AuditQuery,

@@ -32,7 +32,9 @@ class StartBody(Body):
     message_id: Key = None
     context: Any = Field(default=None, description="Any JSON value; tools read it, the model does not see it.")
     attended: bool = Field(
-        default=True, description="Whether there is somebody to ask; where not, the agent says what is done instead."
+        default=True,
+        description="Whether there is somebody to ask; where not, the agent says what is done instead. False takes the scope "
+        "`unattended`.",
     )
 
 

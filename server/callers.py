@@ -274,7 +274,10 @@ class Callers:
             raise InvalidToken("the key has expired")
         self._note(key, round(now * 1000))
         agents = None if key.agents is None else frozenset(key.agents)
-        principal = Principal(key.name, roles=key.roles, proof=Proof.KEY)
+        try:
+            principal = Principal(key.name, roles=key.roles, proof=Proof.KEY).check_visible()
+        except InvalidInput as error:
+            raise InvalidToken(f"the key's holder cannot be a principal: {error.field}: {error.problem}") from None
         return Caller(principal, frozenset(key.scopes), agents, key_id=key.key_id, ends_at=key.expires_at), holds_s
 
     async def _by_token(self, token: str, proof: Proof) -> tuple[Caller, float]:

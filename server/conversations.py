@@ -51,6 +51,8 @@ async def start(asked: Asked) -> MessageReceiptReply | Response:
     if streams:
         asked.caller.check_scope(AccessScope.READ)
         asked.serving.streams.check_room(asked.caller.account)
+    if not body.attended:
+        asked.caller.check_scope(AccessScope.UNATTENDED)
     key = asked.key or _key_of_start(body.conversation_id)
     await asked.serving.reach.check_start(asked.caller, body.conversation_id or conversation_id_from(key))
     conversation = await asked.client.start(

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from holdfast.client import AsyncClient
 from holdfast.client.access import AccessScope
 from holdfast.client.figures import Figures
+from holdfast.client.proving import acting_for
 from holdfast.counting import Counts
 
 from . import page_view
@@ -65,7 +66,7 @@ class Asked:
     @property
     def client(self) -> AsyncClient:
         """The client that carries it out for the caller."""
-        return self.serving.client.acting_as(self.caller.principal)
+        return acting_for(self.serving.client, self.caller.principal)
 
 
 Run: TypeAlias = Callable[[Asked], Awaitable[BaseModel | Response]]

@@ -206,7 +206,9 @@ class ReceiptReply(_Reply):
     seq: int = Field(description="The place in the log of what was recorded.")
     accepted_at: int = Field(description=MS)
     duplicate: bool = Field(description="Whether it was recorded before, under the same key.")
-    audit_head: str = Field(default="", description="The head of the audit chain with what was decided; empty of a message.")
+    audit_head: str = Field(
+        default="", description="The head of the audit chain with it; empty of an assignment and a comment."
+    )
 
 
 class MessageReceiptReply(ReceiptReply):
@@ -346,17 +348,18 @@ class AuditEntryReply(_Reply):
     shown_digest: str = Field(description="Of what whoever decided was shown.")
     settled_by: str
     decision: str
-    body_digest: str = Field(description="Of what the decision said.")
+    body_digest: str = Field(description="Of what the message or decision said, with the salt that its event has.")
     reason_digest: str
     principal_id: str
     roles: list[str]
     proof: str
-    request_id: str = Field(description="The idempotency key of the decision or request.")
+    request_id: str = Field(description="The idempotency key of the message, decision or request.")
     tool: str
     reason: str
     previous: str = Field(description="The head before this link.")
     head: str = Field(description="The head with this link; empty for what an older release wrote.")
     problem: str | None = Field(description="Why the link does not hold.")
+    format: int = Field(description="The format of the link; in format 1, digests have no salt, and messages are no links.")
 
 
 class AuditBreakReply(_Reply):

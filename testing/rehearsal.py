@@ -313,7 +313,7 @@ class Rehearsal:
         """The chain of the decisions so far, checked: `Conversation.audit`, which describes the argument.
 
         Raises:
-            InvalidInput: `receipts` has something else than receipts of decisions, or too many.
+            InvalidInput: `receipts` has something else than receipts, or too many.
             ConversationNotFound: The conversation was never started.
         """
         return await report(lambda work: work(self._store), self.id, kept_of(receipts, self.id))

@@ -105,6 +105,7 @@ class Writer:
     tail_bytes: int = 0
     spec: AgentSpec = DESK
     events: list[Event] = field(default_factory=list)
+    salt: Callable[[], str] = lambda: uuid.uuid4().hex
 
     @classmethod
     async def of(
@@ -163,7 +164,7 @@ class Writer:
                 command = step(state)
                 read = await self._read(command, state, events)
                 try:
-                    judgement = decide(state, command.stamped(moment, self.spec, known, command.trace, read))
+                    judgement = decide(state, command.stamped(moment, self.spec, known, command.trace, read, salt=self.salt()))
                 except HoldfastError as error:
                     state, events, refusal = self.state, [], error
                     lookups += (*command.lookups(), *command.reasons())
@@ -196,7 +197,7 @@ class Writer:
         """The write that steps lead to, for a caller that appends it itself."""
         state, events = self.state, list[Event]()
         for step in steps:
-            judgement = decide(state, step(state).stamped(now, self.spec, {}))
+            judgement = decide(state, step(state).stamped(now, self.spec, {}, salt=self.salt()))
             events += judgement.events
             for event in judgement.events:
                 state = evolve(state, event)

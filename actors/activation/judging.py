@@ -75,7 +75,8 @@ class Judge:
         known: dict[str, IdempotencyRecord] = {}
         while True:
             now = tenure.time.now()
-            stamped = command.stamped(now, spec, known, self._trace.of(tenure.state, command, now), read)
+            trace = self._trace.of(tenure.state, command, now)
+            stamped = command.stamped(now, spec, known, trace, read, salt=uuid.uuid4().hex)
             refusal: HoldfastError | None = None
             judgement = Judgement()
             try:
@@ -145,7 +146,7 @@ class Judge:
         if begins is None:
             return judgement, None
         try:
-            stamped = begins.stamped(now, begins.spec, {}, self._trace.beginning(judgement.state))
+            stamped = begins.stamped(now, begins.spec, {}, self._trace.beginning(judgement.state), salt=uuid.uuid4().hex)
             return judgement.then(decide(judgement.state, stamped)), begins
         except Exception:  # it is found again where the beginning is carried out by itself, and costs this command nothing
             logger.exception("conversation %s: its turn cannot begin at once", self._tenure.conversation_id)

@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from holdfast.client import AsyncClient
 from holdfast.client.access import AccessScope
+from holdfast.client.proving import acting_for
 from holdfast.errors import HoldfastError
 from holdfast.server.caller import Caller
 from holdfast.server.intake import query_of
@@ -61,7 +62,7 @@ class Visit:
     @property
     def client(self) -> AsyncClient:
         """The client that carries out what the caller does."""
-        return self.serving.client.acting_as(self.caller.principal)
+        return acting_for(self.serving.client, self.caller.principal)
 
     def may(self, scope: str) -> bool:
         """Whether the caller has a scope, by its name."""

@@ -104,7 +104,7 @@ export interface Receipt {
   seq: number;
   accepted_at: number;
   duplicate: boolean;
-  /** The head of the audit chain with what was decided; empty of a message. */
+  /** The head of the audit chain with what was sent or decided. */
   audit_head: string;
 }
 

@@ -13,12 +13,14 @@ from holdfast.client import (
     Approve,
     AsyncClient,
     Deny,
+    InvalidInput,
     NotPermitted,
     Principal,
     Proof,
     Status,
     SuspensionKind,
 )
+from holdfast.client.proving import acting_for
 from holdfast.testing import call, calls
 
 APP = "approved_app:app"
@@ -35,13 +37,13 @@ async def treasury(stack):
 async def begun(stack, client, name, *asked):
     """A conversation that Ana has started, whose model asks for these calls, and the state in which it rests."""
     text = stack.scenarios.add(name, calls(*asked), "Done.")
-    conversation = await client.acting_as(PEOPLE["ana"]).start("treasury", text, conversation_id=name)
+    conversation = await acting_for(client, PEOPLE["ana"]).start("treasury", text, conversation_id=name)
     return conversation, await conversation.wait(timeout_s=WITHIN_S)
 
 
 async def decided(client, who, name, decision):
     """The receipt of a decision of that person on what waits in the conversation."""
-    (shown,) = await client.acting_as(PEOPLE[who]).conversation(name).pending()
+    (shown,) = await acting_for(client, PEOPLE[who]).conversation(name).pending()
     return await shown.resolve(decision)
 
 
@@ -99,6 +101,22 @@ async def test_two_people_whom_keys_prove_agree_over_http(stack, treasury):
         last = await people["ana"].resolve(*place, Approve())
         assert (last.settled, last.votes, last.needed) == (True, 2, 2)
         assert await finished(conversation, last) == [{"ok": True, "result": "transferred 7"}]
+
+
+async def test_a_program_in_the_cluster_decides_as_nobody_whom_no_server_has_proven(stack, treasury):
+    conversation, state = await begun(stack, treasury, "claimed", call("transfer", {"amount": 7}))
+    eve, (shown,) = PEOPLE["eve"], state.pending
+    with pytest.raises(InvalidInput, match="no server has proven 'eve' by key"):
+        treasury.acting_as(eve)
+    claiming = treasury._connection.acting_as(eve)  # as code does that goes around the client
+    with pytest.raises(InvalidInput, match="no server has proven 'eve' by key") as refused:
+        await claiming.resolve("claimed", shown.tool_call_id, Approve())
+    assert refused.value.field == "principal.proof"
+    stated = treasury.acting_as(Principal("eve", roles=ROLES["eve"]))
+    with pytest.raises(NotPermitted, match="'eve' is stated, not proven"):
+        await stated.resolve("claimed", shown.tool_call_id, Approve())
+    assert (await conversation.state()).seq == state.seq
+    await conversation.end()
 
 
 async def test_whoever_sent_the_message_does_not_decide_and_one_denial_settles(stack, treasury):

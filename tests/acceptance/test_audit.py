@@ -51,9 +51,9 @@ async def test_the_chain_goes_on_over_kills_and_is_found_broken_where_it_was_tam
     conversation, receipts = decided
     report = await conversation.audit(receipts=receipts)
     assert (report.intact, report.head) == (True, receipts[-1].audit_head)
-    first, *_ = report.entries
+    message, first, *_ = report.entries
     assert (first.settled_by, first.principal_id, first.roles) == ("approve", "ana", ("finance",))
-    assert [one.previous for one in report.entries[1:]] == [one.audit_head for one in receipts[:-1]]
+    assert [one.previous for one in report.entries[2:]] == [one.audit_head for one in receipts[:-1]]
     again = await client.acting_as(Principal("ana")).resolve(
         conversation.id, first.tool_call_id, Approve(reason="due"), decision_id="d-1"
     )
@@ -61,10 +61,13 @@ async def test_the_chain_goes_on_over_kills_and_is_found_broken_where_it_was_tam
 
     code, printed = await holdfast(stack, "audit", conversation.id, "--receipt", receipts[0].audit_head)
     assert code == 0, printed
-    assert printed.splitlines()[-1] == f"3 decisions, head {report.head}: the chain is intact."
+    assert printed.splitlines()[-1] == f"4 entries, head {report.head}: the chain is intact."
     code, printed = await holdfast(stack, "audit", conversation.id, "--jsonl")
     lines = [json.loads(line) for line in printed.splitlines()]
-    assert ([line.get("head") for line in lines], code) == ([*(one.audit_head for one in receipts), report.head], 0)
+    assert ([line.get("head") for line in lines], code) == (
+        [message.head, *(one.audit_head for one in receipts), report.head],
+        0,
+    )
 
     await tampered(store, conversation.id, receipts[1].seq)
     report = await conversation.audit(receipts=receipts)

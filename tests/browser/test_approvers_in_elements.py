@@ -5,6 +5,7 @@ from deciding_people import behind_a_proxy, for_two, signed_in
 from holdfast_page import expect, opened, refused, the
 
 from holdfast.client import Approve, Deny, Principal, Proof
+from holdfast.client.proving import acting_for
 
 HOSTILE = "<img src=x onerror=mishap()>\u202e"
 EVE = Principal("eve", roles=["finance"], proof=Proof.PROXY)
@@ -43,7 +44,7 @@ async def test_a_vote_is_said_and_the_card_waits_until_somebody_else_agrees(serv
     await expect(card.get_by_role("button", name="Deny")).to_be_enabled()
     assert len(writer.suspension_ids) == 1
 
-    eve = server.client.acting_as(EVE)
+    eve = acting_for(server.client, EVE)
     server.run(eve.settle(writer.suspension_ids[0], Approve(), conversation_id="e-vote"))
     await expect(card.get_by_role("status")).to_contain_text("Approved by eve")
     assert await page.evaluate("told.map(([name]) => name)") == ["resolved"]
@@ -57,7 +58,7 @@ async def test_whoever_may_not_decide_and_whoever_has_agreed_before_read_so_plai
         "You may not decide this: 'ana' sent the message that led to this call"
     )
 
-    eve = server.client.acting_as(EVE)
+    eve = acting_for(server.client, EVE)
     server.run(eve.settle(writer.suspension_ids[0], Approve(), conversation_id="e-refused"))
     card = await card_of(page, server, "eve", "e-refused")
     await card.get_by_role("button", name="Approve").click()
@@ -73,7 +74,7 @@ async def test_who_is_on_it_and_comments_appear_as_they_come_and_are_never_html(
     card = await card_of(page, server, "bo", "e-notes")
     await expect(card).to_contain_text("0 of 2 have agreed")
     (suspension_id,) = writer.suspension_ids
-    conversation = server.client.acting_as(EVE).conversation("e-notes")
+    conversation = acting_for(server.client, EVE).conversation("e-notes")
     server.run(conversation.assign(suspension_id))
     await expect(card.locator("[part=assigned]")).to_have_text("eve has taken it on.")
     server.run(conversation.comment(suspension_id, f"Which order? {HOSTILE}"))
@@ -83,5 +84,5 @@ async def test_who_is_on_it_and_comments_appear_as_they_come_and_are_never_html(
     await expect(card.locator("[part=assigned]")).to_be_visible()
     server.run(conversation.assign(suspension_id, None))
     await expect(card.locator("[part=assigned]")).to_have_count(0)
-    server.run(server.client.acting_as(EVE).settle(suspension_id, Deny("no"), conversation_id="e-notes"))
+    server.run(acting_for(server.client, EVE).settle(suspension_id, Deny("no"), conversation_id="e-notes"))
     await expect(card.get_by_role("status")).to_contain_text("Denied by eve")

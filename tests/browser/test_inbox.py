@@ -8,6 +8,7 @@ from served import served
 from waiting_calls import APP, events_of, settled, waiting
 
 from holdfast.client import Approve, Deny
+from holdfast.client.proving import acting_for
 from holdfast.conversation import Principal, Proof
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">[x](javascript:alert(1))\u202e"
@@ -83,7 +84,7 @@ async def test_what_comes_appears_and_what_others_settle_says_so_and_stays_until
     waiting(server, "c-3", "elicitation")
     await expect(page.locator(".row")).to_have_count(3)
     await expect(page).to_have_title(re.compile(r"^\(3\) Inbox"))
-    ana = server.client.acting_as(Principal("ana", proof=Proof.KEY))
+    ana = acting_for(server.client, Principal("ana", proof=Proof.KEY))
     server.run(ana.settle(second, Deny(), conversation_id="c-2"))
     server.run(ana.settle(first, Approve(), conversation_id="c-1"))
 

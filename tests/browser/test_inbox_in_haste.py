@@ -9,6 +9,7 @@ from served import served
 from waiting_calls import APP, events_of, settled, waiting
 
 from holdfast.client import Deny
+from holdfast.client.proving import acting_for
 from holdfast.conversation import Principal, Proof
 from holdfast.server import Authentication
 
@@ -122,7 +123,7 @@ async def test_a_decision_that_comes_too_late_is_said_although_somebody_is_elsew
     await page.get_by_role("button", name="Approve").click()
     await expect(row(page, "c-0")).to_contain_text("being decided")
     await shown(page, "c-1")
-    ana = server.client.acting_as(Principal("ana", proof=Proof.KEY))
+    ana = acting_for(server.client, Principal("ana", proof=Proof.KEY))
     await asyncio.to_thread(lambda: server.run(ana.settle(server.ids["c-0"], Deny(), conversation_id="c-0")))
     free.set()
 

@@ -10,6 +10,7 @@ from served import served
 from waiting_calls import APP, waiting
 
 from holdfast.client import Approve, Principal, Proof
+from holdfast.client.proving import acting_for
 from holdfast.conversation import CallTarget
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
@@ -122,7 +123,7 @@ def shared():
         arguments = '{"order":"A2044","amount":480,"note":"The whole order was lost on its way."}'
         name, prompt = "order-A2044", "Refund 480.00 for order A2044?"
         (suspension_id,) = for_two(running, name, arguments=arguments, prompt=prompt, now=now - 3_000_000).suspension_ids
-        eve, bo = (running.client.acting_as(Principal(who, roles=["finance"], proof=Proof.PROXY)) for who in ("eve", "bo"))
+        eve, bo = (acting_for(running.client, Principal(who, roles=["finance"], proof=Proof.PROXY)) for who in ("eve", "bo"))
         running.run(eve.settle(suspension_id, Approve(), conversation_id=name))
         running.run(bo.conversation(name).assign(suspension_id))
         running.run(bo.conversation(name).comment(suspension_id, "Does the carrier's insurance pay for this one?"))

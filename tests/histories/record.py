@@ -675,6 +675,7 @@ async def record() -> list[dict[str, Any]]:
         await store.open()
         await store.put_app(SHOP, [DESK, CLERK, BOARD, CALM, NIGHT])
         writer = await Writer.of(store, CONVERSATION)
+        writer.salt = lambda: "pepper"
         writer.spec = DESK
         recorder = Recorder(store, writer)
         await life(recorder)

@@ -1,6 +1,7 @@
 """Conversation actors as simulated processes, each with a real `Host`."""
 
-from holdfast.actors import Host, conversation_actor
+from holdfast.actors import Host, StoreAddress, conversation_actor
+from holdfast.actors.proofs import Proofs
 from holdfast.actors.ray_workers import RayWorkers
 from holdfast.registry.actors import ActorDied, ActorUnavailable
 from holdfast.registry.watchdog import Gone
@@ -8,6 +9,12 @@ from holdfast.registry.watchdog import Gone
 from .network import Died, Unavailable
 from .store import SimStore
 from .workers import SimCluster
+
+SERVED, SERVERS_KEY = StoreAddress("", "simulated", "store"), b"known to those who have verified somebody"
+
+
+async def _servers_key():
+    return SERVERS_KEY
 
 
 class SimHandle:
@@ -125,6 +132,7 @@ class SimActors:
                 clock=conversation_actor._clock,  # the one that the real actor gives to its host
                 leave=lambda: world.crash(process, "leaves"),
                 reached=lambda step: world.nemesis.reached(process, step),
+                check_proof=Proofs(SERVED, _servers_key).check,
             )
             if offer:
                 await process.host.offer_blank()

@@ -1,4 +1,4 @@
-"""What must be true of the audit chain: it holds, leads to the state, and has the head of every receipt that was given out."""
+"""What must be true of the audit chain: it holds and leads to the state, each link has a salt, and each receipt its head."""
 
 from holdfast.conversation import Cancelled, Receipt, Receipts
 from holdfast.conversation.auditing import is_audited
@@ -20,6 +20,11 @@ def the_chain_verifies(ledger, history):
         check.add(seq, event)
         check.standing(history.states[-1])
     check.done(len(history.events))
+    salts = [
+        event.salt for event in history.events if is_audited(event) or event.kind in ("message_accepted", "call_suspended")
+    ]
+    if "" in salts or len(set(salts)) < len(salts):
+        ledger.wrong("%s: a digest of its audit chain has no salt of its own", history.conversation_id)
     for one in check.breaks:
         ledger.wrong("%s: its audit chain does not hold at %s: %s", history.conversation_id, one.seq, one.problem)
     for one in receipts:

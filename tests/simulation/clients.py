@@ -2,6 +2,7 @@
 
 import contextlib
 
+from holdfast.actors.proofs import proven_in, signed
 from holdfast.client.connection import reply_in
 from holdfast.conversation import (
     Answer,
@@ -31,7 +32,7 @@ from holdfast.registry.pool import Pool
 from holdfast.registry.registry import Registry
 
 from . import shop
-from .actors import SimActors
+from .actors import SERVED, SERVERS_KEY, SimActors
 from .store import SimStore
 from .trace import shown
 
@@ -228,7 +229,8 @@ class Client:
             world.trace.note("asks %s: %s", conversation_id, shown(command))
             answer = error = None
             try:
-                delivery = Delivery(conversation_id, command, timeout_s=timeout_s, create=create)
+                sent = command if proven_in(command) is None else signed(SERVERS_KEY, SERVED, conversation_id, command)
+                delivery = Delivery(conversation_id, sent, timeout_s=timeout_s, create=create)
                 answer = reply_in(await delivery.through(self._registry), what="it", retry_id="id")
             except Exception as raised:
                 error = raised

@@ -51,7 +51,7 @@ def plain(value):
         return type(value).__name__, {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, dict):
         who = {"principal", "requester", *(["by"] if "grant_id" in value else [])}  # a server says who it was
-        dated = {"shown", "head", "audit_head"}  # digests over times, and over who it was
+        dated = {"salt", "shown", "head", "audit_head"}  # digests over times, over who it was, and over what is random
         return {name: plain(one) for name, one in value.items() if name not in who | dated}
     if isinstance(value, list | tuple):
         return type(value).__name__, [plain(one) for one in value]

@@ -176,7 +176,7 @@ def vocabulary() -> dict[str, Any]:
     return {"records": dict(sorted(records.items())), "enums": dict(sorted(enums.items()))}
 
 
-STAMPS = dict.fromkeys((RunFinished, RunRuled, RunSuspended), ("now", "spec", "known", "trace", "read"))
+STAMPS = dict.fromkeys((RunFinished, RunRuled, RunSuspended), ("now", "spec", "known", "trace", "read", "salt"))
 """Fields that are filled in where a record is used, and never stored."""
 
 

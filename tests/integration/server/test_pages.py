@@ -11,6 +11,7 @@ from served import served
 from waiting_calls import APP, TOOLS, events_of, settled, waiting
 
 from holdfast.client import Deny
+from holdfast.client.proving import acting_for
 from holdfast.conversation import Principal, Proof
 from holdfast.server import Authentication
 from holdfast.testing.writer import begin, cancel, fail_model, start
@@ -105,7 +106,7 @@ def test_the_filters_stand_in_the_url(server, http, query, found):
 
 def test_a_call_shows_who_asked_what_approving_does_and_the_last_messages(server, http):
     async def sent():
-        client = server.client.acting_as(Principal("ana@shop.example", proof=Proof.OIDC))
+        client = acting_for(server.client, Principal("ana@shop.example", proof=Proof.OIDC))
         await client.start("desk", "Refund it, **please**.", conversation_id="who-1", message_id="who-1")
         from holdfast.testing.writer import call  # noqa: PLC0415 - beside its use
 
@@ -196,7 +197,7 @@ def test_a_form_that_is_sent_twice_counts_once(server, http):
 def test_who_comes_second_is_told_who_was_first_and_changes_nothing(server, http):
     suspension_id = waiting(server, "race-1")
     mine = fields(http.get(path_of(suspension_id, "race-1")).text)
-    ana = server.client.acting_as(Principal("ana", proof=Proof.KEY))
+    ana = acting_for(server.client, Principal("ana", proof=Proof.KEY))
     server.run(ana.settle(suspension_id, Deny("not today"), conversation_id="race-1"))
 
     late = http.post(f"/inbox/{suspension_id}", data={**mine, "decision": "approve"})

@@ -48,6 +48,17 @@ def test_of_two_who_make_a_key_at_once_both_have_the_one_that_stands(kept, monke
     assert one.ensure_key(KEY, must_be=False) == other.key() != KEY
 
 
+def test_servers_have_a_key_of_their_own_which_the_first_of_them_makes(kept, monkeypatch):
+    made = Vault(STORE).servers_key()
+    assert Vault(STORE).servers_key() == made != Vault(STORE).ensure_key(KEY, must_be=False)
+    assert len(made) == len(KEY)
+    assert Vault(StoreAddress("redis://x", "other", "store-1")).servers_key() != made
+    kept.clear()
+    monkeypatch.setattr(vault, "_internal_kv_put", lambda *_, **__: None)
+    with pytest.raises(ClusterUnavailable, match="keeps nothing"):
+        Vault(STORE).servers_key()
+
+
 def test_a_key_that_must_be_is_refused_where_the_cluster_has_another_and_neither_is_said(kept):
     Vault(STORE).ensure_key(KEY, must_be=True)
     with pytest.raises(ConfigurationError, match=r"app_key: .*another key; set HOLDFAST_APP_KEY") as refused:

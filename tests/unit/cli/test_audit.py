@@ -43,13 +43,14 @@ def tampered(writer):
 
 def test_the_decisions_are_a_table_and_the_last_line_is_the_verdict(writer, capsys):
     assert run(["audit", "c-1"]) == ExitCode.DONE
-    header, first, second, verdict = capsys.readouterr().out.splitlines()
+    header, message, first, second, verdict = capsys.readouterr().out.splitlines()
     assert header.split() == ["SEQ", "WHEN", "WHAT", "CALL", "WHO", "WHY", "HEAD"]
+    assert message.split()[3:5] == ["message", "-"]
     assert "approve" in first
     assert "refund call_" in first
     assert "it is due" in first
     assert "\x1b" not in second
-    assert verdict == f"2 decisions, head {writer.state.audit_head}: the chain is intact."
+    assert verdict == f"3 entries, head {writer.state.audit_head}: the chain is intact."
 
 
 def test_a_broken_chain_says_where_and_exits_with_1(writer, capsys):
@@ -60,7 +61,7 @@ def test_a_broken_chain_says_where_and_exits_with_1(writer, capsys):
     assert said.splitlines()[-1].endswith("the chain is BROKEN.")
     assert run(["audit", "c-1", "--json"]) == ExitCode.FAILED
     found = json.loads(capsys.readouterr().out)
-    assert (found["intact"], found["broken_at"], len(found["entries"])) == (False, seq, 2)
+    assert (found["intact"], found["broken_at"], len(found["entries"])) == (False, seq, 3)
     assert run(["audit", "c-1", "--jsonl"]) == ExitCode.FAILED
     *_, last = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert (last["kind"], last["broken_at"]) == ("audit_report", seq)
@@ -68,7 +69,7 @@ def test_a_broken_chain_says_where_and_exits_with_1(writer, capsys):
 
 def test_lines_go_on_after_a_place(writer, capsys):
     assert run(["audit", "c-1", "--jsonl"]) == ExitCode.DONE
-    first, second, verdict = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    _, first, second, verdict = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert (second["previous"], verdict["head"]) == (first["head"], second["head"])
     assert run(["audit", "c-1", "--jsonl", "--after", str(first["seq"])]) == ExitCode.DONE
     assert [json.loads(line).get("seq") for line in capsys.readouterr().out.splitlines()] == [second["seq"], None]
@@ -99,7 +100,7 @@ def test_a_conversation_that_is_none_has_no_audit(writer, capsys):
     assert "never started" in capsys.readouterr().err
 
 
-def test_where_nothing_was_decided_the_command_says_so(monkeypatch, writer, capsys):
+def test_where_an_older_release_wrote_all_the_command_says_that_nothing_was_decided(writer, capsys):
     asyncio.run(_begun(writer.store))
     assert run(["audit", "c-2"]) == ExitCode.DONE
     assert capsys.readouterr().out == "Nothing was decided yet: the chain is intact.\n"
@@ -107,4 +108,5 @@ def test_where_nothing_was_decided_the_command_says_so(monkeypatch, writer, caps
 
 async def _begun(store):
     other = await Writer.of(store, "c-2")
+    other.salt = lambda: ""
     await other.do(start())

@@ -5,9 +5,16 @@ import hashlib
 import pytest
 from stores import InMemory
 
-from holdfast.client import AsyncClient, ConversationNotFound, InvalidConversationId, InvalidInput
+from holdfast.client import (
+    AsyncClient,
+    Client,
+    ConfigurationError,
+    ConversationNotFound,
+    InvalidConversationId,
+    InvalidInput,
+)
 from holdfast.client.access import API_KEY, AccessScope, fits
-from holdfast.conversation import Principal, Proof
+from holdfast.conversation import Approvers, Principal, Proof
 from holdfast.persistence import MemoryStore
 from holdfast.testing.writer import Writer, begin, start
 
@@ -77,8 +84,37 @@ async def test_a_conversation_tells_whose_it_is(access, store):
         await access.agent_of("c 2")
 
 
-async def test_nobody_acts_under_a_name_that_does_not_show_whole_unless_it_was_verified(store):
+HIDDEN = ["\u202e", "\u200b", "\u2066", "\u00a0x", "\u202fx", "\ufe0f", "\U000e0041", "\u3164", "\u00ad"]
+
+
+@pytest.mark.parametrize("hidden", HIDDEN, ids=ascii)
+async def test_no_name_with_a_character_that_nobody_sees_comes_in_anywhere(store, access, hidden):
+    name = f"ana{hidden}"
     client = AsyncClient(InMemory(store), timeout_s=10)
-    with pytest.raises(InvalidInput, match="does not show whole"):
-        client.acting_as(Principal("ana\u202e"))
-    client.acting_as(Principal("ana\u202e", proof=Proof.KEY))  # of a key that was made before names were checked
+    with Client.connect(redis_url="unix:///nowhere", ray_address="auto") as blocking:
+        for one in (client, blocking):
+            for principal in (Principal(name), Principal("ana", roles=["finance", name])):
+                with pytest.raises(InvalidInput, match="does not show whole"):
+                    one.acting_as(principal)
+    for given in ({"name": name}, {"name": "ana", "roles": [name]}):
+        with pytest.raises(InvalidInput, match="does not show whole"):
+            await access.create_key(**({"scopes": ["read"]} | given))
+    for to in (name, Principal(name)):
+        with pytest.raises(InvalidInput, match="is no name"):
+            await client.conversation("c-1").assign("s-1", to)
+    with pytest.raises(InvalidInput, match="approver"):
+        await client.pending(approver=Principal(name))
+    for who in (f"id:{name}", f"role:{name}"):
+        with pytest.raises(ConfigurationError, match="does not show whole"):
+            Approvers(who)
+
+
+@pytest.mark.parametrize("proof", [proof for proof in Proof if proof is not Proof.STATED])
+def test_a_program_states_who_it_acts_as_and_brings_no_proof(store, proof):
+    kim = Principal("kim", roles=["cfo"], proof=proof)
+    with Client.connect(redis_url="unix:///nowhere", ray_address="auto") as blocking:
+        for client in (AsyncClient(InMemory(store), timeout_s=10), blocking):
+            with pytest.raises(InvalidInput, match=f"no server has proven 'kim' by {proof.value}; leave") as refused:
+                client.acting_as(kim)
+            assert refused.value.field == "principal.proof"
+            client.acting_as(Principal("kim", roles=["cfo"]))

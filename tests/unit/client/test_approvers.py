@@ -23,6 +23,7 @@ from holdfast.client import (
 from holdfast.client.deciders import asked_of
 from holdfast.client.http_address import Address
 from holdfast.client.http_client import HttpClient
+from holdfast.client.proving import acting_for
 from holdfast.conversation import Approvers
 from holdfast.conversation.commands import ProposedCall
 from holdfast.persistence import MemoryStore
@@ -52,7 +53,7 @@ async def given(request):
     found, opened = {}, [client]
     for name, roles in PEOPLE.items():
         if request.param == "stack":
-            found[name] = client.acting_as(Principal(name, roles=roles, proof=Proof.KEY))
+            found[name] = acting_for(client, Principal(name, roles=roles, proof=Proof.KEY))
             continue
         _, key = await client.access.create_key(name, ["read", "decide"], roles=roles)
         transport = AsgiTransport(create_app(client))
@@ -229,7 +230,8 @@ async def test_a_client_that_acts_as_nobody_says_who_takes_a_call_on():
 def test_a_program_that_blocks_assigns_and_comments_too():
     store = MemoryStore()
     writer = asyncio.run(Writer.of(store, "c-1"))
-    asyncio.run(writer.do(start(), begin(), call(asked("both", BOTH)), now=now()))
+    both = Approvers("role:finance", minimum=2, stated=True)
+    asyncio.run(writer.do(start(), begin(), call(asked("both", both)), now=now()))
     client = Client.connect(redis_url="unix:///nowhere", ray_address="auto")
 
     async def prepared():
@@ -237,7 +239,7 @@ def test_a_program_that_blocks_assigns_and_comments_too():
 
     client._async()  # its loop begins
     client._client = client._run(prepared())
-    ana = client.acting_as(Principal("ana", roles=["finance"], proof=Proof.KEY))
+    ana = client.acting_as(Principal("ana", roles=["finance"]))
     (found,) = ana.pending(approver=Principal("ana", roles=["finance"])).items
     conversation = ana.conversation("c-1")
     conversation.assign(found)

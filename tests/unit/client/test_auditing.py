@@ -50,25 +50,28 @@ def tampered(given, seq, **fields):
 async def test_an_audit_lists_the_decisions_and_ends_at_the_last_receipts_head(given, decided):
     report = await given.conversation.audit(receipts=decided)
     assert (report.intact, report.broken_at, report.breaks) == (True, None, [])
-    assert [(entry.seq, entry.settled_by, entry.reason, entry.tool) for entry in report.entries] == [
+    message, *decisions = report.entries
+    assert (message.kind, message.seq, message.format) == ("message_accepted", 2, 2)
+    assert [(entry.seq, entry.settled_by, entry.reason, entry.tool) for entry in decisions] == [
         (decided[0].seq, "approve", "it is due", "refund"),
         (decided[1].seq, "deny", "no", "refund"),
     ]
-    assert [entry.head for entry in report.entries] == [one.audit_head for one in decided]
+    assert [entry.head for entry in decisions] == [one.audit_head for one in decided]
     assert report.head == decided[1].audit_head
-    assert all(entry.shown_digest and entry.previous for entry in report.entries)
+    assert all(entry.shown_digest and entry.previous for entry in decisions)
 
 
-async def test_before_anything_was_decided_there_is_no_head(given):
+async def test_before_anything_was_decided_the_head_is_that_of_the_message(given):
     report = await given.conversation.audit()
-    assert (report.intact, report.entries, report.head) == (True, [], "")
+    assert (report.intact, [entry.kind for entry in report.entries]) == (True, ["message_accepted"])
+    assert report.head == given.writer.state.audit_head
 
 
 async def test_what_was_changed_in_the_store_is_found_at_its_place(given, decided):
     tampered(given, decided[0].seq, reason="it was never due")
     report = await given.conversation.audit()
     assert (report.intact, report.broken_at) == (False, decided[0].seq)
-    assert [entry.problem is None for entry in report.entries] == [False, True]
+    assert [entry.problem is None for entry in report.entries] == [True, False, True]
     (found,) = report.breaks
     assert "does not follow" in found.problem
 
@@ -78,6 +81,7 @@ async def test_an_entry_that_cannot_be_read_hides_nothing_of_the_rest(given, dec
     report = await given.conversation.audit(receipts=[decided[1]])
     assert (report.intact, report.broken_at) == (False, decided[0].seq)
     assert [(entry.seq, entry.kind) for entry in report.entries] == [
+        (2, "message_accepted"),
         (decided[0].seq, ""),
         (decided[1].seq, "suspension_settled"),
     ]
@@ -97,7 +101,7 @@ async def test_a_log_that_was_rewritten_with_all_its_heads_is_found_by_a_receipt
 
     whole = events[: decided[0].seq - 1]
     for event in (forged, *events[decided[0].seq :]):
-        bound = linked(state, event)
+        bound = linked(state, event, "forged")
         state = evolve(state, bound)
         whole.append(bound)
     found.log[:] = [codec.encode_event(event) for event in whole]
@@ -111,7 +115,12 @@ async def test_a_log_that_was_rewritten_with_all_its_heads_is_found_by_a_receipt
 
 async def test_lines_are_the_entries_and_the_verdict_and_overlap_by_one_head(given, decided):
     lines = [line async for line in given.conversation.audit_lines()]
-    assert [line["kind"] for line in lines] == ["suspension_settled", "suspension_settled", "audit_report"]
+    assert [line["kind"] for line in lines] == [
+        "message_accepted",
+        "suspension_settled",
+        "suspension_settled",
+        "audit_report",
+    ]
     assert (lines[-1]["intact"], lines[-1]["head"], lines[-1]["broken_at"]) == (True, decided[1].audit_head, None)
     (third,) = await given.conversation.pending()
     receipt = await third.resolve(Deny())
@@ -127,11 +136,16 @@ async def test_what_is_no_receipt_of_a_decision_is_refused(given, receipts):
     assert refused.value.field == "receipts"
 
 
-async def test_receipts_of_messages_and_of_other_conversations_are_refused(given, decided):
-    message = await given.conversation.send("and now?")
-    for one in (message, decided[0].model_copy(update={"conversation_id": "c-2"})):
-        with pytest.raises(InvalidInput):
-            await given.conversation.audit(receipts=[one])
+async def test_receipts_of_other_conversations_are_refused(given, decided):
+    with pytest.raises(InvalidInput):
+        await given.conversation.audit(receipts=[decided[0].model_copy(update={"conversation_id": "c-2"})])
+
+
+async def test_the_receipt_of_a_message_shows_that_its_sender_was_changed(given):
+    receipt = await given.conversation.send("and now?")
+    assert (await given.conversation.audit(receipts=[receipt])).intact
+    tampered(given, receipt.seq, principal=Principal("eve"))
+    assert (await given.conversation.audit()).broken_at == receipt.seq
 
 
 async def test_a_place_that_is_none_is_refused(given):
@@ -182,5 +196,9 @@ def test_a_program_that_blocks_has_the_same_audit(monkeypatch):
         receipt = pending.resolve(Approve())
         report = conversation.audit(receipts=receipt)
         assert (report.intact, report.head) == (True, receipt.audit_head)
-        assert [line["kind"] for line in conversation.audit_lines()] == ["suspension_settled", "audit_report"]
+        assert [line["kind"] for line in conversation.audit_lines()] == [
+            "message_accepted",
+            "suspension_settled",
+            "audit_report",
+        ]
         assert [one.conversation_id for one in client.audit()] == ["c-1"]

@@ -6,6 +6,7 @@ import pytest
 from stores import WithActors
 
 from holdfast.client import Answer, AsyncClient, Client, InvalidInput, StoreUnavailable, TurnNotFound
+from holdfast.client.proving import acting_for
 from holdfast.conversation import Principal, Proof
 from holdfast.persistence import MemoryStore
 from holdfast.testing.writer import LEASE_MS, Writer, begin, call, start
@@ -107,7 +108,7 @@ async def test_what_cannot_be_meant_is_refused_by_name_and_nothing_travels(clien
 
 
 async def test_the_log_keeps_who_asked(client, store):
-    acting = client.acting_as(ANA)
+    acting = acting_for(client, ANA)
     (shown,) = (await acting.pending()).items
     await shown.resolve(Answer("blue"))
     await acting.conversation("c-1").send("more")

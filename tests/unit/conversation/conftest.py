@@ -94,6 +94,7 @@ class Conversation:
     """One conversation as a shell drives it, at a clock that only the test moves."""
 
     desk = DESK
+    salt = "pepper"
 
     def __init__(self, conversation_id="c-1", spec=DESK):
         self.state = State(conversation_id=conversation_id)
@@ -115,7 +116,7 @@ class Conversation:
         asked = (*command.lookups(), *command.reasons())
         known = {key: self.known[key] for key in asked if key in self.known}
         read = {seq: self.log[seq - 1] for seq in command.reads(self.state, self.spec)}
-        return decide(self.state, command.stamped(self.now, self.spec, known, read=read))
+        return decide(self.state, command.stamped(self.now, self.spec, known, read=read, salt=self.salt))
 
     def do(self, step, *, at=None):
         """Judge a step, or a command as it is, a second after the last one, or at a moment, and adopt what it led to."""

@@ -17,15 +17,21 @@ from holdfast.conversation import (
     SuspensionKind,
     evolve,
 )
-from holdfast.conversation.auditing import entry_of, genesis, is_audited, text_digest
+from holdfast.conversation.auditing import AuditEntry, entry_of, genesis, is_audited
 from holdfast.conversation.chain import MOST_BREAKS, ChainCheck
 from holdfast.conversation.commands import End, Revoke, RunRuled
 from holdfast.conversation.decisions import DecisionKind
 from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.conversation.state import State
-from holdfast.testing.writer import resolve
+from holdfast.testing.writer import resolve, start
 
 ANA = Principal("ana", roles=("finance", "lead"), proof=Proof.KEY)
+
+
+def sha256(*parts):
+    """The SHA-256 in which each part stands after its length."""
+    raw = [part.encode() for part in parts]
+    return hashlib.sha256(b"".join(len(one).to_bytes(8, "big") + one for one in raw)).hexdigest()
 
 
 def checked(conversation_id, log, kept=None, state=None):
@@ -65,10 +71,18 @@ def decided(begun):
 def test_every_decision_is_a_link_and_the_state_keeps_the_last_head(decided):
     check, entries = checked(decided.state.conversation_id, decided.log, state=decided.state)
     assert check.breaks == []
-    assert [entry.kind for entry in entries] == ["suspension_settled", "grant_given", "suspension_settled", "grant_revoked"]
-    assert [entry.settled_by for entry in entries] == ["approve", "", "deny", ""]
-    assert [entry.reason for entry in entries] == ["it is due", "tool refund up to execute", "not this one", "enough"]
-    assert [entry.tool for entry in entries] == ["refund", "", "ship", ""]
+    decisions = entries[1:]
+    assert [entry.kind for entry in entries] == [
+        "message_accepted",
+        "suspension_settled",
+        "grant_given",
+        "suspension_settled",
+        "grant_revoked",
+    ]
+    assert [entry.settled_by for entry in decisions] == ["approve", "", "deny", ""]
+    assert [entry.reason for entry in decisions] == ["it is due", "tool refund up to execute", "not this one", "enough"]
+    assert [entry.tool for entry in decisions] == ["refund", "", "ship", ""]
+    assert {entry.format for entry in entries} == {2}
     assert {(entry.principal_id, entry.roles, entry.proof) for entry in entries} == {
         ("ana", ("finance", "lead"), "key"),
         ("", (), ""),
@@ -79,9 +93,10 @@ def test_every_decision_is_a_link_and_the_state_keeps_the_last_head(decided):
 
 
 def test_the_hash_is_over_the_documented_strings(decided):
-    _, (first, *_) = checked("c-1", decided.log)
+    _, (_, first, *_) = checked("c-1", decided.log)
+    salt = decided.log[first.seq - 1].salt
     strings = [
-        "holdfast.audit.1",
+        "holdfast.audit.2",
         first.previous,
         "c-1",
         str(first.seq),
@@ -94,14 +109,13 @@ def test_the_hash_is_over_the_documented_strings(decided):
         "approve",
         "approve",
         "",
-        hashlib.sha256(b"it is due").hexdigest(),
+        sha256(salt, "it is due"),
         "ana",
         "finance\nlead",
         "key",
         first.request_id,
     ]
-    parts = [text.encode() for text in strings]
-    assert first.head == hashlib.sha256(b"".join(len(one).to_bytes(8, "big") + one for one in parts)).hexdigest()
+    assert first.head == sha256(*strings)
 
 
 def test_receipts_have_the_head_of_what_they_acknowledge_and_so_have_their_duplicates(begun):
@@ -141,9 +155,42 @@ def test_cancellations_have_a_head_and_what_cancels_nothing_has_none(begun):
     assert breaks("c-1", begun.log, state=begun.state) == []
 
 
-def test_a_message_has_no_head(conversation):
-    assert conversation.start("hello").reply.audit_head == ""
-    assert conversation.state.audit_head == ""
+def test_receipts_of_messages_have_a_head_and_so_have_their_duplicates(conversation):
+    started = conversation.start("hello").reply
+    assert started.audit_head == conversation.state.audit_head != ""
+    conversation.begin()
+    sent = conversation.send("and more", message_id="m-2").reply
+    assert sent.audit_head == conversation.state.audit_head != started.audit_head
+    assert conversation.start("hello").reply.audit_head == started.audit_head
+    assert conversation.send("and more", message_id="m-2").reply.audit_head == sent.audit_head
+    kept = {started.audit_head: started.seq, sent.audit_head: sent.seq}
+    assert breaks("c-1", conversation.log, kept, conversation.state) == []
+
+
+@pytest.mark.parametrize(
+    "fields", [{"principal": None}, {"principal": Principal("eve")}, {"text": "hullo"}, {"message_id": "m-9"}]
+)
+def test_who_asked_and_for_what_is_a_part_of_the_chain(conversation, fields):
+    conversation.do(start(principal=ANA))
+    conversation.begin()
+    [call] = conversation.call("refund")
+    conversation.resolve(Approve(), call)
+    _, (asked, _) = checked("c-1", conversation.log, state=conversation.state)
+    assert (asked.principal_id, asked.roles, asked.proof, asked.request_id) == ("ana", ANA.roles, "key", "m-1")
+    assert breaks("c-1", changed(conversation.log, asked.seq, **fields), state=conversation.state) == [asked.seq]
+
+
+def test_a_message_that_is_taken_out_of_the_chain_to_change_its_sender_is_found(decided):
+    unlinked = changed(decided.log, 2, principal=Principal("eve"), salt="", head="")
+    assert breaks("c-1", unlinked, state=decided.state) == [next(e.seq for e in checked("c-1", decided.log)[1] if e.seq > 2)]
+
+
+def test_the_message_that_led_to_a_call_is_part_of_what_was_shown(begun):
+    [call] = begun.call("refund")
+    at = begun.suspension(call).seq
+    assert begun.log[at - 1].message_at == 2
+    begun.resolve(Approve(), call)
+    assert breaks("c-1", changed(begun.log, at, message_at=1), state=begun.state) == [at]
 
 
 def test_an_expiry_a_grants_release_and_a_rules_denial_are_links_too(begun):
@@ -157,6 +204,7 @@ def test_an_expiry_a_grants_release_and_a_rules_denial_are_links_too(begun):
     [late] = begun.call("ship")
     begun.wake(at=begun.suspension(late).expires_at)
     _, entries = checked("c-1", begun.log, state=begun.state)
+    entries = entries[1:]
     assert [(entry.kind, entry.settled_by) for entry in entries] == [
         ("suspension_settled", "approve"),
         ("grant_given", ""),
@@ -192,15 +240,42 @@ def test_edited_arguments_and_answers_are_in_the_chain_by_their_digest(begun):
     first, second = begun.call("refund", "ask")
     begun.resolve(Approve({"amount": 7}), first)
     begun.resolve(Answer("blue"), second)
-    _, entries = checked("c-1", begun.log)
-    assert [entry.body_digest for entry in entries] == [text_digest('{"amount":7}'), text_digest('"blue"')]
+    _, (_, *entries) = checked("c-1", begun.log)
+    salts = [begun.log[entry.seq - 1].salt for entry in entries]
+    assert [entry.body_digest for entry in entries] == [sha256(salts[0], '{"amount":7}'), sha256(salts[1], '"blue"')]
     assert breaks("c-1", changed(begun.log, entries[0].seq, body='{"amount":70}')) == [entries[0].seq]
+
+
+def test_equal_answers_have_other_digests_and_none_can_be_guessed_without_its_salt(conversations):
+    found = set()
+    for salt in ("pepper", "paprika"):
+        begun = conversations()
+        begun.salt = salt
+        calls = begun.begun().call("ask", "ask", "refund")
+        decisions = {begun.suspension(call).suspension_id: Answer("yes") for call in calls[:2]}
+        begun.resolve_many(decisions, decision_id="b-1")
+        begun.resolve(Deny("yes"), calls[2])
+        _, (_, *entries) = checked("c-1", begun.log, state=begun.state)
+        found |= {entry.body_digest for entry in entries}
+        erased = [event.model_copy(update={"salt": ""}) for event in begun.log]
+        assert all(salt not in event.model_dump_json() for event in begun.log)
+        assert not {entry_of("c-1", 1, event).body_digest for event in erased if is_audited(event)} & found
+    assert len(found) == 6
+
+
+def test_an_export_holds_without_the_bodies_and_their_salts(decided):
+    _, entries = checked("c-1", decided.log)
+    lines = [entry.to_dict() for entry in entries]
+    salts = {event.salt for event in decided.log if hasattr(event, "salt")} - {""}
+    assert len(salts) == len(entries) + 2
+    assert not any(salt in str(line) for salt in salts for line in lines)
+    assert [AuditEntry(**line).follows(line["previous"]) for line in lines] == [line["head"] for line in lines]
 
 
 def test_a_reviews_verdict_is_said_in_words(begun):
     waiting = begun.waiting_for(SuspensionKind.REVIEW)
     begun.resolve(Review("review", "shorter"), waiting)
-    _, (entry,) = checked("c-1", begun.log)
+    _, (_, entry) = checked("c-1", begun.log)
     assert (entry.decision, entry.reason) == ("review", "review: shorter")
 
 
@@ -218,6 +293,8 @@ def test_a_reviews_verdict_is_said_in_words(begun):
         {"decision": DecisionKind.APPROVE},
         {"grants": ("g1",)},
         {"shown": "0" * 64},
+        {"salt": "0" * 32},
+        {"salt": ""},
         {"head": "0" * 64},
         {"head": ""},
     ],
@@ -264,7 +341,8 @@ def test_what_an_older_release_decided_stands_before_the_chain_and_breaks_nothin
     [first] = begun.call("refund")
     begun.resolve(Approve(), first)
     begun.finish(first)
-    log = [event.model_copy(update={"head": "", "shown": ""}) if is_audited(event) else event for event in begun.log]
+    later = ("head", "salt", "shown")
+    log = [event.model_copy(update={name: "" for name in later if hasattr(event, name)}) for event in begun.log]
     begun.state = State(conversation_id="c-1")
     for event in log:
         begun.state = evolve(begun.state, event)
@@ -277,16 +355,37 @@ def test_what_an_older_release_decided_stands_before_the_chain_and_breaks_nothin
     assert entries[1].previous == genesis("c-1")
 
 
+def test_a_chain_of_format_1_holds_as_it_did_and_goes_on_in_format_2(conversations):
+    old = conversations()
+    old.salt = ""
+    first, second, third = old.begun().call("refund", "ship", "ask")
+    approve = resolve(Approve({"amount": 7}, reason="it is due"), first, decision_id="d-1")
+    old.do(approve(old.state).model_copy(update={"principal": ANA}))
+    old.resolve(Deny("not this one"), second, decision_id="d-2")
+    kept = old.resolve(Answer("blue"), third, decision_id="d-3").reply
+    assert kept.audit_head == "f27b71aeb013c06c19d01a0ed2bc14b7a55f8b7e35c381c4e1ab03de6b7c131d"  # as that release had it
+    old.salt = "pepper"
+    old.finish(first)
+    old.cancel(request_id="x-1")
+    check, entries = checked("c-1", old.log, {kept.audit_head: kept.seq}, old.state)
+    assert check.breaks == []
+    assert [(entry.kind, entry.format) for entry in entries] == [*[("suspension_settled", 1)] * 3, ("turn_cancelled", 2)]
+    assert entries[0].body_digest == hashlib.sha256(b'{"amount":7}').hexdigest()
+    assert breaks("c-1", changed(old.log, kept.seq, body='"red"'), state=old.state) == [kept.seq]
+    assert kept.seq in breaks("c-1", changed(old.log, kept.seq, salt="0" * 32), state=old.state)
+
+
 def test_an_entry_that_cannot_be_read_breaks_the_chain_there_and_nowhere_else(decided):
     seqs = [seq for seq, event in enumerate(decided.log, 1) if is_audited(event)]
     check = ChainCheck("c-1")
     entries = []
     for seq, event in enumerate(decided.log, 1):
-        entries.append(check.unreadable(seq, "corrupt") if seq == seqs[1] else check.add(seq, event))
+        entries.append(check.unreadable(seq, "corrupt") if seq == seqs[2] else check.add(seq, event))
         check.standing(decided.state)
     check.done(decided.state.seq)
-    assert [one.seq for one in check.breaks] == [seqs[1]]
+    assert [one.seq for one in check.breaks] == [seqs[2]]
     assert [entry.problem for entry in entries if entry is not None] == [
+        None,
         None,
         "corrupt",
         "the head before it is not known",

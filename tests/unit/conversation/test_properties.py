@@ -438,7 +438,7 @@ class Life(RuleBasedStateMachine):
         if any(key in conversation.known for key in command.lookups()):
             return
         assert self._outcome(lambda: conversation.judge(command)) == self._outcome(
-            lambda: decide(conversation.state, command.stamped(conversation.now, conversation.spec, {}))
+            lambda: decide(conversation.state, command.stamped(conversation.now, conversation.spec, {}, salt=conversation.salt))
         )
 
     @staticmethod

@@ -33,10 +33,10 @@ async def test_the_chain_comes_in_parts_with_the_verdict_on_the_whole(api, write
     whole = await api("GET", PLACE)
     assert (whole["intact"], whole["broken_at"], whole["breaks"], whole["next"]) == (True, None, [], None)
     assert whole["head"] == writer.state.audit_head
-    assert [one["reason"] for one in whole["items"]] == ["due", "no"]
+    assert [one["reason"] for one in whole["items"]] == ["", "due", "no"]
     first = await api("GET", f"{PLACE}?limit=1")
     assert (first["items"], first["next"], first["head"]) == (whole["items"][:1], whole["items"][0]["seq"], whole["head"])
-    rest = await api("GET", f"{PLACE}?limit=1&after={first['next']}")
+    rest = await api("GET", f"{PLACE}?limit=2&after={first['next']}")
     assert (rest["items"], rest["next"]) == (whole["items"][1:], None)
     assert (await api("GET", f"{PLACE}?receipt={whole['head']}"))["intact"]
     missing = await api("GET", f"{PLACE}?receipt={'0' * 64}")
@@ -46,7 +46,8 @@ async def test_the_chain_comes_in_parts_with_the_verdict_on_the_whole(api, write
 async def test_an_export_is_lines_of_json_that_end_with_the_verdict(api, writer):
     response = await api.http.get(PLACE, headers=LINES)
     assert (response.status_code, response.headers["content-type"]) == (200, "application/jsonl")
-    first, second, verdict = lines(response)
+    message, first, second, verdict = lines(response)
+    assert (message["kind"], message["format"], first["previous"]) == ("message_accepted", 2, message["head"])
     assert (first["kind"], second["previous"]) == ("suspension_settled", first["head"])
     assert (verdict["kind"], verdict["intact"], verdict["head"]) == ("audit_report", True, second["head"])
     later = lines(await api.http.get(f"{PLACE}?after={first['seq']}", headers=LINES))
@@ -58,7 +59,7 @@ async def test_what_was_tampered_with_is_told_with_its_place(api, writer, store)
     seq = next(seq for seq, data in enumerate(log, 1) if codec.decode_event(data).kind == "suspension_settled")
     log[seq - 1] = b"rubbish"
     report = await api("GET", PLACE)
-    assert (report["intact"], report["broken_at"], len(report["items"])) == (False, seq, 2)
+    assert (report["intact"], report["broken_at"], len(report["items"])) == (False, seq, 3)
     assert lines(await api.http.get(PLACE, headers=LINES))[-1]["broken_at"] == seq
 
 

@@ -10,12 +10,13 @@ import httpx
 import pytest
 
 from holdfast.client.access import API_KEY
-from holdfast.conversation import Proof
+from holdfast.conversation import Principal, Proof
 from holdfast.conversation.ids import conversation_id_from
 from holdfast.errors import ConfigurationError, StoreUnavailable
 from holdfast.persistence import AccessScope
 from holdfast.server import Authentication, Bounds, Proxy, callers, create_app, key_table, sign_in_link, streams
 from holdfast.server.app import OPERATIONS
+from holdfast.server.caller import Caller
 from holdfast.testing.writer import Writer, begin, end, start
 
 from .conftest import HERE, Api
@@ -582,11 +583,31 @@ async def test_a_key_for_an_agent_decides_about_it(api, client, waiting):
         await api("POST", place, json={"decision": "deny", "reason": "no"}, headers=desk)
 
 
-async def test_a_line_of_the_log_shows_every_character_of_a_name(client, store, caplog):
+async def test_a_key_whose_name_does_not_show_whole_lets_nobody_in(client, store, caplog):
     caplog.set_level(logging.INFO)
     key, headers = await key_of(client, "read")
-    await store.put_api_key(
-        key.model_copy(update={"name": "ana\u202e\u200b"})
-    )  # as one that was made before names were checked
-    assert (await opened(client).http.get("/v1/agents", headers=headers)).status_code == 200
-    assert "by key:ana\\u202e\\u200b" in caplog.text
+    await store.put_api_key(key.model_copy(update={"name": "ana\u202e\u200b"}))  # as whoever writes to Redis may
+    refused = await opened(client).http.get("/v1/agents", headers=headers)
+    assert (refused.status_code, "does not show whole" in refused.json()["detail"]) == (401, True)
+    assert "\u202e" not in caplog.text
+
+
+def test_a_line_of_the_log_shows_every_character_of_a_name():
+    assert Caller(Principal("ana\u202e\u200b", proof=Proof.KEY), frozenset()).name == "key:ana\\u202e\\u200b"
+
+
+async def test_what_nobody_attends_is_started_with_a_scope_of_its_own(api, client, stack):
+    _, starting = await key_of(client, "start")
+    _, alone = await key_of(client, "start", "unattended")
+    _, other = await key_of(client, "unattended")
+    body = {"agent": "desk", "text": "hi", "attended": False}
+    refused = await api("POST", "/v1/conversations", 403, json=body, headers=starting)
+    assert (refused["code"], refused["scope"]) == ("not_permitted", "unattended")
+    assert stack.delivered == []
+    assert (await api("POST", "/v1/conversations", 403, json=body, headers=other))["scope"] == "start"
+    made = await api("POST", "/v1/conversations", 201, json=body, headers=alone)
+    assert stack.delivered[-1].attended is False
+    await api("POST", "/v1/conversations", 201, json=body | {"attended": True}, headers=starting)
+
+    place = {"conversation_id": made["conversation_id"], "scopes": ["start", "unattended"]}
+    assert (await api("POST", "/v1/page-tokens", 422, json=place, headers=alone))["code"] == "invalid_request"
