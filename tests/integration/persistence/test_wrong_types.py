@@ -11,7 +11,7 @@ from holdfast.conversation import State, SuspensionKind
 from holdfast.errors import CorruptStore
 from holdfast.persistence import AccessScope, ApiKey, TakeoverReason, Ticket, TicketKind
 from holdfast.persistence.keys import Keys, bucket_of
-from holdfast.testing.writer import APP, DESK, Writer, begin, call, cancel, send, start
+from holdfast.testing.writer import APP, DESK, Writer, begin, call, cancel, cancel_pending, send, start
 
 NAME = "c-1"
 BUCKET = bucket_of(NAME)
@@ -20,6 +20,7 @@ KEY_OF = {
     "head": lambda keys: keys.head(NAME),
     "log": lambda keys: keys.log(NAME),
     "known": lambda keys: keys.known(NAME),
+    "passing": lambda keys: keys.passing(NAME),
     "runs": lambda keys: keys.runs(NAME),
     "attention": lambda keys: keys.attention(BUCKET),
     "paused": lambda keys: keys.paused(BUCKET),
@@ -99,9 +100,9 @@ async def refuse(writer):
 SCRIPTS = {
     acquire: ["head", "log", "runs", "attention", "paused"],
     acquire_again: ["head", "log", "runs", "attention", "paused"],
-    write: ["head", "log", "known", "runs", "attention", *SETTLED],
+    write: ["head", "log", "known", "passing", "runs", "attention", *SETTLED],
     start_another: STARTED,
-    confirm: ["head", "log", "known", "runs", "attention"],
+    confirm: ["head", "log", "known", "passing", "runs", "attention"],
     lambda writer: writer.store.renew(NAME, writer.token, 1000): ["head", "attention"],
     lambda writer: writer.release(): ["head", "attention", "log", "paused"],
     claim: ["runs"],
@@ -150,7 +151,7 @@ COMMANDS = {
     lambda store: store.withhold("node-1"): ["withheld"],
     lambda store: store.allow("node-1"): ["withheld"],
     lambda store: store.withheld(): ["withheld"],
-    lambda store: store.known(NAME, ["m:m-1"]): ["known"],
+    lambda store: store.known(NAME, ["m:m-1"]): ["known", "passing"],
     lambda store: store.hosts("actor-1", NAME): ["hosting"],
     lambda store: store.hosted("actor-1"): ["hosting"],
     lambda store: store.untroubled(NAME): ["troubles"],
@@ -177,7 +178,7 @@ def cases(table):
 async def writer(store):
     """A conversation of which every key exists."""
     active = await Writer.of(store, NAME)
-    await active.do(start(), begin(), call("lookup", "ask"))
+    await active.do(start(), begin(), cancel_pending(), call("lookup", "ask"))
     await store.put_app(APP, [DESK], {"0" * 64: "{}"})
     await store.put_problem(APP.app, "x")
     await store.offer("actor-1", 0)
