@@ -1,14 +1,16 @@
 """Who may do what: API keys and tickets of a namespace, and whose conversation is whose. The server asks this."""
 
+import contextlib
 import hashlib
 import hmac
 import re
 import secrets
 from collections.abc import Collection, Sequence
 
-from holdfast.conversation import Principal
+from holdfast.conversation import Limits, Principal
 from holdfast.conversation.ids import check_conversation_id
-from holdfast.errors import InvalidInput
+from holdfast.errors import CipherFailed, CipherMissing, CorruptStore, InvalidInput, NewerRecord
+from holdfast.persistence import Store
 from holdfast.persistence.api_keys import AccessScope, ApiKey, ApiKeyList
 from holdfast.persistence.tickets import Ticket, TicketKind
 
@@ -145,6 +147,14 @@ class Access:
         """
         return await self._connection.read(lambda store: store.now())
 
+    async def largest_limits(self) -> Limits:
+        """Of each limit in bytes, the largest of any agent that is published, and at least that of an agent which sets none.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        return await self._connection.read(_largest_limits)
+
     async def agent_of(self, conversation_id: str) -> str:
         """The name of the agent whose conversation this is; it never changes.
 
@@ -155,6 +165,16 @@ class Access:
         """
         name = check_conversation_id(conversation_id)
         return (await self._connection.read(lambda store: store.load(name))).agent
+
+
+async def _largest_limits(store: Store) -> Limits:
+    found = [Limits()]
+    for digest in {digest for record in await store.apps() for digest in record.agents.values()}:
+        with contextlib.suppress(CorruptStore, NewerRecord, CipherMissing, CipherFailed):
+            spec = await store.spec(digest)
+            found += [] if spec is None else [spec.limits]
+    sizes = ("message_bytes", "result_bytes", "note_bytes", "reply_bytes")
+    return Limits(**{name: max(getattr(limits, name) for limits in found) for name in sizes})
 
 
 def fits(key: ApiKey, secret: str) -> bool:

@@ -23,7 +23,7 @@ from .bodies import (
     StartBody,
     StateQuery,
 )
-from .operation import Asked, Operation
+from .operation import Asked, Operation, of_message
 from .reach import listed
 from .replies import (
     CancelledReply,
@@ -211,6 +211,7 @@ OPERATIONS = (
         start,
         reply=MessageReceiptReply,
         body=StartBody,
+        room=lambda limits: 2 * limits.message_bytes,  # the text, and the context
         key="message_id",
         status=201,
         streams=True,
@@ -254,6 +255,7 @@ OPERATIONS = (
         send,
         reply=MessageReceiptReply,
         body=MessageBody,
+        room=of_message,
         key="message_id",
         scope=AccessScope.START,
     ),

@@ -14,6 +14,7 @@ from holdfast.client import Conversation, ConversationState, Event, HoldfastErro
 from holdfast.client.access import AccessScope
 from holdfast.conversation.events import Ended
 from holdfast.conversation.live import TextDelta
+from holdfast.server.operation import of_message
 from holdfast.server.reach import listed
 from holdfast.server.refusal import Refusal
 from holdfast.server.streams import frame
@@ -217,7 +218,7 @@ PAGES = (
     Page("GET", "/conversations/{conversation_id}", conversation),
     Page("GET", "/conversations/{conversation_id}/now", now),
     Page("GET", "/conversations/{conversation_id}/feed", feed, query=FeedQuery, streams=True),
-    Page("POST", "/conversations/{conversation_id}/send", send, scope=AccessScope.START),
+    Page("POST", "/conversations/{conversation_id}/send", send, scope=AccessScope.START, room=of_message),
     Page("POST", "/conversations/{conversation_id}/cancel", cancel, scope=AccessScope.START),
     Page("POST", "/conversations/{conversation_id}/grants/{grant_id}/revoke", revoke, scope=AccessScope.DECIDE),
     Page("POST", "/conversations/{conversation_id}/end", end, scope=AccessScope.START),
