@@ -173,7 +173,7 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
                 caller = await _caller(serving, request)
                 request.scope["state"]["caller"] = caller
                 operation.check(caller)
-                held.enter_context(serving.requests.share(caller.account))
+                held.enter_context(serving.requests.share(*caller.shares))
             if "conversation_id" in request.path_params:
                 await serving.reach.check(caller, request.path_params["conversation_id"])
             query = query_of(request, operation.query, serving.bounds)
@@ -195,7 +195,7 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
         logger.exception("%s %s failed", request.method, operation.path)
         return Response(as_json(unexpected()), status_code=500, media_type=MEDIA_TYPE)
     if isinstance(found, EventStream) and operation.scope is not None:
-        found.holder = caller.account
+        found.shares = caller.shares
         found.only_while(partial(serving.callers.stands, request.scope, caller))
     if isinstance(found, BaseModel):
         content = as_json(page_view.reply_of(caller, found))

@@ -50,7 +50,7 @@ async def start(asked: Asked) -> MessageReceiptReply | Response:
         raise AgentNotFound("agent", f"there is no agent {body.agent!r:.200}", "GET /v1/agents lists those that you may start")
     if streams:
         asked.caller.check_scope(AccessScope.READ)
-        asked.serving.streams.check_room(asked.caller.account)
+        asked.serving.streams.check_room(asked.caller)
     key = asked.key or _key_of_start(body.conversation_id)
     await asked.serving.reach.check_start(asked.caller, body.conversation_id or conversation_id_from(key))
     conversation = await asked.client.start(
@@ -161,7 +161,7 @@ async def events(asked: Asked) -> Response:
     found = await conversation.state()
     if found.status == "ended" and after >= found.seq:
         return Response(status_code=204)
-    asked.serving.streams.check_room(asked.caller.account)  # nothing is awaited from here until the stream has its place
+    asked.serving.streams.check_room(asked.caller)  # nothing is awaited from here until the stream has its place
     told = conversation.events(after=after, live=asked.query.live)
     return asked.serving.streams.of(told, after=after, caller=asked.caller)
 

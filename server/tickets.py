@@ -59,6 +59,7 @@ class Tickets:
             conversation_id=caller.conversation_id,
             kinds=None if caller.kinds is None else tuple(sorted(caller.kinds)),
             key_id=caller.key_id,
+            maker=caller.maker,
             created_at=now,
             expires_at=ends_at if caller.ends_at is None else min(ends_at, caller.ends_at),
         )
@@ -117,6 +118,7 @@ class Tickets:
             kinds=None if ticket.kinds is None else frozenset(ticket.kinds),
             key_id=ticket.key_id,
             ends_at=ticket.expires_at,
+            maker=ticket.maker,
         )
         return caller, max(holds_ms / 1000, 0.0)  # the store's clock says when it ends; this one may be ahead
 

@@ -110,7 +110,7 @@ async def feed(visit: Visit) -> Response:
     state = await found.state()
     if state.status == "ended" and after >= state.seq:
         return Response(status_code=204)
-    visit.serving.streams.check_room(visit.caller.account)
+    visit.serving.streams.check_room(visit.caller)
     return visit.serving.streams.of(found.events(after=after), after=after, framed=_framed)
 
 

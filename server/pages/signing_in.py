@@ -23,7 +23,7 @@ from holdfast.server.operation import Serving
 from holdfast.server.problems import headers_of
 from holdfast.server.refusal import Refusal
 from holdfast.server.sessions import SESSION_S, cookie_of
-from holdfast.server.slots import Slots
+from holdfast.server.slots import Share, Slots
 
 from .destinations import destination
 from .form_body import form_of
@@ -78,7 +78,7 @@ class SigningIn:
         try:
             self._slots.check()
             address = self._serving.callers.address_of(request.scope)
-            with self._slots.one(), self._slots.share(address, MOST_OF_AN_ADDRESS):
+            with self._slots.one(), self._slots.share(Share(address, MOST_OF_AN_ADDRESS / MOST_AT_ONCE)):
                 return await handler(request)
         except HoldfastError as error:
             return await self._refused(request, error)

@@ -133,7 +133,7 @@ async def _answered(by_method: Mapping[str, Page], serving: Serving, request: Re
         with serving.requests.one(), ExitStack() as held:
             caller = request.scope["state"]["caller"] = await serving.callers.of(request.scope)
             _check(caller, wanted)
-            held.enter_context(serving.requests.share(caller.account))
+            held.enter_context(serving.requests.share(*caller.shares))
             if "conversation_id" in request.path_params:
                 await serving.reach.check(caller, request.path_params["conversation_id"])
             query = None if wanted.query is None else query_of(request, wanted.query, serving.bounds)
@@ -167,7 +167,7 @@ async def _answered(by_method: Mapping[str, Page], serving: Serving, request: Re
         logger.exception("%s %s failed", request.method, wanted.path)
         return failed(None, root, caller, fragment=fragment)
     if isinstance(found, EventStream):
-        found.holder = caller.account
+        found.shares = caller.shares
         found.only_while(partial(serving.callers.stands, request.scope, caller))
     return found
 
