@@ -37,6 +37,7 @@ class Kept:
     postponed: int = 0
     looked_at: int = 0
     paused: bool = False
+    charged_to: str = ""
     expires: int | None = None
 
     @property

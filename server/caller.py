@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from holdfast.client.access import AccessScope
+from holdfast.client.access import AccessScope, Quotas
 from holdfast.conversation import Principal, SuspensionKind
 from holdfast.visible import without_hidden
 
@@ -28,6 +28,7 @@ class Caller:
         kinds: What a page token may decide, by what the calls wait for; None for all.
         key_id: The API key that stands behind the credential; None where none does.
         ends_at: When the credential ends, in integer milliseconds UTC; None where only its revocation ends it.
+        quotas: How much the API key behind the credential may use; None where none stands there.
         maker: Who made a page token; empty for all but pages.
     """
 
@@ -38,6 +39,7 @@ class Caller:
     kinds: frozenset[SuspensionKind] | None = None
     key_id: str | None = None
     ends_at: int | None = None
+    quotas: Quotas | None = None
     maker: str = ""
 
     @property

@@ -292,7 +292,8 @@ class Callers:
         self._note(key, round(now * 1000))
         agents = None if key.agents is None else frozenset(key.agents)
         principal = Principal(key.name, roles=key.roles, proof=Proof.KEY)
-        return Caller(principal, frozenset(key.scopes), agents, key_id=key.key_id, ends_at=key.expires_at), holds_s
+        caller = Caller(principal, frozenset(key.scopes), agents, key_id=key.key_id, ends_at=key.expires_at, quotas=key.quotas)
+        return caller, holds_s
 
     async def _by_token(self, token: str, proof: Proof) -> tuple[Caller, float]:
         if self._tokens is None:

@@ -11,6 +11,7 @@ from holdfast.client.access import AccessScope
 from holdfast.conversation.ids import conversation_id_from
 from holdfast.events import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 
+from . import quotas
 from .bodies import (
     CancelBody,
     CancelPendingBody,
@@ -52,7 +53,9 @@ async def start(asked: Asked) -> MessageReceiptReply | Response:
         asked.caller.check_scope(AccessScope.READ)
         asked.serving.streams.check_room(asked.caller)
     key = asked.key or _key_of_start(body.conversation_id)
-    await asked.serving.reach.check_start(asked.caller, body.conversation_id or conversation_id_from(key))
+    place, access = body.conversation_id or conversation_id_from(key), asked.client.access
+    await asked.serving.reach.check_start(asked.caller, place)
+    await quotas.use(access, asked.caller, place, key, starts=True)
     conversation = await asked.client.start(
         body.agent,
         body.text,
@@ -61,6 +64,7 @@ async def start(asked: Asked) -> MessageReceiptReply | Response:
         context=body.context,
         attended=body.attended,
     )
+    await quotas.charge(access, asked.caller, conversation.id)
     receipt = cast("Receipt", conversation.receipt)
     if streams:
         until = turn_over(receipt.seq)
@@ -99,6 +103,7 @@ async def messages(asked: Asked) -> MessagesReply:
 async def send(asked: Asked) -> MessageReceiptReply:
     """Send the user's next message."""
     key = asked.key or uuid.uuid4().hex
+    await quotas.use(asked.client.access, asked.caller, asked.path["conversation_id"], key, starts=False)
     receipt = await _conversation(asked).send(asked.body.text, message_id=key)
     return MessageReceiptReply(**receipt.model_dump(), message_id=key)
 

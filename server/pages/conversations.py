@@ -14,6 +14,7 @@ from holdfast.client import Conversation, ConversationState, Event, HoldfastErro
 from holdfast.client.access import AccessScope
 from holdfast.conversation.events import Ended
 from holdfast.conversation.live import TextDelta
+from holdfast.server import quotas
 from holdfast.server.operation import of_message
 from holdfast.server.reach import listed
 from holdfast.server.refusal import Refusal
@@ -117,6 +118,7 @@ async def feed(visit: Visit) -> Response:
 async def send(visit: Visit) -> Response:
     """Send the user's next message."""
     text, key = visit.form.get("text"), _key(visit, "message_id")
+    await quotas.use(visit.client.access, visit.caller, visit.path["conversation_id"], key, starts=False)
     await _conversation(visit).send(text, message_id=key)
     if visit.fragment:
         return visit.page("send.html", conversation_id=visit.path["conversation_id"], sent=True, keys=_keys())

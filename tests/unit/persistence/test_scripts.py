@@ -85,6 +85,7 @@ def test_the_scripts_are_these():
         "strike",
         "troubled",
         "unbind",
+        "use",
     ]
 
 
