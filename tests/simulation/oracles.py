@@ -170,9 +170,7 @@ def _every_call_is_settled_once(ledger, history):
     _once(ledger, history, "decision", [one for one in decisions if one])
     requests = [
         event.request_id
-        for event in history.of(
-            TurnCancelled, PendingCancelled, GrantRevoked, GivenRevoked, CallAssigned, CallCommented, Ended
-        )
+        for event in history.of(TurnCancelled, PendingCancelled, GrantRevoked, GivenRevoked, CallAssigned, CallCommented, Ended)
     ]
     _once(ledger, history, "request", [one for one in requests if one])
     if history.states[-1].turn is None and sorted(asked) != sorted(resolved):
