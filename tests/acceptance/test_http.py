@@ -223,8 +223,8 @@ def test_a_key_with_quotas_sends_no_more_once_the_model_has_used_them(stack):
             url = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())[0]
             with httpx.Client(base_url=url, timeout=WITHIN_S, headers={"Authorization": f"Bearer {made['key']}"}) as http:
                 body = {"agent": "support", "text": text, "conversation_id": "http-quota"}
-                assert http.post("/v1/conversations", json=body).status_code == 201
-                eventually(lambda: http.get("/v1/conversations/http-quota").json()["status"] == "idle")
+                eventually(lambda: http.post("/v1/conversations", json=body).status_code == 201, 120)
+                eventually(lambda: http.get("/v1/conversations/http-quota").json()["status"] == "idle", 120)
                 place = "/v1/conversations/http-quota/messages"
                 # what a model call used is counted beside the turn
                 eventually(lambda: listed(keys, made)["used"]["tokens_per_day"] > 0)
