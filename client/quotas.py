@@ -8,6 +8,8 @@ from holdfast.errors import InvalidInput, QuotaUsedUp
 from holdfast.persistence.api_keys import Quotas
 from holdfast.persistence.quotas import CONVERSATIONS, COST, NANOS, STARTS, TOKENS, Exceeded, Used, Want
 
+__all__ = ["Used", "amounts_of", "quotas_of", "used_up", "wants_of"]
+
 
 def quotas_of(**most: float | None) -> Quotas:
     """The quotas of these values.

@@ -1,6 +1,7 @@
 """What a request brings: its body and query, read within bounds and checked against their models."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -47,7 +48,7 @@ class Intake:
         self._access = access
         self._bounds = bounds
         self._clock = clock
-        self._limits, self._looked_at = Limits(), float("-inf")
+        self._limits, self._looked_at, self._looking = Limits(), float("-inf"), asyncio.Lock()
         self._parsers = ThreadPoolExecutor(2, "holdfast-parser")
 
     async def read(self, request: Request, room: Room) -> bytes:
@@ -78,13 +79,11 @@ class Intake:
         return min(BESIDE_BYTES + ESCAPED * room(limits), self._bounds.body_bytes)
 
     async def _largest(self) -> Limits:
-        if (now := self._clock()) - self._looked_at >= FRESH_S:
-            self._looked_at = now
-            try:
-                self._limits = await self._access.largest_limits()
-            except HoldfastError:  # what follows says so; until then the last ones count
-                self._looked_at = float("-inf")
-        return self._limits
+        async with self._looking:
+            if self._clock() - self._looked_at >= FRESH_S:
+                with contextlib.suppress(HoldfastError):  # what follows says so; until then the last ones count
+                    self._limits, self._looked_at = await self._access.largest_limits(), self._clock()
+            return self._limits
 
 
 def _parsed(request: Request, raw: bytes, model: type[BaseModel]) -> Any:
