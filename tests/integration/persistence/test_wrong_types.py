@@ -11,6 +11,7 @@ from holdfast.conversation import State, SuspensionKind
 from holdfast.errors import CorruptStore
 from holdfast.persistence import AccessScope, ApiKey, TakeoverReason, Ticket, TicketKind
 from holdfast.persistence.keys import Keys, bucket_of
+from holdfast.persistence.quotas import Want
 from holdfast.testing.writer import APP, DESK, Writer, begin, call, cancel, cancel_pending, send, start
 
 NAME = "c-1"
@@ -41,6 +42,7 @@ KEY_OF = {
     "api-keys-used": lambda keys: keys.meta("api-keys-used"),
     "ticket": lambda keys: keys.meta(f"ticket:{TICKET.digest}"),
     "counts": lambda keys: keys.meta("counts"),
+    "used": lambda keys: keys.meta("used:k1"),
     "pending": lambda keys: keys.pending(BUCKET, None, None),
     "pending by agent": lambda keys: keys.pending(BUCKET, "desk", None),
     "pending by kind": lambda keys: keys.pending(BUCKET, None, "elicitation"),
@@ -112,6 +114,7 @@ SCRIPTS = {
     lambda writer: writer.store.postpone(NAME, 10): ["attention"],
     lambda writer: writer.store.troubled(NAME, "x"): ["troubles"],
     lambda writer: writer.store.count({"a": 1}): ["counts"],
+    lambda writer: writer.store.use("k1", "r-1", [Want("starts_per_day", 1, 9)]): ["used"],
     lambda writer: writer.store.bind("cluster-2", "a", 1000): ["cluster"],
     lambda writer: writer.store.unbind("cluster-1"): ["cluster"],
     lambda writer: writer.store.serve("0.2", before="0.1"): ["release"],
@@ -157,6 +160,10 @@ COMMANDS = {
     lambda store: store.untroubled(NAME): ["troubles"],
     lambda store: store.troubles(): ["troubles"],
     lambda store: store.counted(): ["counts"],
+    lambda store: store.used(["k1"]): ["used"],
+    lambda store: store.charge(NAME, "k1"): ["head"],
+    lambda store: store.spend(NAME, 7, 7): ["head"],
+    lambda store: store.apps(): ["apps"],
     lambda store: store.survey(): ["apps"],
     lambda store: store.open(): ["layout"],
     lambda store: store.api_key("k1"): ["api-keys", "api-keys-used"],
