@@ -221,7 +221,7 @@ def test_a_key_with_quotas_sends_no_more_once_the_model_has_used_them(stack):
     with server_process(stack) as process:
         try:
             url = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())[0]
-            with httpx.Client(base_url=url, timeout=WITHIN_S, headers={"Authorization": f"Bearer {made['key']}"}) as http:
+            with httpx.Client(base_url=url, timeout=3 * WITHIN_S, headers={"Authorization": f"Bearer {made['key']}"}) as http:
                 body = {"agent": "support", "text": text, "conversation_id": "http-quota"}
                 eventually(lambda: http.post("/v1/conversations", json=body).status_code == 201, 120)
                 eventually(lambda: http.get("/v1/conversations/http-quota").json()["status"] == "idle", 120)
