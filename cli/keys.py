@@ -8,7 +8,8 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from holdfast.client.access import Access, ApiKey
+from holdfast.client.access import Access, ApiKey, Quotas
+from holdfast.client.quotas import Used, amounts_of, quotas_of
 from holdfast.conversation import Proof
 from holdfast.errors import InvalidInput
 
@@ -34,13 +35,31 @@ def create(
     ] = None,
     role: Annotated[list[str] | None, typer.Option(help="A role of the holder; again for more.")] = None,
     expires: Annotated[str | None, typer.Option(help="After how long it is refused: 30d, 12h, 15m.", metavar="TIME")] = None,
+    starts_per_day: Annotated[
+        int | None, typer.Option(help="How many messages it may send in a day, first ones included: each starts a turn.")
+    ] = None,
+    conversations_per_day: Annotated[int | None, typer.Option(help="How many conversations it may start in a day.")] = None,
+    tokens_per_day: Annotated[
+        int | None, typer.Option(help="How many tokens its conversations may use in a day, before it may send no more.")
+    ] = None,
+    cost_per_day: Annotated[
+        float | None, typer.Option(help="What they may cost in a day, in US dollars, before it may send no more.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make an API key. It is printed once, and never again: only the SHA-256 of its secret is stored."""
     expires_s = None if expires is None else seconds_of(expires, "expires")
+    quotas = quotas_of(
+        starts_per_day=starts_per_day,
+        conversations_per_day=conversations_per_day,
+        tokens_per_day=tokens_per_day,
+        cost_usd_per_day=cost_per_day,
+    )
     key, text = _with(
         where,
-        lambda access: access.create_key(name, scope, agents=agent or None, roles=role or (), expires_s=expires_s),
+        lambda access: access.create_key(
+            name, scope, agents=agent or None, roles=role or (), expires_s=expires_s, quotas=quotas
+        ),
     )
     if as_json:
         sys.stdout.write(to_json(_shown(key) | {"key": text}) + "\n")
@@ -50,11 +69,13 @@ def create(
 
 
 def list_keys(where: Where, *, as_json: AsJson = False) -> None:
-    """List the API keys: whose they are, what they allow, and roughly when each was last used."""
+    """List the API keys: whose they are, what they allow and have used, and roughly when each was last used."""
     (keys, unreadable), now = _with(where, lambda access: access.listed()), round(time.time() * 1000)
+    limited = [key for key in keys if key.quotas != Quotas()]
+    used = dict(zip(limited, _with(where, lambda access: access.used(limited)), strict=True)) if limited else {}
     if as_json:
         bad = {"unreadable": [one._asdict() for one in unreadable]} if unreadable else {}
-        sys.stdout.write(to_json({"items": [_shown(key) for key in keys], **bad}, indent=2) + "\n")
+        sys.stdout.write(to_json({"items": [_shown(key, used.get(key)) for key in keys], **bad}, indent=2) + "\n")
         return
     for one in unreadable:
         note = f"note: key {one.key_id} cannot be read, and lets nobody in ({one.why}); `holdfast keys revoke` removes it"
@@ -62,13 +83,23 @@ def list_keys(where: Where, *, as_json: AsJson = False) -> None:
     if not keys:
         sys.stdout.write("There is no API key that can be read.\n" if unreadable else "There is no API key.\n")
         return
-    shown = table("ID", "NAME", "SCOPES", "AGENTS", "ROLES", "MADE", "EXPIRES", "USED")
+    shown = table("ID", "NAME", "SCOPES", "AGENTS", "ROLES", "MADE", "EXPIRES", "USED", "QUOTAS")
     for key in keys:
         agents = "all" if key.agents is None else " ".join(key.agents)
         ends = "never" if key.expires_at is None else "expired" if key.expires_at <= now else f"in {span(key.expires_at - now)}"
-        used = "never" if key.used_at is None else f"{span(now - key.used_at)} ago"
+        at = "never" if key.used_at is None else f"{span(now - key.used_at)} ago"
         made = f"{span(now - key.created_at)} ago"
-        cells = (key.key_id, key.name, " ".join(key.scopes), agents, " ".join(key.roles), made, ends, used)
+        cells = (
+            key.key_id,
+            key.name,
+            " ".join(key.scopes),
+            agents,
+            " ".join(key.roles),
+            made,
+            ends,
+            at,
+            _quotas(key, used.get(key)),
+        )
         shown.add_row(*map(clean, cells))
     console().print(shown)
 
@@ -122,8 +153,17 @@ COMMANDS = {"create": create, "list": list_keys, "revoke": revoke}
 """The commands below `holdfast keys`, in the order of its help."""
 
 
-def _shown(key: ApiKey) -> dict[str, object]:
-    return key.model_dump(mode="json", exclude={"digest"})
+def _shown(key: ApiKey, used: Used | None = None) -> dict[str, object]:
+    amounts = {} if used is None else {"used": amounts_of(key.quotas, used), "used_until": used.until or None}
+    return key.model_dump(mode="json", exclude={"digest"}) | amounts
+
+
+def _quotas(key: ApiKey, used: Used | None) -> str:
+    """What a key has used of its quotas: `starts 3 of 100`."""
+    if used is None:
+        return ""
+    amounts, most = amounts_of(key.quotas, used), key.quotas.model_dump()
+    return ", ".join(f"{name.removesuffix('_per_day')} {amount:g} of {most[name]:g}" for name, amount in amounts.items())
 
 
 def _with(where: Where, work: Callable[[Access], Awaitable[T]]) -> T:

@@ -1,26 +1,30 @@
 """Who may do what: API keys and tickets of a namespace, and whose conversation is whose. The server asks this."""
 
+import contextlib
 import hashlib
 import hmac
 import re
 import secrets
 from collections.abc import Collection, Sequence
 
-from holdfast.conversation import Principal
+from holdfast.conversation import Limits, Principal
 from holdfast.conversation.ids import check_conversation_id
-from holdfast.errors import InvalidInput
-from holdfast.persistence.api_keys import AccessScope, ApiKey, ApiKeyList
+from holdfast.errors import CipherFailed, CipherMissing, CorruptStore, InvalidInput, NewerRecord
+from holdfast.persistence import Store
+from holdfast.persistence.api_keys import AccessScope, ApiKey, ApiKeyList, Quotas
+from holdfast.persistence.quotas import Used
 from holdfast.persistence.tickets import Ticket, TicketKind
 
 from .arguments import is_time, pausable
 from .connection import Connection
+from .quotas import used_up, wants_of
 
 API_KEY = re.compile(r"hf_([0-9a-f]{12})_([0-9a-f]{64})")
 """The text of an API key: its id, and its secret of 256 bits."""
 MOST_AGENTS = 64
 LONGEST_S = 10 * 366 * 86_400
 
-__all__ = ["API_KEY", "Access", "AccessScope", "ApiKey", "ApiKeyList", "Ticket", "TicketKind", "fits"]
+__all__ = ["API_KEY", "Access", "AccessScope", "ApiKey", "ApiKeyList", "Quotas", "Ticket", "TicketKind", "fits"]
 
 
 class Access:
@@ -37,6 +41,7 @@ class Access:
         agents: Collection[str] | None = None,
         roles: Sequence[str] = (),
         expires_s: float | None = None,
+        quotas: Quotas | None = None,
     ) -> tuple[ApiKey, str]:
         """A new key, and its text, which is shown here and never again: the store keeps the secret's digest.
 
@@ -46,6 +51,7 @@ class Access:
             agents: The agents whose conversations it may touch, at most 64; None for all.
             roles: The roles of its holder.
             expires_s: After how many seconds it is refused; None: never.
+            quotas: How much it may use in a day; None: as much as it likes.
 
         Raises:
             InvalidInput: A value cannot be used, or as many keys as may be stand already.
@@ -69,6 +75,7 @@ class Access:
             roles=holder.roles,
             created_at=now,
             expires_at=None if expires_s is None else now + round(expires_s * 1000),
+            quotas=quotas or Quotas(),
         )
         await self._connection.read(lambda store: store.put_api_key(key))
         return key, f"hf_{key.key_id}_{secret}"
@@ -113,6 +120,34 @@ class Access:
         """
         await self._connection.read(lambda store: store.note_api_key_use(key_id, at))
 
+    async def use(self, key_id: str, quotas: Quotas, request: str, *, starts: bool) -> None:
+        """Count a message for a key with these quotas, once; `request` names it, and it may start a conversation.
+
+        Raises:
+            QuotaUsedUp: A quota does not allow the message.
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        wants = wants_of(quotas, starts=starts)
+        named = request if any(want.amount for want in wants) else ""
+        if wants and (exceeded := await self._connection.read(lambda store: store.use(key_id, named, wants))) is not None:
+            raise used_up(exceeded, wants)
+
+    async def charge(self, conversation_id: str, key_id: str) -> None:
+        """Have what a conversation uses counted for a key.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        await self._connection.read(lambda store: store.charge(conversation_id, key_id))
+
+    async def used(self, keys: Sequence[ApiKey]) -> Sequence[Used]:
+        """What each of these keys has used of its quotas.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        return await self._connection.read(lambda store: store.used([key.key_id for key in keys]))
+
     async def put_ticket(self, ticket: Ticket) -> None:
         """Store a ticket until it expires.
 
@@ -145,6 +180,14 @@ class Access:
         """
         return await self._connection.read(lambda store: store.now())
 
+    async def largest_limits(self) -> Limits:
+        """Of each limit in bytes, the largest of any agent that is published, and at least that of an agent which sets none.
+
+        Raises:
+            StoreUnavailable: Redis does not answer in time, or refuses.
+        """
+        return await self._connection.read(_largest_limits)
+
     async def agent_of(self, conversation_id: str) -> str:
         """The name of the agent whose conversation this is; it never changes.
 
@@ -155,6 +198,16 @@ class Access:
         """
         name = check_conversation_id(conversation_id)
         return (await self._connection.read(lambda store: store.load(name))).agent
+
+
+async def _largest_limits(store: Store) -> Limits:
+    found = [Limits()]
+    for digest in {digest for record in await store.apps() for digest in record.agents.values()}:
+        with contextlib.suppress(CorruptStore, NewerRecord, CipherMissing, CipherFailed):
+            spec = await store.spec(digest)
+            found += [] if spec is None else [spec.limits]
+    sizes = ("message_bytes", "result_bytes", "note_bytes", "reply_bytes")
+    return Limits(**{name: max(getattr(limits, name) for limits in found) for name in sizes})
 
 
 def fits(key: ApiKey, secret: str) -> bool:

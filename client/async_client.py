@@ -5,6 +5,7 @@ import copy
 import uuid
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -60,6 +61,7 @@ from .connection import Connection
 from .conversation import Conversation
 from .deciders import MOST_PAGES, decider_of, decides
 from .given import Given, given_page
+from .large import judged
 from .list_events import AsyncListEvent
 from .list_feed import list_events
 from .results import AsyncPendingCall, Page, PendingCall
@@ -248,11 +250,12 @@ class AsyncClient:
             app=cast("str", self._stack.app_path),
             text=text_of(text),
             message_id=message_id,
-            context=context_of(context),
+            context=await judged(partial(context_of, context), context),
             attended=attended_of(attended),
             spec=app.agent(agent).spec,
         )
-        decide(State(conversation_id=conversation_id), command)  # refuse a bad command before it travels
+        judgement = partial(decide, State(conversation_id=conversation_id), command)
+        await judged(judgement, context)  # refuse a bad command before it travels
         receipt = await self._connection.reply_to(conversation_id, command, what="the start", retry_id=message_id, create=True)
         return Conversation(self._connection, conversation_id, receipt=cast("Receipt", receipt))
 
@@ -618,7 +621,8 @@ class AsyncClient:
             CorruptStore: A key holds what Holdfast never wrote there.
             NewerRecord: A newer Holdfast has written a record that is to be read.
         """
-        of_agent, of_tool, given = named("agent", agent), named("tool", tool), arguments_of(arguments)
+        of_agent, of_tool = named("agent", agent), named("tool", tool)
+        given = await judged(partial(arguments_of, arguments), arguments)
         path = self._connection.stack.app_path if app is None else named("app", app)
         return await self._connection.read(lambda store: checked(store, path, of_agent, of_tool, given))
 

@@ -4,6 +4,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from holdfast import trace_context
@@ -29,6 +30,7 @@ from holdfast.persistence import Store
 from holdfast.registry.delivery import Delivered, Delivery, DeliveryResult, Unknown, Unsent
 
 from .arguments import encodes
+from .large import bodies_of, judged
 from .list_feed import ListFeed
 from .stack import Stack
 
@@ -128,7 +130,7 @@ class Connection:
     ) -> Receipt:
         """See `AsyncClient.resolve`."""
         check_conversation_id(conversation_id)
-        ruling = Ruling.of(decision)
+        ruling = await judged(partial(Ruling.of, decision), *bodies_of(decision))
         if decision_id is not None:
             check_request_id("decision_id", decision_id, InvalidDecision)
         if suspension_id is not None and not isinstance(suspension_id, str):

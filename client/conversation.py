@@ -5,6 +5,7 @@ import logging
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from types import EllipsisType
 from typing import Annotated, Any, cast
 
@@ -59,6 +60,7 @@ from .arguments import (
 from .audit import AuditReport, Kept, kept_of, lines, report
 from .batches import batch_key, batch_of
 from .connection import Connection
+from .large import bodies_of, judged
 from .log_pages import MessagePage, message_page, turn_page
 from .noting import comment_of, suspension_of, taker_of
 from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall
@@ -165,7 +167,8 @@ class Conversation:
                 joined Ray.
         """
         key = batch_key(decision_id)
-        command = ResolveMany(decisions=batch_of(decisions, key))
+        bodies = bodies_of(*decisions.values()) if isinstance(decisions, Mapping) else []
+        command = ResolveMany(decisions=await judged(partial(batch_of, decisions, key), *bodies))
         reply = cast("Receipts", await self._reply_to(command, "the decisions", key))
         return list(reply.receipts)
 

@@ -616,7 +616,7 @@ class GivenRevoked(Record):
 
 
 class NothingCancelled(Record):
-    """A cancellation found nothing to cancel; noted so that its repetition cancels nothing that came later.
+    """A cancellation found nothing to cancel. Logs up to record version 5 have it; by now that is no event.
 
     Attributes:
         at: When it was decided, in integer milliseconds UTC by the store's clock.

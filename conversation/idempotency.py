@@ -1,7 +1,8 @@
 """Idempotency records: receipts, settled suspensions and used call ids, kept beside the log of a conversation by id.
 
-The records are never part of `State` (which would grow without end). The store keeps them as long as the conversation, writes
-them in the same append as the events, and hands back the records of the ids that a command names.
+The records are never part of `State` (which would grow without end). The store keeps them as long as the conversation, but for
+those of requests that changed nothing, which it forgets (`Judgement.passing`). It writes them in the same append as the events,
+and hands back the records of the ids that a command names.
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,13 @@
 """The judgement that `decide` returns, the replies that it can hold, and the draft on which it is written."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from .auditing import Audited, linked
 from .events import Event
 from .fold import evolve
+from .idempotency import IdempotencyRecord
 from .record import Record
 from .state import State
 
@@ -60,13 +62,15 @@ class Judgement:
     """The events that a command leads to, in order, and the reply that its caller gets once the events are durable.
 
     `ignored` names the reason where the command was ignored on purpose; `state` is the state after the events, None if there
-    are none.
+    are none. A request that changes nothing leads to no event: `passing` is its idempotency record by key, which the store
+    forgets after a while.
     """
 
     events: tuple[Event, ...] = ()
     reply: Reply = None
     ignored: str | None = None
     state: State | None = None
+    passing: Mapping[str, IdempotencyRecord] = field(default_factory=dict)
 
     def then(self, later: "Judgement") -> "Judgement":
         """This judgement and one of a command of the machine's own, made on the state after this one: for one write."""

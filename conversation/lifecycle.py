@@ -10,12 +10,11 @@ from .events import (
     ConversationStarted,
     Ended,
     MessageAccepted,
-    NothingCancelled,
     SettledBy,
     TurnCancelled,
     TurnStarted,
 )
-from .idempotency import message_key, request_key
+from .idempotency import IdempotencyRecord, message_key, request_key
 from .ids import check_conversation_id, check_request_id, is_turn_id, payload_digest, turn_id
 from .judgement import Cancelled, Draft, Judgement, Receipt
 from .progress import give_up
@@ -162,9 +161,14 @@ def cancel(state: State, command: CancelTurn) -> Judgement:
         cancelled = Cancelled(conversation_id=state.conversation_id)
     else:
         raise TurnNotFound(state.conversation_id, command.turn_id)
-    if cancelled.turn_id is None:
-        draft.emit(NothingCancelled(at=command.now, request_id=command.request_id))
-    return draft.done(cancelled)
+    return nothing_cancelled(state, command) if cancelled.turn_id is None else draft.done(cancelled)
+
+
+def nothing_cancelled(state: State, command: CancelTurn | CancelPending) -> Judgement:
+    """The judgement of a cancellation that finds nothing to cancel; its repetition cancels nothing that came later."""
+    known = IdempotencyRecord(seq=state.seq, at=command.now, digest=command.kind)
+    reply = Cancelled(conversation_id=state.conversation_id)
+    return Judgement(reply=reply, passing={request_key(command.request_id): known})
 
 
 def end(state: State, command: End) -> Judgement:

@@ -15,7 +15,6 @@ from .envelope import failure, reviewed, success
 from .events import (
     CallSuspended,
     ModelAnswered,
-    NothingCancelled,
     PendingCancelled,
     SettledBy,
     SuspensionSettled,
@@ -25,7 +24,7 @@ from .granting import check_room, give, release
 from .idempotency import call_key, decision_key, result_key, suspension_key
 from .ids import check_request_id, payload_digest
 from .judgement import Cancelled, Draft, Judgement, Receipt
-from .lifecycle import why_cancelled
+from .lifecycle import nothing_cancelled, why_cancelled
 from .progress import advance, begin, give_up, go_on, newly_traced, schedule, settle, suspend, tool_of
 from .repeats import receipt_again
 from .spec import AgentSpec, Approval, Choice, Executor, Limits, ToolSpec
@@ -211,8 +210,7 @@ def cancel_pending(state: State, command: CancelPending) -> Judgement:
     ]
     draft = Draft(state, command.now, command.trace, salt=command.salt)
     if state.turn is None or not wanted:
-        draft.emit(NothingCancelled(at=command.now, request_id=command.request_id, what="cancel_pending"))
-        return draft.done(Cancelled(conversation_id=state.conversation_id))
+        return nothing_cancelled(state, command)
     for call in wanted:
         why = f"{why_cancelled(call)}: {command.reason}" if command.reason else why_cancelled(call)
         give_up(draft, call, failure(why), by=SettledBy.CANCELLATION, principal=command.principal)

@@ -15,6 +15,10 @@ MOST_API_KEYS = 1_000
 """How many API keys may stand in a namespace: each is looked up by its id, and the list has all of them."""
 
 
+MOST_QUOTA, MOST_TOKENS = 1_000_000, 10**12
+"""The largest quotas; what is counted by request stands in the store for a day."""
+
+
 class AccessScope(StrEnum):
     """What a caller of the server may do. Each scope stands for itself: none includes another."""
 
@@ -24,6 +28,27 @@ class AccessScope(StrEnum):
     DECIDE = "decide"  # decide pending calls; with `start`, cancel them and let the turn go on
     CLIENT = "client"  # carry out the calls of a client
     ADMIN = "admin"  # pause and resume
+
+
+class Quotas(Record):
+    """How much one key may use in a day, which begins with its first use; None: as much as it likes.
+
+    Attributes:
+        starts_per_day: How many messages it may send, first ones included: each starts a turn.
+        conversations_per_day: How many conversations it may start.
+        tokens_per_day: How many tokens the turns of its conversations may use until it is sent no more messages.
+        cost_usd_per_day: What these may cost likewise, in US dollars, by the prices that litellm knows.
+    """
+
+    starts_per_day: int | None = Field(default=None, ge=1, le=MOST_QUOTA)
+    conversations_per_day: int | None = Field(default=None, ge=1, le=MOST_QUOTA)
+    tokens_per_day: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
+    cost_usd_per_day: float | None = Field(default=None, gt=0, le=MOST_QUOTA, allow_inf_nan=False)
+
+    @property
+    def of_usage(self) -> bool:
+        """Whether any is of what turns use."""
+        return self.tokens_per_day is not None or self.cost_usd_per_day is not None
 
 
 class ApiKey(Record):
@@ -38,6 +63,7 @@ class ApiKey(Record):
         roles: The roles of the holder.
         created_at: When the key was made.
         expires_at: From when on it is refused; None: never.
+        quotas: How much it may use.
         used_at: Roughly when it was last used, up to an hour early; None: not yet. Stored beside the key.
     """
 
@@ -49,6 +75,7 @@ class ApiKey(Record):
     roles: tuple[str, ...] = ()
     created_at: int
     expires_at: int | None = None
+    quotas: Quotas = Quotas()
     used_at: int | None = None
 
     def may_decide(self, agent: str, terms: ApproverTerms | None, at: int) -> bool:

@@ -8,7 +8,8 @@ Every `decode_...` function raises `CorruptStore` for bytes that are no record o
 and, but for `decode_sealed`, `CipherMissing` for an encrypted record.
 """
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar, cast
 
 import msgpack
@@ -18,7 +19,7 @@ from holdfast.conversation import AgentSpec, Event, ModelFailed, ModelReplied, R
 from holdfast.conversation.events import EVENTS
 from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.conversation.record import Record
-from holdfast.errors import CipherMissing, CorruptStore, InvalidInput, NewerRecord
+from holdfast.errors import CipherMissing, CorruptStore, InvalidInput, NewerRecord, StoreError
 
 from .api_keys import ApiKey
 from .directory import AppRecord
@@ -106,6 +107,15 @@ def encode_app(record: AppRecord) -> bytes:
 def decode_app(data: bytes) -> AppRecord:
     """The app's record in these bytes."""
     return _decode(AppRecord, "app", data)
+
+
+def readable_apps(records: Iterable[bytes]) -> list[AppRecord]:
+    """The apps' records in these bytes, without those that cannot be read."""
+    found = []
+    for data in records:
+        with contextlib.suppress(StoreError):
+            found.append(decode_app(data))
+    return found
 
 
 def encode_api_key(key: ApiKey) -> bytes:

@@ -29,6 +29,10 @@ TURN_OVER = (TurnCompleted, TurnFailed, TurnCancelled, Ended)
 """The events whose append always carries a snapshot, which is small then."""
 TAIL_BYTES = 64 * 1024
 """How many bytes the log tail, which every revival reads, may have before an append carries a snapshot."""
+MOST_PASSING = 256
+"""How many idempotency records of requests that changed nothing a conversation has; the oldest gives way."""
+PASSING_MS = 24 * 3_600_000
+"""How long (ms) they are kept after the last of them came."""
 CALL_BYTES = 160
 """About how many bytes a call takes in a snapshot."""
 
@@ -115,7 +119,8 @@ class Append:
 
     `events` lead from `before` to `after`; a write of no events only confirms that the writer is still the owner and that the
     keys in `absent` are not known. `append_id` makes the write idempotent. `tail_bytes` is the size of the log tail, as the
-    writer was last told. `unrecorded` are outstanding model calls that have no record, and get one.
+    writer was last told. `unrecorded` are outstanding model calls that have no record, and get one. `passing` are idempotency
+    records of a request that changed nothing: of these a conversation has `MOST_PASSING`, and forgets them after `PASSING_MS`.
     """
 
     token: str
@@ -127,6 +132,7 @@ class Append:
     absent: Sequence[str] = ()
     tail_bytes: int = 0
     unrecorded: Sequence[str] = ()
+    passing: Mapping[str, IdempotencyRecord] = field(default_factory=dict)
 
     def snapshot(self, tail_bytes: int) -> bool:
         """Whether the write carries a snapshot of the new state, given the bytes of the log tail with these events.

@@ -84,6 +84,10 @@ class Directory(Database, Protocol):
         """The record of the app at this path, None if it was never published."""
         ...
 
+    async def apps(self) -> Sequence[AppRecord]:
+        """The records of all apps that are published; one that cannot be read is left out."""
+        ...
+
     async def spec(self, digest: str) -> AgentSpec | None:
         """The spec of that digest, None if it is not stored."""
         ...

@@ -42,6 +42,10 @@ class Keys:
         """Hash: receipts, settled suspensions, call ids used."""
         return f"{self.prefix(conversation_id)}c:{conversation_id}:known"
 
+    def passing(self, conversation_id: str) -> str:
+        """Hash: receipts of requests that changed nothing, as many as may be; it expires."""
+        return f"{self.prefix(conversation_id)}c:{conversation_id}:passing"
+
     def runs(self, conversation_id: str) -> str:
         """Hash: run records by effect id."""
         return f"{self.prefix(conversation_id)}c:{conversation_id}:runs"

@@ -11,6 +11,8 @@ from holdfast.conversation.machine import due_at
 from holdfast.errors import ConversationNotFound, Fenced, LeaseHeld, Quarantined
 
 from .conversations import (
+    MOST_PASSING,
+    PASSING_MS,
     Acquired,
     Append,
     Appended,
@@ -96,9 +98,10 @@ class MemoryConversations(MemoryChanges):
         fresh = write.snapshot(tail_bytes)
         snapshot = self.payloads.seal_state(conversation_id, write.after) if fresh else found.snapshot
         changes = write.delta
-        facts_known = {
-            key: self.payloads.seal_known(conversation_id, key, value) for key, value in facts(write.events, first).items()
-        }
+        facts_known, passing = (
+            {key: self.payloads.seal_known(conversation_id, key, value) for key, value in records.items()}
+            for records in (facts(write.events, first), write.passing)
+        )
         # Everything is checked and encoded: write.
         self._encrypted = self._encrypted or self.payloads.cipher is not None
         found.postponed = 0
@@ -117,6 +120,10 @@ class MemoryConversations(MemoryChanges):
             found.blame, found.struck_by = Blame(), frozenset()
         found.log.extend(entries)
         found.known |= facts_known
+        if passing:
+            kept = self._passing(found) | passing
+            found.passing = dict(list(kept.items())[-MOST_PASSING:])
+            found.passing_until = now + PASSING_MS
         found.runs |= {effect_id: Run(RunStatus.RUNNABLE) for effect_id in (*changes.scheduled, *write.unrecorded)}
         gone = {effect_id: found.runs.pop(effect_id, None) for effect_id in changes.settled}
         removed = {name: run for name, run in gone.items() if run is not None and run.status is RunStatus.CLAIMED}
@@ -204,7 +211,7 @@ class MemoryConversations(MemoryChanges):
     async def known(self, conversation_id: str, keys: Sequence[str]) -> Mapping[str, IdempotencyRecord]:
         """See `Store.known`."""
         found = self._conversations.get(conversation_id)
-        known = found.known if found is not None else {}
+        known = found.known | self._passing(found) if found is not None else {}
         return {key: self.payloads.open_known(conversation_id, key, known[key]) for key in keys if key in known}
 
     async def load(self, conversation_id: str) -> State:
@@ -253,6 +260,9 @@ class MemoryConversations(MemoryChanges):
     async def pending_of(self, conversation_id: str, suspension_id: str | None = None) -> Sequence[PendingView]:
         """See `Store.pending_of`."""
         return self._all_views(open_places(await self.load(conversation_id), suspension_id), short=False)
+
+    def _passing(self, found: Kept) -> dict[str, bytes]:
+        return found.passing if self._clock() < found.passing_until else {}
 
     def _owned(self, conversation_id: str, token: str) -> Kept:
         check(bool(token), "arguments")

@@ -59,6 +59,7 @@ class MemoryDatabase:
         self._api_keys: dict[str, bytes] = {}
         self._api_keys_used: dict[str, int] = {}
         self._tickets: dict[str, tuple[int, bytes]] = {}
+        self._quotas_used: dict[str, tuple[int, dict[str, int], set[str]]] = {}
         self._counts: dict[str, int] = {}
         self._encrypted = False
         self._binding: tuple[str, str, int] | None = None

@@ -25,6 +25,10 @@ class MemoryDirectory(MemoryDatabase):
         data = self._apps.get(path)
         return codec.decode_app(data) if data is not None else None
 
+    async def apps(self) -> Sequence[AppRecord]:
+        """See `Store.apps`."""
+        return codec.readable_apps(self._apps.values())
+
     async def spec(self, digest: str) -> AgentSpec | None:
         """See `Store.spec`."""
         data = self._specs.get(digest)

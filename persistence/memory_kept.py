@@ -29,12 +29,15 @@ class Kept:
     struck_by: frozenset[str] = frozenset()
     quarantine: tuple[bytes, int] | None = None
     known: dict[str, bytes] = field(default_factory=dict)
+    passing: dict[str, bytes] = field(default_factory=dict)
+    passing_until: int = 0
     runs: dict[str, Run] = field(default_factory=dict)
     late: dict[str, Late] = field(default_factory=dict)
     abandoned: dict[str, Run] = field(default_factory=dict)
     postponed: int = 0
     looked_at: int = 0
     paused: bool = False
+    charged_to: str = ""
     expires: int | None = None
 
     @property

@@ -32,7 +32,7 @@ class MemoryTallies(MemoryDatabase):
     async def survey(self) -> Survey:
         """See `Store.survey`."""
         now = self._clock()
-        agents = set(sorted({agent for data in self._apps.values() for agent in codec.decode_app(data).agents})[:AGENTS])
+        agents = set(sorted({agent for record in codec.readable_apps(self._apps.values()) for agent in record.agents})[:AGENTS])
         listed = [found for found in self._conversations.values() if found.index is not None]
         statuses = Counter(found.status for found in listed)
         waiting: dict[tuple[str, SuspensionKind], list[PendingEntry]] = {}

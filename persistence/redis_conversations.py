@@ -125,6 +125,7 @@ class RedisConversations(RedisChanges):
             self._keys.runs(conversation_id),
             self._keys.attention(bucket_of(conversation_id)),
             self._keys.abandoned(conversation_id),
+            self._keys.passing(conversation_id),
         ]
         args, tail_bytes = redis_values.append_args(conversation_id, self._keys.prefix(conversation_id), write, self.payloads)
         await self._raise_indexes()
@@ -206,11 +207,18 @@ class RedisConversations(RedisChanges):
         """See `Store.known`."""
         if not keys:
             return {}
-        found = await self._do(lambda: self._redis.hmget(self._keys.known(conversation_id), list(keys)))
+
+        async def read() -> Any:
+            async with self._redis.pipeline(transaction=True) as pipe:
+                pipe.hmget(self._keys.known(conversation_id), list(keys))
+                pipe.hmget(self._keys.passing(conversation_id), list(keys))
+                return await pipe.execute()
+
+        found = zip(keys, *(await self._do(read)), strict=True)
         return {
-            key: self.payloads.open_known(conversation_id, key, data)
-            for key, data in zip(keys, found, strict=True)
-            if data is not None
+            key: self.payloads.open_known(conversation_id, key, stays or passing)
+            for key, stays, passing in found
+            if stays or passing
         }
 
     async def load(self, conversation_id: str) -> State:

@@ -43,6 +43,10 @@ class RedisDirectory(RedisDatabase):
         data = await self._do(lambda: self._redis.hget(self._keys.meta("apps"), path))
         return codec.decode_app(data) if data is not None else None
 
+    async def apps(self) -> Sequence[AppRecord]:
+        """See `Store.apps`."""
+        return codec.readable_apps(await self._do(lambda: self._redis.hvals(self._keys.meta("apps"))))
+
     async def spec(self, digest: str) -> AgentSpec | None:
         """See `Store.spec`."""
         data = await self._do(lambda: self._redis.hget(self._keys.meta("specs"), digest))

@@ -1,12 +1,10 @@
 """Numbers over everything, in Redis: counts in one hash, and the lengths of indexes."""
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import Status, SuspensionKind
-from holdfast.errors import StoreError
 
 from . import codec, redis_values
 from .keys import BUCKETS
@@ -130,11 +128,8 @@ class RedisTallies(RedisDatabase):
 
     async def _agents(self) -> list[str]:
         """The agents of the published apps, as many as are counted by name; a record that cannot be read has none."""
-        agents: set[str] = set()
-        for record in await self._do(lambda: self._redis.hvals(self._keys.meta("apps"))):
-            with contextlib.suppress(StoreError):
-                agents.update(codec.decode_app(record).agents)
-        return sorted(agents)[:AGENTS]
+        records = codec.readable_apps(await self._do(lambda: self._redis.hvals(self._keys.meta("apps"))))
+        return sorted({agent for record in records for agent in record.agents})[:AGENTS]
 
 
 def _moment(now: int, age_s: int) -> str:

@@ -11,7 +11,7 @@ from holdfast.conversation.machine import busy, due_at
 from holdfast.errors import CorruptStore, NewerRecord, UnsupportedServer
 
 from . import codec
-from .conversations import Append, Owner, Quarantine
+from .conversations import MOST_PASSING, PASSING_MS, Append, Owner, Quarantine
 from .directory import Binding
 from .keys import BUCKETS
 from .lists import ConversationRow
@@ -41,7 +41,7 @@ def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payl
     changes = write.delta
     scheduled = [*changes.scheduled, *write.unrecorded]
     first = write.before.seq + 1
-    known = facts(write.events, first)
+    known, passing = facts(write.events, first), write.passing
     entries = [payloads.seal_event(conversation_id, seq, event) for seq, event in enumerate(write.events, first)]
     tail_bytes = write.tail_bytes + sum(map(len, entries))
     snapshot = payloads.seal_state(conversation_id, write.after) if write.snapshot(tail_bytes) else b""
@@ -67,9 +67,16 @@ def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payl
         len(changes.closed),
         write.after.grants_epoch or "",
         " ".join(members_of(conversation_id, changes.noted)),
+        len(passing),
+        MOST_PASSING,
+        PASSING_MS,
         *entries,
         *write.absent,
-        *(part for key, value in known.items() for part in (key, payloads.seal_known(conversation_id, key, value))),
+        *(
+            part
+            for key, value in (*known.items(), *passing.items())
+            for part in (key, payloads.seal_known(conversation_id, key, value))
+        ),
         *scheduled,
         *changes.settled,
         *members_of(conversation_id, changes.opened),

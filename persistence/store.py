@@ -12,12 +12,13 @@ from .changes import Changes
 from .conversations import Conversations
 from .directory import Directory
 from .lists import Lists
+from .quotas import QuotaStore
 from .runs import Runs
 from .tallies import Tallies
 from .tickets import Tickets
 
 
-class Store(Conversations, Runs, Lists, Directory, Changes, Tallies, ApiKeys, Tickets, Protocol):
+class Store(Conversations, Runs, Lists, Directory, Changes, Tallies, ApiKeys, Tickets, QuotaStore, Protocol):
     """The one place where conversations are kept.
 
     Where payloads are encrypted, every method that reads or writes a payload may raise `CipherMissing` or `CipherFailed`. Lists

@@ -31,6 +31,7 @@ class Ticket(Record):
         conversation_id: The one conversation that may be touched; None for all.
         kinds: What the ticket may decide, by what the calls wait for; None for all.
         key_id: The API key from which the ticket came, and without which it does not count; None if it came from none.
+        maker: Who made a page's ticket: an API key by its id, or a principal with how it was proven.
         next_path: Where the browser goes once somebody has signed in.
         created_at: When the ticket was made.
         expires_at: When the store forgets it.
@@ -44,6 +45,7 @@ class Ticket(Record):
     conversation_id: str | None = None
     kinds: tuple[SuspensionKind, ...] | None = None
     key_id: str | None = None
+    maker: str = ""
     next_path: str = ""
     created_at: int
     expires_at: int

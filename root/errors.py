@@ -22,6 +22,7 @@ HoldfastError
 ├── ConversationEnded
 ├── Quarantined                  the conversation took process after process down, or cannot be read; it rests until `retry`
 ├── QueueFull                    no more messages may wait for their turn; send again once a turn has begun
+├── QuotaUsedUp                  the API key has used as much as it may in a day
 ├── Overloaded                   all actors that may live are at work; try again after a moment
 ├── StaleCall                    the call is not waiting for this decision any more, or never was
 ├── NotPermitted                 whoever decides may not decide this call
@@ -241,6 +242,19 @@ class QueueFull(HoldfastError):
         super().__init__(conversation_id, queued)
         self.conversation_id = conversation_id
         self.queued = queued
+
+
+class QuotaUsedUp(HoldfastError):
+    """The API key has used as much as it may in a day; nothing was done. `used` of `most` are used, until `until` (ms UTC)."""
+
+    template = "the API key has used {1} of {2} of its quota {0}, until {3} (ms UTC): come back then, or use another key"
+
+    def __init__(self, quota: str, used: float, most: float, until: int) -> None:
+        super().__init__(quota, used, most, until)
+        self.quota = quota
+        self.used = used
+        self.most = most
+        self.until = until
 
 
 class Overloaded(HoldfastError):

@@ -46,6 +46,7 @@ from .errors import (
     Overloaded,
     Quarantined,
     QueueFull,
+    QuotaUsedUp,
     ServerRefused,
     ServerUnavailable,
     StaleCall,
@@ -78,6 +79,7 @@ STATUSES: Mapping[type[HoldfastError], int] = {
     Quarantined: 409,
     # what goes through later
     QueueFull: 429,
+    QuotaUsedUp: 429,
     Overloaded: 429,
     LeaseHeld: 503,
     Fenced: 503,

@@ -38,7 +38,7 @@ from .caller import LOCAL, Caller
 from .callers import Callers
 from .draining import Draining
 from .gate import LOOPBACK_NAMES, Gate
-from .intake import body_of, key_of, query_of
+from .intake import Intake, key_of, query_of
 from .openapi import described
 from .operation import Asked, Operation, Serving
 from .pages import conversations as conversation_pages
@@ -105,6 +105,7 @@ def create_app(
         draining,
         Streams(bounds, draining),
         requests,
+        Intake(client.access, bounds),
         Callers(client, authentication, tickets, bounds),
         Reach(client),
         Sessions(tickets),
@@ -172,11 +173,15 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
                 caller = await _caller(serving, request)
                 request.scope["state"]["caller"] = caller
                 operation.check(caller)
-                held.enter_context(serving.requests.share(caller.account))
+                held.enter_context(serving.requests.share(*caller.shares))
             if "conversation_id" in request.path_params:
                 await serving.reach.check(caller, request.path_params["conversation_id"])
             query = query_of(request, operation.query, serving.bounds)
-            body = None if operation.body is None else await body_of(request, operation.body, serving.bounds)
+            body = None
+            if operation.body is not None:
+                raw = await serving.intake.read(request, operation.room)
+                serving.callers.charge_bytes(caller, len(raw))
+                body = await serving.intake.parsed(request, raw, operation.body)
             key = key_of(request, operation.key, body)
             if "suspension_id" in request.path_params:
                 named = conversation_named(query, body)
@@ -190,10 +195,13 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
         logger.exception("%s %s failed", request.method, operation.path)
         return Response(as_json(unexpected()), status_code=500, media_type=MEDIA_TYPE)
     if isinstance(found, EventStream) and operation.scope is not None:
-        found.holder = caller.account
+        found.shares = caller.shares
         found.only_while(partial(serving.callers.stands, request.scope, caller))
     if isinstance(found, BaseModel):
-        return Response(as_json(page_view.reply_of(caller, found)), status_code=operation.status, media_type="application/json")
+        content = as_json(page_view.reply_of(caller, found))
+        if operation.scope is not None:
+            serving.callers.spend_bytes(caller, len(content))
+        return Response(content, status_code=operation.status, media_type="application/json")
     return found
 
 

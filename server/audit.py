@@ -23,7 +23,7 @@ async def audit(asked: Asked) -> AuditReply | Response:
     conversation, query = asked.client.conversation(asked.path["conversation_id"]), asked.query
     kept = () if query.receipt is None else (query.receipt,)
     if LINES in asked.headers.get("accept", ""):
-        asked.serving.streams.check_room(asked.caller.account)
+        asked.serving.streams.check_room(asked.caller)
         found = conversation.audit_lines(after=query.after, receipts=kept)
         first = await anext(found)  # what is refused is refused before the export begins
         return asked.serving.streams.lines(_written(first, found), media_type=LINES)

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from holdfast.client import Decision
 from holdfast.client.access import AccessScope
 from holdfast.client.batches import SIDE_BY_SIDE, batch_key, key_of
+from holdfast.conversation.batches import MOST
 from holdfast.errors import BatchRefused, HoldfastError, InvalidDecision, StaleCall
 
 from . import page_view
 from .decision_bodies import MOST_EACH, DecisionItem, ResolveEachBody, ResolveManyBody
 from .decisions import decide, page_of
-from .operation import Asked, Operation
+from .operation import Asked, Operation, of_decision
 from .problems import Problem, problem_of, unexpected
 from .replies import DecidedEachReply, DecidedManyReply, DecidedReply, SettledReply
 
@@ -132,6 +133,7 @@ OPERATIONS = (
         resolve_many,
         reply=DecidedManyReply,
         body=ResolveManyBody,
+        room=lambda limits: MOST * of_decision(limits),
         key="decision_id",
         scope=AccessScope.DECIDE,
     ),
@@ -143,6 +145,7 @@ OPERATIONS = (
         resolve_each,
         reply=DecidedEachReply,
         body=ResolveEachBody,
+        room=lambda limits: MOST_EACH * of_decision(limits),
         key="decision_id",
         status=207,
         scope=AccessScope.DECIDE,

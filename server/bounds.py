@@ -8,8 +8,8 @@ class Bounds:
     """The bounds of one server process.
 
     Attributes:
-        body_bytes: How large the body of a request may be. How deep its JSON may be nested, and how many values it may hold, is
-            the same everywhere in Holdfast.
+        body_bytes: How large the body of a request may be at most; each operation takes less where the limits of the agents say
+            so. How deep its JSON may be nested, and how many values it may hold, is the same everywhere in Holdfast.
         body_s: How long a client may take to send a body, in seconds.
         query_bytes: How long the query of a URL may be.
         wait_s: How long a long poll may wait, in seconds.
@@ -24,6 +24,7 @@ class Bounds:
         patience_s: How long a stream waits for a listener that takes nothing in, in seconds; then it is cut, and the listener
             resumes where it was.
         caller_per_s: How many requests a second each caller may send on the long run; more are refused, to be tried again.
+            Every 4 KiB of a body count as one more, and every 16 KiB of a reply.
         caller_burst: How many requests a caller may send at once.
         failures_per_s: How many credentials a second that are not taken may come from one address on the long run.
         failures_burst: How many may come at once; then each costs no look of its own, and the good ones alone are let in.

@@ -2,11 +2,18 @@
 
 from dataclasses import dataclass
 
-from holdfast.client.access import AccessScope
+from holdfast.client.access import AccessScope, Quotas
 from holdfast.conversation import Principal, SuspensionKind
 from holdfast.visible import without_hidden
 
 from .refusal import Refusal
+from .slots import Share
+
+OPERATING = frozenset({AccessScope.DECIDE, AccessScope.ADMIN})
+"""Whoever may do one of these, and is no page, may take the places that are kept for operators."""
+OF_CALLER, OF_PAGE, OF_CONVERSATION, OF_MAKER, OF_OTHERS = 1 / 4, 1 / 16, 1 / 8, 1 / 2, 3 / 4
+"""Which part of a server's places one caller may hold; one page, all pages of a conversation, all pages of a maker; and all
+together who are no operators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +28,8 @@ class Caller:
         kinds: What a page token may decide, by what the calls wait for; None for all.
         key_id: The API key that stands behind the credential; None where none does.
         ends_at: When the credential ends, in integer milliseconds UTC; None where only its revocation ends it.
+        quotas: How much the API key behind the credential may use; None where none stands there.
+        maker: Who made a page token; empty for all but pages.
     """
 
     principal: Principal
@@ -30,11 +39,27 @@ class Caller:
     kinds: frozenset[SuspensionKind] | None = None
     key_id: str | None = None
     ends_at: int | None = None
+    quotas: Quotas | None = None
+    maker: str = ""
 
     @property
     def account(self) -> tuple[str, str, str | None]:
         """On whose account requests are counted. A page has one of its own, so that it uses up nobody else's share."""
         return self.principal.proof, self.principal.id, self.conversation_id
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        """The shares of a server's places that a request of theirs counts in."""
+        others = Share("others", OF_OTHERS, "those who do not operate have")
+        if self.conversation_id is None:
+            own = Share(self.account, OF_CALLER)
+            return (own,) if self.scopes & OPERATING else (own, others)
+        return (
+            Share(self.account, OF_PAGE),
+            Share(("conversation", self.conversation_id), OF_CONVERSATION, "the pages of this conversation have"),
+            Share(("maker", self.maker), OF_MAKER, "the pages of your maker have"),
+            others,
+        )
 
     @property
     def name(self) -> str:

@@ -41,6 +41,10 @@ TICKET_LOOKS_PER_S = 20
 """How many new tickets a second are looked at of addresses that have failed too often: they stand in no list of all."""
 MOST_LOOKING = 50
 """How many new credentials from one address are looked at at once: until they fail, they take nothing from its bucket."""
+REQUEST_BYTES = 4 * 1024
+"""How many bytes of a body count as one more request: reading so much takes about as long as one."""
+REPLY_BYTES = 16 * 1024
+"""How many bytes of a reply do."""
 NOTED_MS = 3_600_000
 """How old (ms) the noted use of a key may be before it is noted again."""
 LONGEST = 20_000
@@ -113,6 +117,19 @@ class Callers:
         count = min(count, bounds.caller_burst - 1)  # the request itself was counted, and counts again when it comes back
         if not self._authentication.anyone and count > 0 and (wait_s := self._rates.take(caller.account, count)):
             raise self._too_often(caller, wait_s + 1 / bounds.caller_per_s)
+
+    def charge_bytes(self, caller: Caller, size_bytes: int) -> None:
+        """Count the bytes of a body in place of as many more requests.
+
+        Raises:
+            Refusal: It is more than may be for the moment.
+        """
+        self.charge(caller, size_bytes // REQUEST_BYTES)
+
+    def spend_bytes(self, caller: Caller, size_bytes: int) -> None:
+        """Count the bytes of a reply in place of as many more requests; what is too much is owed by the next ones."""
+        if not self._authentication.anyone:
+            self._rates.spend(caller.account, size_bytes // REPLY_BYTES)
 
     def _too_often(self, caller: Caller, wait_s: float) -> Refusal:
         return too_often("rate_limited", f"{caller.principal.id!r} sends more requests than may be", wait_s)
@@ -278,7 +295,8 @@ class Callers:
             principal = Principal(key.name, roles=key.roles, proof=Proof.KEY).check_visible()
         except InvalidInput as error:
             raise InvalidToken(f"the key's holder cannot be a principal: {error.field}: {error.problem}") from None
-        return Caller(principal, frozenset(key.scopes), agents, key_id=key.key_id, ends_at=key.expires_at), holds_s
+        caller = Caller(principal, frozenset(key.scopes), agents, key_id=key.key_id, ends_at=key.expires_at, quotas=key.quotas)
+        return caller, holds_s
 
     async def _by_token(self, token: str, proof: Proof) -> tuple[Caller, float]:
         if self._tokens is None:

@@ -11,6 +11,7 @@ from holdfast.client.access import AccessScope
 from holdfast.conversation.ids import conversation_id_from
 from holdfast.events import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 
+from . import quotas
 from .bodies import (
     CancelBody,
     CancelPendingBody,
@@ -23,7 +24,7 @@ from .bodies import (
     StartBody,
     StateQuery,
 )
-from .operation import Asked, Operation
+from .operation import Asked, Operation, of_message
 from .reach import listed
 from .replies import (
     CancelledReply,
@@ -50,11 +51,13 @@ async def start(asked: Asked) -> MessageReceiptReply | Response:
         raise AgentNotFound("agent", f"there is no agent {body.agent!r:.200}", "GET /v1/agents lists those that you may start")
     if streams:
         asked.caller.check_scope(AccessScope.READ)
-        asked.serving.streams.check_room(asked.caller.account)
+        asked.serving.streams.check_room(asked.caller)
     if not body.attended:
         asked.caller.check_scope(AccessScope.UNATTENDED)
     key = asked.key or _key_of_start(body.conversation_id)
-    await asked.serving.reach.check_start(asked.caller, body.conversation_id or conversation_id_from(key))
+    place, access = body.conversation_id or conversation_id_from(key), asked.client.access
+    await asked.serving.reach.check_start(asked.caller, place)
+    await quotas.use(access, asked.caller, place, key, starts=True)
     conversation = await asked.client.start(
         body.agent,
         body.text,
@@ -63,6 +66,7 @@ async def start(asked: Asked) -> MessageReceiptReply | Response:
         context=body.context,
         attended=body.attended,
     )
+    await quotas.charge(access, asked.caller, conversation.id)
     receipt = cast("Receipt", conversation.receipt)
     if streams:
         until = turn_over(receipt.seq)
@@ -101,6 +105,7 @@ async def messages(asked: Asked) -> MessagesReply:
 async def send(asked: Asked) -> MessageReceiptReply:
     """Send the user's next message."""
     key = asked.key or uuid.uuid4().hex
+    await quotas.use(asked.client.access, asked.caller, asked.path["conversation_id"], key, starts=False)
     receipt = await _conversation(asked).send(asked.body.text, message_id=key)
     return MessageReceiptReply(**receipt.model_dump(), message_id=key)
 
@@ -163,7 +168,7 @@ async def events(asked: Asked) -> Response:
     found = await conversation.state()
     if found.status == "ended" and after >= found.seq:
         return Response(status_code=204)
-    asked.serving.streams.check_room(asked.caller.account)  # nothing is awaited from here until the stream has its place
+    asked.serving.streams.check_room(asked.caller)  # nothing is awaited from here until the stream has its place
     told = conversation.events(after=after, live=asked.query.live)
     return asked.serving.streams.of(told, after=after, caller=asked.caller)
 
@@ -213,6 +218,7 @@ OPERATIONS = (
         start,
         reply=MessageReceiptReply,
         body=StartBody,
+        room=lambda limits: 2 * limits.message_bytes,  # the text, and the context
         key="message_id",
         status=201,
         streams=True,
@@ -256,6 +262,7 @@ OPERATIONS = (
         send,
         reply=MessageReceiptReply,
         body=MessageBody,
+        room=of_message,
         key="message_id",
         scope=AccessScope.START,
     ),

@@ -12,7 +12,7 @@ from holdfast.errors import StaleCall
 
 from .bodies import PendingQuery, PlaceQuery
 from .decision_bodies import ResolveBody, ResolveCallBody
-from .operation import Asked, Operation
+from .operation import Asked, Operation, of_decision
 from .reach import listed
 from .refusal import Refusal
 from .replies import DecisionReceiptReply, PendingPageReply, PendingReply
@@ -151,6 +151,7 @@ OPERATIONS = (
         resolve,
         reply=DecisionReceiptReply,
         body=ResolveBody,
+        room=of_decision,
         key="decision_id",
         scope=AccessScope.DECIDE,
     ),
@@ -162,6 +163,7 @@ OPERATIONS = (
         resolve_call,
         reply=DecisionReceiptReply,
         body=ResolveCallBody,
+        room=of_decision,
         key="decision_id",
         scope=AccessScope.DECIDE,
     ),

@@ -16,7 +16,7 @@ async def list_events(asked: Asked) -> Response:
     if asked.query.agent is not None:
         agents = frozenset({asked.query.agent}) & (agents if agents is not None else {asked.query.agent})
     events = asked.client.events(after=after, agent=agents, kind=asked.query.kind)
-    asked.serving.streams.check_room(asked.caller.account)  # nothing is awaited from here until the stream has its place
+    asked.serving.streams.check_room(asked.caller)  # nothing is awaited from here until the stream has its place
     return asked.serving.streams.of(events, after=after or "")
 
 

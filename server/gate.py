@@ -75,8 +75,11 @@ class Gate:
         """What is to be known of a request before its caller is.
 
         Raises:
-            Refusal: The request names another host, or a page of another site sent it.
+            Refusal: The request says twice how long it is, names another host, or a page of another site sent it.
         """
+        if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may have gone by the other one
+            detail = "send either Content-Length or Transfer-Encoding: with both, two readers may see different requests"
+            raise Refusal(400, "two_lengths", detail, headers={"Connection": "close"})
         hosts = headers.getlist("host")
         if len(hosts) != 1 or _PORT.sub("", hosts[0]).lower() not in self._hosts:
             raise Refusal(421, "wrong_host", "this server is reached under another name; look at the header Host")

@@ -1,12 +1,19 @@
 """What a request brings: its body and query, read within bounds and checked against their models."""
 
 import asyncio
-from typing import Any
+import contextlib
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 
-from holdfast.conversation import jsontext
+from holdfast.client.access import Access
+from holdfast.conversation import Limits, jsontext
+from holdfast.errors import HoldfastError
 
 from .bounds import Bounds
 from .refusal import Refusal
@@ -15,15 +22,71 @@ JSON = "application/json"
 KEY = "Idempotency-Key"
 MOST_ERRORS = 20
 """How many mistakes of one request are named."""
+ESCAPED = 3
+"""How many times as long as the agents' limits say a body may be: so much longer is what JSON writes as escapes."""
+BESIDE_BYTES = 16 * 1024
+"""How much a body may have beside what the agents' limits are about: ids, names, punctuation."""
+AT_ONCE_BYTES = 16 * 1024
+"""Up to how many bytes of JSON are parsed at once, in some milliseconds at most; more are parsed in a thread."""
+FRESH_S = 60
+"""How old (seconds) the limits may be of which a body is judged to be too large."""
+
+Room: TypeAlias = Callable[[Limits], int]
+"""How many bytes the values in a body may have together, by the agents' limits."""
 
 
-async def body_of(request: Request, model: type[BaseModel], bounds: Bounds) -> Any:
-    """The body of a request as its model; an empty one counts as `{}`.
+class Intake:
+    """The bodies of one server's requests: how large each may be, and what they say.
 
-    Raises:
-        Refusal: The body is too large, comes too slowly, is no JSON, or does not fit the model.
+    Args:
+        access: Says the agents' limits.
+        bounds: The server's own bounds.
+        clock: The time in seconds.
     """
-    raw = await read_body(request, bounds)
+
+    def __init__(self, access: Access, bounds: Bounds, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._access = access
+        self._bounds = bounds
+        self._clock = clock
+        self._limits, self._looked_at, self._looking = Limits(), float("-inf"), asyncio.Lock()
+        self._parsers = ThreadPoolExecutor(2, "holdfast-parser")
+
+    async def read(self, request: Request, room: Room) -> bytes:
+        """The bytes of a body.
+
+        The agents' limits are looked up for a body that the default ones would refuse.
+
+        Raises:
+            Refusal: It is larger than may be, comes too slowly, or breaks off.
+        """
+        length, most = _length(request), self._most_bytes(room, Limits())
+        if length is None or length > most:
+            most = self._most_bytes(room, await self._largest())
+        return await read_body(request, self._bounds, most)
+
+    async def parsed(self, request: Request, raw: bytes, model: type[BaseModel]) -> Any:
+        """The body of a request as its model; an empty one counts as `{}`.
+
+        Raises:
+            Refusal: The body is no JSON, or does not fit the model.
+        """
+        work = partial(_parsed, request, raw, model)
+        if len(raw) <= AT_ONCE_BYTES:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._parsers, work)
+
+    def _most_bytes(self, room: Room, limits: Limits) -> int:
+        return min(BESIDE_BYTES + ESCAPED * room(limits), self._bounds.body_bytes)
+
+    async def _largest(self) -> Limits:
+        async with self._looking:
+            if self._clock() - self._looked_at >= FRESH_S:
+                with contextlib.suppress(HoldfastError):  # what follows says so; until then the last ones count
+                    self._limits, self._looked_at = await self._access.largest_limits(), self._clock()
+            return self._limits
+
+
+def _parsed(request: Request, raw: bytes, model: type[BaseModel]) -> Any:
     if not raw:
         return _fitting(model, {}, "body")
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
@@ -80,22 +143,21 @@ def key_of(request: Request, field: str | None, body: Any) -> str | None:
     return inside if header is None else header
 
 
-async def read_body(request: Request, bounds: Bounds) -> bytes:
-    """The bytes of a body.
+async def read_body(request: Request, bounds: Bounds, most: int) -> bytes:
+    """The bytes of a body, of which there may be so many.
 
     Raises:
         Refusal: It is larger than may be, comes too slowly, or breaks off.
     """
-    declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and (len(declared) > len(str(bounds.body_bytes)) or int(declared) > bounds.body_bytes):
-        raise _too_large(bounds)
+    if (_length(request) or 0) > most:
+        raise _too_large(most)
     found = bytearray()
     try:
         async with asyncio.timeout(bounds.body_s):
             async for chunk in request.stream():
                 found += chunk
-                if len(found) > bounds.body_bytes:
-                    raise _too_large(bounds)
+                if len(found) > most:
+                    raise _too_large(most)
     except TimeoutError:
         detail = f"the body did not come within {bounds.body_s:g} s"
         raise Refusal(408, "body_too_slow", detail, headers={"Connection": "close"}) from None
@@ -104,8 +166,14 @@ async def read_body(request: Request, bounds: Bounds) -> bytes:
     return bytes(found)
 
 
-def _too_large(bounds: Bounds) -> Refusal:
-    detail = f"the body has more than {bounds.body_bytes} bytes: send less, or a reference to it"
+def _length(request: Request) -> int | None:
+    """How long a body says that it is; None where it does not."""
+    declared = request.headers.get("content-length", "")
+    return int(declared[:20]) if declared.isascii() and declared.isdecimal() else None
+
+
+def _too_large(most: int) -> Refusal:
+    detail = f"the body has more than {most} bytes, which may be here: send less, or a reference to it"
     return Refusal(413, "body_too_large", detail, headers={"Connection": "close"})
 
 

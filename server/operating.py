@@ -88,6 +88,7 @@ OPERATIONS = (
         check_rules,
         RulesCheckReply,
         body=RulesCheckBody,
+        room=lambda limits: limits.reply_bytes,
         scope=AccessScope.READ,
     ),
     Operation(

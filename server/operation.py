@@ -12,6 +12,7 @@ from holdfast.client import AsyncClient
 from holdfast.client.access import AccessScope
 from holdfast.client.figures import Figures
 from holdfast.client.proving import acting_for
+from holdfast.conversation import Limits
 from holdfast.counting import Counts
 
 from . import page_view
@@ -19,6 +20,7 @@ from .bounds import Bounds
 from .caller import Caller
 from .callers import Callers
 from .draining import Draining
+from .intake import Intake, Room
 from .reach import Reach
 from .readiness import Readiness
 from .sessions import Sessions
@@ -36,6 +38,7 @@ class Serving:
     draining: Draining
     streams: Streams
     requests: Slots
+    intake: Intake
     callers: Callers
     reach: Reach
     sessions: Sessions
@@ -69,6 +72,21 @@ class Asked:
         return acting_for(self.serving.client, self.caller.principal)
 
 
+def of_note(limits: Limits) -> int:
+    """The room of a note: a reason, a comment."""
+    return limits.note_bytes
+
+
+def of_message(limits: Limits) -> int:
+    """The room of a message."""
+    return limits.message_bytes
+
+
+def of_decision(limits: Limits) -> int:
+    """The room of a decision: an answer or edited arguments, and the reason."""
+    return limits.result_bytes + limits.note_bytes
+
+
 Run: TypeAlias = Callable[[Asked], Awaitable[BaseModel | Response]]
 
 
@@ -85,6 +103,7 @@ class Operation:
         reply: The model of what it replies; None for a stream or text.
         query: The model of its query.
         body: The model of its body.
+        room: How many bytes the values in its body may have together.
         key: The name of the idempotency key, as a field of the body and as a parameter of the client.
         status: The status of a reply.
         streams: Whether it replies with an event stream, or may.
@@ -103,6 +122,7 @@ class Operation:
     reply: type[BaseModel] | None = None
     query: type[BaseModel] | None = None
     body: type[BaseModel] | None = None
+    room: Room = of_note
     key: str | None = None
     status: int = 200
     streams: bool = False

@@ -69,6 +69,7 @@ async def page_token(asked: Asked) -> PageTokenReply:
         scopes=scopes,
         conversation_id=body.conversation_id,
         kinds=frozenset(SuspensionKind(kind) for kind in body.kinds),
+        maker=caller.key_id or caller.name,
     )
     asked.serving.tickets.check_rate(TicketKind.PAGE, caller.account)
     secret, ticket = await asked.serving.tickets.issue(TicketKind.PAGE, lent, body.ttl_s)

@@ -1,6 +1,7 @@
 """The problem document (RFC 9457) of each error, and the response with it; `holdfast.problems` has the table of statuses."""
 
 import math
+import time
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,6 +17,7 @@ from holdfast.errors import (
     OutcomeUnknown,
     Overloaded,
     QueueFull,
+    QuotaUsedUp,
     StoreUnavailable,
 )
 from holdfast.problems import code_of, status_of
@@ -72,6 +74,8 @@ def headers_of(error: HoldfastError) -> dict[str, str]:
     """The headers of the response that an error of Holdfast's leads to: when to come back."""
     if isinstance(error, Overloaded | LeaseHeld):
         return {"Retry-After": str(max(math.ceil(error.retry_after_ms / 1000), 1))}
+    if isinstance(error, QuotaUsedUp):
+        return {"Retry-After": str(max(math.ceil(error.until / 1000 - time.time()), 1))}
     passing = QueueFull | Fenced | OutcomeUnknown | StoreUnavailable | ClusterUnavailable | ClusterStopped
     return {"Retry-After": str(RETRY_S)} if isinstance(error, passing) else {}
 

@@ -31,15 +31,23 @@ class Rates:
         left, now = self._now(name)
         if left < count:
             return (count - left) / self._per_s
-        self._left[name] = left - count, now
-        self._left.move_to_end(name)
-        if len(self._left) > MOST:
-            self._left.popitem(last=False)
+        self._leave(name, left - count, now)
         return 0.0
+
+    def spend(self, name: Hashable, count: int) -> None:
+        """Take some tokens after the fact; those that were not there are owed."""
+        left, now = self._now(name)
+        self._leave(name, left - count, now)
 
     def wait_s(self, name: Hashable) -> float:
         """In how many seconds there is a token; 0 if there is one."""
         return max((1 - self._now(name)[0]) / self._per_s, 0.0)
+
+    def _leave(self, name: Hashable, left: float, now: float) -> None:
+        self._left[name] = left, now
+        self._left.move_to_end(name)
+        if len(self._left) > MOST:
+            self._left.popitem(last=False)
 
     def _now(self, name: Hashable) -> tuple[float, float]:
         now = self._clock()

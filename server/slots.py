@@ -3,8 +3,17 @@
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from .refusal import Refusal
+
+
+class Share(NamedTuple):
+    """A part of all places, and whose it is: what is counted together, and how a refusal begins."""
+
+    name: Hashable
+    part: float
+    whose: str = "you have"
 
 
 class Slots:
@@ -38,32 +47,40 @@ class Slots:
             detail = f"this server has {self._taken} {self._what}, and no more at once"
             raise Refusal(429, self._code, detail, headers={"Retry-After": str(self._retry_s)})
 
-    def check_share(self, name: Hashable, most: int | None = None) -> None:
-        """Refuse one more of somebody who holds so many places; without a number, a quarter of all.
+    def check_shares(self, *shares: Share) -> None:
+        """Refuse one more of somebody who holds as many places as each of these shares may.
 
         Raises:
-            Refusal: They hold as many already.
+            Refusal: One of the shares is used up.
         """
-        most = max(self._limit // 4, 1) if most is None else most
-        if self._held[name] >= most:
-            detail = f"you have {most} {self._what}, and no more at once"
-            raise Refusal(429, self._code, detail, headers={"Retry-After": str(self._retry_s)})
+        for share in shares:
+            most = max(round(self._limit * share.part), 1)
+            if self._held[share.name] >= most:
+                detail = f"{share.whose} {most} {self._what}, and no more at once"
+                raise Refusal(429, self._code, detail, headers={"Retry-After": str(self._retry_s)})
 
     @contextmanager
-    def share(self, name: Hashable, most: int | None = None) -> Iterator[None]:
-        """Count one place as somebody's, who may hold so many of them; without a number, a quarter of all.
+    def share(self, *shares: Share) -> Iterator[None]:
+        """Count one place in each of these shares.
 
         Raises:
-            Refusal: They hold as many already.
+            Refusal: One of them is used up.
         """
-        self.check_share(name, most)
-        self._held[name] += 1
+        self.check_shares(*shares)
+        with self.counted(*shares):
+            yield
+
+    @contextmanager
+    def counted(self, *shares: Share) -> Iterator[None]:
+        """Count one place in each of these shares, used up or not: `check_shares` was before."""
+        self._held.update(share.name for share in shares)
         try:
             yield
         finally:
-            self._held[name] -= 1
-            if not self._held[name]:
-                del self._held[name]
+            for share in shares:
+                self._held[share.name] -= 1
+                if not self._held[share.name]:
+                    del self._held[share.name]
 
     @contextmanager
     def one(self) -> Iterator[None]:

@@ -6,8 +6,7 @@ takes nothing in for `Bounds.patience_s` is cut off, so that what waits for it i
 
 import asyncio
 import logging
-import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -24,7 +23,7 @@ from .draining import Draining
 from .problems import problem_of
 from .refusal import Refusal
 from .rendering import as_json
-from .slots import Slots
+from .slots import Share, Slots
 
 HEARTBEAT = b": \n\n"
 RETRY_MS = 1000
@@ -67,7 +66,7 @@ class Streams:
     def __len__(self) -> int:
         return len(self._open)
 
-    def check_room(self, holder: Hashable) -> None:
+    def check_room(self, caller: Caller) -> None:
         """Refuse one more stream where there are as many as may be.
 
         Raises:
@@ -76,7 +75,7 @@ class Streams:
         if self._draining.begun:
             raise Refusal(503, "draining", "this server stops: ask another, or again", headers={"Retry-After": "1"})
         self._open.check()
-        self._open.check_share(holder)
+        self._open.check_shares(*caller.shares)
 
     def of(
         self,
@@ -174,7 +173,7 @@ class EventStream(StreamingResponse):
         self._slots = slots
         self._patience_s = patience_s
         self._stands: Callable[[], Awaitable[bool]] | None = None
-        self.holder: Hashable = None
+        self.shares: Sequence[Share] = ()
 
     def only_while(self, stands: Callable[[], Awaitable[bool]]) -> None:
         """Cut the stream off once its caller does not stand any more: the key was revoked, the token has expired."""
@@ -187,7 +186,7 @@ class EventStream(StreamingResponse):
             async with asyncio.timeout(self._patience_s):
                 await send(message)
 
-        with self._slots.one(), self._slots.share(self.holder, sys.maxsize):
+        with self._slots.one(), self._slots.counted(*self.shares):
             sending = asyncio.ensure_future(self.stream_response(patiently))
             leaving = asyncio.ensure_future(self.listen_for_disconnect(receive))
             fallen = asyncio.ensure_future(self._fallen())

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from types import MappingProxyType
 
-from holdfast.client.access import Access, Ticket, TicketKind
+from holdfast.client.access import Access, Quotas, Ticket, TicketKind
 
 from .caller import Caller
 from .rates import Rates
@@ -59,6 +59,7 @@ class Tickets:
             conversation_id=caller.conversation_id,
             kinds=None if caller.kinds is None else tuple(sorted(caller.kinds)),
             key_id=caller.key_id,
+            maker=caller.maker,
             created_at=now,
             expires_at=ends_at if caller.ends_at is None else min(ends_at, caller.ends_at),
         )
@@ -104,10 +105,12 @@ class Tickets:
         if ticket is None or ticket.kind is not kind or ticket.principal is None:
             raise InvalidToken("it has ended, or never was")
         holds_ms: float = ticket.expires_at - now
+        quotas: Quotas | None = None
         if ticket.key_id is not None:
             key = await self._access.key(ticket.key_id)
             if key is None or (key.expires_at is not None and key.expires_at <= now):
                 raise InvalidToken("the API key that it came from was revoked, or has expired")
+            quotas = key.quotas
             holds_ms = min(holds_ms, math.inf if key.expires_at is None else key.expires_at - now)
         caller = Caller(
             ticket.principal,
@@ -117,6 +120,8 @@ class Tickets:
             kinds=None if ticket.kinds is None else frozenset(ticket.kinds),
             key_id=ticket.key_id,
             ends_at=ticket.expires_at,
+            quotas=quotas,
+            maker=ticket.maker,
         )
         return caller, max(holds_ms / 1000, 0.0)  # the store's clock says when it ends; this one may be ahead
 

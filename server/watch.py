@@ -4,6 +4,7 @@ import logging
 import re
 import time
 import uuid
+from collections.abc import Callable
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -13,6 +14,8 @@ from holdfast.counting import Counts
 from holdfast.log_context import REQUEST, TRACE
 from holdfast.trace_context import CALLER
 
+from .rates import Rates
+
 logger = logging.getLogger("holdfast.server.access")
 
 HEADER = "X-Request-Id"
@@ -21,20 +24,27 @@ UNKNOWN = "-"
 """The path of a request for which there is no route, and its sender where nobody was asked."""
 BROKEN_OFF = 499
 """The status of a request that ended without an answer, because its client had left."""
+STRANGERS_PER_S, STRANGERS_BURST = 2.0, 100
+"""How many lines a second are written about requests without a known caller, on the long run and at once."""
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 class Watch:
-    """ASGI middleware before all other: it names each request, counts it and writes one line about it.
+    """ASGI middleware before all other: it names each request, counts it and writes a line about it.
+
+    About requests without a known caller, it writes so many lines a second, and how many it left out.
 
     Args:
         app: What answers.
         counts: The counts of this server.
+        clock: The time in seconds.
     """
 
-    def __init__(self, app: ASGIApp, *, counts: Counts) -> None:
+    def __init__(self, app: ASGIApp, *, counts: Counts, clock: Callable[[], float] = time.monotonic) -> None:
         self._app = app
         self._counts = counts
+        self._strangers = Rates(STRANGERS_PER_S, STRANGERS_BURST, clock=clock)
+        self._left_out = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Have the request answered."""
@@ -65,10 +75,23 @@ class Watch:
             self._counts.add(metrics.REQUESTS, method, path, str(status))
             self._counts.observe(metrics.REQUEST_S, took_s if begins_s is None else begins_s, path)
             caller = getattr(state.get("caller"), "name", UNKNOWN)
-            logger.info("%s %s %d %.1f ms by %s", method, path, status, took_s * 1000, caller)
+            if self._is_told(caller):
+                logger.info("%s %s %d %.1f ms by %s", method, path, status, took_s * 1000, caller)
             REQUEST.reset(tokens[0])
             TRACE.reset(tokens[1])
             CALLER.reset(tokens[2])
+
+    def _is_told(self, caller: str) -> bool:
+        """Whether a line is written: strangers cannot fill the log, and what is left out of it is counted there."""
+        if caller != UNKNOWN:
+            return True
+        if self._strangers.take(UNKNOWN):
+            self._left_out += 1
+            return False
+        if self._left_out:
+            logger.info("%d requests without a known caller were left out here", self._left_out)
+            self._left_out = 0
+        return True
 
 
 def _trace_context(scope: Scope) -> str:

@@ -41,6 +41,7 @@ pytest.register_assert_rewrite(
             "pages",
             "parking",
             "pausing",
+            "quotas",
             "reads",
             "refusals",
             "runs",
@@ -69,6 +70,7 @@ from .conformance_large import Large
 from .conformance_pages import Paging, Unreadable
 from .conformance_parking import Parking
 from .conformance_pausing import Pausing
+from .conformance_quotas import Rationing
 from .conformance_reads import Reading
 from .conformance_refusals import Refusing
 from .conformance_runs import Running
@@ -104,6 +106,7 @@ class StoreConformance(
     Pausing,
     Keeping,
     Ticketing,
+    Rationing,
 ):
     """All cases of the suite. Subclass it, and override the fixture `stores`."""
 

@@ -9,6 +9,7 @@ import pytest
 from holdfast.conversation import (
     Answer,
     Approve,
+    Cancelled,
     Command,
     Limits,
     ModelReplied,
@@ -35,7 +36,7 @@ from holdfast.errors import (
     StoreUnavailable,
 )
 from holdfast.persistence import Appended, KnownIds, Store, TakeoverReason
-from holdfast.persistence.conversations import TAIL_BYTES
+from holdfast.persistence.conversations import MOST_PASSING, TAIL_BYTES
 
 from .faulty_store import FailAfter, FailBefore, Fault, Faults, FaultyStore
 from .writer import DESK, Writer, begin, call, cancel, end, finish, reply, resolve, send, start
@@ -222,6 +223,28 @@ class Appending:
         assert again == first.model_copy(update={"duplicate": True})
         with pytest.raises(InvalidDecision):
             await anew.do(resolve(Answer(True), decision_id="d-1"))
+
+    async def test_a_request_that_changes_nothing_writes_its_id_alone_and_that_passes(self, store: Store, other: Store) -> None:
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), reply())
+        log, seq = await other.read("c-1", after=0), writer.state.seq
+
+        nothing = await writer.do(cancel("x-0"))
+
+        assert nothing == Cancelled(conversation_id="c-1")
+        assert (await other.load("c-1")).seq == seq
+        assert await other.read("c-1", after=0) == log
+        assert set(await other.known("c-1", [request_key("x-0"), request_key("x-1")])) == {request_key("x-0")}
+        assert await writer.do(cancel("x-0")) == nothing.model_copy(update={"duplicate": True})
+        await writer.do(send(message_id="m-2"), begin())
+        assert await writer.do(cancel("x-0")) == nothing.model_copy(update={"duplicate": True})  # it cancels no later turn
+        await writer.do(reply())
+        seq = writer.state.seq
+        for number in range(1, MOST_PASSING + 1):
+            await writer.do(cancel(f"x-{number}"))
+        keys = [request_key(f"x-{number}") for number in range(MOST_PASSING + 1)]
+        assert list(await other.known("c-1", keys)) == keys[1:]
+        assert await other.read("c-1", after=seq) == []
 
     async def test_everything_settled_is_known_by_its_id(self, store: Store) -> None:
         writer = await Writer.of(store, "c-1")

@@ -45,6 +45,7 @@ class Finding:
         assert await store.app(APP.app) is None
         await store.put_app(APP, [DESK])
         assert await other.app(APP.app) == APP
+        assert await other.apps() == [APP]
 
         edited = APP.model_copy(update={"code": "code-2", "main_file": None})
         await other.put_app(edited, [])

@@ -160,22 +160,24 @@ class Writer:
         known: dict[str, IdempotencyRecord] = {}
         while True:
             state, events, lookups, reply, refusal = self.state, list[Event](), list[str](), None, None
+            passing: dict[str, IdempotencyRecord] = {}
             for step in steps:
                 command = step(state)
                 read = await self._read(command, state, events)
                 try:
                     judgement = decide(state, command.stamped(moment, self.spec, known, command.trace, read, salt=self.salt()))
                 except HoldfastError as error:
-                    state, events, refusal = self.state, [], error
+                    state, events, passing, refusal = self.state, [], {}, error
                     lookups += (*command.lookups(), *command.reasons())
                     break
                 lookups += command.lookups()
                 reply = judgement.reply
                 events += judgement.events
+                passing |= judgement.passing
                 for event in judgement.events:
                     state = evolve(state, event)
             absent = [key for key in lookups if key not in known]
-            written = await self.store.append(self.conversation_id, self.write(events, state, absent))
+            written = await self.store.append(self.conversation_id, self.write(events, state, absent, passing))
             if isinstance(written, KnownIds):
                 known |= written.known
                 continue
@@ -203,7 +205,13 @@ class Writer:
                 state = evolve(state, event)
         return self.write(events, state)
 
-    def write(self, events: Sequence[Event] = (), after: State | None = None, absent: Sequence[str] = ()) -> Append:
+    def write(
+        self,
+        events: Sequence[Event] = (),
+        after: State | None = None,
+        absent: Sequence[str] = (),
+        passing: Mapping[str, IdempotencyRecord] | None = None,
+    ) -> Append:
         """A write by this writer, with an append id of its own."""
         return Append(
             token=self.token,
@@ -214,6 +222,7 @@ class Writer:
             events=tuple(events),
             absent=tuple(absent),
             tail_bytes=self.tail_bytes,
+            passing=passing or {},
         )
 
     def adopt(self, events: Sequence[Event], state: State) -> None:

@@ -97,6 +97,7 @@ class Judge:
                 absent=[key for key in ids if key not in known],
                 tail_bytes=tenure.tail_bytes,
                 unrecorded=tenure.unrecorded_in(judgement.state or tenure.state),
+                passing=judgement.passing,
             )
             written = await self._store.append(tenure.conversation_id, write)
             tenure.time.heard(written.now)

@@ -23,6 +23,8 @@ class ModelCounts:
         self._began_s = self._asked_s = time.monotonic()
         self._waits = False
         self._repeated = 0
+        self.cost_usd: float | None = None
+        """What the answer costs, in US dollars; None where that is not known."""
 
     @property
     def tries(self) -> int:
@@ -46,6 +48,7 @@ class ModelCounts:
 
     def cost(self, usd: float | None) -> None:
         """Count what an answer costs, in US dollars; None where its price is not known."""
+        self.cost_usd = usd
         if usd is not None and 0 < usd < math.inf:
             self._counts.add(metrics.COST, self._model, by=usd)
 

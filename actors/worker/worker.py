@@ -29,6 +29,7 @@ from holdfast.actors.vault import Vault
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, RunAnswer, RunOutcome
 from holdfast.agent import Agent, TurnContext
+from holdfast.background import Background
 from holdfast.conversation import AgentSpec, RunFinished, RunRuled, RunSuspended
 from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.granting import MAY_NOT
@@ -53,6 +54,7 @@ from .model_counts import ModelCounts
 from .model_outcome import turn_of
 from .ongoing import Ongoing
 from .refusals import AppBroken, Dropped, Succeeded, shared, told
+from .spending import spend
 from .succession import Succession
 from .threads import end_within
 from .transcripts import Reading, Transcripts
@@ -107,6 +109,7 @@ class Worker:
         self._succession = Succession(settings)
         self._reached = reached_here()
         self._counts = Counts()
+        self._spending = Background()
         alone = Turnstile(THREADS) if settings.alone else None  # one for all: each says what company it bears
         self._models = alone or Turnstile(settings.model_calls)
         for name in CONNECTIONS:
@@ -565,6 +568,7 @@ class Worker:
             )
             span.ended(outcome, tries=counts.tries)
         counts.ended(outcome)
+        self._spending.start(spend(store, request.conversation_id, outcome, counts.cost_usd))
         return outcome
 
     async def _spec(self, store: Directory, digest: str) -> AgentSpec:

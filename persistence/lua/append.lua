@@ -2,6 +2,7 @@
 --
 -- KEYS  1 head (hash)   2 log (stream)   3 known (hash)   4 runs (hash)   5 attention (sorted set)
 --       6 abandoned runs (hash: effect id -> 'incarnation|until'): those that go on though their calls are settled; it expires
+--       7 passing (hash): records of requests that changed nothing, and '#', how many there were, '#<place>', the key at each place
 --       Index keys (sorted sets), the changes (stream) and the channel of live events are made from the bucket's prefix, ARGV[6];
 --       they share the slot.
 -- ARGV  1 token   2 append id   3 expected seq   4 lease in ms   5 conversation id   6 bucket prefix
@@ -10,10 +11,11 @@
 --       16 1 if the events are a step of progress, which clears the strikes, else 0
 --       17 number of suspensions that open   18 of those that close   19 the epoch of grants, '' before one was revoked
 --       20 suspensions that stay open, and of which there is something else to say: each as below, parted by spaces
---       then those, in the order of their numbers; a suspension is its kind and its member in the pending indexes.
+--       21 number of passing pairs   22 how many a conversation has   23 for how many ms they are kept
+--       then those, in the order of their numbers, and passing pairs after known ones; a suspension is its kind and its member in the pending indexes.
 -- Returns {'ok', now, effect id, record, ...} with the claims that it removes | {'fenced'} | {'known', now, key, value, ...} | {'corrupt', what}
 
-local head, log, known, runs, attention, abandoned = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local head, log, known, runs, attention, abandoned, passing = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local token, append_id, conversation, prefix = ARGV[1], ARGV[2], ARGV[5], ARGV[6]
 local snapshot, busy, due, packed = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 local expected, lease_ms = integer(ARGV[3]), integer(ARGV[4])
@@ -21,12 +23,14 @@ local n_events, n_absent, n_known = integer(ARGV[11]), integer(ARGV[12]), intege
 local n_add, n_remove, progress = integer(ARGV[14]), integer(ARGV[15]), ARGV[16]
 local n_opened, n_closed = integer(ARGV[17]), integer(ARGV[18])
 local epoch, noted = ARGV[19], ARGV[20]
-local fixed, UNBOUND_MS = 20, 86400000
+local n_passing, most_passing, passing_ms = integer(ARGV[21]), integer(ARGV[22]), integer(ARGV[23])
+local fixed, UNBOUND_MS = 23, 86400000
 
 if not (expected and lease_ms and n_events and n_absent and n_known and n_add and n_remove and n_opened and n_closed) then
   return {'corrupt', 'arguments: a number is missing'}
 end
-if #ARGV ~= fixed + n_events + n_absent + 2 * n_known + n_add + n_remove + 2 * n_opened + 2 * n_closed then
+if not (n_passing and most_passing and passing_ms) then return {'corrupt', 'arguments: passing'} end
+if #ARGV ~= fixed + n_events + n_absent + 2 * (n_known + n_passing) + n_add + n_remove + 2 * n_opened + 2 * n_closed then
   return {'corrupt', 'arguments: their number does not fit'}
 end
 if busy ~= '0' and busy ~= '1' then return {'corrupt', 'arguments: busy'} end
@@ -40,6 +44,9 @@ if not is(known, 'hash') then return {'corrupt', 'the known ids are no hash'} en
 if not is(runs, 'hash') then return {'corrupt', 'the runs are no hash'} end
 if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
 if not is(abandoned, 'hash') then return {'corrupt', 'the abandoned runs are no hash'} end
+if not is(passing, 'hash') then return {'corrupt', 'the passing ids are no hash'} end
+local passed = integer(redis.call('HGET', passing, '#') or '0')
+if not passed then return {'corrupt', 'the passing ids: their number'} end
 
 local now = clock()
 local h = redis.call('HMGET', head, 'token', 'seq', 'append_id', 'index', 'struck_by')
@@ -59,7 +66,7 @@ local at = fixed + n_events
 if n_absent > 0 then
   local found = {'known', now}
   for i = at + 1, at + n_absent do
-    local value = redis.call('HGET', known, ARGV[i])
+    local value = redis.call('HGET', known, ARGV[i]) or redis.call('HGET', passing, ARGV[i])
     if value then
       found[#found + 1] = ARGV[i]
       found[#found + 1] = value
@@ -107,6 +114,16 @@ for i = 1, n_known do
   redis.call('HSET', known, ARGV[at + 2 * i - 1], ARGV[at + 2 * i])
 end
 at = at + 2 * n_known
+for i = 1, n_passing do
+  local key = ARGV[at + 2 * i - 1]
+  passed = passed + 1
+  local place = string.format('#%d', passed % most_passing)
+  local oldest = redis.call('HGET', passing, place)
+  if oldest then redis.call('HDEL', passing, oldest) end
+  redis.call('HSET', passing, '#', string.format('%d', passed), place, key, key, ARGV[at + 2 * i])
+  redis.call('PEXPIRE', passing, passing_ms)
+end
+at = at + 2 * n_passing
 for i = 1, n_add do redis.call('HSETNX', runs, ARGV[at + i], 'R') end
 at = at + n_add
 local answer = {'ok', now}

@@ -14,6 +14,8 @@ from holdfast.client import Conversation, ConversationState, Event, HoldfastErro
 from holdfast.client.access import AccessScope
 from holdfast.conversation.events import Ended
 from holdfast.conversation.live import TextDelta
+from holdfast.server import quotas
+from holdfast.server.operation import of_message
 from holdfast.server.reach import listed
 from holdfast.server.refusal import Refusal
 from holdfast.server.streams import frame
@@ -109,13 +111,14 @@ async def feed(visit: Visit) -> Response:
     state = await found.state()
     if state.status == "ended" and after >= state.seq:
         return Response(status_code=204)
-    visit.serving.streams.check_room(visit.caller.account)
+    visit.serving.streams.check_room(visit.caller)
     return visit.serving.streams.of(found.events(after=after), after=after, framed=_framed)
 
 
 async def send(visit: Visit) -> Response:
     """Send the user's next message."""
     text, key = visit.form.get("text"), _key(visit, "message_id")
+    await quotas.use(visit.client.access, visit.caller, visit.path["conversation_id"], key, starts=False)
     await _conversation(visit).send(text, message_id=key)
     if visit.fragment:
         return visit.page("send.html", conversation_id=visit.path["conversation_id"], sent=True, keys=_keys())
@@ -217,7 +220,7 @@ PAGES = (
     Page("GET", "/conversations/{conversation_id}", conversation),
     Page("GET", "/conversations/{conversation_id}/now", now),
     Page("GET", "/conversations/{conversation_id}/feed", feed, query=FeedQuery, streams=True),
-    Page("POST", "/conversations/{conversation_id}/send", send, scope=AccessScope.START),
+    Page("POST", "/conversations/{conversation_id}/send", send, scope=AccessScope.START, room=of_message),
     Page("POST", "/conversations/{conversation_id}/cancel", cancel, scope=AccessScope.START),
     Page("POST", "/conversations/{conversation_id}/grants/{grant_id}/revoke", revoke, scope=AccessScope.DECIDE),
     Page("POST", "/conversations/{conversation_id}/end", end, scope=AccessScope.START),

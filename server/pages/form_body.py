@@ -1,12 +1,10 @@
 """The body of an HTML form, read within the bounds of all bodies."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
 
-from holdfast.server.bounds import Bounds
-from holdfast.server.intake import read_body
 from holdfast.server.refusal import Refusal
 
 FORM = "application/x-www-form-urlencoded"
@@ -32,15 +30,15 @@ class Form:
         return self._fields.get(name, [])
 
 
-async def form_of(request: Request, bounds: Bounds) -> Form:
-    """The form that a request brings.
+async def form_of(request: Request, read: Callable[[], Awaitable[bytes]]) -> Form:
+    """The form that a request brings; the function reads its body.
 
     Raises:
         Refusal: The body is too large, comes too slowly, or is no form.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
         raise Refusal(415, "unsupported_media_type", f"send the body as {FORM}")
-    raw = await read_body(request, bounds)
+    raw = await read()
     try:
         return Form(parse_qs(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS))
     except ValueError:

@@ -304,7 +304,7 @@ async def _beside(visit: Visit, opened: str | None, values: Mapping[str, Any], *
     async def parts() -> AsyncGenerator[str, None]:
         yield head
         try:  # the request itself has its answer: reading the list is one more
-            with visit.serving.requests.one(), visit.serving.requests.share(visit.caller.account):
+            with visit.serving.requests.one(), visit.serving.requests.share(*visit.caller.shares):
                 found = await listing(visit)
                 yield await asyncio.to_thread(partial(visit.rendered, "list.html", listing=found))
         except HoldfastError as error:

@@ -29,7 +29,7 @@ async def feed(visit: Visit) -> Response:
     query: FeedQuery = visit.query
     given = visit.headers.get("last-event-id", "")
     after = given if LIST_CURSOR.fullmatch(given) else query.after
-    visit.serving.streams.check_room(visit.caller.account)
+    visit.serving.streams.check_room(visit.caller)
     events = visit.client.events(after=after, agent=visit.caller.agents)  # whatever the filters say: a call may be open
     return visit.serving.streams.of(events, after=after, framed=lambda event: _framed(visit, event))
 

@@ -18,11 +18,12 @@ from holdfast.errors import HoldfastError
 from holdfast.problems import status_of
 from holdfast.server.authentication import Authentication
 from holdfast.server.code_flow import WAY_S, CodeFlow
+from holdfast.server.intake import read_body
 from holdfast.server.operation import Serving
 from holdfast.server.problems import headers_of
 from holdfast.server.refusal import Refusal
 from holdfast.server.sessions import SESSION_S, cookie_of
-from holdfast.server.slots import Slots
+from holdfast.server.slots import Share, Slots
 
 from .destinations import destination
 from .form_body import form_of
@@ -77,7 +78,7 @@ class SigningIn:
         try:
             self._slots.check()
             address = self._serving.callers.address_of(request.scope)
-            with self._slots.one(), self._slots.share(address, MOST_OF_AN_ADDRESS):
+            with self._slots.one(), self._slots.share(Share(address, MOST_OF_AN_ADDRESS / MOST_AT_ONCE)):
                 return await handler(request)
         except HoldfastError as error:
             return await self._refused(request, error)
@@ -91,7 +92,7 @@ class SigningIn:
             return RedirectResponse(onward, status_code=303)
         if request.method != "POST":
             return self._page(request, next_path=onward, who=await self._who(request))
-        form = await form_of(request, self._bounds)
+        form = await form_of(request, partial(read_body, request, self._bounds, self._bounds.body_bytes))
         request.state.next_path = form.get("next")
         caller = await self._serving.callers.of_key(request.scope, form.get("key").strip()[:LONGEST_KEY])
         value = await self._serving.sessions.opened(caller)

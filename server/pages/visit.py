@@ -17,10 +17,11 @@ from starlette.routing import Route
 from holdfast.client import AsyncClient
 from holdfast.client.access import AccessScope
 from holdfast.client.proving import acting_for
+from holdfast.conversation import Limits
 from holdfast.errors import HoldfastError
 from holdfast.server.caller import Caller
-from holdfast.server.intake import query_of
-from holdfast.server.operation import Serving
+from holdfast.server.intake import Room, query_of
+from holdfast.server.operation import Serving, of_decision
 from holdfast.server.problems import problem_of, unexpected
 from holdfast.server.refusal import Refusal
 from holdfast.server.streams import EventStream
@@ -82,6 +83,11 @@ class Visit:
         return RedirectResponse(f"{self.root}{path}", status_code=303)
 
 
+def _of_form(limits: Limits) -> int:
+    """The room of a form that decides: it has what was typed as well as what it was made from."""
+    return 2 * of_decision(limits)
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """One page, or one form.
@@ -93,6 +99,7 @@ class Page:
         scope: What the caller must be allowed.
         query: The model of its query.
         streams: Whether it answers with an event stream.
+        room: How many bytes the fields of its form may have together.
     """
 
     method: str
@@ -101,6 +108,7 @@ class Page:
     scope: AccessScope = AccessScope.READ
     query: type[BaseModel] | None = None
     streams: bool = False
+    room: Room = _of_form
 
 
 def routes_of(pages: Sequence[Page], serving: Serving) -> list[Route]:
@@ -126,14 +134,18 @@ async def _answered(by_method: Mapping[str, Page], serving: Serving, request: Re
         with serving.requests.one(), ExitStack() as held:
             caller = request.scope["state"]["caller"] = await serving.callers.of(request.scope)
             _check(caller, wanted)
-            held.enter_context(serving.requests.share(caller.account))
+            held.enter_context(serving.requests.share(*caller.shares))
             if "conversation_id" in request.path_params:
                 await serving.reach.check(caller, request.path_params["conversation_id"])
             query = None if wanted.query is None else query_of(request, wanted.query, serving.bounds)
             if "suspension_id" in request.path_params:
                 named = getattr(query, "conversation_id", None)
                 await serving.reach.check_suspension(caller, request.path_params["suspension_id"], named)
-            form = await form_of(request, serving.bounds) if wanted.method == "POST" else Form({})
+            form = (
+                await form_of(request, partial(_read, request, serving, caller, wanted))
+                if wanted.method == "POST"
+                else Form({})
+            )
             visit = Visit(
                 serving,
                 caller,
@@ -156,9 +168,15 @@ async def _answered(by_method: Mapping[str, Page], serving: Serving, request: Re
         logger.exception("%s %s failed", request.method, wanted.path)
         return failed(None, root, caller, fragment=fragment)
     if isinstance(found, EventStream):
-        found.holder = caller.account
+        found.shares = caller.shares
         found.only_while(partial(serving.callers.stands, request.scope, caller))
     return found
+
+
+async def _read(request: Request, serving: Serving, caller: Caller, wanted: Page) -> bytes:
+    raw = await serving.intake.read(request, wanted.room)
+    serving.callers.charge_bytes(caller, len(raw))
+    return raw
 
 
 def _check(caller: Caller, wanted: Page) -> None:

@@ -202,3 +202,42 @@ def test_a_person_signs_in_over_the_link_and_a_program_has_a_key_until_it_is_rev
         written = process.stderr.read()
         assert mishaps(written) == []
         assert not [secret for secret in (made["key"], link.rpartition("/")[2]) if secret in written]
+
+
+def test_a_key_with_quotas_sends_no_more_once_the_model_has_used_them(stack):
+    text = stack.scenarios.add("quota", "It is done.", "It is done again.")
+
+    def keys(*arguments):
+        out, err = stack.python("-m", "holdfast.cli", "keys", *arguments).communicate(timeout=WITHIN_S)
+        return out or err
+
+    made = json.loads(
+        keys(
+            *("create", "--name", "shop", "--scope", "read", "--scope", "start", "--json"),
+            *("--starts-per-day", "9", "--tokens-per-day", "1", "--cost-per-day", "2.5"),
+        )
+    )
+    assert "cost_usd_per_day" in keys("create", "--name", "shop", "--scope", "read", "--cost-per-day", "-1")
+    with server_process(stack) as process:
+        try:
+            url = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())[0]
+            with httpx.Client(base_url=url, timeout=3 * WITHIN_S, headers={"Authorization": f"Bearer {made['key']}"}) as http:
+                body = {"agent": "support", "text": text, "conversation_id": "http-quota"}
+                eventually(lambda: http.post("/v1/conversations", json=body).status_code == 201, 120)
+                eventually(lambda: http.get("/v1/conversations/http-quota").json()["status"] == "idle", 120)
+                place = "/v1/conversations/http-quota/messages"
+                # what a model call used is counted beside the turn
+                eventually(lambda: listed(keys, made)["used"]["tokens_per_day"] > 0)
+                refused = http.post(place, json={"text": text})
+                assert (refused.status_code, refused.json()["quota"]) == (429, "tokens_per_day")
+            used = listed(keys, made)["used"]
+            assert (used["starts_per_day"], refused.json()["used"]) == (1, used["tokens_per_day"])
+            assert "starts 1 of 9" in " ".join(keys("list").split())
+            keys("revoke", made["key_id"])
+        finally:
+            process.kill()
+        assert mishaps(process.stderr.read()) == []
+
+
+def listed(keys, made):
+    return next(one for one in json.loads(keys("list", "--json"))["items"] if one["key_id"] == made["key_id"])

@@ -6,6 +6,8 @@ import redis
 from holdfast import metrics
 from holdfast.counting import Counts, families
 from holdfast.persistence import RedisStore
+from holdfast.persistence.conversations import PASSING_MS
+from holdfast.persistence.keys import Keys
 from holdfast.testing import ToyCipher
 from holdfast.testing.conformance import StoreConformance
 from holdfast.testing.conformance_acquire import Acquiring
@@ -18,6 +20,7 @@ from holdfast.testing.conformance_refusals import Refusing
 from holdfast.testing.conformance_runs import Running
 from holdfast.testing.conformance_supervision import Supervising
 from holdfast.testing.conformance_troubles import Troubling
+from holdfast.testing.writer import Writer, begin, cancel, reply, start
 
 
 class TestRedisStore(StoreConformance):
@@ -92,4 +95,16 @@ async def test_the_time_of_a_script_is_counted_but_for_what_an_idle_process_runs
     await store.paused()
     (found,) = families(counts.taken(), [metrics.SCRIPT_S])
     assert [(script, sum(one.buckets)) for (script,), one in found.values.items()] == [("paused", 1)]
+    await store.close()
+
+
+async def test_what_is_known_of_requests_that_changed_nothing_expires(server, namespace):
+    store = RedisStore(server.url, namespace=namespace)
+    await store.open()
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), reply())
+    await writer.do(cancel())
+    with redis.Redis(unix_socket_path=str(server.socket)) as raw:
+        assert PASSING_MS - 60_000 < raw.pttl(Keys(namespace).passing("c-1")) <= PASSING_MS
+        assert raw.pttl(Keys(namespace).known("c-1")) == -1
     await store.close()

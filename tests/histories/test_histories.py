@@ -53,6 +53,8 @@ DECISIONS = {
 }
 
 DECIDERS = [Principal(name, roles=["finance", "on call"], proof=Proof.KEY) for name in ("ana", "eve", "kim")]
+NOTHING_SINCE = 6
+"""From this version on, a cancellation of nothing is no event."""
 NOTED = ("votes", "comments", "assigned")
 """What a pending call shows that changes while it waits."""
 
@@ -126,6 +128,8 @@ def test_the_records_are_still_those_of_the_newest_history():
 def test_a_history_says_everything_that_its_version_could(recorded):
     spoken = words(said(*(decode(data) for data, decode, _ in records(recorded))))
     could = words(recorded.vocabulary) & words(vocabulary())  # what has been renamed since is called by its new name
+    if recorded.version >= NOTHING_SINCE:
+        could = {word for word in could if not word.startswith("NothingCancelled.")}
     assert sorted(could - spoken) == [], "teach tests/histories/record.py to say these"
 
 

@@ -34,7 +34,6 @@ from holdfast.conversation.events import (
     GrantRevoked,
     MessageAccepted,
     ModelAnswered,
-    NothingCancelled,
     PendingCancelled,
     RunScheduled,
     SettledBy,
@@ -171,9 +170,7 @@ def _every_call_is_settled_once(ledger, history):
     _once(ledger, history, "decision", [one for one in decisions if one])
     requests = [
         event.request_id
-        for event in history.of(
-            TurnCancelled, PendingCancelled, NothingCancelled, GrantRevoked, GivenRevoked, CallAssigned, CallCommented, Ended
-        )
+        for event in history.of(TurnCancelled, PendingCancelled, GrantRevoked, GivenRevoked, CallAssigned, CallCommented, Ended)
     ]
     _once(ledger, history, "request", [one for one in requests if one])
     if history.states[-1].turn is None and sorted(asked) != sorted(resolved):
@@ -269,6 +266,9 @@ def _the_acknowledgement_holds(ledger, history, asked):
                 receipt.seq <= asked.to_seq and _settles(history.events[receipt.seq - 1], one)
                 for receipt, one in zip(answer.receipts, command.decisions, strict=True)
             )
+        case Cancelled(turn_id=None):
+            since = 1 if answer.duplicate else max(asked.from_seq, 1)
+            fine = not answer.calls and any(_nothing(state, command) for state in history.states[since : asked.to_seq + 1])
         case Cancelled():
             fine = any(_says(event, command) and _cancels(event, answer) for event in history.events[: asked.to_seq])
         case _:
@@ -300,8 +300,6 @@ def _says(event, command):
             return any(_settles(event, one) for one in command.decisions)
         case TurnCancelled(), CancelTurn():
             return event.request_id == command.request_id and command.turn_id in (None, event.turn_id)
-        case NothingCancelled(), CancelTurn() | CancelPending():
-            return (event.request_id, event.what) == (command.request_id, command.kind)
         case GrantRevoked(), Revoke():
             return (event.request_id, event.grant_id) == (command.request_id, command.grant_id)
         case GivenRevoked(), RevokeGiven():
@@ -327,11 +325,15 @@ def _settles(event, one):
 
 
 def _cancels(event, answer):
-    match event:
-        case TurnCancelled() | PendingCancelled():
-            return (event.turn_id, event.calls) == (answer.turn_id, answer.calls)
-        case _:
-            return answer.turn_id is None and answer.calls == ()
+    return (event.turn_id, event.calls) == (answer.turn_id, answer.calls)
+
+
+def _nothing(state, command):
+    """Whether there was nothing to cancel."""
+    if isinstance(command, CancelPending):
+        waiting = [call.suspension for call in state.calls if call.suspension is not None]
+        return all(command.suspension_kind not in (None, one.kind) for one in waiting)
+    return (state.turn is None and not state.queue) or command.turn_id is not None
 
 
 def _the_refusal_is_justified(world, history, asked):

@@ -11,6 +11,7 @@ from holdfast.errors import HoldfastError, InvalidDecision, SettledBy, StaleCall
 EXPORTED = [found for found in vars(errors).values() if inspect.isclass(found) and issubclass(found, HoldfastError)]
 REFUSED = {"s-1": StaleCall("c-1", "s-1", StaleReason.UNKNOWN), "s-2": InvalidDecision("decision", "no", "decide otherwise")}
 VALUES = {
+    float: 0.5,
     Mapping[str, HoldfastError]: REFUSED,
     int: 7,
     int | None: 7,

@@ -19,7 +19,7 @@ PUBLIC = {
         ConversationNotFound ConversationState CorruptStore Decision Deny Fail FailureReason Fenced Grant
         HoldfastError HomeUnusable InvalidConversationId InvalidDecision InvalidInput InvalidMessage InvalidRule
         LeaseHeld Level Limits MessageNotFound NewerRecord NotPermitted OlderRelease OtherBuild OutcomeUnknown
-        Overloaded PendingCall Principal Proof Quarantined Question QueueFull Receipt Redispatch Report Review
+        Overloaded PendingCall Principal Proof Quarantined Question QueueFull QuotaUsedUp Receipt Redispatch Report Review
         ReviewVerdict Rule Rules Scope ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason
         StoreError StoreUnavailable Suspend SuspensionKind Target Tool ToolContext TurnContext TurnNotFound Unattended
         UnattendedCall UnsupportedServer WrongCluster WrongStore __version__ ask_user_questions tool
@@ -65,7 +65,7 @@ PUBLIC = {
         DurabilityWarning Event Fail FailureReason Given GivenVote Grant HoldfastError InvalidConversationId InvalidDecision
         InvalidInput InvalidMessage InvalidRule LateResult Level ListEvent ListEventKind Message MessageNotFound MessagePage
         MessageStatus NotPermitted OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal
-        Proof Quarantined Question QueueFull Receipt Redispatch Review ReviewVerdict RuleCheck RunningCall Scope
+        Proof Quarantined Question QueueFull QuotaUsedUp Receipt Redispatch Review ReviewVerdict RuleCheck RunningCall Scope
         ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError StoreUnavailable
         SuspensionKind Target ToolRow Turn TurnNotFound TurnStatus Usage WrongCluster WrongStore
     """,

@@ -11,7 +11,8 @@ from holdfast.conversation import State, SuspensionKind
 from holdfast.errors import CorruptStore
 from holdfast.persistence import AccessScope, ApiKey, TakeoverReason, Ticket, TicketKind
 from holdfast.persistence.keys import Keys, bucket_of
-from holdfast.testing.writer import APP, DESK, Writer, begin, call, cancel, send, start
+from holdfast.persistence.quotas import Want
+from holdfast.testing.writer import APP, DESK, Writer, begin, call, cancel, cancel_pending, send, start
 
 NAME = "c-1"
 BUCKET = bucket_of(NAME)
@@ -20,6 +21,7 @@ KEY_OF = {
     "head": lambda keys: keys.head(NAME),
     "log": lambda keys: keys.log(NAME),
     "known": lambda keys: keys.known(NAME),
+    "passing": lambda keys: keys.passing(NAME),
     "runs": lambda keys: keys.runs(NAME),
     "attention": lambda keys: keys.attention(BUCKET),
     "paused": lambda keys: keys.paused(BUCKET),
@@ -40,6 +42,7 @@ KEY_OF = {
     "api-keys-used": lambda keys: keys.meta("api-keys-used"),
     "ticket": lambda keys: keys.meta(f"ticket:{TICKET.digest}"),
     "counts": lambda keys: keys.meta("counts"),
+    "used": lambda keys: keys.meta("used:k1"),
     "pending": lambda keys: keys.pending(BUCKET, None, None),
     "pending by agent": lambda keys: keys.pending(BUCKET, "desk", None),
     "pending by kind": lambda keys: keys.pending(BUCKET, None, "elicitation"),
@@ -99,9 +102,9 @@ async def refuse(writer):
 SCRIPTS = {
     acquire: ["head", "log", "runs", "attention", "paused"],
     acquire_again: ["head", "log", "runs", "attention", "paused"],
-    write: ["head", "log", "known", "runs", "attention", *SETTLED],
+    write: ["head", "log", "known", "passing", "runs", "attention", *SETTLED],
     start_another: STARTED,
-    confirm: ["head", "log", "known", "runs", "attention"],
+    confirm: ["head", "log", "known", "passing", "runs", "attention"],
     lambda writer: writer.store.renew(NAME, writer.token, 1000): ["head", "attention"],
     lambda writer: writer.release(): ["head", "attention", "log", "paused"],
     claim: ["runs"],
@@ -111,6 +114,7 @@ SCRIPTS = {
     lambda writer: writer.store.postpone(NAME, 10): ["attention"],
     lambda writer: writer.store.troubled(NAME, "x"): ["troubles"],
     lambda writer: writer.store.count({"a": 1}): ["counts"],
+    lambda writer: writer.store.use("k1", "r-1", [Want("starts_per_day", 1, 9)]): ["used"],
     lambda writer: writer.store.bind("cluster-2", "a", 1000): ["cluster"],
     lambda writer: writer.store.unbind("cluster-1"): ["cluster"],
     lambda writer: writer.store.serve("0.2", before="0.1"): ["release"],
@@ -150,12 +154,16 @@ COMMANDS = {
     lambda store: store.withhold("node-1"): ["withheld"],
     lambda store: store.allow("node-1"): ["withheld"],
     lambda store: store.withheld(): ["withheld"],
-    lambda store: store.known(NAME, ["m:m-1"]): ["known"],
+    lambda store: store.known(NAME, ["m:m-1"]): ["known", "passing"],
     lambda store: store.hosts("actor-1", NAME): ["hosting"],
     lambda store: store.hosted("actor-1"): ["hosting"],
     lambda store: store.untroubled(NAME): ["troubles"],
     lambda store: store.troubles(): ["troubles"],
     lambda store: store.counted(): ["counts"],
+    lambda store: store.used(["k1"]): ["used"],
+    lambda store: store.charge(NAME, "k1"): ["head"],
+    lambda store: store.spend(NAME, 7, 7): ["head"],
+    lambda store: store.apps(): ["apps"],
     lambda store: store.survey(): ["apps"],
     lambda store: store.open(): ["layout"],
     lambda store: store.api_key("k1"): ["api-keys", "api-keys-used"],
@@ -177,7 +185,7 @@ def cases(table):
 async def writer(store):
     """A conversation of which every key exists."""
     active = await Writer.of(store, NAME)
-    await active.do(start(), begin(), call("lookup", "ask"))
+    await active.do(start(), begin(), cancel_pending(), call("lookup", "ask"))
     await store.put_app(APP, [DESK], {"0" * 64: "{}"})
     await store.put_problem(APP.app, "x")
     await store.offer("actor-1", 0)

@@ -239,3 +239,21 @@ async def test_the_server_of_the_command_line_closes_connections_that_send_nothi
         writer.close()
         signal.raise_signal(signal.SIGTERM)
         await serving
+
+
+def test_a_request_with_two_lengths_is_refused_and_its_connection_closed():
+    hidden = b"GET /v1/agents HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    heads = (
+        b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 46\r\n\r\n",
+    )
+    with served() as server:
+        for head in heads:
+            with connected(server.port) as smuggler:
+                smuggler.sendall(b"POST /v1/conversations HTTP/1.1\r\nHost: 127.0.0.1\r\n" + head + b"0\r\n\r\n" + hidden)
+                taken = b""
+                while chunk := smuggler.recv(1 << 16):
+                    taken += chunk
+            assert taken.startswith(b"HTTP/1.1 400 "), taken
+            assert b'"two_lengths"' in taken
+            assert taken.count(b"HTTP/1.1") == 1

@@ -10,6 +10,7 @@ import pytest
 from given_worker import carried_out
 
 from holdfast.actors import AppBroken, Claimed, NoOutcome, StoreAddress, Worker, WorkerSettings, memory
+from holdfast.actors import worker as package
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker import claims, succession, tool_run
 from holdfast.actors.worker import worker as module
@@ -18,8 +19,9 @@ from holdfast.actors.worker.app_runtime import AppRuntime
 from holdfast.actors.worker.refusals import Dropped, Succeeded
 from holdfast.actors.worker.transcripts import Reading
 from holdfast.agent import App
-from holdfast.conversation import ModelFailed, RunFinished
+from holdfast.conversation import ModelFailed, ModelReplied, RunFinished
 from holdfast.persistence import MemoryStore, RunStatus
+from holdfast.persistence.quotas import COST, NANOS, TOKENS
 from holdfast.testing.writer import DESK, Writer, begin, cancel, start
 
 SETTINGS = WorkerSettings(
@@ -362,3 +364,20 @@ async def test_a_full_worker_refuses_work_that_may_not_wait_and_joins_what_it_ha
     assert (await ask(replace(request(2), waits=False))).incarnation == waits.incarnation
     worker.gate.set()
     over.set()
+
+
+async def test_what_a_model_call_used_counts_for_the_key_that_its_conversation_is_charged_to(worker, monkeypatch):
+    async def answered(store, request, *, counts, **_):
+        counts.cost(0.25)
+        return ModelReplied(effect_id=request.effect_id, content="Hi.", input_tokens=7, output_tokens=3)
+
+    monkeypatch.setattr(package, "model", SimpleNamespace(call=answered), raising=False)
+    await (await Writer.of(worker.store, "c-1")).do(start())
+    await worker.store.charge("c-1", "k1")
+
+    await Worker._model(worker, worker.store, worker, model_request(1), DESK, [], rules=None)
+
+    async with asyncio.timeout(10):
+        while len(worker._spending):
+            await asyncio.sleep(0)
+    assert (await worker.store.used(["k1"]))[0].amounts == {TOKENS: 10, COST: NANOS // 4}

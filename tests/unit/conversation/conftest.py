@@ -122,7 +122,7 @@ class Conversation:
         """Judge a step, or a command as it is, a second after the last one, or at a moment, and adopt what it led to."""
         self.now = self.now + 1000 if at is None else at
         judgement = self.judge(step(self.state) if callable(step) else step)
-        self.known |= facts(judgement.events, self.state.seq + 1)
+        self.known |= facts(judgement.events, self.state.seq + 1) | judgement.passing
         for event in judgement.events:
             self.state = evolve(self.state, event)
             self.log.append(event)

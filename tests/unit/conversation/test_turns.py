@@ -16,6 +16,7 @@ from holdfast.conversation import (
     Status,
     outstanding,
 )
+from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.errors import (
     ConversationEnded,
     ConversationExists,
@@ -346,13 +347,15 @@ def test_a_cancellation_cancels_one_turn_and_the_next_begins(begun):
     assert begun.effect_ids == ["t2.m1"]
 
 
-def test_a_cancellation_of_nothing_is_noted_and_changes_nothing(begun):
+@pytest.mark.parametrize("verb", ["cancel", "cancel_pending"])
+def test_a_cancellation_of_nothing_is_no_event_and_only_its_id_is_known_for_a_while(begun, verb):
     begun.reply()
-    before = begun.state
-    judgement = begun.cancel()
-    assert [event.kind for event in judgement.events] == ["nothing_cancelled"]
-    assert begun.state.model_copy(update={"seq": before.seq, "updated_at": before.updated_at}) == before
+    before, log = begun.state, list(begun.log)
+    judgement = getattr(begun, verb)("x-1")
+    assert (begun.state, begun.log, judgement.events) == (before, log, ())
+    assert judgement.passing == {"x:x-1": IdempotencyRecord(seq=before.seq, at=begun.now, digest=verb)}
     assert judgement.reply == Cancelled(conversation_id="c-1", turn_id=None, calls=())
+    assert getattr(begun, verb)("x-1").reply == judgement.reply.model_copy(update={"duplicate": True})
 
 
 def test_the_same_cancellation_again_spares_the_next_turn(begun):
@@ -433,7 +436,7 @@ def test_a_cancellation_that_names_a_turn_cancels_that_one_and_spares_the_next(b
     begun.begin()
     late = begun.cancel(turn_id="t1")
     assert late.reply == Cancelled(conversation_id="c-1")
-    assert [event.kind for event in late.events] == ["nothing_cancelled"]
+    assert late.events == ()
     assert begun.effect_ids == ["t2.m1"]
     assert begun.cancel(turn_id="t2").reply.turn_id == "t2"
 

@@ -46,6 +46,7 @@ def test_the_names_are_these():
     assert KEYS.head("c-1") == "{holdfast:51}:c:c-1:head"
     assert KEYS.log("c-1") == "{holdfast:51}:c:c-1:log"
     assert KEYS.known("c-1") == "{holdfast:51}:c:c-1:known"
+    assert KEYS.passing("c-1") == "{holdfast:51}:c:c-1:passing"
     assert KEYS.runs("c-1") == "{holdfast:51}:c:c-1:runs"
     assert KEYS.live("c-1") == "{holdfast:51}:c:c-1:live"
     assert KEYS.attention(7) == "{holdfast:07}:attention"

@@ -7,7 +7,9 @@ import pytest
 from holdfast.conversation.events import MessageAccepted
 from holdfast.errors import LeaseHeld
 from holdfast.persistence import MemoryStore, TakeoverReason
-from holdfast.testing.writer import Writer, begin, call, start
+from holdfast.persistence.conversations import PASSING_MS
+from holdfast.persistence.quotas import STARTS, WINDOW_MS, Used, Want
+from holdfast.testing.writer import Writer, begin, call, cancel, reply, start
 
 
 class Clock:
@@ -59,3 +61,27 @@ async def test_what_cannot_be_encoded_is_not_half_written():
 
     assert (await store.load("c-1"), (await store.conversations(limit=5)).items) == before
     await writer.do(begin())
+
+
+async def test_what_a_key_has_used_is_over_after_a_day():
+    clock = Clock()
+    store, wants = MemoryStore(clock=clock), [Want(STARTS, 1, 1)]
+    assert await store.use("k1", "r-1", wants) is None
+    clock.now += WINDOW_MS - 1
+    assert (await store.use("k1", "r-2", wants)).until == clock.now + 1
+    clock.now += 1
+    assert await store.used(["k1"]) == [Used()]
+    assert await store.use("k1", "r-2", wants) is None
+    assert (await store.use("k1", "r-1", wants)).until == clock.now + WINDOW_MS
+
+
+async def test_what_is_known_of_requests_that_changed_nothing_is_forgotten():
+    clock = Clock()
+    store = MemoryStore(clock=clock)
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), reply())
+    await writer.do(cancel("x-1"))
+    clock.now += PASSING_MS - 1
+    assert await store.known("c-1", ["x:x-1"])
+    clock.now += 1
+    assert not await store.known("c-1", ["x:x-1"])

@@ -62,6 +62,7 @@ def test_the_scripts_are_these():
         "count",
         "entries",
         "finish",
+        "give_back",
         "heartbeat",
         "load",
         "log_page",
@@ -85,6 +86,7 @@ def test_the_scripts_are_these():
         "strike",
         "troubled",
         "unbind",
+        "use",
     ]
 
 

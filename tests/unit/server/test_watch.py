@@ -2,11 +2,14 @@
 
 import logging
 
+import httpx
 import pytest
 from spans import CALLER
+from starlette.responses import Response
 
 from holdfast.log_context import REQUEST, TRACE
-from holdfast.server.watch import REQUEST_ID
+from holdfast.server.caller import LOCAL
+from holdfast.server.watch import REQUEST_ID, STRANGERS_BURST, Watch
 from holdfast.trace_context import current
 
 
@@ -87,3 +90,26 @@ async def test_a_trace_context_goes_with_the_command_and_a_bad_one_is_ignored(ap
     await api("POST", "/v1/conversations", 201, json={"agent": "desk", "text": "Hello"}, headers=headers)
     assert seen == [(found, "" if found is None else CALLER[3:35])]
     assert (TRACE.get(), current()) == ("", None)
+
+
+async def test_strangers_do_not_fill_the_log_and_it_is_said_how_many_lines_were_left_out(api, lines):
+    now = [0.0]
+
+    async def answer(scope, receive, send):
+        if scope["path"] == "/known":
+            scope["state"]["caller"] = LOCAL
+        await Response()(scope, receive, send)
+
+    watch = Watch(answer, counts=api.app.state.serving.counts, clock=lambda: now[0])
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(watch), base_url="http://x") as http:
+        for _ in range(STRANGERS_BURST + 40):
+            await http.get("/nobody")
+        assert len(lines()) == STRANGERS_BURST
+        await http.get("/known")
+        assert lines()[-1].endswith("by stated:local")
+        now[0] += 60
+        await http.get("/nobody")
+        told = lines()
+    assert len(told) == STRANGERS_BURST + 3
+    assert "40 requests without a known caller were left out" in told[-2]
+    assert told[-1].endswith("by -")

@@ -1,0 +1,39 @@
+"""Checks of JSON values that may be large: the event loop goes on meanwhile."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+MOST_AT_ONCE = 1_000
+"""How many values, or hundreds of characters, are checked at once, in some milliseconds at most."""
+CHARS = 100
+
+T = TypeVar("T")
+
+
+async def judged(work: Callable[[], T], *values: object) -> T:
+    """The result of work that goes through these values: in a thread if they are large."""
+    return await asyncio.to_thread(work) if is_large(values) else work()
+
+
+def bodies_of(*decisions: object) -> list[object]:
+    """The values that decisions hold."""
+    return [getattr(decision, name, None) for decision in decisions for name in ("value", "arguments")]
+
+
+def is_large(value: object) -> bool:
+    """Whether a value holds much; as little of it is looked at as says so."""
+    left, waiting = MOST_AT_ONCE, [value]
+    while waiting and left > 0:
+        match waiting.pop():
+            case str() as text:
+                left -= len(text) // CHARS
+            case Mapping() as pairs:
+                left -= 2 * len(pairs)
+                waiting += [*pairs, *pairs.values()] if left > 0 else []
+            case list() | tuple() as items:
+                left -= len(items)
+                waiting += items if left > 0 else []
+            case _:
+                pass
+    return left <= 0
