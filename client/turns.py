@@ -47,8 +47,8 @@ class Usage:
 
     Attributes:
         model_calls: How many answers of the model the turn has.
-        input_tokens: The tokens of their requests together; None if the provider said none.
-        output_tokens: The tokens of the answers together; None if the provider said none.
+        input_tokens: The tokens of their requests together; None if the provider did not say how many each of them had.
+        output_tokens: The tokens of the answers together; None if the provider did not say how many each of them had.
     """
 
     model_calls: int = 0
@@ -207,6 +207,7 @@ class TurnLog:
 
     def _used(self, answer: ModelAnswered) -> Usage:
         before = self._turns[self._current].usage if self._current is not None else Usage()
+        before = before if before.model_calls else Usage(input_tokens=0, output_tokens=0)
         return Usage(
             model_calls=before.model_calls + 1,
             input_tokens=_sum(before.input_tokens, answer.input_tokens),
@@ -268,4 +269,4 @@ async def _read_on(store: Conversations, conversation_id: str, log: TurnLog) -> 
 
 
 def _sum(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one + (other or 0)
+    return None if one is None or other is None else one + other

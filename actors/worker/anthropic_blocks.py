@@ -5,6 +5,7 @@ Anthropic verifies signed thinking by its place, and refuses a result that its c
 not kept twice: the block's `length` says how many characters of the message's text, or reasoning, belong to the block.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from holdfast.conversation import jsontext
 
 OURS = "tool_use"
 RESULT = "_tool_result"
+CALLER = "caller"
+"""The field of a call of ours that says which code of the provider's made it."""
 TEXTS = {"text": "text", "thinking": "thinking"}
 """The name of the field that holds a block's text, by the type of the block."""
 
@@ -21,6 +24,7 @@ class AnthropicBlocks:
 
     def __init__(self) -> None:
         self.executed: set[str] = set()
+        self._container: str | None = None
         self._blocks: dict[int, dict[str, Any]] = {}
         self._pieces: dict[int, list[str]] = {}
 
@@ -35,6 +39,16 @@ class AnthropicBlocks:
         if kind == "content_block_delta" and index in self._blocks:
             return self._delta(index, part["type"], part, size)
         return 0
+
+    def within(self, message: object) -> None:
+        """Note the container in which Anthropic's code runs, which the beginning or the end of a message names."""
+        match message:
+            case {"container": {"id": str(container)}}:
+                self._container = container
+
+    def container(self) -> str | None:
+        """The container in which Anthropic's code waits for calls of ours; None where none does."""
+        return self._container if any(_is_codes(block) for block in self._blocks.values()) else None
 
     def _start(self, index: int, block: dict[str, Any], size: int) -> int:
         kind = block["type"]
@@ -74,7 +88,7 @@ class AnthropicBlocks:
     def kept(self, content: str, reasoning: str, calls: int) -> list[dict[str, Any]]:
         """The blocks to keep beside the message; none where the message alone says all that they say."""
         blocks = [self._blocks[index] | {"_": "".join(self._pieces[index])} for index in sorted(self._blocks)]
-        plain = all(block["type"] in (OURS, "text") and not block.get("citations") for block in blocks)
+        plain = all(block["type"] in (OURS, "text") and not (block.get("citations") or block.get(CALLER)) for block in blocks)
         if plain or sum(block["type"] == OURS for block in blocks) != calls:
             return []
         said = {
@@ -84,10 +98,47 @@ class AnthropicBlocks:
         return [_kept(block, said) for block in blocks]
 
 
+def _is_codes(block: Mapping[str, Any]) -> bool:
+    caller = block.get(CALLER)
+    return block.get("type") == OURS and isinstance(caller, dict) and caller.get("type") != "direct"
+
+
+def in_deltas(event: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """The events in deltas that say what this event says at once, which litellm does not read; None where it does.
+
+    A call that Anthropic's code makes comes with its arguments in its first event, or in the first event of the message.
+    """
+    block, message = event.get("content_block"), event.get("message")
+    if isinstance(block, dict):
+        given = block.get("input") if block.get("type") == OURS else None
+        return _begun(event.get("index"), block) if given else None
+    content = message.get("content") if isinstance(message, dict) else None
+    if not (isinstance(message, dict) and isinstance(content, list) and content):
+        return None
+    found: list[dict[str, Any]] = [{**event, "message": message | {"content": []}}]
+    for index, one in enumerate(content):
+        if isinstance(one, dict):
+            found += [*_begun(index, one), {"type": "content_block_stop", "index": index}]
+    if message.get("stop_reason"):
+        usage = message.get("usage") if isinstance(message.get("usage"), dict) else {}
+        ending = {"stop_reason": message["stop_reason"], "stop_sequence": message.get("stop_sequence")}
+        found.append({"type": "message_delta", "delta": ending, "usage": usage})
+    return found
+
+
+def _begun(index: object, block: dict[str, Any]) -> list[dict[str, Any]]:
+    start = {"type": "content_block_start", "index": index}
+    if block.get("type") != OURS:
+        return [{**start, "content_block": block}]
+    delta = {"type": "input_json_delta", "partial_json": json.dumps(block.get("input") or {})}
+    opening = {**start, "content_block": block | {"input": {}}}
+    return [opening, {"type": "content_block_delta", "index": index, "delta": delta}]
+
+
 def _kept(block: dict[str, Any], said: Mapping[str, bool]) -> dict[str, Any]:
     kind, pieces = block["type"], block.pop("_")
     if kind == OURS:
-        return {"type": kind}
+        return {"type": kind} | ({CALLER: block[CALLER]} if block.get(CALLER) else {})
     if kind in TEXTS:
         text = jsontext.clean(pieces)
         block.pop(TEXTS[kind], None)

@@ -56,6 +56,11 @@ class Deltas:
         self._timer: asyncio.TimerHandle | None = None
         self._late: asyncio.Task[None] | None = None
 
+    async def begin_anew(self) -> None:
+        """Publish what is not published yet; what comes from now on is of another try."""
+        await self.flush()
+        self._attempt += 1
+
     async def add(self, text: str, reasoning: str = "", calls: Sequence[CallPiece] = ()) -> None:
         """Add pieces of text, reasoning and calls; each is published at once or with the next ones of its kind."""
         said: list[tuple[str, CallPiece | None, str]] = [(REASONING_DELTA, None, reasoning), (TEXT_DELTA, None, text)]

@@ -7,9 +7,12 @@ model, a context overflow) is not.
 
 import asyncio
 import copy
+import importlib
 import logging
 import math
 import os
+import sys
+import types
 from asyncio import sleep
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -18,6 +21,13 @@ from typing import Any
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # without it the import tries the network
 
 import litellm
+
+try:  # litellm's Responses interface imports its gateway to MCP, which we never use, and that imports the optional `mcp`
+    importlib.import_module("litellm.responses.mcp.litellm_proxy_mcp_handler")
+except ImportError:
+    gateway: Any = types.ModuleType("litellm.responses.mcp.litellm_proxy_mcp_handler")
+    gateway.LiteLLM_Proxy_MCP_Handler = types.SimpleNamespace(should_use_litellm_mcp_gateway=lambda tools=None: False)  # noqa: ARG005
+    sys.modules[gateway.__name__] = gateway
 
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker import model_outcome
@@ -38,6 +48,7 @@ from .live import Deltas
 from .model_answer import AnswerCall, Broken, ModelAnswer, TooMuch
 from .model_counts import ModelCounts
 from .provider_stream import ProviderStream
+from .responses_events import RESPONSES
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -112,9 +123,11 @@ async def _with_retries(
     counts: ModelCounts,
 ) -> ModelAnswer:
     backoff = Backoff(FIRST_DELAY_S, LONGEST_DELAY_S, jitter=0.5)
+    deltas = Deltas(store, request, 0)
     for attempt in range(1, ATTEMPTS + 1):
+        await deltas.begin_anew()
         try:  # the arguments are made anew: litellm changes some of what it is given
-            return await _stream(Deltas(store, request, attempt), ModelAnswer(spec.limits), arguments(), counts)
+            return await _stream(deltas, ModelAnswer(spec.limits), arguments(), counts)
         except TooMuch:
             raise
         except Exception as error:  # litellm raises whatever its providers' clients do
@@ -131,12 +144,19 @@ async def _with_retries(
 
 async def _stream(deltas: Deltas, answer: ModelAnswer, arguments: dict[str, Any], counts: ModelCounts) -> ModelAnswer:
     counts.asked()
-    stream = ProviderStream(await litellm.acompletion(**arguments), answer, observed=_observed())
+    stream = ProviderStream(await litellm.acompletion(**arguments), answer, litellm.ModelResponseStream, observed=_observed())
+    restarts = 0
     try:
         async for chunk in stream:
             counts.answers()
+            if answer.restarts > restarts:
+                restarts = answer.restarts
+                await deltas.begin_anew()
             await deltas.add(*answer.add(chunk))
         answer.finish()
+    except Exception:
+        answer.check()  # where the answer is beyond a limit, its stream was ended for that
+        raise
     finally:
         await _close(stream)
         await deltas.flush()  # also what an abandoned try has said, before the next one says anything
@@ -145,8 +165,9 @@ async def _stream(deltas: Deltas, answer: ModelAnswer, arguments: dict[str, Any]
 
 def _observed() -> bool:
     """Whether somebody has litellm tell of whole answers, or counts on it to count or keep them."""
-    told = litellm.callbacks or litellm.success_callback or litellm._async_success_callback  # noqa: SLF001 - the coroutines
-    return bool(told or litellm.max_budget or litellm.cache)
+    told = [*litellm.callbacks, *litellm.success_callback, *litellm._async_success_callback]  # noqa: SLF001 - the coroutines
+    # litellm itself adds "cache" with a call of Gemini's; what keeps answers is `litellm.cache`
+    return any(one != "cache" for one in told) or bool(litellm.max_budget or litellm.cache)
 
 
 async def _close(stream: ProviderStream) -> None:
@@ -162,11 +183,14 @@ def _arguments(
     spec: AgentSpec, called: dict[str, Any], route: str, messages: list[dict[str, Any]], hidden: Callable[[ToolSpec], bool]
 ) -> dict[str, Any]:
     tools = prompt.tools(spec, hidden)
+    sealed = any((message.get("provider") or {}).get("route") == f"{route}{RESPONSES}" for message in messages)
+    interface = RESPONSES if sealed and _by_responses(called, route, tools) else ""
     anthropic = route == "anthropic" or (route in ANTHROPIC_ELSEWHERE and "claude" in spec.model)
     return {
         **copy.deepcopy(called),
-        "messages": prompt.messages(messages, instructions=spec.instructions, route=route, anthropic=anthropic),
+        "messages": prompt.messages(messages, instructions=spec.instructions, route=route + interface, anthropic=anthropic),
         **({"tools": tools} if tools else {}),
+        **({"container": waiting} if anthropic and (waiting := prompt.container(messages)) else {}),
         "stream": True,
         "stream_options": {"include_usage": True},
         "num_retries": 0,
@@ -179,6 +203,17 @@ def _arguments(
 def _route(called: dict[str, Any]) -> str:
     """The name of the provider's interface that litellm chooses; '' if litellm knows none, and then the call itself fails."""
     return _provider(called["model"], called.get("custom_llm_provider"))
+
+
+def _by_responses(called: dict[str, Any], route: str, tools: list[dict[str, Any]]) -> bool:
+    """Whether litellm makes the call by OpenAI's Responses interface: where its model's name, or its tools, ask for that."""
+    try:
+        model = litellm.get_llm_provider(model=called["model"], custom_llm_provider=called.get("custom_llm_provider"))[0]
+        named = {name: called.get(name) for name in ("web_search_options", "reasoning_effort", "api_base")}
+        found, _ = litellm.main.responses_api_bridge_check(model=model, custom_llm_provider=route, tools=tools, **named)
+        return bool(found.get("mode") == "responses")
+    except Exception:  # noqa: BLE001 - then nothing goes back that only that interface reads
+        return False
 
 
 def _cost_usd(called: dict[str, Any], answer: ModelAnswer) -> float | None:

@@ -7,6 +7,8 @@ from typing import Any
 from holdfast.conversation import FailureReason, Limits, jsontext
 
 from .anthropic_blocks import AnthropicBlocks
+from .kept_parts import KeptParts
+from .reasoning_details import ReasoningDetails
 
 EMPTY_CHUNKS = 10_000
 """How many pieces of a stream may bring nothing: role, usage, a sign of life."""
@@ -116,6 +118,14 @@ class ModelAnswer:
 
     def __init__(self, limits: Limits) -> None:
         self.blocks: AnthropicBlocks | None = None
+        self.parts: KeptParts | None = None
+        self.interface = ""
+        """Which of a provider's interfaces the answer came by, where it is not the usual one."""
+        self.details = ReasoningDetails()
+        self.executed: set[str] = set()
+        """The ids of the calls that the provider executes itself, where its stream says so."""
+        self.restarts = 0
+        """How often the provider has begun the answer anew in its stream."""
         self.call_made_text = False
         """Whether litellm has turned the call with which it imitates a `response_format` into text."""
         self._limits = limits
@@ -123,6 +133,12 @@ class ModelAnswer:
         self._size = 0
         self._line = 0
         self._chunks = 0
+        self._usage: Any = None
+        self._output: tuple[object] | None = None
+        self._exact = self._counted = False
+        self._clear()
+
+    def _clear(self) -> None:
         self._texts: list[str] = []
         self._reasoning: list[str] = []
         self._refusal: list[str] = []
@@ -130,7 +146,6 @@ class ModelAnswer:
         self._calls: list[AnswerCall] = []
         self._at: dict[int, AnswerCall] = {}
         self._executed = 0
-        self._usage: Any = None
 
     # Noted from the provider's own stream.
 
@@ -140,22 +155,37 @@ class ModelAnswer:
         self._line = self._line + len(data) if end < 0 else len(data) - end - 1
         if self._line > LINE_ROOM + LONGEST_ESCAPE * self._limits.reply_bytes:
             self._size = max(self._size, self._limits.reply_bytes + 1)
-        return self._size <= self._limits.reply_bytes
+        return self._fits
 
     def heard(self, *, brought: int = 0) -> bool:
         """Count a piece of the provider's stream, and bytes that litellm does not hand on; false to stop reading."""
         self._chunks += 1
         self._size += brought
-        return not self._barren and self._size <= self._limits.reply_bytes
+        return not self._barren and self._fits
 
     def ended(self, reason: object) -> None:
-        """Note the provider's word for how the answer ended; of several words, one that tells of a cut-off answer counts."""
-        if isinstance(reason, str) and reason not in NO_REASONS and self._ended not in CUT:
+        """Note the provider's word for how the answer ended; of several, one that tells of a cut or a failure counts."""
+        if isinstance(reason, str) and reason not in NO_REASONS and self._ended not in CUT and not self._failed:
             self._ended = SAME.get(reason.lower(), reason)
 
     def used(self, usage: object) -> None:
-        """Note the provider's count of tokens."""
-        self._usage = usage or self._usage
+        """Note the provider's count of tokens, by which litellm's does not matter."""
+        if usage:
+            self._usage, self._exact = usage, True
+
+    def used_output(self, tokens: object) -> None:
+        """Note Anthropic's last count of the answer's tokens; without one, litellm's is its first one, or an estimate."""
+        self._output = None if tokens else (tokens,)
+
+    def counted(self) -> None:
+        """Note that the provider has counted tokens. Where it has not, what litellm counts is an estimate."""
+        self._counted = True
+
+    def restarted(self) -> None:
+        """Forget what the answer had so far: the provider has begun it anew."""
+        self._clear()
+        self._ended = None
+        self.restarts += 1
 
     @property
     def usage(self) -> object:
@@ -164,8 +194,12 @@ class ModelAnswer:
 
     @property
     def told(self) -> bool:
-        """Whether the provider has said how the answer ended and how many tokens it took."""
-        return self._ended is not None and self._usage is not None
+        """Whether the provider has said how the answer ended, and litellm has no count of its tokens still to hand on."""
+        return self._ended is not None and (self._exact or not self._counted)
+
+    def detailed(self, details: object) -> None:
+        """Note `reasoning_details` of OpenRouter's."""
+        self._size += self.details.add(details)
 
     def refused(self, text: str) -> None:
         """Note a piece of a refusal, which OpenAI sends in place of text."""
@@ -181,7 +215,8 @@ class ModelAnswer:
             Broken: The stream brings nothing.
             TooMuch: The answer is beyond the limits.
         """
-        self._usage = getattr(chunk, "usage", None) or self._usage
+        if self._counted and not self._exact:
+            self._usage = getattr(chunk, "usage", None) or self._usage
         choice = next((one for one in chunk.choices or () if not getattr(one, "index", 0)), None)
         delta = getattr(choice, "delta", None)
         text, reasoning = _text(delta, "content"), _text(delta, "reasoning_content")
@@ -208,7 +243,7 @@ class ModelAnswer:
             message = f"the stream brought nothing in {EMPTY_CHUNKS} pieces"
             raise Broken(message)
         limits = self._limits
-        if self._size > limits.reply_bytes:
+        if not self._fits:
             message = f"the model's answer has more than the {limits.reply_bytes} bytes that are allowed (Limits.reply_bytes)"
             raise TooMuch(FailureReason.REPLY_BYTES, message)
         if len(self._calls) - self._executed > limits.max_calls:
@@ -227,7 +262,7 @@ class ModelAnswer:
         if self._ended is None:
             message = "the stream ended before the provider said how the answer finished"
             raise Broken(message)
-        if self._ended.lower() in FAILED:
+        if self._failed:
             message = f"the provider says that the answer failed (finish_reason {self._ended})"
             raise Broken(message)
         if self._ended not in KNOWN and self.calls():
@@ -262,7 +297,8 @@ class ModelAnswer:
     @property
     def tokens(self) -> tuple[int | None, int | None]:
         """The numbers of tokens of the request and of the answer; None where the provider gave no count."""
-        return _count(getattr(self._usage, "prompt_tokens", None)), _count(getattr(self._usage, "completion_tokens", None))
+        answered = getattr(self._usage, "completion_tokens", None) if self._output is None else self._output[0]
+        return _count(getattr(self._usage, "prompt_tokens", None)), _count(answered)
 
     def calls(self) -> list[AnswerCall]:
         """The calls that are ours to answer, in the model's order."""
@@ -273,20 +309,42 @@ class ModelAnswer:
         found: dict[str, Any] = {}
         if self.blocks is not None:
             blocks = self.blocks.kept(self.content or "", self.reasoning or "", len(self.calls()))
+            container = self.blocks.container() if blocks else None
             found = {"anthropic": blocks} if blocks else {}
+            found |= {"container": jsontext.clean(container[:ID_CHARS])} if container else {}
         else:
             signatures = [call.signature for call in self.calls()]
             found |= {"thinking_blocks": [one.block() for one in self._thinking]} if self._thinking else {}
             found |= {"signatures": signatures} if any(signatures) else {}
-            found |= {"route": route} if found else {}
+            parts = self.parts.kept(self.content or "") if self.parts is not None else []
+            details = self.details.kept(self.reasoning or "")
+            found |= {"parts": parts} if parts else {}
+            found |= {"reasoning_details": details} if details else {}
+            found |= {"route": route + self.interface} if found else {}
         return jsontext.clean(jsontext.dumps(found)) if found else None
 
     @property
     def _barren(self) -> bool:
-        return self._chunks - self._size > EMPTY_CHUNKS
+        return self._chunks - self._brought > EMPTY_CHUNKS
+
+    @property
+    def _brought(self) -> int:
+        return self._size + (self.parts.size if self.parts is not None else 0)
+
+    @property
+    def _fits(self) -> bool:
+        return self._brought <= self._limits.reply_bytes
+
+    @property
+    def _failed(self) -> bool:
+        return self._ended is not None and self._ended.lower() in FAILED
 
     def _is_executed(self, call_id: str) -> bool:
-        return call_id.startswith(EXECUTED) or (self.blocks is not None and call_id in self.blocks.executed)
+        return (
+            call_id.startswith(EXECUTED)
+            or call_id in self.executed
+            or (self.blocks is not None and call_id in self.blocks.executed)
+        )
 
     def _think(self, block: Mapping[str, Any]) -> None:
         text, signature = str(block.get("thinking") or ""), str(block.get("signature") or "")

@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.conversation import AgentSpec, Executor, ToolSpec, jsontext
 
-from . import anthropic_blocks
+from . import anthropic_blocks, kept_parts, reasoning_details
 
 SENT = ("role", "content", "tool_calls", "tool_call_id", "name")
 """The keys of a message that every provider takes; many providers refuse a key that they do not know."""
@@ -25,20 +25,23 @@ def messages(transcript: Sequence[dict[str, Any]], *, instructions: str, route: 
         anthropic: Whether the interface is Anthropic's, on whatever route.
     """
     sent: list[dict[str, Any]] = [{"role": "system", "content": instructions}] if instructions else []
-    run: list[dict[str, Any]] = []
+    answered = _answered(transcript) if anthropic else frozenset()
+    open_from = _open_from(transcript)
     for place, message in enumerate(transcript):
         if message["role"] == "assistant" and anthropic:
-            run.append(message)
-            if place + 1 == len(transcript) or transcript[place + 1]["role"] != "assistant":
-                sent += _to_anthropic(run, last=place + 1 == len(transcript))
-                run = []
+            sent += _to_anthropic(message, answered, last=place >= open_from)
             continue
         plain = _plain(message)
         provider = message.get("provider") or {}
-        if provider.get("route") == route:
-            _add_signed(plain, provider)
-        sent.append(plain)
+        sent += _signed(plain, message, provider) if provider.get("route") == route else [plain]
     return sent
+
+
+def container(transcript: Sequence[Mapping[str, Any]]) -> str | None:
+    """The container in which Anthropic's code waits for the results that the transcript ends with; None where none does."""
+    last: Mapping[str, Any] = next((message for message in reversed(transcript) if message["role"] != "tool"), {})
+    found = (last.get("provider") or {}).get("container")
+    return found if isinstance(found, str) else None
 
 
 def tools(spec: AgentSpec, hidden: Callable[[ToolSpec], bool] = lambda _: False) -> list[dict[str, Any]]:
@@ -57,13 +60,19 @@ def _plain(message: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _add_signed(plain: dict[str, Any], provider: Mapping[str, Any]) -> None:
-    """Add the thinking that led to the message and to its calls, as litellm takes it."""
-    if "thinking_blocks" in provider:
-        plain["thinking_blocks"] = [dict(block) for block in provider["thinking_blocks"]]
+def _signed(plain: dict[str, Any], message: Mapping[str, Any], provider: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The message with the thinking that led to it and to its calls, as litellm takes it: in one message or in several."""
+    # Of thinking without a signature litellm makes text.
+    blocks = [dict(block) for block in provider.get("thinking_blocks", ()) if block.get("signature", True)]
+    if blocks:
+        plain["thinking_blocks"] = blocks
+    if "reasoning_details" in provider:
+        whole = reasoning_details.whole(provider["reasoning_details"], message.get("reasoning_content") or "")
+        plain["reasoning_details"] = whole
     for called, signature in zip(plain.get("tool_calls", ()), provider.get("signatures", ()), strict=False):
         if signature:
             called["provider_specific_fields"] = {"thought_signature": signature}
+    return kept_parts.messages(provider["parts"], plain) if provider.get("parts") else [plain]
 
 
 def _call(called: dict[str, Any]) -> dict[str, Any]:
@@ -76,28 +85,43 @@ def _call(called: dict[str, Any]) -> dict[str, Any]:
     return {**called, "function": {"name": name, "arguments": arguments}}
 
 
-def _to_anthropic(run: Sequence[dict[str, Any]], *, last: bool) -> list[dict[str, Any]]:
-    """The messages to send for successive assistant messages, which litellm joins; `last`: the provider goes on from them."""
-    wholes = [anthropic_blocks.whole((message.get("provider") or {}).get("anthropic") or (), message) for message in run]
-    answered = frozenset(
+def _open_from(transcript: Sequence[Mapping[str, Any]]) -> int:
+    """The place of the first assistant message from which the provider goes on, with or without results of our calls."""
+    place = len(transcript)
+    for role in ("tool", "assistant"):
+        while place and transcript[place - 1]["role"] == role:
+            place -= 1
+    return place
+
+
+def _answered(transcript: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """The ids of the calls that Anthropic executed and answered: in the same message, or in one that goes on from it."""
+    return frozenset(
         str(block["tool_use_id"])
-        for blocks in wholes
-        for block in blocks
+        for message in transcript
+        for block in (message.get("provider") or {}).get("anthropic") or ()
         if str(block.get("type")).endswith(anthropic_blocks.RESULT) and "tool_use_id" in block
     )
-    sent: list[dict[str, Any]] = []
-    for message, blocks in zip(run, wholes, strict=True):
-        plain = _plain(message)
-        if not blocks:
-            sent.append(plain)
-            continue
-        sent += [_block_message(block, plain) for block in anthropic_blocks.acceptable(blocks, answered, last=last)]
-    return sent
+
+
+def _to_anthropic(message: dict[str, Any], answered: frozenset[str], *, last: bool) -> list[dict[str, Any]]:
+    """The messages to send for an assistant message, which litellm joins; `last`: the provider goes on from it."""
+    plain = _plain(message)
+    blocks = anthropic_blocks.whole((message.get("provider") or {}).get("anthropic") or (), message)
+    if not blocks:
+        return [plain]
+    return [_block_message(block, plain) for block in anthropic_blocks.acceptable(blocks, answered, last=last)]
 
 
 def _block_message(block: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
     if block["type"] == anthropic_blocks.OURS:
-        return {"role": "assistant", "content": None, "tool_calls": [plain["tool_calls"][block["index"]]]}
+        called = plain["tool_calls"][block["index"]]
+        caller = block.get(anthropic_blocks.CALLER)
+        if caller is None:
+            return {"role": "assistant", "content": None, "tool_calls": [called]}
+        function = called["function"]  # litellm's form of a call has no place for who made it
+        call = {"id": called["id"], "name": function["name"], "input": jsontext.loads(function["arguments"])}
+        block = {"type": anthropic_blocks.OURS, **call, anthropic_blocks.CALLER: caller}
     # litellm rebuilds the blocks that it knows and drops others, but passes those under this name on as they are.
     return {"role": "assistant", "content": None, "provider_specific_fields": {"compaction_blocks": [block]}}
 

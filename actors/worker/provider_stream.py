@@ -6,21 +6,33 @@ not know. So this module notes what the provider itself says.
 It raises no errors: litellm would take them for the provider's.
 
 Where an answer has come whole, litellm is not asked for the end: it would build the answer once more, in a thread, with its
-cost, for callbacks alone. With callbacks, a budget or a cache it is asked.
+cost, for callbacks alone; and where the provider counted no tokens, it would load a tokenizer to estimate them. With
+callbacks, a budget or a cache it is asked.
 """
 
 import json
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Self
 
 import httpx
 
+from . import anthropic_blocks, bedrock_events, cohere_events
 from .anthropic_blocks import AnthropicBlocks
-from .model_answer import ModelAnswer
+from .gemini_parts import GeminiParts
+from .model_answer import SAME, ModelAnswer
+from .responses_events import RESPONSES, ResponsesEvents
 
 ANTHROPIC = "litellm.llms.anthropic."
+COHERE = "litellm.llms.cohere."
+GEMINI = "litellm.llms.vertex_ai.gemini."
+BRIDGE = "litellm.completion_extras.litellm_responses_transformation."
+"""Where litellm's parsers stand of the streams that are heard, or read, in a way of their own."""
 OPENAI = "openai.types.chat."
 DATA = "data:"
+DONE = "[DONE]"
+UNREADABLE = "malformed_function_call"
+"""Google's word for a call that nobody can read."""
 KEPT_CHUNKS = 10_000
 """How many of an answer's last chunks litellm may keep, at least, for its usage and for callbacks that log whole answers."""
 
@@ -31,10 +43,12 @@ class ProviderStream:
     Args:
         stream: The stream.
         answer: The answer.
+        made: Makes litellm's chunk of one in OpenAI's form.
         observed: Whether somebody has litellm tell of whole answers, so that it must read each to its end.
     """
 
-    def __init__(self, stream: Any, answer: ModelAnswer, *, observed: bool = True) -> None:
+    def __init__(self, stream: Any, answer: ModelAnswer, made: Callable[..., Any], *, observed: bool = True) -> None:
+        self._made = made
         self._stream = stream
         self._chunks: AsyncIterator[Any] = aiter(stream)
         self._answer = answer
@@ -86,15 +100,33 @@ class ProviderStream:
         self._parser = frame.f_locals.get("self") if frame is not None else source
         _meter(getattr(source, "response", None), self._answer)
         lines = getattr(source, "streaming_response", None)
+        parsers = [each.__module__ for each in type(source).__mro__]
         if hasattr(lines, "__aiter__"):
-            if any(each.__module__.startswith(ANTHROPIC) for each in type(source).__mro__):
-                self._answer.blocks = AnthropicBlocks()
-            self._lines = source.streaming_response = _Lines(lines, self._answer)
-            return source
+            return self._read(source, lines, lambda place: any(parser.startswith(place) for parser in parsers))
         if hasattr(source, "__aiter__"):
             self._chunks_heard = True
+            bedrock_events.listen(self._parser, self._answer)
             return _Chunks(source, self._answer, observed=self._observed)
         return source  # a client of the provider's own, which litellm reads in a thread
+
+    def _read(self, source: Any, lines: Any, parsed_in: Callable[[str], bool]) -> Any:
+        self._lines = _Lines(lines, self._answer)
+        if parsed_in(COHERE):
+            return self._translated(cohere_events.chunk, self._lines)
+        if parsed_in(BRIDGE):
+            events = ResponsesEvents()
+            self._answer.parts, self._answer.interface = events.kept, RESPONSES
+            return self._translated(events.chunk, self._lines)
+        if parsed_in(ANTHROPIC):
+            self._answer.blocks = AnthropicBlocks()
+        if parsed_in(GEMINI):
+            self._lines.gemini = GeminiParts()
+            self._answer.parts = self._lines.gemini.kept
+        source.streaming_response = self._lines
+        return _Parsed(source, self._answer, observed=self._observed)
+
+    def _translated(self, chunk: Callable[[Any], Any], lines: "_Lines") -> Any:
+        return _Parsed(_Translated(lines.events(), chunk, self._made, self._answer), self._answer, observed=self._observed)
 
 
 class _Lines:
@@ -103,13 +135,17 @@ class _Lines:
     def __init__(self, lines: Any, answer: ModelAnswer) -> None:
         # litellm's iterators over lines have no way to close the connection.
         frame = getattr(lines, "ag_frame", None)
-        self._response = frame.f_locals.get("self") if frame is not None else None
+        self._response = frame.f_locals.get("self") if frame is not None else getattr(lines, "response", None)
         _meter(self._response, answer)
+        self.gemini: GeminiParts | None = None
         self._source = lines
         self._lines: AsyncIterator[Any] = aiter(lines)
         self._answer = answer
         self._known = False
         self._garbled = False
+        self._begun = False
+        self._waiting: deque[Any] = deque()
+        """Lines that litellm is still to read, in place of one that came."""
 
     @property
     def understood(self) -> bool:
@@ -120,11 +156,48 @@ class _Lines:
         return self
 
     async def __anext__(self) -> Any:
+        if self._waiting:
+            return self._waiting.popleft()
         line = await anext(self._lines)
         text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
-        if isinstance(text, str) and text.startswith(DATA) and not self._note(text[len(DATA) :].strip()):
+        if not (isinstance(text, str) and text.startswith(DATA)):
+            return line
+        text = text[len(DATA) :].strip()
+        if text == DONE:  # of it litellm makes an empty chunk, and after that it asks for no more
             raise StopAsyncIteration
-        return line
+        event = self._parsed(text)
+        mended = self._mended(event)
+        lines = [line] if mended is None else [f"{DATA} {json.dumps(one)}" for one in mended]
+        for one, written in zip(mended or [event], lines, strict=True):
+            if not self._note(one, len(written)):
+                raise StopAsyncIteration
+        self._waiting.extend(lines[1:])
+        return lines[0]
+
+    def _mended(self, event: Any) -> list[dict[str, Any]] | None:
+        """The events that say the same as this one so that litellm reads them right; None where it does already."""
+        match event:
+            case {"x_groq": {"usage": dict(usage)}} if not event.get("usage"):
+                return [event | {"usage": usage}]
+            case {"candidates": [*_]} if self.gemini is not None:
+                return [event] if self.gemini.mend(event) else None
+            case {"type": "message_start" | "content_block_start"} if self._answer.blocks is not None:
+                return anthropic_blocks.in_deltas(event)
+        return None
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        """The events of a stream that litellm does not parse, in JSON or as litellm's objects."""
+        async for line in self._lines:
+            text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
+            if isinstance(text, str):
+                event = self._parsed(text[len(DATA) :].strip()) if text.startswith(DATA) else None
+            else:
+                event = line.model_dump(mode="json", warnings=False)
+            if isinstance(event, dict):
+                self._known = True
+                if not self._answer.heard():
+                    return
+                yield event
 
     async def aclose(self) -> None:
         for closing in (self._source, self._response):
@@ -134,21 +207,29 @@ class _Lines:
 
     def _parsed(self, text: str) -> Any:
         try:
-            return json.loads(text) if text not in ("", "[DONE]") else None
+            return json.loads(text) if text not in ("", DONE) else None
         except (ValueError, RecursionError):
             self._garbled = True  # litellm may join this line with the next, which would be a gap here
             self._answer.blocks = None
             return None
 
-    def _note(self, text: str) -> bool:
-        event = self._parsed(text)
+    def _note(self, event: Any, size: int) -> bool:
         match event:
             case {"type": "message_delta", "delta": {"stop_reason": reason}}:
                 self._known = True
                 self._answer.ended(reason)
+                if self._answer.blocks is not None:
+                    self._answer.blocks.within(event["delta"])
+                    self._answer.used_output(_of(event.get("usage"), "output_tokens"))
+            case {"type": "message_start"} if self._answer.blocks is not None:
+                if self._begun:
+                    self._answer.restarted()
+                    self._answer.blocks = AnthropicBlocks()
+                self._begun = True
+                self._answer.blocks.within(event.get("message"))
             case {"type": str()} if self._answer.blocks is not None:
                 self._known = True
-                return self._answer.heard(brought=self._answer.blocks.add(event, len(text)))
+                return self._answer.heard(brought=self._answer.blocks.add(event, size))
             case {"choices": [*choices]}:
                 self._known = True
                 for choice in choices:
@@ -157,10 +238,62 @@ class _Lines:
                 self._known = True
                 for candidate in candidates:
                     _hear_candidate(self._answer, candidate)
+                if self.gemini is not None and self.gemini.unreadable:
+                    self._answer.ended(UNREADABLE)
             case {"promptFeedback": {"blockReason": str()}}:
                 self._known = True
                 self._answer.ended("content_filter")
         return self._answer.heard()
+
+
+class _Parsed:
+    """The chunks that are made of lines; those that have the provider's count of tokens say so."""
+
+    def __init__(self, source: Any, answer: ModelAnswer, *, observed: bool) -> None:
+        self._source: AsyncIterator[Any] = aiter(source)
+        self._answer = answer
+        self._observed = observed
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            chunk = await anext(self._source)
+        except StopAsyncIteration:
+            if self._answer.told and not self._observed:
+                raise _Over from None
+            raise
+        if _of(chunk, "usage"):
+            self._answer.counted()
+        return chunk
+
+
+class _Translated:
+    """litellm's chunks, made of the events of a provider whose answers litellm's own parser does not read right."""
+
+    def __init__(
+        self, events: AsyncIterator[Any], chunk: Callable[[Any], Any], made: Callable[..., Any], answer: ModelAnswer
+    ) -> None:
+        self._events = events
+        self._chunk = chunk
+        self._made = made
+        self._answer = answer
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        async for event in self._events:
+            chunk = self._chunk(event)
+            if chunk is not None:
+                (choice,) = chunk["choices"]
+                _hear_choice(self._answer, choice)
+                choice["finish_reason"] = choice["finish_reason"] and SAME.get(choice["finish_reason"].lower(), "stop")
+                made = self._made(**chunk)
+                self._answer.used(getattr(made, "usage", None))
+                return made
+        raise StopAsyncIteration
 
 
 class _Metered(httpx.AsyncByteStream):
@@ -218,6 +351,8 @@ class _Chunks:
             self._answer.used(chunk.usage)
         else:
             self._plain = False
+            if _of(chunk, "usage"):
+                self._answer.counted()
         if isinstance(chunk, dict):  # litellm's own form for some providers
             self._answer.ended(chunk.get("finish_reason"))
         for choice in getattr(chunk, "choices", None) or ():
@@ -241,7 +376,9 @@ def _hear_choice(answer: ModelAnswer, choice: object) -> None:
     if _of(choice, "index"):
         return
     answer.ended(_of(choice, "finish_reason"))
-    refusal = _of(_of(choice, "delta"), "refusal")
+    delta = _of(choice, "delta")
+    answer.detailed(_of(delta, "reasoning_details"))
+    refusal = _of(delta, "refusal")
     if isinstance(refusal, str) and refusal:
         answer.refused(refusal)
 

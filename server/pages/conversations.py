@@ -71,7 +71,7 @@ class Whole:
         state: Where it stands.
         around: Its messages and its log.
         turns: Its latest turns, the newest first.
-        tokens: The tokens of the turns that the history has, sent and received; None where no provider said any.
+        tokens: The tokens of the turns that the history has, sent and received; None where those of an answer are not known.
         cost: About what they cost, in US dollars; None where that is not known.
     """
 
@@ -170,9 +170,10 @@ async def _whole(visit: Visit) -> Whole:
     around = await around_of(found, messages=MOST_MESSAGES)
     state = around.state or await found.state()
     turns = turns_of(around.history, found.id)
-    used = [(turn.usage.input_tokens, turn.usage.output_tokens) for turn in turns]
-    known = [pair for pair in used if pair != (None, None)]
-    tokens = (sum(sent or 0 for sent, _ in known), sum(got or 0 for _, got in known)) if known else None
+    used = [turn.usage for turn in turns if turn.usage.model_calls]
+    sent = [usage.input_tokens for usage in used if usage.input_tokens is not None]
+    got = [usage.output_tokens for usage in used if usage.output_tokens is not None]
+    tokens = (sum(sent), sum(got)) if used and len(sent) == len(got) == len(used) else None
     cost = cost_usd(await _model_of(visit, state.agent), *tokens) if tokens else None
     return Whole(found.id, state, around, turns[: -MOST_TURNS - 1 : -1], tokens, cost)
 

@@ -115,6 +115,7 @@ def test_lone_surrogates_never_leave():
 @pytest.mark.parametrize("tokens", [-1, 1 << 60, True, "7", 1.5, None])
 def test_token_numbers_that_are_no_counts_are_left_out(tokens):
     answer = ModelAnswer(Limits())
+    answer.counted()
     answer.add(Made(choices=[], usage=Made(prompt_tokens=tokens, completion_tokens=7)))
     assert answer.tokens == (None, 7)
 

@@ -36,6 +36,15 @@ async def test_a_turn_says_its_reply_its_message_what_it_used_and_how_long_it_to
     assert await conversation.turn("t1") == turn
 
 
+@pytest.mark.parametrize("counts", [(None, 7), (7, None), (None, None)])
+async def test_the_tokens_of_a_turn_are_not_known_where_those_of_one_answer_are_not(store, conversation, counts):
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("lookup", input_tokens=counts[0], output_tokens=3))
+    await writer.do(finish(), reply("Found.", input_tokens=counts[1], output_tokens=4))
+    (turn,) = await conversation.turns()
+    assert (turn.usage.model_calls, turn.usage.input_tokens, turn.usage.output_tokens) == (2, None, 7)
+
+
 async def test_turns_that_failed_were_cancelled_or_cut_off_say_so(store, conversation):
     writer = await Writer.of(store, "c-1")
     await writer.do(start(), begin(), fail_model("too slow", reason=FailureReason.MODEL_TIMEOUT))
