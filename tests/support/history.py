@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic_core import to_jsonable_python
 
-from holdfast.conversation import AgentSpec, RunFinished, RunRuled, RunSuspended, State, outstanding
+from holdfast.conversation import AgentSpec, Principal, RunFinished, RunRuled, RunSuspended, State, outstanding
 from holdfast.conversation.calls import Call
 from holdfast.conversation.events import EVENTS
 from holdfast.conversation.idempotency import IdempotencyRecord
@@ -200,6 +200,8 @@ def said(*records: Record) -> dict[str, Any]:
             members.setdefault(name_of(type(value)), set()).add(str(value.value))
         elif isinstance(value, tuple | Round):
             waiting += value
+        elif isinstance(value, Principal):
+            waiting.append(value.proof)
     return {"records": fields, "enums": members}
 
 

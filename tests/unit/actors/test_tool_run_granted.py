@@ -8,6 +8,7 @@ from given_worker import GivenWorker, carried_out
 
 from holdfast.actors import NoOutcome
 from holdfast.actors.work_requests import RunRequest
+from holdfast.actors.worker.gate import UNREADABLE
 from holdfast.agent import Agent, Rule, Rules, Tool, ToolContext
 from holdfast.conversation import Approve, Principal, Proof, RunFinished, RunRuled, outstanding
 from holdfast.conversation.grants import Scope
