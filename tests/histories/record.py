@@ -5,7 +5,8 @@ A history is recorded once, with the last code of its version, and kept for ever
 
 1. Teach `life` below to say everything that is new: every field, every member of an enumeration. The tests name what lacks.
 2. Run this; it writes `v<VERSION>.jsonl` beside it and never overwrites one. Until the version is released, delete its file
-   and record it anew after each further change of a record; after that, a change is another version.
+   and record it anew after each further change of a record; after that, a change is another version. Version 6 was released
+   with 0.2.0.
 3. Leave the older histories alone. If their tests fail, `codec.UPGRADES` lacks a function.
 
 It drives one conversation through a Redis server of its own and notes after each step what that has changed there; only who
