@@ -85,7 +85,7 @@ class Commands:
         """The haystack of what may run besides; None where it cannot be told.
 
         Args:
-            known: Programs that run none of their words.
+            known: Programs that rules name: their first word that is no option is no program.
         """
         if known not in self._possible:
             self._possible[known] = None if self.unclear else self._words_but_of(known)
@@ -93,6 +93,7 @@ class Commands:
 
     def _words_but_of(self, known: frozenset[str]) -> str | None:
         others = [words for words in self._found if (name := name_of(words[0])) not in known or name in READING]
+        named = [_beyond_the_first(words) for words in self._found if words not in others]
         words = [word for words in others for word in words[1:]]
         if (
             any(map(RULING.match, self._beside))
@@ -104,7 +105,7 @@ class Commands:
             return None
         return _haystack(
             [(_BEGUN if words and name_of(words[0]) in WRAPPERS else _NAMED) + part for word in words for part in _parts(word)]
-            for words in (tuple(self._beside), *others)
+            for words in (tuple(self._beside), *others, *named)
         )
 
     def _runs_what_it_makes(self, others: list[tuple[str, ...]]) -> bool:
@@ -143,6 +144,13 @@ class Commands:
                 self.read(word, deep + 1)
 
 
+def _beyond_the_first(words: Sequence[str]) -> Sequence[str]:
+    """The words of a command but its program and the first that is no option, if that is plain: a subcommand, or a file."""
+    first = next((place for place, word in enumerate(words[1:], 1) if not word.startswith("-")), len(words))
+    plain = first < len(words) and _SIMPLE.fullmatch(words[first])
+    return (*words[1:first], *words[first + bool(plain) :])
+
+
 def _unquoted(word: str) -> str:
     return _QUOTED.sub(lambda found: found[1] or re.sub(r'\\(["\\$`])', r"\1", found[2] or "") or found[3] or "", word)
 
@@ -157,10 +165,13 @@ def _spelled(words: Sequence[str]) -> Iterator[Sequence[str]]:
 def _parts(word: str) -> list[str]:
     """A word, and what a program may take out of it: what an option holds, and each word of a text."""
     if _SIMPLE.fullmatch(word) is None:
-        return [word, *filter(None, _BETWEEN.split(_QUOTING.sub("", word)))]
-    if word.startswith("-"):
-        return [word, *(word[place:] for place in range(1, min(len(word), _LONGEST_OPTIONS)))]
-    return [word]
+        parts = [part for part in _BETWEEN.split(_QUOTING.sub("", word)) if part]
+        return [word, *(parts if not word.startswith("-") or not parts else [*_held_by(parts[0]), *parts[1:]])]
+    return _held_by(word) if word.startswith("-") else [word]
+
+
+def _held_by(option: str) -> list[str]:
+    return [option, *(option[place:] for place in range(1, min(len(option), _LONGEST_OPTIONS)))]
 
 
 def _haystack(lines: Iterable[Iterable[str]]) -> str:

@@ -37,7 +37,7 @@ class Shells:
 
     Attributes:
         arguments: The arguments that hold commands; None for the primary one.
-        programs: The programs that rules name: they are known to run none of their words.
+        programs: The programs that rules name: the first of their words that is no option is known to be no program.
     """
 
     arguments: frozenset[str | None]

@@ -12,12 +12,14 @@ class MemoryQuotas(MemoryDatabase):
     async def use(self, key_id: str, request: str, wants: Sequence[Want]) -> Exceeded | None:
         """See `Store.use`."""
         until, amounts, requests = self._used_now(key_id)
-        if request and request in requests:
-            return None
+        again = bool(request) and request in requests
         for want in wants:
+            if again and want.amount:
+                continue
             if amounts.get(want.quota, 0) + max(want.amount, 1) > want.most:
                 return Exceeded(want.quota, amounts.get(want.quota, 0), until)
-        self._add(key_id, {want.quota: want.amount for want in wants}, request)
+        if not again:
+            self._add(key_id, {want.quota: want.amount for want in wants}, request)
         return None
 
     async def used(self, key_ids: Sequence[str]) -> Sequence[Used]:

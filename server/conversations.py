@@ -55,9 +55,9 @@ async def start(asked: Asked) -> MessageReceiptReply | Response:
     if not body.attended:
         asked.caller.check_scope(AccessScope.UNATTENDED)
     key = asked.key or _key_of_start(body.conversation_id)
-    place, access = body.conversation_id or conversation_id_from(key), asked.client.access
+    place = body.conversation_id or conversation_id_from(key)
     await asked.serving.reach.check_start(asked.caller, place)
-    await quotas.use(access, asked.caller, place, key, starts=True)
+    await quotas.use(asked.client, asked.caller, place, key, starts=True)
     conversation = await asked.client.start(
         body.agent,
         body.text,
@@ -66,7 +66,7 @@ async def start(asked: Asked) -> MessageReceiptReply | Response:
         context=body.context,
         attended=body.attended,
     )
-    await quotas.charge(access, asked.caller, conversation.id)
+    await quotas.charge(asked.client.access, asked.caller, conversation.id)
     receipt = cast("Receipt", conversation.receipt)
     if streams:
         until = turn_over(receipt.seq)
@@ -105,7 +105,7 @@ async def messages(asked: Asked) -> MessagesReply:
 async def send(asked: Asked) -> MessageReceiptReply:
     """Send the user's next message."""
     key = asked.key or uuid.uuid4().hex
-    await quotas.use(asked.client.access, asked.caller, asked.path["conversation_id"], key, starts=False)
+    await quotas.use(asked.client, asked.caller, asked.path["conversation_id"], key, starts=False)
     receipt = await _conversation(asked).send(asked.body.text, message_id=key)
     return MessageReceiptReply(**receipt.model_dump(), message_id=key)
 

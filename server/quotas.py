@@ -1,20 +1,30 @@
 """The quotas of the API key that stands behind a caller: the key itself, a session that it opened, a page that it lets in."""
 
+from holdfast.client import AsyncClient
 from holdfast.client.access import Access
 from holdfast.conversation.ids import digest
+from holdfast.errors import ConversationNotFound, MessageNotFound, QuotaUsedUp
 
 from .caller import Caller
 
 
-async def use(access: Access, caller: Caller, conversation_id: str, request: str, *, starts: bool) -> None:
-    """Count a message that a caller sends, which starts a conversation or not. The same one again counts once.
+async def use(client: AsyncClient, caller: Caller, conversation_id: str, message_id: str, *, starts: bool) -> None:
+    """Count a message that a caller sends, which starts a conversation or not. One that was accepted before is free.
 
     Raises:
         QuotaUsedUp: A quota does not allow the message.
         StoreUnavailable: Redis does not answer in time, or refuses.
     """
-    if caller.key_id is not None and caller.quotas is not None:
-        await access.use(caller.key_id, caller.quotas, digest(conversation_id, request), starts=starts)
+    if caller.key_id is None or caller.quotas is None:
+        return
+    request = digest(conversation_id, message_id, "start" if starts else "send")
+    try:
+        await client.access.use(caller.key_id, caller.quotas, request, starts=starts)
+    except QuotaUsedUp as used_up:
+        try:
+            await client.conversation(conversation_id).message(message_id)
+        except (ConversationNotFound, MessageNotFound):
+            raise used_up from None
 
 
 async def charge(access: Access, caller: Caller, conversation_id: str) -> None:

@@ -120,7 +120,7 @@ class AppLoop:
 
         Each of the last two takes `FUNCTION_S` at most, and `what` names the function in the log.
         """
-        attempt = Asking().attempt()
+        attempt = Asking().attempt(2 * FUNCTION_S)  # also where threads that hang leave none to begin in
         try:
             return await self._rules.run(
                 agent, partial(attempt.about(0), what, function, otherwise), attempt.left_s, wait_s=FUNCTION_S

@@ -1,5 +1,7 @@
 """The givers of grants: a run by a grant asks a person where its giver's API key does not let them decide the call any more."""
 
+import asyncio
+
 from holdfast.actors.activation.lease import now_s
 from holdfast.actors.admission import FRESH_S
 from holdfast.actors.work_requests import RunRequest
@@ -30,7 +32,7 @@ class GrantGivers:
         if not request.givers:
             return (), None
         if now_s() - self._read_at_s >= FRESH_S:
-            await self._looking.joined("keys", self._look)
+            await asyncio.shield(self._looking.joined("keys", self._look))
         keys = [key for key in self._keys.keys if key.may_decide(request.agent, request.approvers, self._read_at)]
         lapsed = tuple(grant_id for grant_id, name in request.givers if all(key.name != name for key in keys))
         return lapsed, self._read_at + PAUSE_LAG_MS

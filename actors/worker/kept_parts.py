@@ -91,4 +91,6 @@ def messages(parts: Sequence[Mapping[str, Any]], plain: Mapping[str, Any]) -> li
                 continue
         found.append(message)
         led = []
-    return [*found, {"role": "assistant", "content": None, "tool_calls": calls}] if calls else found
+    if calls:
+        found.append({"role": "assistant", "content": None, "tool_calls": calls})
+    return found if found or not text else [dict(plain)]

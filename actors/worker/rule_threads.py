@@ -34,7 +34,7 @@ class RuleThreads:
 
     def __init__(self, most: int, spare: int) -> None:
         self.left = 0
-        self._most = most
+        self._most, self._spare = most, spare
         self._threads = ThreadPoolExecutor(most + spare, thread_name_prefix="holdfast-rule")
         self._waited_for: Counter[str] = Counter()  # by agent
         self._held: Counter[str] = Counter()
@@ -101,7 +101,7 @@ class RuleThreads:
             raise
 
     def _has_room(self, agent: str) -> bool:
-        free = self._most - self._waited_for.total()
+        free = self._most - self._waited_for.total() - max(self._held.total() - self._spare, 0)
         return self._holds(agent) < SHARE * free
 
     def _holds(self, agent: str) -> int:

@@ -2,6 +2,7 @@
 --
 -- KEYS  1 used (hash: quota -> how much, '@' -> until when in ms, '@<request>' -> 1 for each request that was counted); it expires
 -- ARGV  1 the request, or ''   2 for how many ms it counts   then (quota, how much, how much may be used or '') in threes
+-- A request that was counted is not counted again; what it does not count itself (tokens, cost) still has to be left.
 -- Returns {'ok'} | {'exceeded', quota, used, until} | {'corrupt', what}
 
 local request, window_ms = ARGV[1], integer(ARGV[2])
@@ -12,7 +13,7 @@ local till = integer(redis.call('HGET', KEYS[1], '@') or '0')
 if not till then return {'corrupt', 'what a key has used: its end'} end
 local fresh = till <= now
 if fresh then till = now + window_ms end
-if not fresh and request ~= '' and redis.call('HEXISTS', KEYS[1], '@' .. request) == 1 then return {'ok'} end
+local again = not fresh and request ~= '' and redis.call('HEXISTS', KEYS[1], '@' .. request) == 1
 local sums = {'@', string.format('%d', till)}
 if request ~= '' then
   sums[#sums + 1] = '@' .. request
@@ -23,14 +24,14 @@ for i = 3, #ARGV, 3 do
   local by = integer(ARGV[i + 1])
   local used = fresh and 0 or integer(redis.call('HGET', KEYS[1], ARGV[i]) or '0')
   if not by or not used or (ARGV[i + 2] ~= '' and not integer(ARGV[i + 2])) then return {'corrupt', 'what a key has used'} end
-  if ARGV[i + 2] ~= '' and used + math.max(by, 1) > integer(ARGV[i + 2]) then
+  if ARGV[i + 2] ~= '' and not (again and by > 0) and used + math.max(by, 1) > integer(ARGV[i + 2]) then
     return {'exceeded', ARGV[i], string.format('%.0f', used), string.format('%d', till)}
   end
   counted = counted or by > 0
   sums[#sums + 1] = ARGV[i]
   sums[#sums + 1] = string.format('%.0f', used + by)
 end
-if not counted then return {'ok'} end
+if again or not counted then return {'ok'} end
 if fresh then redis.call('DEL', KEYS[1]) end
 for i = 1, #sums, 2 do redis.call('HSET', KEYS[1], sums[i], sums[i + 1]) end
 redis.call('PEXPIRE', KEYS[1], string.format('%d', till - now))

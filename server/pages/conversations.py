@@ -118,7 +118,7 @@ async def feed(visit: Visit) -> Response:
 async def send(visit: Visit) -> Response:
     """Send the user's next message."""
     text, key = visit.form.get("text"), _key(visit, "message_id")
-    await quotas.use(visit.client.access, visit.caller, visit.path["conversation_id"], key, starts=False)
+    await quotas.use(visit.client, visit.caller, visit.path["conversation_id"], key, starts=False)
     await _conversation(visit).send(text, message_id=key)
     if visit.fragment:
         return visit.page("send.html", conversation_id=visit.path["conversation_id"], sent=True, keys=_keys())

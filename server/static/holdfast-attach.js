@@ -94,7 +94,8 @@ export function attach({ conversation, handlers, timeoutMs = TIMEOUT_MS, signal,
     }
     for (const call of state?.pending ?? []) {
       const ours = call.decisions?.includes("answer") ?? true; // else this page's token does not answer such calls
-      if (call.kind === "client_exec" && ours && !call.problem && Object.hasOwn(handlers, call.tool)) {
+      const whole = !call.problem && !Object.keys(call.cut ?? {}).length;
+      if (call.kind === "client_exec" && ours && whole && Object.hasOwn(handlers, call.tool)) {
         if (!done.has(call.suspension_id)) begin(call);
       }
     }

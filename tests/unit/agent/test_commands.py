@@ -212,3 +212,21 @@ def test_the_grammar_is_imported_for_unclear_commands_alone(command):
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
     assert printed.strip() == str(command == "ls *")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git bisect run rm v",
+        "git submodule foreach rm v",
+        "git rebase -x 'rm v' main",
+        "git -c alias.x='!rm v' x",
+        "git grep -O'rm v' x",
+    ],
+)
+@pytest.mark.parametrize("more", [{"default": "allow"}, {"allow": ["Bash(git *)"]}])
+def test_a_rule_about_one_program_weakens_none_about_another(command, more):
+    rules = Rules(deny=["Bash(rm *)", "Bash(git push *)"], **more)
+    assert rules.verdict("Bash", {"command": command}, primary="command", required=False).effect is Effect.ASK
+    fine = rules.verdict("Bash", {"command": "git rm x"}, primary="command", required=False)
+    assert fine.effect is Effect.ALLOW
