@@ -30,6 +30,16 @@ class Rationing:
         assert await other.use("k1", "r-1", wants) is None
         assert await other.use("k1", "r-2", wants) is not None
 
+    async def test_a_request_that_was_counted_still_needs_what_it_does_not_count(self, store: Store) -> None:
+        await (await Writer.of(store, "c-1")).do(start())
+        await store.charge("c-1", "k1")
+        wants = [Want(STARTS, 1, 1), Want(TOKENS, 0, 10)]
+        assert await store.use("k1", "r-1", wants) is None
+        await store.spend("c-1", 10, 0)
+        refused = await store.use("k1", "r-1", wants)
+        assert refused is not None
+        assert (refused.quota, refused.used) == (TOKENS, 10)
+
     async def test_a_request_that_a_quota_refuses_uses_nothing_of_another(self, store: Store, other: Store) -> None:
         assert await store.use("k1", "r-1", [Want("a", 1, 9), Want("b", 1, 1)]) is None
         refused = await store.use("k1", "r-2", [Want("a", 1, 9), Want("b", 1, 1)])

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.actors.worker import app_loop, asking
 from holdfast.actors.worker.app_loop import LEFT, RULES, THREADS, AppLoop
-from holdfast.actors.worker.rule_threads import RuleThreads
+from holdfast.actors.worker.rule_threads import NoThread, RuleThreads
 from holdfast.agent import App
 
 
@@ -196,3 +196,16 @@ async def test_a_work_that_cancels_itself_is_not_left():
     with pytest.raises(asyncio.CancelledError):
         await loop.run(work())
     assert loop.left == 0
+
+
+async def test_functions_that_hang_beyond_the_spare_threads_leave_no_promise_of_one():
+    threads, over = RuleThreads(2, 1), threading.Event()
+    try:
+        for agent in "abc":
+            with pytest.raises(TimeoutError):
+                await threads.run(agent, over.wait, lambda: -1.0, wait_s=60)
+        with pytest.raises(NoThread):
+            await asyncio.gather(*(threads.run(agent, over.wait, lambda: 60.0, wait_s=0) for agent in "de"))
+    finally:
+        over.set()
+        threads.shutdown()

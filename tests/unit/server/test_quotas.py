@@ -72,6 +72,20 @@ async def test_a_repetition_is_answered_also_when_the_quota_is_used_up(api, keye
     await api("POST", "/v1/conversations", 429, **starting(headers, 1))
 
 
+async def test_a_request_that_was_counted_and_refused_opens_no_way_past_the_tokens(api, store, keyed):
+    _, headers = await keyed(tokens_per_day=100, conversations_per_day=1)
+    await api("POST", "/v1/conversations", 201, **starting(headers, 0))
+    sent = {"json": {"text": "more"}, "headers": headers | {"Idempotency-Key": "m-1"}}
+    await api("POST", "/v1/conversations/q-1/messages", 404, **sent)  # it was counted, and there is no such conversation
+    started = starting(headers | {"Idempotency-Key": "m-1"}, 1)
+    assert (await api("POST", "/v1/conversations", 429, **started))["quota"] == "conversations_per_day"
+    path = "/v1/conversations/q-0/messages"
+    accepted = await api("POST", path, **sent)
+    await store.spend("q-0", 100, 0)
+    assert (await api("POST", "/v1/conversations/q-1/messages", 429, **sent))["quota"] == "tokens_per_day"
+    assert await api("POST", path, **sent) == accepted | {"duplicate": True}
+
+
 async def test_the_pages_of_a_key_use_its_quota_and_another_key_has_its_own(api, keyed):
     _, headers = await keyed(starts_per_day=2)
     _, other = await keyed(starts_per_day=2)
