@@ -1,18 +1,34 @@
 """Whether a plain text runs what its words do not say.
 
-It does unless it is understood: a pipe leads into filters alone, a shell or an interpreter runs a file that nothing before it in
-the text can have made, and no builtin changes what names mean. What is not known here hides something, or is a program that runs
-none of what it reads.
+It does unless it is understood: a pipe leads into filters alone, what a shell or an interpreter runs was there before anything
+in the text could make it, and no builtin changes what names mean. Behind any other program each word may be a command.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 
 from holdfast.conversation.matching import PLAIN_PART, is_plain_script
 
-from .programs import BUILTINS, FED, INERT, INTERPRETERS, KEEPING, PIPED, SHELLS, SOURCES, TOOLS, WRAPPERS, kind_of, name_of
+from .programs import (
+    BUILTINS,
+    FED,
+    HANDLING,
+    INERT,
+    INTERPRETERS,
+    KEEPING,
+    LIKE_BASH,
+    OF_THE_SHELL,
+    PIPED,
+    POURING,
+    SHELLS,
+    SOURCES,
+    TOOLS,
+    WRAPPERS,
+    kind_of,
+    name_of,
+)
 
 TOKEN = re.compile(rf"(\n|;|&&|\|\|?)|((?:{PLAIN_PART})++)")
 ASSIGNMENT = re.compile(r"[a-z_]\w*\+?=", re.IGNORECASE)
@@ -26,22 +42,19 @@ _RULING = re.compile(
 _OPENING, _LOOPS = frozenset({"if", "then", "else", "elif", "fi", "do", "done"}), frozenset({"while", "until"})
 _AWK = re.compile(r"system|getline|(?<!\|)\|(?!\|)|@")
 _ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n\[]|\\[^\n]|\[\^?[^/\[\]\\\n^]+\])*/)"
-_SUBSTITUTION = (
-    r"s([/,|#:@])(?:(?!\1)[^\\\n\[]|\\[^\n]|\[\^?(?:(?!\1)[^\[\]\\\n^])+\])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gip\d]*"
-)
+_SUBSTITUTION = r"s([/,|#:@])(?:(?!\1)[^\\\n\[]|\\[^\n]|\[\^?(?:(?!\1)[^\[\]\\\n^])+\])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gip\d]*"
 _SED_STEP = re.compile(rf"\s*+(?:{_ADDRESS}(?:,{_ADDRESS})?)?\s*+!?\s*+(?:[pdqn=]|{_SUBSTITUTION})?\s*+", re.IGNORECASE)
 _SED_OPTION = re.compile(r"-[nErsuzi]+|-e")
 _SHELL_OPTION, _SHELL_TEXT = re.compile(r"-[eux]+"), re.compile(r"-[leux]*c")
 _PYTHON_OPTION = re.compile(r"-[uBOsEI]+")
 _MAKE_OPTION = re.compile(r"-[Bksn]*j?\d*|-C")
-_LATER_SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh"})
 _VERSION = frozenset({"--version", "--help", "-V", "-v"})
 _ACTS = re.compile(r"-exec|-ok|-fprint|-fls|-x$|-X$|--exec")
 _PLACE = re.compile(r"\$[\d@*#!?$-]")
 _NAMES = re.compile(r"[\s=,:;]+")
 _SYSTEM = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[\w.+-]+")
 _PIPED_BLOCK = re.compile(r"(?:^|[\s;])fi\s*+\|(?!\|)")
-_MOST_WORDS, _MOST_DEEP = 64, 4
+_MOST_WORDS = 64
 
 
 def unquoted(word: str) -> str:
@@ -66,7 +79,6 @@ class _Text:
     known: frozenset[str]
     has_written: bool = False  # a file may hold now what it did not before
     has_poured: bool = False  # of what a command of the text said
-    deep: int = 0
     named: dict[str, set[str]] = field(default_factory=dict)  # by what may be a file's name: the programs that named it
 
     def hides(self, text: str) -> bool:
@@ -75,14 +87,14 @@ class _Text:
             if not piped:  # what reads a pipe writes while its first command runs
                 for _, reading, _ in takewhile(lambda one: one[2], islice(commands, place + 1, None)):
                     self._name(reading[1:], kind_of(reading[0]) if reading else "")
-            if self._command(before, words, piped):
+            if self._command(before, words, piped=piped):
                 return True
         return _PIPED_BLOCK.search(text) is not None
 
-    def _command(self, before: list[str], words: list[str], piped: bool) -> bool:
+    def _command(self, before: list[str], words: list[str], *, piped: bool) -> bool:
         if any(one in _LOOPS or _RULING.fullmatch(one) for one in before) or (piped and not _OPENING.isdisjoint(before)):
             return True
-        if any(self.has_written and "/" in one or not self.named.keys().isdisjoint(_names(one)) for one in before):
+        if any((self.has_written and "/" in one) or not self.named.keys().isdisjoint(_names(one)) for one in before):
             return True
         if not words:
             return False
@@ -101,7 +113,7 @@ class _Text:
 
     def _runs(self, kind: str, words: list[str]) -> bool:
         wraps = kind in WRAPPERS
-        keeps = kind in KEEPING or (kind == "git" and words[1:2] and words[1] in _HANDLING and not self.has_poured)
+        keeps = kind in KEEPING or (kind == "git" and words[1:2] and words[1] in HANDLING and not self.has_poured)
         if self.has_poured and not keeps:
             return True
         if not keeps:
@@ -113,7 +125,7 @@ class _Text:
         starts = range(1 if keeps or (kind in self.known and not wraps) else len(words))
         if kind in TOOLS:  # they have subcommands of such names
             starts = [start for start in starts if kind_of(words[start]) not in FED]
-        shells = kind in _SHELLS_OWN
+        shells = kind in OF_THE_SHELL
         return any(self._starts(words[start:], within=start > 0 and not shells) for start in starts)
 
     def _starts(self, words: list[str], *, within: bool) -> bool:
@@ -124,16 +136,18 @@ class _Text:
         if kind in SHELLS or kind in INTERPRETERS or (kind in SOURCES and not within):
             return self._script(kind, rest)
         if kind == "make":
-            return (self.has_written and not within) or not all(_MAKE_OPTION.fullmatch(word) for word in rest if word[:1] == "-")
+            return (self.has_written and not within) or not all(
+                _MAKE_OPTION.fullmatch(word) for word in rest if word[:1] == "-"
+            )
         if kind in ("printf", "test"):
             return not within and not _is_inert(kind, words)
         if kind in ("find", "fd"):
             return any(map(_ACTS.match, rest))
         if kind in ("sudo", "doas"):
             return all(word.startswith("-") for word in rest)
-        return (kind == "env" and any(re.match(r"-\w*S|--s", word) for word in rest)) or not (
-            (kind != "sed" or _is_plain_sed(rest)) and (kind != "awk" or _is_plain_awk(rest))
-        )
+        if kind in _UNDERSTOOD:
+            return not _UNDERSTOOD[kind](rest)
+        return kind == "env" and any(re.match(r"-\w*S|--s", word) for word in rest)
 
     def _script(self, kind: str, rest: list[str]) -> bool:
         """Whether it cannot be told what a shell or an interpreter runs."""
@@ -144,11 +158,8 @@ class _Text:
             rest = rest[1:]
         if self.has_written or not rest:
             return True
-        if kind in _LATER_SHELLS and _SHELL_TEXT.fullmatch(rest[0]) and len(rest) > 1:
-            inner = _Text(self.known, deep=self.deep + 1, named=self.named)
-            hidden = not is_plain_script(rest[1]) or inner.deep > _MOST_DEEP or inner.hides(rest[1])
-            self.has_written |= inner.has_written
-            return hidden
+        if kind in LIKE_BASH and _SHELL_TEXT.fullmatch(rest[0]) and len(rest) > 1:
+            return not is_plain_script(rest[1]) or self.hides(rest[1])
         if kind == "python" and rest[0] == "-m" and len(rest) > 1:
             return bool(self.named.keys() & {rest[1], f"{rest[1]}.py"})
         return rest[0].startswith(("-", "+", "/dev", "/proc")) or name_of(rest[0]) in self.named
@@ -158,20 +169,13 @@ class _Text:
         if kind in TOOLS or (kind in BUILTINS and not runs_script):
             return
         self.has_written |= not runs_script
-        self.has_poured |= kind in _POURING
+        self.has_poured |= kind in POURING
         self._name(words[2:] if runs_script else words[1:], kind)
 
     def _name(self, words: Sequence[str], kind: str) -> None:
         for word in words:
             for name in _names(word):
                 self.named.setdefault(name, set()).add(kind)
-
-
-_POURING = frozenset({"tee", "dd", "awk"})
-_HANDLING = frozenset({"add", "commit", "rm", "mv", "diff", "status", "log", "show", "checkout", "restore", "push", "pull"})
-"""What git does with files that it does not run."""
-_SHELLS_OWN = frozenset({"command", "builtin", "time", "exec"})
-"""What runs builtins of the shell among its words."""
 
 
 def _commands(text: str) -> Iterator[tuple[list[str], list[str], bool]]:
@@ -197,11 +201,8 @@ def _names(word: str) -> Iterator[str]:
 
 def _is_inert(kind: str, words: Sequence[str]) -> bool:
     """Whether a command neither runs a program nor writes a file."""
-    if kind == "sed":
-        return _is_plain_sed(words[1:]) and not any(word[:1] == "-" and "i" in word for word in words[1:])
-    if kind == "awk":
-        return _is_plain_awk(words[1:]) and not any(">" in word for word in words)
-    return kind in INERT and not any(map(INERT[kind].match, words[1:]))
+    understood = kind not in _UNDERSTOOD or _UNDERSTOOD[kind](words[1:])
+    return kind in INERT and understood and not any(map(INERT[kind].match, words[1:]))
 
 
 def _is_harmless(kind: str, rest: Sequence[str]) -> bool:
@@ -212,7 +213,7 @@ def _is_harmless(kind: str, rest: Sequence[str]) -> bool:
 
 def _is_plain_sed(rest: Sequence[str]) -> bool:
     options = [word for word in rest if word.startswith("-")]
-    scripts = [word for option, word in zip(rest, rest[1:], strict=False) if option == "-e"]
+    scripts = [word for option, word in pairwise(rest) if option == "-e"]
     scripts += [word for word in rest if not word.startswith("-")][:1]
     return all(map(_SED_OPTION.fullmatch, options)) and all(
         all(map(_SED_STEP.fullmatch, script.split(";"))) for script in scripts
@@ -222,3 +223,6 @@ def _is_plain_sed(rest: Sequence[str]) -> bool:
 def _is_plain_awk(rest: Sequence[str]) -> bool:
     words = [word for word in rest if word not in ("|", "-F|")]
     return not any(_AWK.search(word) or (word[:1] == "-" and word[1:2] not in ("F", "v")) for word in words)
+
+
+_UNDERSTOOD = {"sed": _is_plain_sed, "awk": _is_plain_awk}

@@ -6,6 +6,10 @@ from collections.abc import Sequence
 SHELLS = frozenset(
     {"sh", "bash", "rbash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "pwsh", "powershell", "cmd"}
 )
+LIKE_BASH = frozenset({"sh", "bash", "dash", "ash", "ksh"})
+"""Shells whose plain texts mean what bash takes them for."""
+OF_THE_SHELL = frozenset({"command", "builtin", "time", "exec"})
+"""What runs builtins of a shell among its words."""
 SOURCES = frozenset({".", "source"})
 INTERPRETERS = frozenset({"python", "pypy", "ipython", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "tclsh"})
 FEEDING = SHELLS | {"xargs", "parallel", "hash", "alias"}
@@ -19,9 +23,9 @@ FED = frozenset(
 """What runs words that the text need not have."""
 BUILTINS = frozenset(
     {
-        *("eval", "trap", "alias", "unalias", "enable", "hash", "jobs", "fc", "bind", "complete", "compgen", "compopt", "history"),
-        *("read", "mapfile", "readarray", "getopts", "let", "declare", "typeset", "local", "readonly", "export", "unset", "set"),
-        *("shopt", "function", "coproc", "for", "select", "case"),
+        *("eval", "trap", "alias", "unalias", "enable", "hash", "jobs", "fc", "bind", "complete", "compgen", "compopt"),
+        *("history", "read", "mapfile", "readarray", "getopts", "let", "declare", "typeset", "local", "readonly", "export"),
+        *("unset", "set", "shopt", "function", "coproc", "for", "select", "case"),
     }
 )
 """What of a shell runs words later, or changes what names mean."""
@@ -54,21 +58,27 @@ INERT = {
     "test": re.compile(r"-\w*v|.*[^\w./=-]", re.DOTALL),
     "sort": re.compile(r"-\w*o|--[oc]"),
     "base64": re.compile("-o|--o"),
+    "sed": re.compile(r"-\w*i"),
+    "awk": re.compile(".*>", re.DOTALL),
     "rg": re.compile("--(?:pre|hostname)"),
     "find": re.compile("-exec|-ok|-f[pl]|-delete"),
 }
 """What neither runs a program nor writes a file, each with the option by which it might."""
-PIPED = INERT.keys() | {"uniq", "tee", "sed", "awk"}
+PIPED = INERT.keys() | {"uniq", "tee"}
 """What runs nothing of what it reads."""
 TOOLS = frozenset(
     {
-        *("npm", "yarn", "pnpm", "pip", "uv", "poetry", "cargo", "go", "cmake", "git", "pytest", "docker", "apt", "apt-get", "make"),
-        *("mvn", "gradle", "dotnet", "bundle", "composer", "ruff", "mypy", "black", "eslint", "tsc"),
+        *("npm", "yarn", "pnpm", "pip", "uv", "poetry", "cargo", "go", "cmake", "git", "pytest", "docker", "apt"),
+        *("apt-get", "make", "mvn", "gradle", "dotnet", "bundle", "composer", "ruff", "mypy", "black", "eslint", "tsc"),
     }
 )
 """What writes files of its own, and none that its words say."""
 KEEPING = frozenset({"cp", "mv", "ln", "chmod", "chown", "touch", "rm", "rmdir", "tee", "dd", "uniq", "sed", "awk", "gzip"})
 """What runs no file that its words name."""
+POURING = frozenset({"tee", "dd", "awk"})
+"""What writes into a file what it reads or is told."""
+HANDLING = frozenset({"add", "commit", "rm", "mv", "diff", "status", "log", "show", "checkout", "restore", "push", "pull"})
+"""What git does with files that it does not run."""
 _SEARCHES = frozenset({"find", "fd"})
 _RUNNING = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "--exec", "--exec-batch"})
 _VERSION = re.compile(r"[\d.-]+$")
