@@ -39,7 +39,7 @@ _RULING = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """An assignment by which a shell or a program may run others than the words say, or one that is a command."""
-_OPENING, _LOOPS = frozenset({"if", "then", "else", "elif", "fi", "do", "done"}), frozenset({"while", "until"})
+_OPENING = frozenset({"if", "then", "else", "elif", "fi", "do", "done"})
 _AWK = re.compile(r"system|getline|(?<!\|)\|(?!\|)|@")
 _ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n\[]|\\[^\n]|\[\^?[^/\[\]\\\n^]+\])*/)"
 _SUBSTITUTION = r"s([/,|#:@])(?:(?!\1)[^\\\n\[]|\\[^\n]|\[\^?(?:(?!\1)[^\[\]\\\n^])+\])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gip\d]*"
@@ -54,6 +54,8 @@ _PLACE = re.compile(r"\$[\d@*#!?$-]")
 _NAMES = re.compile(r"[\s=,:;]+")
 _SYSTEM = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[\w.+-]+")
 _PIPED_BLOCK = re.compile(r"(?:^|[\s;])fi\s*+\|(?!\|)")
+_OUTPUT = re.compile("-o|--out").match
+_SPECIAL = re.compile(r"-|.*[^\w./@=:+-]", re.DOTALL).match
 _MOST_WORDS = 64
 
 
@@ -92,14 +94,16 @@ class _Text:
         return _PIPED_BLOCK.search(text) is not None
 
     def _command(self, before: list[str], words: list[str], *, piped: bool) -> bool:
-        if any(one in _LOOPS or _RULING.fullmatch(one) for one in before) or (piped and not _OPENING.isdisjoint(before)):
+        if any(map(_RULING.fullmatch, before)) or (piped and not _OPENING.isdisjoint(before)):
             return True
         if any((self.has_written and "/" in one) or not self.named.keys().isdisjoint(_names(one)) for one in before):
             return True
         if not words:
             return False
         kind = kind_of(words[0])
-        if piped and kind not in PIPED:
+        if (piped and (kind not in PIPED or _is_of_the_project(words[0]))) or self.named.get(
+            name_of(words[0]).lower(), set()
+        ) - {kind}:
             return True
         if _is_inert(kind, words):
             return False
@@ -120,11 +124,11 @@ class _Text:
             found = {name for word in words for name in _names(word)}
             if any(self.named[name] - {kind} for name in found & self.named.keys()):
                 return True
-        if self.has_written and any("/" in word and not _SYSTEM.fullmatch(word) for word in (words if wraps else words[:1])):
+        if self.has_written and any(map(_is_of_the_project, words if wraps else words[:1])):
             return True
         starts = range(1 if keeps or (kind in self.known and not wraps) else len(words))
         if kind in TOOLS:  # they have subcommands of such names
-            starts = [start for start in starts if kind_of(words[start]) not in FED]
+            starts = [start for start in starts if kind_of(words[start]) not in FED or any(map(_SPECIAL, words[start + 1 :]))]
         shells = kind in OF_THE_SHELL
         return any(self._starts(words[start:], within=start > 0 and not shells) for start in starts)
 
@@ -161,13 +165,15 @@ class _Text:
         if kind in LIKE_BASH and _SHELL_TEXT.fullmatch(rest[0]) and len(rest) > 1:
             return not is_plain_script(rest[1]) or self.hides(rest[1])
         if kind == "python" and rest[0] == "-m" and len(rest) > 1:
-            return bool(self.named.keys() & {rest[1], f"{rest[1]}.py"})
-        return rest[0].startswith(("-", "+", "/dev", "/proc")) or name_of(rest[0]) in self.named
+            return any("(" in word for word in rest) or bool(self.named.keys() & {rest[1], f"{rest[1]}.py"})
+        return rest[0].startswith(("-", "+", "/dev", "/proc")) or name_of(rest[0]).lower() in self.named
 
     def _wrote(self, kind: str, words: list[str]) -> None:
-        runs_script = kind in SHELLS | INTERPRETERS | SOURCES | {"make"} or "/" in words[0]
-        if kind in TOOLS or (kind in BUILTINS and not runs_script):
+        if (kind in TOOLS and not any(map(_OUTPUT, words))) or kind in BUILTINS:
             return
+        runs_script = kind in SHELLS | INTERPRETERS | SOURCES or (
+            _is_of_the_project(words[0]) and kind not in KEEPING | POURING
+        )
         self.has_written |= not runs_script
         self.has_poured |= kind in POURING
         self._name(words[2:] if runs_script else words[1:], kind)
@@ -185,7 +191,7 @@ def _commands(text: str) -> Iterator[tuple[list[str], list[str], bool]]:
     piped = False
     for token in TOKEN.finditer(text + ";"):
         if token[2]:
-            is_first = not words and (token[2] in _OPENING | _LOOPS or ASSIGNMENT.match(token[2]))
+            is_first = not words and (token[2] in _OPENING or ASSIGNMENT.match(token[2]))
             (before if is_first else words).append(unquoted(token[2]))
         elif before or words:
             yield before, words, piped
@@ -196,11 +202,18 @@ def _commands(text: str) -> Iterator[tuple[list[str], list[str], bool]]:
 
 def _names(word: str) -> Iterator[str]:
     """What may be names of files in a word."""
-    return (name for part in _NAMES.split(word) if (name := name_of(part).lstrip("-")) and name.strip("."))
+    return (name for part in _NAMES.split(word) if (name := name_of(part).lstrip("-").lower()) and name.strip("."))
+
+
+def _is_of_the_project(program: str) -> bool:
+    """Whether it is a path, and none of where a system has its programs."""
+    return "/" in program and not _SYSTEM.fullmatch(program)
 
 
 def _is_inert(kind: str, words: Sequence[str]) -> bool:
     """Whether a command neither runs a program nor writes a file."""
+    if _is_of_the_project(words[0]):
+        return False
     understood = kind not in _UNDERSTOOD or _UNDERSTOOD[kind](words[1:])
     return kind in INERT and understood and not any(map(INERT[kind].match, words[1:]))
 

@@ -25,7 +25,7 @@ BUILTINS = frozenset(
     {
         *("eval", "trap", "alias", "unalias", "enable", "hash", "jobs", "fc", "bind", "complete", "compgen", "compopt"),
         *("history", "read", "mapfile", "readarray", "getopts", "let", "declare", "typeset", "local", "readonly", "export"),
-        *("unset", "set", "shopt", "function", "coproc", "for", "select", "case"),
+        *("unset", "set", "shopt", "function", "coproc", "for", "select", "case", "while", "until"),
     }
 )
 """What of a shell runs words later, or changes what names mean."""
@@ -60,11 +60,12 @@ INERT = {
     "base64": re.compile("-o|--o"),
     "sed": re.compile(r"-\w*i"),
     "awk": re.compile(".*>", re.DOTALL),
+    "uniq": re.compile("[^-]"),
     "rg": re.compile("--(?:pre|hostname)"),
     "find": re.compile("-exec|-ok|-f[pl]|-delete"),
 }
 """What neither runs a program nor writes a file, each with the option by which it might."""
-PIPED = INERT.keys() | {"uniq", "tee"}
+PIPED = INERT.keys() | {"tee"}
 """What runs nothing of what it reads."""
 TOOLS = frozenset(
     {
@@ -75,7 +76,7 @@ TOOLS = frozenset(
 """What writes files of its own, and none that its words say."""
 KEEPING = frozenset({"cp", "mv", "ln", "chmod", "chown", "touch", "rm", "rmdir", "tee", "dd", "uniq", "sed", "awk", "gzip"})
 """What runs no file that its words name."""
-POURING = frozenset({"tee", "dd", "awk"})
+POURING = frozenset({"tee", "dd", "awk", "sort", "uniq"})
 """What writes into a file what it reads or is told."""
 HANDLING = frozenset({"add", "commit", "rm", "mv", "diff", "status", "log", "show", "checkout", "restore", "push", "pull"})
 """What git does with files that it does not run."""
