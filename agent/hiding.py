@@ -117,7 +117,7 @@ class _Text:
 
     def _runs(self, kind: str, words: list[str]) -> bool:
         wraps = kind in WRAPPERS
-        keeps = kind in KEEPING or (kind == "git" and words[1:2] and words[1] in HANDLING and not self.has_poured)
+        keeps = kind in KEEPING or (kind == "git" and not self.has_poured and not HANDLING.isdisjoint(words[1:2]))
         if self.has_poured and not keeps:
             return True
         if not keeps:
@@ -127,10 +127,11 @@ class _Text:
         if self.has_written and any(map(_is_of_the_project, words if wraps else words[:1])):
             return True
         starts = range(1 if keeps or (kind in self.known and not wraps) else len(words))
-        if kind in TOOLS:  # they have subcommands of such names
-            starts = [start for start in starts if kind_of(words[start]) not in FED or any(map(_SPECIAL, words[start + 1 :]))]
-        shells = kind in OF_THE_SHELL
-        return any(self._starts(words[start:], within=start > 0 and not shells) for start in starts)
+        return any(
+            self._starts(words[start:], within=start > 0 and kind not in OF_THE_SHELL)
+            for start in starts
+            if kind not in TOOLS or kind_of(words[start]) not in FED or any(map(_SPECIAL, words[start + 1 :]))
+        )  # tools have subcommands of such names
 
     def _starts(self, words: list[str], *, within: bool) -> bool:
         """Whether words that may be a command hide one; `within` others, which run no builtins."""
