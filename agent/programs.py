@@ -69,7 +69,7 @@ PIPED = INERT.keys() | {"tee"}
 """What runs nothing of what it reads."""
 TOOLS = frozenset(
     {
-        *("npm", "yarn", "pnpm", "pip", "uv", "poetry", "cargo", "go", "cmake", "git", "pytest", "docker", "apt"),
+        *("npm", "npx", "yarn", "pnpm", "pip", "uv", "poetry", "cargo", "go", "cmake", "git", "pytest", "docker", "apt"),
         *("apt-get", "make", "mvn", "gradle", "dotnet", "bundle", "composer", "ruff", "mypy", "black", "eslint", "tsc"),
     }
 )
