@@ -34,8 +34,10 @@ TOKEN = re.compile(rf"(\n|;|&&|\|\|?)|((?:{PLAIN_PART})++)")
 ASSIGNMENT = re.compile(r"[a-z_]\w*\+?=", re.IGNORECASE)
 _QUOTED = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
 _RULING = re.compile(
-    r"(?:(?:cd|exec)?path|home|env|ifs|ps\d|optind|seconds|lineno|(?:s?random|prompt|hist|bash|shell|ld_|dyld_|git_|make|less|perl5)\w*"
-    r"|\w*(?:opts?|editor|pager|command|startup|shell|wrapper|runner|rsh|visual|browser))(?:\+?=.*)?|[a-z_]\w*\+?=.*[$`?*\[{\\].*",
+    r"(?:(?:cd|exec)?path|home|env|ifs|ps\d|optind|seconds|lineno"
+    r"|(?:s?random|prompt|hist|bash|shell|ld_|dyld_|git_|make|less|perl5)\w*"
+    r"|\w*(?:opts?|editor|pager|command|startup|shell|wrapper|runner|rsh|visual|browser))(?:\+?=.*)?"
+    r"|[a-z_]\w*\+?=.*[$`?*\[{\\].*",
     re.IGNORECASE | re.DOTALL,
 )
 """An assignment by which a shell or a program may run others than the words say, or one that is a command."""
