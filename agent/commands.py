@@ -7,20 +7,17 @@ finds a rule's words in it, the rule does what it says.
 
 import posixpath
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
-from holdfast.conversation.matching import PLAIN_PART, is_plain_script
+from holdfast.conversation.matching import is_plain_script
 
 from . import grammar
-from .programs import FEEDING, READING, RULING, WRAPPERS, may_run_more, name_of, reads_words, runs_more, script_of
+from .hiding import ASSIGNMENT, TOKEN, hides, unquoted
+from .programs import FEEDING, READING, WRAPPERS, name_of, reads_words
 
-_TOKEN = re.compile(rf"(\n|;|&&|\|\|?)|((?:{PLAIN_PART})++)")
-_QUOTED = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
 _CONTINUED = re.compile(r"\\\r?\n")
 _QUOTING = re.compile(r"[\\'\"^]")
-_ASSIGNMENT = re.compile(r"[a-z_]\w*\+?=", re.IGNORECASE)
 _SIMPLE = re.compile(r"[\w./@+-]*")
 _GLUED = re.compile(r"-[a-z]*?[sc](.+)|--[\w-]+=(.+)", re.DOTALL)
 """A command in the option of what runs it."""
@@ -30,18 +27,22 @@ _GAP = re.compile(r"[\t\n]")
 _KEYWORDS = frozenset({"if", "then", "else", "elif", "while", "until", "do", "coproc", "!", "{"})
 _BEGUN, _NAMED = "\x01", "\x02"
 """The marks of a word that begins a command, and of one that may be a program's name."""
-_MOST_DEEP, _MOST_PARSED, _MOST_STARTS, _LONGEST_OPTIONS = 8, 16_384, 64, 12
+_MOST_DEEP, _MOST_PARSED, _MOST_STARTS, _LONGEST_OPTIONS = 8, 16_384, 64, 64
 
 
 class Commands:
     """The commands in a text, in each way it may be read.
 
+    Args:
+        said: The text in the letters in which it runs, in each way it may be decoded.
+
     Attributes:
         unclear: Whether it runs what cannot be told from it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, said: Sequence[str]) -> None:
         self.unclear = False
+        self._said = said
         self._found: dict[tuple[str, ...], None] = {}  # by their words
         self._beside: dict[str, None] = {}  # the assignments and keywords before them
         self._parsed = 0
@@ -59,9 +60,9 @@ class Commands:
                 self._parsed += len(said)
                 for found in grammar.found_in(said) if self._parsed <= _MOST_PARSED else ():
                     if isinstance(found, str):
-                        self.read(_unquoted(found), deep + 1)
+                        self.read(unquoted(found), deep + 1)
                     else:
-                        self._take([_unquoted(word) for word in found], deep)
+                        self._take([unquoted(word) for word in found], deep)
 
     @cached_property
     def lines(self) -> list[str]:
@@ -96,11 +97,10 @@ class Commands:
         named = [_beyond_the_first(words) for words in self._found if words not in others]
         words = [word for words in others for word in words[1:]]
         if (
-            any(map(RULING.match, self._beside))
+            any(hides(text, known) for text in self._said)
             or any(map(_EXPANDED.search, words))
+            or any(len(word) > _LONGEST_OPTIONS for word in words if word.startswith("-") and _SIMPLE.fullmatch(word))
             or any(name_of(part) in FEEDING for word in words for part in _parts(word))
-            or any(map(may_run_more, others))
-            or self._runs_what_it_makes(others)
         ):
             return None
         return _haystack(
@@ -108,25 +108,14 @@ class Commands:
             for words in (tuple(self._beside), *others, *named)
         )
 
-    def _runs_what_it_makes(self, others: list[tuple[str, ...]]) -> bool:
-        """Whether these run a file that another command of the text may make, since it names it."""
-        words = [part for words in self._found for word in words[1:] for part in _parts(word)]
-        named, placed = Counter(map(name_of, words)), {name_of(word) for word in words if "/" in word}
-        scripts = Counter(name_of(script) for words in self._found if (script := script_of(words)))
-        return any(named[script] > count for script, count in scripts.items()) or any(
-            name_of(words[0]) in (named if "/" in words[0] else placed)
-            or any(named[name_of(word)] > 1 for word in words if word.startswith("./"))
-            for words in others
-        )
-
     def _plain(self, text: str, deep: int) -> None:
         words: list[str] = []
-        for token in _TOKEN.finditer(text + ";"):
+        for token in TOKEN.finditer(text + ";"):
             if token[2]:
-                if words or not (token[2] in _KEYWORDS or _ASSIGNMENT.match(token[2])):
-                    words.append(_unquoted(token[2]))
+                if words or not (token[2] in _KEYWORDS or ASSIGNMENT.match(token[2])):
+                    words.append(unquoted(token[2]))
                 else:
-                    self._beside[_unquoted(token[2])] = None
+                    self._beside[unquoted(token[2])] = None
             elif words:
                 self._take(words, deep)
                 words = []
@@ -136,7 +125,6 @@ class Commands:
         if not words:
             return
         self._found[tuple(words)] = None
-        self.unclear |= runs_more(words)
         for word in words[1:] if reads_words(words) else ():
             if glued := _GLUED.fullmatch(word):
                 self.read(glued[1] or glued[2], deep + 1)
@@ -149,10 +137,6 @@ def _beyond_the_first(words: Sequence[str]) -> Sequence[str]:
     first = next((place for place, word in enumerate(words[1:], 1) if not word.startswith("-")), len(words))
     plain = first < len(words) and _SIMPLE.fullmatch(words[first])
     return (*words[1:first], *words[first + bool(plain) :])
-
-
-def _unquoted(word: str) -> str:
-    return _QUOTED.sub(lambda found: found[1] or re.sub(r'\\(["\\$`])', r"\1", found[2] or "") or found[3] or "", word)
 
 
 def _spelled(words: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -1,40 +1,35 @@
-"""What programs do with the words of their command: which run some of them, and which run what no word says.
-
-These lists make a question a denial, or a silence a question. What they leave out is asked about where a word behind a program
-that no rule names is the name of a denied command.
-"""
+"""What programs do with the words of their command, and with what they read."""
 
 import re
 from collections.abc import Sequence
 
-_SHELLS = frozenset(
+SHELLS = frozenset(
     {"sh", "bash", "rbash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "pwsh", "powershell", "cmd"}
 )
-_STARTING = frozenset({"linux64", "linux32", "x86_64", "i386", "unshare", "fakeroot", "tmux", "screen"})
-"""What starts a shell where no program is said."""
-_SOURCES = frozenset({".", "source"})
-_INTERPRETERS = frozenset({"python", "python2", "python3", "perl", "ruby", "node", "php", "lua", "tclsh"})
-FEEDING = _SHELLS | {"xargs", "parallel", "hash", "alias"}
-_FED = (FEEDING - _SHELLS) | {
-    *(
-        "at",
-        "batch",
-        "crontab",
-        "mapfile",
-        "readarray",
-        "fc",
-        "enable",
-        "bind",
-        "let",
-        "run-parts",
-        "split",
-        "csplit",
-        "script",
-    ),
-    *("su", "runuser", "newgrp", "sg", "chroot", "nsenter", "setarch", "ssh", "ed", "ex", "vi", "vim", "m4", "gdb", "dc"),
-}
+LIKE_BASH = frozenset({"sh", "bash", "dash", "ash", "ksh"})
+"""Shells whose plain texts mean what bash takes them for."""
+OF_THE_SHELL = frozenset({"command", "builtin", "time", "exec"})
+"""What runs builtins of a shell among its words."""
+SOURCES = frozenset({".", "source"})
+INTERPRETERS = frozenset({"python", "pypy", "ipython", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "tclsh"})
+FEEDING = SHELLS | {"xargs", "parallel", "hash", "alias"}
+FED = frozenset(
+    {
+        *("xargs", "parallel", "at", "batch", "crontab", "run-parts", "split", "csplit", "script", "flock", "watch", "entr"),
+        *("su", "runuser", "newgrp", "sg", "chroot", "nsenter", "unshare", "setarch", "capsh", "firejail", "fakeroot", "ssh"),
+        *("ed", "ex", "vi", "vim", "nvim", "emacs", "m4", "gdb", "dc", "bc", "expect", "strace", "ltrace"),
+    }
+)
 """What runs words that the text need not have."""
-WRAPPERS = _SHELLS | {
+BUILTINS = frozenset(
+    {
+        *("eval", "trap", "alias", "unalias", "enable", "hash", "jobs", "fc", "bind", "complete", "compgen", "compopt"),
+        *("history", "read", "mapfile", "readarray", "getopts", "let", "declare", "typeset", "local", "readonly", "export"),
+        *("unset", "set", "shopt", "function", "coproc", "for", "select", "case", "while", "until"),
+    }
+)
+"""What of a shell runs words later, or changes what names mean."""
+WRAPPERS = SHELLS | {
     *("for", "select", "case", "builtin", "command", "exec", "eval", "trap", "time", "env", "nohup", "nice"),
     *("timeout", "stdbuf", "setsid", "xargs", "parallel", "find", "fd", "flock", "script", "watch", "busybox", "docker"),
     *("sudo", "doas", "su", "runuser", "ssh"),
@@ -42,36 +37,52 @@ WRAPPERS = _SHELLS | {
 """What runs commands among its words: a rule finds them there. Of another program a rule is not sure that it does."""
 READING = (
     WRAPPERS
-    | _INTERPRETERS
+    | INTERPRETERS
     | {
         *("declare", "typeset", "local", "readonly", "export", "test", "read", "unset", "compgen", "complete"),
         *("split", "tar", "tmux", "screen", "entr"),
     }
 )
 """What may take a quoted word for commands, or for a program."""
-_INLINE = re.compile(r"-\w*[cepr]|--(?:eval|print|run)")
-"""An option by which an interpreter takes a word for a program."""
-_VALUED = re.compile(r"[-+]\w*o|--(?:rcfile|init-file)")
-"""An option of a shell that has a value."""
-_RULING_NAME = r"(?:path|home|bash_env|env|ps4|prompt_command|ld_\w+|shellopts|bashopts)"
-_RULED = re.compile(_RULING_NAME)
-RULING = re.compile(rf"{_RULING_NAME}\+?=|.*[$`?*\[{{\\]", re.DOTALL)
-"""An assignment by which a shell runs other programs than the words say, or one that is a command."""
-_STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-_AWK = re.compile(r"system|getline|(?<!\|)\|(?!\|)")
-_EXECUTING = {
-    "sed": re.compile(r"(?:^|[^a-z0-9\s-])[gpim0-9]*e(?:$|[\s;}])"),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _AWK),
-    "printf": re.compile("-v"),
-    **dict.fromkeys(("declare", "typeset", "local", "export", "readonly"), re.compile(r"-\w*[in]")),
-    **dict.fromkeys(("sudo", "doas"), re.compile(r"-\w*[si]|--(?:shell|login)")),
-    "make": re.compile("-f|--eval|--file|--makefile"),
+INERT = {
+    **dict.fromkeys(
+        (
+            *("cat", "head", "tail", "wc", "grep", "egrep", "fgrep", "cut", "tr", "ls", "echo", "true", "false", "pwd", "cd"),
+            *("jq", "diff", "cmp", "stat", "du", "df", "which", "type", "basename", "dirname", "realpath", "readlink", "date"),
+            *("whoami", "id", "uname", "seq", "rev", "nl", "comm", "paste", "fold", "md5sum", "sha1sum", "sha256sum", "od"),
+            *("ps", "free", "sleep", "mkdir", "pushd", "popd", "exit", "tac", "column", "hexdump"),
+        ),
+        re.compile(r"(?!)"),
+    ),
+    "printf": re.compile("-"),
+    "test": re.compile(r"-\w*v|.*[^\w./=-]", re.DOTALL),
+    "sort": re.compile(r"-\w*o|--[oc]"),
+    "base64": re.compile("-o|--o"),
+    "sed": re.compile(r"-\w*i"),
+    "awk": re.compile(".*>", re.DOTALL),
+    "uniq": re.compile("[^-]"),
+    "rg": re.compile("--(?:pre|hostname)"),
+    "find": re.compile("-exec|-ok|-f[pl]|-delete"),
 }
-"""Of programs that run nothing mostly, what says that they do, or that they set a variable which a shell runs."""
-_PROGRAMMED = _INTERPRETERS | ({"sed", "awk", "gawk", "mawk", "nawk"})
+"""What neither runs a program nor writes a file, each with the option by which it might."""
+PIPED = INERT.keys() | {"tee"}
+"""What runs nothing of what it reads."""
+TOOLS = frozenset(
+    {
+        *("npm", "npx", "yarn", "pnpm", "pip", "uv", "poetry", "cargo", "go", "cmake", "git", "pytest", "docker", "apt"),
+        *("apt-get", "make", "mvn", "gradle", "dotnet", "bundle", "composer", "ruff", "mypy", "black", "eslint", "tsc"),
+    }
+)
+"""What writes files of its own, and none that its words say."""
+KEEPING = frozenset({"cp", "mv", "ln", "chmod", "chown", "touch", "rm", "rmdir", "tee", "dd", "uniq", "sed", "awk", "gzip"})
+"""What runs no file that its words name."""
+POURING = frozenset({"tee", "dd", "awk", "sort", "uniq"})
+"""What writes into a file what it reads or is told."""
+HANDLING = frozenset({"add", "commit", "rm", "mv", "diff", "status", "log", "show", "checkout", "restore", "push", "pull"})
+"""What git does with files that it does not run."""
 _SEARCHES = frozenset({"find", "fd"})
 _RUNNING = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "--exec", "--exec-batch"})
-_MOST_STARTS = 64
+_VERSION = re.compile(r"[\d.-]+$")
 
 
 def name_of(word: str) -> str:
@@ -79,45 +90,14 @@ def name_of(word: str) -> str:
     return word.rpartition("/")[2].removesuffix(".exe")
 
 
-def runs_more(words: Sequence[str]) -> bool:
-    """Whether a command runs what its words do not say, itself or by a program that it is known to run."""
-    starts = range(len(words) if name_of(words[0]) in WRAPPERS else 1)
-    return len(starts) > _MOST_STARTS or any(_is_fed(words[start:]) for start in starts)
-
-
-def may_run_more(words: Sequence[str]) -> bool:
-    """Whether a command does, if its program runs some of its words."""
-    rest = words[1:_MOST_STARTS]
-    return any(_is_fed(words[place:]) for place, word in enumerate(rest, 1) if name_of(word) in _PROGRAMMED)
+def kind_of(word: str) -> str:
+    """The program that a word runs, in whichever version."""
+    name = name_of(word).lower()
+    kind = name if name in INERT else _VERSION.sub("", name) or name
+    return "awk" if kind in ("gawk", "mawk", "nawk") else "make" if kind == "gmake" else kind
 
 
 def reads_words(words: Sequence[str]) -> bool:
     """Whether a command may take quoted words for commands, or for a program."""
     name = name_of(words[0])
     return name in READING and (name not in _SEARCHES or not _RUNNING.isdisjoint(words))
-
-
-def _is_fed(words: Sequence[str]) -> bool:
-    """Whether a command runs what its words do not say."""
-    name, script = name_of(words[0]), script_of(words)
-    return (
-        name in _FED
-        or (name in _EXECUTING and any(map(_EXECUTING[name].search, words[1:])))
-        or (name in READING and any(map(_RULED.fullmatch, words[1:])))
-        or (script is not None and ((not script and name not in _SOURCES) or script.startswith(_STREAMS)))
-    )
-
-
-def script_of(words: Sequence[str]) -> str | None:
-    """The file that a shell or an interpreter reads, empty if it reads none; None for other programs."""
-    if (name := name_of(words[0])) not in _SHELLS | _SOURCES | _INTERPRETERS | _STARTING:
-        return None
-    rest = iter(words[1:])
-    for word in rest:
-        if not word.startswith(("-", "+")):
-            return word
-        if name in _INTERPRETERS and _INLINE.match(word):
-            return ""
-        if name in _SHELLS and _VALUED.fullmatch(word):
-            next(rest, "")
-    return ""

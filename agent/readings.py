@@ -54,7 +54,7 @@ class Readings:
     @cached_property
     def commands(self) -> Commands:
         """The commands in it."""
-        found = Commands()
+        found = Commands(self.texts)
         for text in self.whole:
             found.read(text)
         return found

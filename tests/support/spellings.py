@@ -35,6 +35,7 @@ WRAPPERS = (
         "! {}",
         "coproc {}; wait",
     ),
+    "jobs -x {}",
     *("builtin eval {}", "builtin exec {}", "nice nohup timeout 5 {}", "env nice -n 1 linux64 {}", "./bin/env {}", "env -- {}"),
 )
 """What runs the words behind it."""
@@ -72,6 +73,13 @@ RUNNING = (
         "echo {} | sed e",
         "echo {} | sed 's/^//e'",
         "echo {} | dd of=FILE; . ./FILE",
+    ),
+    *(
+        "function f if eval {}; then true; fi; f",
+        "coproc f while eval {}; do break; done; wait",
+        "jobs -x eval {}",
+        "linux64 flock FILE -c {}",
+        "taskset 1 script -qc {} /dev/null",
     ),
     *("read X <<< {}; eval $X", "nice bash -c {}", "echo {} | timeout 5 bash -s", "IFS=%; X={}; eval $X"),
 )
@@ -171,6 +179,7 @@ NESTING = (
         "until {}\ndo break\ndone",
         "for i in 1 2; do {}; done",
     ),
+    *("function f if {}; then true; fi\nf", "coproc f until {}; do break; done\nwait", "if true; then {}; fi | cat"),
     *("hash -p bin/env y; y {}", "cp bin/env y; ./y {}", "cp ./bin/env y\nnice ./y {}", "ln -s bin/env y; ./y {}"),
     *("coproc {}\nwait", "time {}", "time -p time {}", "set -e; {}", "exec {}", "X=1; {}", "A=1 B='c d' {}", "echo a b | {}"),
     *(
@@ -279,6 +288,18 @@ READERS = (
         "split -b 9999 - FILE; sh FILEaa",
         "while read x; do eval $x; done",
         "awk '{system($0)}'",
+    ),
+    *("bash -s x", "sh -s -- x", "bash --posix -s v", "sh /dev//stdin", "bash /dev/./fd/0", "sh /proc/thread-self/fd/0"),
+    *("command . /dev//stdin", "sed 's/^//eg'", "sed ' e'", "sed -ne1e", "sed '1 e'", "linux64 linux32"),
+    *(
+        "tee FILE; chmod +x FILE; nice ./FILE",
+        "tee bin/FILE; chmod +x bin/FILE; timeout 5 FILE",
+        "tee FILE; command . ./FILE",
+        "dd of=FILE; nice bash FILE",
+        "tee FILE; sed -i.b p FILE; sh FILE.b",
+        "tee FILE; cp -b --suffix=y f1 FILE; sh FILEy",
+        "tee FILE; bash --rcfile FILE -ic true",
+        "tee FILE; chmod +x FILE; find f1 -exec ./FILE ';'",
     ),
 )
 """What runs what it reads."""

@@ -161,6 +161,74 @@ def test_a_plain_command_that_may_run_what_it_does_not_say_is_asked_about(comman
     assert asks("Bash(rm *)", "Bash", command)
 
 
+HIDING = (
+    *(
+        "function f if eval 'r$9m v'; then true; fi; f",
+        "coproc f while eval 'r$9m v'; do break; done; wait",
+        "jobs -x eval 'r$9m v'",
+    ),
+    *("P | read RANDOM", "BASH_CMDS=/bin/sh; P | 0", "P | tee f; set -a; getopts f BASH_ENV -f; bash -c true"),
+    *("set -o history; HISTFILE=h; history -s 'r$9m v'; history -a; sh h", "P | bash -s v1.2", "P | sh -s -- x"),
+    *(
+        "P | bash --posix -s v",
+        "P | sh /dev//stdin",
+        "P | . /proc//self/fd/0",
+        "cd /dev && P | sh stdin",
+        "ln -s /dev d; P | sh d/stdin",
+    ),
+    *(
+        "P | python3 - x",
+        "P | python3 -W ignore",
+        "P | perl5.36.0",
+        "P | nodejs",
+        "P | awk -f -",
+        "P | sed -nf - f",
+        "P | capsh --",
+    ),
+    *(
+        "P | tee e/x; chmod +x e/x; nice e/x",
+        "P | tee e/x; tar -Ie/x -cf y f",
+        "P | tee x; time . ./x",
+        "P | tee x; nice python3 x",
+    ),
+    *("P | tee x; perl -I lib x", "P | tee r; bash --rcfile r -ic true", "cd bin; P | tee z; chmod +x z; cd -; z"),
+    *(
+        "P | tee x; sed -i.b p x; sh x.b",
+        "P | tee x; cp -b --suffix=y f x; sh xy",
+        "P | tee __main__.py; python3 .",
+        "P | tee x.py; python3 -m x",
+    ),
+    *("linux64 flock f -c 'r$9m v'", "ionice find -L bin -name 'r?' -exec '{}' v ';'", "x86_64 split --filter='r$9m v' f"),
+    *(
+        "linux64 env " + "A=1 " * 80 + "flock f -c x",
+        "tar -" + "v" * 70 + "Irm -cf x f",
+        "P | tee Makefile; make",
+        "P | tee package.json; npm test",
+    ),
+    *(
+        "P | sed 's/^//eg'",
+        "P | sed '1 e'",
+        "P | sed -n 'p; e'",
+        "P | sed -ee",
+        "P | sed 's,[,],;s,e #,p,'",
+        "P | sed -n wx; sh x",
+    ),
+    *(
+        "if echo 'r$9m v'; then sleep 1; sh x; fi | tee x",
+        "bash -c 'sleep 1; sh x' | tee x",
+        "P |\nbash",
+        "P | tee x; GIT_SSH=./x git fetch",
+    ),
+    *('awk \'BEGIN{print "r" "m v" > "k" "j"}\'; sh kj', "strace -o '|r$9m v' true", "env -iS'bash x'", "zsh -c '=r9 v'"),
+)
+"""Plain texts in which bash runs what no word of them says; P writes a command that is encoded."""
+
+
+@pytest.mark.parametrize("command", HIDING)
+def test_a_plain_text_that_hides_a_command_is_asked_about(command):
+    assert asks("Bash(rm *)", "Bash", command.replace("P |", "echo cm0gdgo= | base64 -d |"))
+
+
 def test_a_program_that_a_rule_names_runs_none_of_its_words():
     named = Rules(deny=["Bash(rm *)"], allow=["Bash(git *)", "Bash(nice *)"], default="ask")
 
@@ -195,6 +263,28 @@ def test_a_program_that_a_rule_names_runs_none_of_its_words():
             "bash -c 'npm test'",
             "printf '%s\\n' x",
             "",
+        ),
+        *(
+            "git add -A && git commit -m 'fix find' && git status",
+            "awk -F'|' '{print $2}' f | sort -u",
+            "sed -E 's/^[ab]+//g; 1,2p' f",
+        ),
+        *(
+            ". venv/bin/activate && pytest -q | tail -5",
+            "python manage.py makemigrations && python manage.py migrate",
+            "npm run watch",
+        ),
+        *(
+            "npm run build && node dist/x.js",
+            "bash scripts/x.sh | tee log",
+            "sed -i 's/a/b/' f && npm test",
+            "timeout 9 python -m pytest",
+        ),
+        *(
+            "docker compose exec db psql -c 'select 1'",
+            "curl -s https://x.com | jq '.a | .b'",
+            "PYTHONPATH=src python3.11 x.py",
+            "node -v",
         ),
     ],
 )
