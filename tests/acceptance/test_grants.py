@@ -5,7 +5,7 @@ import re
 
 import pytest
 from server_process import server_process
-from stack_fixture import results, runs_of
+from stack_fixture import eventually, results, runs_of
 
 from holdfast import Approve, AsyncClient, InvalidDecision, Principal, Scope, Status
 from holdfast.testing import call, calls
@@ -71,7 +71,7 @@ async def test_a_later_call_that_a_grant_covers_runs_without_asking_and_says_by_
     # the second ran at once; the third goes to a host, too, which the grant does not cover
     (third,) = state.pending
     assert third.arguments == {"path": "src/c.py", "to": "example.com"}
-    assert written(stack, conversation) == ["src/a.py", "src/b.py"]
+    await asyncio.to_thread(eventually, lambda: written(stack, conversation) == ["src/a.py", "src/b.py"])
     (grant,) = await conversation.grants()
     assert (grant.kind, grant.pattern, grant.level, grant.ends_at, grant.by.id) == ("path", "src/**", "write", None, "ana")
     assert await scheduled(conversation) == [(), (grant.grant_id,)]

@@ -113,6 +113,8 @@ async def test_the_container_in_which_anthropics_code_waits_is_named_with_the_re
 @pytest.mark.parametrize("route", ["openai", "hosted_vllm"])
 async def test_tokens_that_nobody_counted_are_not_estimated_in_vain(route, monkeypatch):
     estimates = []
+    for observers in ("callbacks", "success_callback", "_async_success_callback"):  # those of other tests in this process
+        monkeypatch.setattr(model.litellm, observers, [])
     monkeypatch.setattr(model.litellm, "stream_chunk_builder", lambda **_: estimates.append(1))
     async with player() as playing:
         outcome, _ = await replayed(playing, TITLED["tokens_that_nobody_counted_are_not_known"] | {"route": route})

@@ -14,7 +14,7 @@ from holdfast.cli import app
 from holdfast.cli.check import Outcome
 from holdfast.cli.options import Where
 from holdfast.cli.problem_checks import problem_checks
-from holdfast.conversation import Approve
+from holdfast.conversation import Approve, Principal, Proof, Scope
 from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import Keys
 from holdfast.settings import Timing
@@ -100,6 +100,9 @@ async def test_problems_lists_everything_in_one_place_with_since_when_and_what_h
     late = await Writer.of(store, "c-4")
     await late.do(start(), begin(), call("ask"), now=now - 3_700_000)
     await store.release("c-4", late.token)
+    given = await Writer.of(store, "c-5")
+    bo, scope = Principal("bo", proof=Proof.KEY), Scope("tool", "refund", level="execute")
+    await given.do(start(), begin(), call("refund"), resolve(Approve(scope=scope), principal=bo))
     assert await store.heartbeat("a-1", limit=9)
     await store.hosts("a-1", "c-3")
     raw = redis.Redis.from_url(store.url)
@@ -118,9 +121,10 @@ async def test_problems_lists_everything_in_one_place_with_since_when_and_what_h
         "quarantine": "c-2",
         "trouble": "c-1",
         "hung_actor": "a-1",
+        "grant": f"c-5 {given.state.grants[0].grant_id}",
         "overdue": "c-4",
     }
-    assert all(now - 3_700_001 <= problem["since"] <= now + 60_000 for problem in found.values())
+    assert all(now - 3_700_001 <= problem["since"] <= now + 60_000 for problem in found.values() if problem["kind"] != "grant")
     assert found["hung_actor"]["since"] == now - 60_000
     for kind, words in {"app": "up --app shop:app", "lost_run": "pending --kind lost", "quarantine": "retry c-2"}.items():
         assert f"holdfast {words} --redis-url {store.url}" in found[kind]["fix"]

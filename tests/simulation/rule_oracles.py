@@ -22,6 +22,8 @@ def rules_are_behind_denials(ledger, history):
                 _has_no_body(ledger, history, scheduled.get(event.tool_call_id))
             case CallResolved(rule=rule) if rule:
                 ledger.wrong("%s: %s names a rule that denies it, and has another end", history.conversation_id, event)
+            case CallSuspended(suspension_kind=SuspensionKind.REVIEW | SuspensionKind.LOST):
+                scheduled.pop(event.tool_call_id, None)  # that run has begun; what comes after it is another
             case CallSuspended(suspension_kind=SuspensionKind.APPROVAL):
                 _has_no_body(ledger, history, scheduled.get(event.tool_call_id))
 
