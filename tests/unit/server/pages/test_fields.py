@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from holdfast.server.pages.fields import ABSENT, MOST_FIELDS, FieldKind, Fields
@@ -206,7 +206,7 @@ _schemas = st.sampled_from(
 
 @given(_schemas, st.dictionaries(st.text(max_size=8), _values, max_size=6))
 def test_whatever_the_arguments_are_nothing_changes_where_nothing_is_edited(schema, value):
-    value = json.loads(json.dumps(value).replace("\\r", ""))  # a browser sends no lone carriage returns
+    assume("\\r" not in json.dumps(value))  # a browser sends no lone carriage returns
     found, problems = said(schema, value)
 
     assert problems == {}
