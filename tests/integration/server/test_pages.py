@@ -379,7 +379,8 @@ def test_the_head_of_a_stream_is_refused(http):
 
 
 def test_conversations_are_listed_by_status_and_page_by_page(server, http):
-    waiting(server, "row-1")
+    for name in ("row-1", "row-2"):
+        waiting(server, name)
 
     page = http.get("/conversations?status=awaiting_input&agent=desk&limit=1")
 
