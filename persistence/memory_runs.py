@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
+from holdfast.conversation import Event
 from holdfast.errors import CorruptStore
 
 from .memory_database import MemoryDatabase, check
@@ -25,12 +26,13 @@ class MemoryRuns(MemoryDatabase):
         bound_ms: int = 0,
         instead_of: str = "",
         epoch: int | None = None,
+        follows: tuple[int, Event] | None = None,
     ) -> bool:
         """See `Store.claim`."""
         check(bool(effect_id and incarnation) and "|" not in incarnation and bound_ms >= 0, "arguments")
         runs = self._runs(conversation_id)
         run = runs.get(effect_id)
-        if run is None or run.status is RunStatus.DONE:
+        if run is None or run.status is RunStatus.DONE or not self._holds(conversation_id, follows):
             return False
         if run.status is RunStatus.CLAIMED and (run.incarnation, run.worker) == (incarnation, worker):
             return True
@@ -43,6 +45,14 @@ class MemoryRuns(MemoryDatabase):
         bound = now + bound_ms if bound_ms else 0
         runs[effect_id] = Run(RunStatus.CLAIMED, incarnation=incarnation, worker=worker, until=bound)
         return True
+
+    def _holds(self, conversation_id: str, follows: tuple[int, Event] | None) -> bool:
+        found = self._conversations.get(conversation_id)
+        if follows is None:
+            return True
+        seq, event = follows
+        data = found.log[seq - 1 : seq] if found is not None else []
+        return bool(data) and self.payloads.open_event(conversation_id, seq, data[0]) == event
 
     def _grants_epoch(self, conversation_id: str) -> int:
         found = self._conversations.get(conversation_id)

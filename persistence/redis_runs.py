@@ -2,6 +2,8 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 
+from holdfast.conversation import Event
+
 from . import redis_values
 from .keys import bucket_of
 from .redis_connection import translated
@@ -23,13 +25,26 @@ class RedisRuns(RedisDatabase):
         bound_ms: int = 0,
         instead_of: str = "",
         epoch: int | None = None,
+        follows: tuple[int, Event] | None = None,
     ) -> bool:
         """See `Store.claim`."""
         allowed = "" if until is None else until
         stated = "" if epoch is None else epoch
-        args: list[str | bytes | int] = [effect_id, incarnation, worker, allowed, bound_ms, instead_of, stated]
-        answer = await self._script("claim", [self._keys.runs(conversation_id), self._keys.head(conversation_id)], args)
-        return bool(answer[0] == b"ok")
+        place = follows[0] if follows is not None else 0
+        args: list[str | bytes | int] = [effect_id, incarnation, worker, allowed, bound_ms, instead_of, stated, place]
+        runs = self._keys.runs(conversation_id)
+        keys = [runs, self._keys.head(conversation_id), self._keys.log(conversation_id)]
+        answer = await self._script("claim", keys, args)
+        if answer[0] != b"ok":
+            return False
+        if follows is None or self._holds(conversation_id, follows, answer[1]):
+            return True
+        await self._script("unclaim", [runs], [effect_id, incarnation])
+        return False
+
+    def _holds(self, conversation_id: str, follows: tuple[int, Event], flat: Sequence[bytes]) -> bool:
+        fields = dict(zip(flat[::2], flat[1::2], strict=True))
+        return bool(fields) and redis_values.event_of(conversation_id, follows[0], fields, self.payloads) == follows[1]
 
     async def finish(
         self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes, keeps_late: bool = True

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from holdfast.conversation import Event
+
 from .database import Database
 
 COMPANY_MS = 600_000
@@ -72,6 +74,7 @@ class Runs(Database, Protocol):
         bound_ms: int = 0,
         instead_of: str = "",
         epoch: int | None = None,
+        follows: tuple[int, Event] | None = None,
     ) -> bool:
         """Move a record from runnable to claimed; true also if this incarnation has claimed it before.
 
@@ -85,6 +88,8 @@ class Runs(Database, Protocol):
             instead_of: A claim whose process is gone, which gives way to this one.
             epoch: The conversation's `State.grants_epoch` in which grants let the work run: in another nothing is claimed. None
                 for work that needs no grant.
+            follows: The last log entry that the work follows from, with its place. If the log holds another entry there, it was
+                set back, and nothing stays claimed.
         """
         ...
 

@@ -222,6 +222,19 @@ class Parking:
         assert await store.run("c-1", "t1.m1") == run
         assert await store.finish("c-1", "t1.m1", incarnation="p-1.x", outcome=b"Hi.")
 
+    async def test_work_of_a_log_that_was_set_back_claims_nothing(self, store: Store, other: Store) -> None:
+        writer = await calling(store)
+        held = [(seq, event) for seq, event in await store.read("c-1", after=0)]
+        for follows in ((held[-1][0], held[0][1]), (held[-1][0] + 1, held[-1][1])):
+            assert not await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w-1", bound_ms=5, follows=follows)
+            run = await other.run("c-1", "t1.m1")
+            assert run is not None
+            assert run.status is RunStatus.RUNNABLE
+
+        assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w-1", follows=held[-1])
+        assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w-1", follows=held[-1])  # its reply was lost
+        await writer.do(reply())
+
     async def test_a_claim_gives_way_only_where_it_is_named(self, store: Store, other: Store) -> None:
         await calling(store)
         first = await claimed(store)

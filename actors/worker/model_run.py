@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from holdfast.actors.steps import Reached, Step, untrapped
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.workers import GRACE_S, ModelOutcome, NoOutcome
-from holdfast.conversation import FailureReason, ModelFailed
+from holdfast.conversation import Event, FailureReason, ModelFailed
 from holdfast.errors import StoreError
 from holdfast.persistence import Runs, codec
 from holdfast.redaction import PLAIN
@@ -23,6 +23,7 @@ async def run(
     request: ModelRequest,
     call: Callable[[], Awaitable[ModelOutcome]],
     *,
+    follows: tuple[int, Event] | None = None,
     claim: Claim[ModelOutcome | NoOutcome],
     worker: str,
     timeout_s: float,
@@ -45,6 +46,7 @@ async def run(
         until=until,
         bound_ms=round((timeout_s + JUDGING_S + GRACE_S) * 1000),
         instead_of=request.instead_of,
+        follows=follows,
     )
     if not claimed:
         return NoOutcome.NOT_MINE

@@ -24,7 +24,7 @@ from holdfast.conversation.events import ConversationStarted, MessageAccepted, S
 from holdfast.conversation.principal import Principal
 from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.errors import StoreError
-from holdfast.persistence import Conversations, Runs, codec
+from holdfast.persistence import Conversations, Runs, Store, codec
 from holdfast.persistence.views import arguments_in
 from holdfast.redaction import PLAIN, Redaction
 
@@ -91,6 +91,7 @@ class Inputs:
     decided: Event | None = None
     granted: Event | None = None
     passed: Event | None = None
+    last: tuple[int, Event] | None = None
 
 
 async def inputs_of(store: Conversations, request: RunRequest) -> Inputs:
@@ -102,7 +103,9 @@ async def inputs_of(store: Conversations, request: RunRequest) -> Inputs:
     wanted = (1, request.arguments_at, request.message_seq, request.decided_at, request.granted_at, request.passed_at)
     places = {seq: None for seq in wanted if seq}
     found = dict(zip(places, await store.at(request.conversation_id, list(places)), strict=True))
-    return Inputs(*(found.get(seq) for seq in wanted))
+    started, source, message, decided, granted, passed = (found.get(seq) for seq in wanted)
+    last = max(((seq, event) for seq, event in found.items() if event is not None), key=lambda one: one[0], default=None)
+    return Inputs(started, source, message, decided, granted, passed, last)
 
 
 async def here(work: Coroutine[Any, Any, str]) -> str:
@@ -111,7 +114,7 @@ async def here(work: Coroutine[Any, Any, str]) -> str:
 
 
 async def run(
-    store: Runs,
+    store: Store,
     request: RunRequest,
     inputs: Inputs,
     *,
@@ -155,7 +158,7 @@ async def run(
     async def refused(ruled: Ruled) -> RunRuled | NoOutcome:
         asks = ruled.effect is Effect.ASK and not turn.attended and unreadable is None
         ruling = await alone(arguments, turn, ruled) if asks else None
-        return await _refused(store, request, ruled, ruling, incarnation=incarnation, reached=reached)
+        return await _refused(store, request, inputs, ruled, ruling, incarnation=incarnation, reached=reached)
 
     known = None if unreadable is not None else arguments
     edits = isinstance(inputs.source, SuspensionSettled)
@@ -171,6 +174,7 @@ async def run(
         until=until,
         bound_ms=round((_timeout_s(agent, request, limits) + GRACE_S) * 1000),
         epoch=request.grants_epoch if request.grants else None,
+        follows=inputs.last,
     )
     if not claimed:
         if (
@@ -216,9 +220,18 @@ async def run(
 
 
 async def _refused(
-    store: Runs, request: RunRequest, ruled: Ruled, ruling: Ruling | None, *, incarnation: str, reached: Reached
+    store: Store,
+    request: RunRequest,
+    inputs: Inputs,
+    ruled: Ruled,
+    ruling: Ruling | None,
+    *,
+    incarnation: str,
+    reached: Reached,
 ) -> RunRuled | NoOutcome:
-    """Record that the run does not begin."""
+    """Record that the run does not begin; what was judged must still be what the log holds, which may have been set back."""
+    if inputs.last is not None and await inputs_of(store, request) != inputs:
+        return NoOutcome.NOT_MINE
     outcome = RunRuled(effect_id=request.effect_id, ruled=ruled, ruling=ruling)
     recorded = await store.refuse(
         request.conversation_id, request.effect_id, incarnation=incarnation, outcome=codec.encode_outcome(outcome)

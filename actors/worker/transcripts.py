@@ -30,10 +30,14 @@ TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The messages to send to a model; `mark` tells apart readings of different logs, whatever their length."""
+    """The messages to send to a model, and the last log entry behind them with its place.
+
+    `mark` tells apart readings of different logs, whatever their length.
+    """
 
     messages: list[dict[str, Any]]
     mark: int
+    last: tuple[int, Event] | None = None
 
 
 @dataclass(slots=True)
@@ -81,7 +85,7 @@ class Transcripts:
             kept.add(seq, event)
         kept.lineage = request.lineage
         self._keep(request.conversation_id, kept)
-        return Reading(kept.transcript.messages(), kept.mark)
+        return Reading(kept.transcript.messages(), kept.mark, kept.tail[-1] if kept.tail else None)
 
     def _taken(self, conversation_id: str) -> _Kept | None:
         kept = self._kept.pop(conversation_id, None)

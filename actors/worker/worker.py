@@ -235,7 +235,7 @@ class Worker:
 
         def begun() -> Any:
             claim: Claim[Any] = self._claims.new(ticket, ends=True)
-            call = partial(self._model_run, store, runtime, request, reading.messages, claim)
+            call = partial(self._model_run, store, runtime, request, reading, claim)
             return self._claims.during(
                 claim, partial(self._in_turn, self._models, key, call, store, runtime, company=request.company), store
             )
@@ -514,7 +514,7 @@ class Worker:
         self._opened = (store, runtime)
 
     async def _model_run(
-        self, store: Store, runtime: AppRuntime, request: ModelRequest, messages: list[dict[str, Any]], claim: Claim[Any]
+        self, store: Store, runtime: AppRuntime, request: ModelRequest, reading: Reading, claim: Claim[Any]
     ) -> ModelOutcome | NoOutcome:
         agent = agent_of(runtime.app, request.agent)
         if agent is not None and agent.spec.digest == request.spec_digest:
@@ -528,7 +528,8 @@ class Worker:
             model_run.run,
             store,
             request,
-            partial(self._model, store, runtime, request, spec, messages, rules=rules),
+            partial(self._model, store, runtime, request, spec, reading.messages, rules=rules),
+            follows=reading.last,
             claim=claim,
             worker=self._settings.name,
             timeout_s=spec.limits.model_timeout_s,

@@ -13,7 +13,7 @@ from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.agent import Agent, App, Tool, tool
 from holdfast.conversation import Answer, Approve, ModelReplied, Start, Status
 from holdfast.conversation.commands import ProposedCall
-from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason
+from holdfast.persistence import AppRecord, MemoryStore, RunStatus, TakeoverReason
 
 SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "k", base="worker-0")
 
@@ -110,6 +110,32 @@ class Stack:
 
     def set_back(self, copied):
         self.store._conversations = copy.deepcopy(copied)
+
+
+class Waits:
+    """What may begin waits in this line until the test lets it go on, the first first."""
+
+    def __init__(self, worker, monkeypatch):
+        self.line = []
+        self._admitted = worker._admitted
+        monkeypatch.setattr(worker, "_admitted", self)
+
+    async def __call__(self, store, agent):
+        gate = asyncio.Event()
+        self.line.append(gate)
+        await gate.wait()
+        return await self._admitted(store, agent)
+
+    async def reach(self, number):
+        async with asyncio.timeout(10):
+            while len(self.line) < number:
+                await asyncio.sleep(0.001)
+
+
+async def settled():
+    """Everything that can go on has gone on."""
+    for _ in range(200):
+        await asyncio.sleep(0)
 
 
 def idle(state):
@@ -214,3 +240,53 @@ async def test_a_body_that_runs_for_the_old_log_is_not_taken_for_the_run_of_the_
     finally:
         for gate in gates.values():
             gate.set()
+
+
+async def test_a_model_call_that_was_read_for_the_old_log_does_not_claim_the_call_of_the_new_one(monkeypatch):
+    stack = await Stack(asking(), monkeypatch).opened()
+    activation, state = await stack.begun()
+    older, waits = stack.copied(), Waits(stack.worker, monkeypatch)
+    await activation.ask(decided(state, Answer("old")))
+    await waits.reach(1)
+
+    stack.set_back(older)
+    again = await stack.activated(TakeoverReason.DIED)
+    await again.ask(decided(await stack.store.load("c-1"), Answer("new")))
+    await waits.reach(2)
+    waits.line[0].set()
+    await settled()
+    assert (await stack.store.run("c-1", "t1.m2")).status is RunStatus.RUNNABLE
+    assert len(stack.sent) == 1
+    waits.line[1].set()
+    await stack.until(idle)
+    assert "old" not in str(stack.sent)
+    assert "new" in str(stack.sent[-1])
+
+
+async def test_a_run_with_the_arguments_of_the_old_log_does_not_claim_the_run_of_the_new_one(monkeypatch):
+    ran = []
+
+    @tool(approval="required")
+    async def refund(amount: int = 0) -> str:
+        """Refund it."""
+        ran.append(amount)
+        return f"refunded {amount}"
+
+    stack = await Stack(Agent(name="desk", model="m", tools=[refund]), monkeypatch).opened()
+    activation, state = await stack.begun()
+    older, waits = stack.copied(), Waits(stack.worker, monkeypatch)
+    await activation.ask(decided(state, Approve(arguments={"amount": 1})))
+    await waits.reach(1)
+
+    stack.set_back(older)
+    again = await stack.activated(TakeoverReason.DIED)
+    await again.ask(decided(await stack.store.load("c-1"), Approve(arguments={"amount": 2})))
+    await waits.reach(2)
+    waits.line[0].set()
+    await settled()
+    assert ran == []
+    waits.line[1].set()
+    await waits.reach(3)
+    waits.line[2].set()
+    await stack.until(idle)
+    assert ran == [2]
