@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.conversation import Principal, Proof, jsontext
 from holdfast.conversation.ids import check_request_id
 from holdfast.conversation.principal import NAME, unproven
-from holdfast.errors import InvalidInput, InvalidMessage, StaleCall, StaleReason
+from holdfast.errors import InvalidDecision, InvalidInput, InvalidMessage, StaleCall, StaleReason
 from holdfast.persistence import pages
 from holdfast.visible import without_hidden
 
@@ -76,6 +76,35 @@ def request_id_of(request_id: object) -> str:
     return uuid.uuid4().hex if request_id is None else check_request_id("request_id", request_id, InvalidInput)
 
 
+def key_of(field: str, error: type[InvalidInput], key: object) -> str:
+    """An idempotency key, checked; a random one if none is given.
+
+    Raises:
+        InvalidInput: As the class `error`; the key is ill-formed.
+    """
+    return uuid.uuid4().hex if key is None else check_request_id(field, key, error)
+
+
+def id_given(field: str, error: type[InvalidInput], value: object) -> str:
+    """An id of the caller's, checked.
+
+    Raises:
+        InvalidInput: As the class `error`; the id is ill-formed.
+    """
+    return check_request_id(field, value, error)
+
+
+def id_of(field: str, value: object) -> str:
+    """The id of a call or a suspension in a decision.
+
+    Raises:
+        InvalidDecision: It is no string.
+    """
+    if not isinstance(value, str):
+        raise InvalidDecision(field, f"{value!r:.40} is not a string", f"pass PendingCall.{field}")
+    return value
+
+
 def principal_of(principal: object) -> Principal:
     """The principal itself, once it is checked.
 
@@ -99,6 +128,17 @@ def stated_of(principal: object) -> Principal:
     return found
 
 
+def place_of(after: object) -> int:
+    """A place in a log, checked.
+
+    Raises:
+        InvalidInput: The value is no place in a log.
+    """
+    if isinstance(after, bool) or not isinstance(after, int) or not 0 <= after < LAST_PLACE:
+        raise InvalidInput("after", f"{after!r:.40} is no place in a log", "give a seq: Receipt.seq, Event.seq, or 0")
+    return after
+
+
 def check_place(after: object) -> None:
     """Refuse a value that is no place in a log.
 
@@ -109,19 +149,36 @@ def check_place(after: object) -> None:
         raise InvalidInput("after", f"{after!r:.40} is no place in a log", "give a seq: Receipt.seq, Event.seq, or 0")
 
 
-def check_page(limit: object, after: object) -> None:
-    """Refuse what asks for no page, as the stores do.
+def cursor_of(after: object) -> str | None:
+    """The cursor of a page of a list, as the stores check it.
 
     A server puts an agent and `~` before its cursors where the caller may touch certain agents alone.
 
     Raises:
-        InvalidInput: The limit or the cursor is none.
+        InvalidInput: It is no cursor.
     """
     agent, mark, rest = after.partition("~") if isinstance(after, str) else ("", "", after)
     of_server = bool(mark) and _AGENT.fullmatch(agent) is not None
     if not (of_server and rest == ""):
         pages.conversations_after(rest if of_server else after)
+    return after if isinstance(after, str) else None
+
+
+def check_page(limit: object, after: object) -> None:
+    """Refuse what asks for no page."""
+    cursor_of(after)
     pages.check_limit(limit)
+
+
+def timeout_of(timeout_s: object) -> float:
+    """How long to wait for a state, checked.
+
+    Raises:
+        InvalidInput: It is no time.
+    """
+    if not isinstance(timeout_s, int | float) or not is_time(timeout_s):
+        raise InvalidInput("timeout_s", f"{timeout_s!r:.40} is no time", "give seconds, or None to wait without end")
+    return timeout_s
 
 
 def is_time(value: object) -> bool:
@@ -248,13 +305,29 @@ def check_suspension(suspension_id: object, conversation_id: str | None) -> None
         raise StaleCall(conversation_id or "", ascii(suspension_id), StaleReason.UNKNOWN)
 
 
-def check_cancelling(turn_id: object, wait_s: object) -> None:
-    """Refuse what is no turn's id, and what is no time to wait.
+def turn_id_of(turn_id: object) -> str | None:
+    """The id of the only turn that is meant, checked; None for any.
 
     Raises:
-        InvalidInput: One of them cannot be used.
+        InvalidInput: It cannot be an id.
     """
-    if turn_id is not None and not (isinstance(turn_id, str) and encodes(turn_id)):
-        raise InvalidInput("turn_id", f"{turn_id!r:.40} is no id", "pass Turn.turn_id, or leave it out")
+    if turn_id is None or (isinstance(turn_id, str) and encodes(turn_id)):
+        return turn_id
+    raise InvalidInput("turn_id", f"{turn_id!r:.40} is no id", "pass Turn.turn_id, or leave it out")
+
+
+def wait_of(wait_s: object) -> float:
+    """How long to wait for bodies, checked.
+
+    Raises:
+        InvalidInput: It is no time.
+    """
     if not isinstance(wait_s, int | float) or not is_time(wait_s) or wait_s < 0:
         raise InvalidInput("wait_s", f"{wait_s!r:.40} is no time", "give seconds")
+    return wait_s
+
+
+def check_cancelling(turn_id: object, wait_s: object) -> None:
+    """Refuse what is no turn's id, and what is no time to wait."""
+    turn_id_of(turn_id)
+    wait_of(wait_s)

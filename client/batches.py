@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
-from holdfast.conversation import Decided, Decision, Receipt
+from holdfast.conversation import Decided, Decision, Receipt, ResolveMany
 from holdfast.conversation.batches import MOST
 from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.ids import check_request_id, digest
@@ -18,8 +18,8 @@ SIDE_BY_SIDE = 16
 """How many decisions are under way at once."""
 
 
-def batch_of(decisions: object, decision_id: str) -> tuple[Decided, ...]:
-    """The decisions of a mapping as a command carries them, each under a key that follows from the one that is given.
+def rulings_of(decisions: object) -> dict[str, Ruling]:
+    """The decisions of a mapping, by their suspensions.
 
     Raises:
         InvalidDecision: They are no mapping from suspensions to decisions, or one of them is none.
@@ -27,14 +27,28 @@ def batch_of(decisions: object, decision_id: str) -> tuple[Decided, ...]:
     if not isinstance(decisions, Mapping) or not 1 <= len(decisions) <= MOST:
         fix = f"give 1 to {MOST}, by their suspensions: {{call.suspension_id: Approve(), ...}}"
         raise InvalidDecision("decisions", f"{decisions!r:.60} is no batch of decisions", fix)
-    found = []
+    found = {}
     for suspension_id, decision in decisions.items():
         if not isinstance(suspension_id, str) or not encodes(suspension_id):
             problem = f"{suspension_id!a:.40} is no suspension's id"
             raise InvalidDecision("suspension_id", problem, "pass PendingCall.suspension_id")
-        ruling = Ruling.of(decision)
-        found.append(Decided(suspension_id=suspension_id, ruling=ruling, decision_id=key_of(decision_id, suspension_id)))
-    return tuple(found)
+        found[suspension_id] = Ruling.of(decision)
+    return found
+
+
+def many_of(decisions: Mapping[str, Ruling], decision_id: str) -> ResolveMany:
+    """The command that makes several decisions, each under a key that follows from the one that is given."""
+    return ResolveMany(
+        decisions=tuple(
+            Decided(suspension_id=name, ruling=ruling, decision_id=key_of(decision_id, name))
+            for name, ruling in decisions.items()
+        )
+    )
+
+
+def batch_of(decisions: object, decision_id: str) -> tuple[Decided, ...]:
+    """The decisions of a mapping as a command carries them."""
+    return many_of(rulings_of(decisions), decision_id).decisions
 
 
 def key_of(decision_id: str, suspension_id: str) -> str:

@@ -1,0 +1,104 @@
+"""The declaration of one operation, and the errors that many operations have in common."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from holdfast.conversation import Command
+from holdfast.errors import (
+    CipherFailed,
+    CipherMissing,
+    ClusterStopped,
+    ClusterUnavailable,
+    ConfigurationError,
+    ConversationEnded,
+    ConversationNotFound,
+    CorruptStore,
+    HoldfastError,
+    NewerRecord,
+    OlderRelease,
+    OtherBuild,
+    OutcomeUnknown,
+    Overloaded,
+    Quarantined,
+    StoreUnavailable,
+    WrongCluster,
+    WrongStore,
+)
+from holdfast.persistence.api_keys import AccessScope
+
+R = TypeVar("R")
+Checks: TypeAlias = Mapping[str, Callable[[Any], Any]]
+"""For each argument, in their order, what makes the value that is passed on of the one that is given."""
+
+KEYS = ("message_id", "decision_id", "request_id")
+"""The names of idempotency keys."""
+
+READ_RAISES = (StoreUnavailable, WrongStore, CorruptStore, NewerRecord, ConfigurationError)
+"""What every read may raise: the store does not answer, or cannot be opened or read."""
+CONVERSATION_RAISES = (ConversationNotFound, CipherMissing, CipherFailed)
+"""What every read of one conversation may raise besides."""
+COMMAND_RAISES = (
+    ConversationEnded,
+    OutcomeUnknown,
+    Overloaded,
+    Quarantined,
+    ClusterUnavailable,
+    ClusterStopped,
+    WrongCluster,
+    OlderRelease,
+    OtherBuild,
+)
+"""What every command may raise beside all of these. `OutcomeUnknown` and `Overloaded` may be repeated with the same key."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verb(Generic[R]):
+    """One operation.
+
+    Attributes:
+        name: The name of the method, of the client or of a conversation.
+        route: The HTTP method and the path; `{name}` stands for an argument.
+        operation: The operation's name in the description of the API.
+        reply: What comes back.
+        what: What the operation asks for, in the words of an error.
+        scope: What a caller of a server must be allowed for it; None: nobody is asked who they are.
+        also: What a caller must be allowed besides.
+        checks: The checks of its arguments, in their order.
+        raises: The errors that are special to it.
+        command: Makes the command of the arguments, where the operation is one command.
+        read: Reads the reply from the store, where the operation is one read.
+        under: The field of a server's reply that holds what comes back; None where it is the reply itself.
+    """
+
+    name: str
+    route: str
+    operation: str
+    reply: type[R]
+    what: str
+    scope: AccessScope | None = AccessScope.READ
+    also: tuple[AccessScope, ...] = ()
+    checks: Checks = field(default_factory=dict)
+    raises: tuple[type[HoldfastError], ...] = ()
+    command: Callable[..., Command] | None = None
+    read: Callable[..., Awaitable[Any]] | None = None
+    under: str | None = None
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        return self.route.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        """The path, with `{name}` for the arguments that stand in it."""
+        return self.route.partition(" ")[2]
+
+    @property
+    def key(self) -> str | None:
+        """The argument that is the idempotency key; None where a repetition is told by nothing."""
+        return None if self.method == "GET" else next((name for name in KEYS if name in self.checks), None)
+
+    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments as they are passed on; each error names its argument."""
+        return {name: check(given[name]) for name, check in self.checks.items() if name in given}

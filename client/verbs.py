@@ -1,0 +1,494 @@
+"""Every public operation, declared once: a row for each, from which both ways of the client and the server's routes follow.
+
+A row says how each argument is checked, where the operation is over HTTP, and what it replies. The row of a command names
+the command that the stack delivers; that of a read names the function that reads the store. What an operation needs beyond
+its row is a function in `stack_gateway.py` and one in `http_gateway.py`, entered there under the row.
+
+The errors of a docstring are those that are special to its method, as `raises` lists them. Beside these, every read raises
+`READ_RAISES`, a read of one conversation `CONVERSATION_RAISES` too, and every command both and `COMMAND_RAISES`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from holdfast.conversation import (
+    Assign,
+    Cancelled,
+    CancelPending,
+    CancelTurn,
+    Comment,
+    End,
+    Grant,
+    Proof,
+    Receipt,
+    Receipts,
+    Resolve,
+    Revoke,
+    RevokeGiven,
+    Send,
+    Status,
+    SuspensionKind,
+)
+from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.ids import check_conversation_id
+from holdfast.errors import (
+    AgentNotFound,
+    AlreadyVoted,
+    AppNotFound,
+    AppNotPublished,
+    BatchRefused,
+    ClusterStopped,
+    ClusterUnavailable,
+    ConversationExists,
+    HoldfastError,
+    InvalidConversationId,
+    InvalidDecision,
+    InvalidInput,
+    InvalidMessage,
+    MessageNotFound,
+    NotPermitted,
+    QueueFull,
+    StaleCall,
+    TurnNotFound,
+)
+from holdfast.persistence import ConversationRow, Pause, Place, Store
+from holdfast.persistence.api_keys import AccessScope
+from holdfast.persistence.pages import check_limit
+
+from . import arguments as of
+from .agents import AgentRow
+from .audit import AuditReport
+from .batches import many_of, pairs_of, rulings_of
+from .deciders import decider_of
+from .given import Given, given_page
+from .list_events import AsyncListEvent
+from .log_pages import MessagePage, message_page, turn_page
+from .noting import comment_of
+from .results import AsyncPendingCall, ConversationState, Event, Page
+from .rule_check import RuleCheck, arguments_of, named
+from .turns import Message, Turn, turn_log, what_became
+from .verb import Checks, Verb
+
+READ, START, DECIDE, ADMIN = AccessScope.READ, AccessScope.START, AccessScope.DECIDE, AccessScope.ADMIN
+
+
+def _optional(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else check(value)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _member(kind: Any, field: str) -> Callable[[Any], Any]:
+    return partial(of.member_of, kind, field)
+
+
+_ONE: Checks = {"conversation_id": check_conversation_id}
+_REQUEST: Checks = {"request_id": partial(of.key_of, "request_id", InvalidInput)}
+_DECISION: Checks = {"decision_id": partial(of.key_of, "decision_id", InvalidDecision)}
+_PAGE: Checks = {"after": of.cursor_of, "limit": check_limit}
+_LOG_PAGE: Checks = {"limit": _as_it_is, "after": _as_it_is}
+_AGENT: Checks = {"agent": of.agent_of}
+_KIND: Checks = {"kind": _member(SuspensionKind, "kind")}
+_PROOF: Checks = {"proof": _member(Proof, "proof")}
+_REASON: Checks = {"reason": of.reason_of}
+_CONVERSATION = "/v1/conversations/{conversation_id}"
+
+
+_NOTED: Checks = {"suspension_id": _as_it_is, "tool_call_id": _as_it_is}
+
+
+async def _conversations(store: Store, **where: Any) -> Page[ConversationRow]:
+    page = await store.conversations(**where)
+    return Page(list(page.items), page.next)
+
+
+async def _grants(store: Store, conversation_id: str) -> list[Grant]:
+    state, now = await asyncio.gather(store.load(conversation_id), store.now())  # in one round trip
+    return [] if state.ended else [grant for grant in state.grants if grant.stands(now)]
+
+
+async def _paused(store: Store) -> list[Pause]:
+    return list((await store.paused()).pauses)
+
+
+async def _resume(store: Store, agent: str | None) -> Pause | None:
+    return await store.resume(agent)
+
+
+async def _turn(store: Store, conversation_id: str, turn_id: str) -> Turn:
+    return (await turn_log(store, conversation_id)).turn(turn_id)
+
+
+async def _retry(store: Store, conversation_id: str) -> bool:
+    return await store.retry(conversation_id)
+
+
+def _cancel_pending(kind: SuspensionKind | None, reason: str, request_id: str) -> CancelPending:
+    return CancelPending(request_id=request_id, suspension_kind=kind, reason=reason)
+
+
+STARTED = Verb(
+    "start",
+    "POST /v1/conversations",
+    "start",
+    Receipt,
+    "the start",
+    scope=START,
+    checks={
+        "conversation_id": check_conversation_id,
+        "message_id": partial(of.key_of, "message_id", InvalidMessage),
+        "agent": of.agent_of,
+        "text": of.text_of,
+        "context": of.context_of,
+        "attended": of.attended_of,
+    },
+    raises=(AgentNotFound, AppNotFound, AppNotPublished, ConversationExists, InvalidConversationId, InvalidMessage),
+)
+RESOLVE = Verb(
+    "resolve",
+    "POST /v1/pending/{suspension_id}/resolve",
+    "resolve",
+    Receipt,
+    "the decision",
+    scope=DECIDE,
+    checks={"conversation_id": check_conversation_id, "suspension_id": _as_it_is, "decision": Ruling.of, **_DECISION},
+    raises=(StaleCall, InvalidDecision, NotPermitted, AlreadyVoted),
+)
+RESOLVE_CALL = Verb(
+    "resolve",
+    f"POST {_CONVERSATION}/resolve",
+    "resolveCall",
+    Receipt,
+    "the decision",
+    scope=DECIDE,
+    checks={
+        **_ONE,
+        "decision": Ruling.of,
+        **_DECISION,
+        "suspension_id": _optional(partial(of.id_of, "suspension_id")),
+        "tool_call_id": partial(of.id_of, "tool_call_id"),
+    },
+    raises=RESOLVE.raises,
+    command=lambda decision, **ids: Resolve(ruling=decision, **ids),
+)
+RESOLVE_EACH = Verb(
+    "resolve_each",
+    "POST /v1/pending/resolve-each",
+    "resolveEach",
+    list[Receipt | HoldfastError],
+    "the decisions",
+    scope=DECIDE,
+    checks={"decisions": pairs_of, **_DECISION},
+    raises=(InvalidDecision,),
+)
+PENDING = Verb(
+    "pending",
+    "GET /v1/pending",
+    "listPending",
+    Page[AsyncPendingCall],
+    "the pending calls",
+    checks={**_AGENT, **_KIND, "approver": _optional(decider_of), **_PAGE},
+    raises=(InvalidInput,),
+)
+PENDING_CALL = Verb(
+    "pending_call",
+    "GET /v1/pending/{suspension_id}",
+    "getPending",
+    AsyncPendingCall,
+    "the pending call",
+    checks={"suspension_id": _as_it_is, "conversation_id": _optional(check_conversation_id)},
+    raises=(StaleCall, InvalidInput, InvalidConversationId),
+)
+CONVERSATIONS = Verb(
+    "conversations",
+    "GET /v1/conversations",
+    "listConversations",
+    Page[ConversationRow],
+    "the conversations",
+    checks={**_AGENT, "status": _member(Status, "status"), **_PAGE},
+    raises=(InvalidInput,),
+    read=_conversations,
+)
+GIVEN = Verb(
+    "given",
+    "GET /v1/given",
+    "listGiven",
+    Page[Given],
+    "what was given",
+    checks={"by": _optional(of.giver_of), **_PROOF, **_PAGE},
+    raises=(InvalidInput,),
+    read=given_page,
+)
+LIST_EVENTS = Verb(
+    "events",
+    "GET /v1/events",
+    "followLists",
+    AsyncListEvent,
+    "the events",
+    checks={"agent": of.agents_of, **_KIND, "after": _optional(Place.of)},
+    raises=(InvalidInput,),
+)
+READY = Verb(
+    "ready", "GET /ready", "ready", bool, "whether the server is ready", scope=None, raises=(ClusterUnavailable, ClusterStopped)
+)
+AGENTS = Verb("agents", "GET /v1/agents", "listAgents", list[AgentRow], "the agents", raises=(AppNotFound,))
+CHECK_RULES = Verb(
+    "check_rules",
+    "POST /v1/rules/check",
+    "checkRules",
+    RuleCheck,
+    "the check of the rules",
+    checks={
+        "agent": partial(named, "agent"),
+        "tool": partial(named, "tool"),
+        "arguments": arguments_of,
+        "app": _optional(partial(named, "app")),
+    },
+    raises=(AppNotPublished, AgentNotFound, InvalidInput),
+)
+PAUSE = Verb(
+    "pause",
+    "POST /v1/pause",
+    "pause",
+    Pause,
+    "the pause",
+    scope=ADMIN,
+    checks={"agent": of.pausable, **_REASON},
+    raises=(InvalidInput,),
+)
+RESUME: Verb[Pause | None] = Verb(
+    "resume",
+    "POST /v1/resume",
+    "resume",
+    Pause,
+    "the resumption",
+    scope=ADMIN,
+    checks={"agent": of.pausable},
+    raises=(InvalidInput,),
+    read=_resume,
+    under="resumed",
+)
+PAUSED = Verb("paused", "GET /v1/pause", "listPauses", list[Pause], "the pauses", read=_paused)
+CLIENT = (
+    STARTED,
+    RESOLVE,
+    RESOLVE_CALL,
+    RESOLVE_EACH,
+    PENDING,
+    PENDING_CALL,
+    CONVERSATIONS,
+    GIVEN,
+    LIST_EVENTS,
+    READY,
+    AGENTS,
+    CHECK_RULES,
+    PAUSE,
+    RESUME,
+    PAUSED,
+)
+"""The operations of a client."""
+
+SEND = Verb(
+    "send",
+    f"POST {_CONVERSATION}/messages",
+    "send",
+    Receipt,
+    "the message",
+    scope=START,
+    checks={**_ONE, "message_id": partial(of.key_of, "message_id", InvalidMessage), "text": of.text_of},
+    raises=(InvalidMessage, QueueFull),
+    command=Send,
+)
+RESOLVE_MANY = Verb(
+    "resolve_many",
+    f"POST {_CONVERSATION}/resolve-many",
+    "resolveMany",
+    Receipts,
+    "the decisions",
+    scope=DECIDE,
+    checks={**_ONE, **_DECISION, "decisions": rulings_of},
+    raises=(BatchRefused, InvalidDecision),
+    command=many_of,
+)
+STATE = Verb(
+    "wait",
+    f"GET {_CONVERSATION}",
+    "getConversation",
+    ConversationState[Awaitable[Receipt]],
+    "the state",
+    checks={**_ONE, "after": _optional(of.place_of), "timeout_s": _optional(of.timeout_of)},
+    raises=(InvalidInput,),
+)
+MESSAGES_PAGE = Verb(
+    "messages_page",
+    f"GET {_CONVERSATION}/messages",
+    "listMessages",
+    MessagePage,
+    "the messages",
+    checks={**_ONE, **_LOG_PAGE},
+    raises=(InvalidInput,),
+    read=message_page,
+)
+MESSAGE = Verb(
+    "message",
+    f"GET {_CONVERSATION}/messages/{{message_id}}",
+    "getMessage",
+    Message,
+    "the message",
+    checks={**_ONE, "message_id": partial(of.id_given, "message_id", InvalidMessage)},
+    raises=(InvalidMessage, MessageNotFound),
+    read=what_became,
+)
+TURNS_PAGE = Verb(
+    "turns_page",
+    f"GET {_CONVERSATION}/turns",
+    "listTurns",
+    Page[Turn],
+    "the turns",
+    checks={**_ONE, **_LOG_PAGE},
+    raises=(InvalidInput,),
+    read=turn_page,
+)
+TURN = Verb(
+    "turn",
+    f"GET {_CONVERSATION}/turns/{{turn_id}}",
+    "getTurn",
+    Turn,
+    "the turn",
+    checks={**_ONE, "turn_id": _as_it_is},
+    raises=(TurnNotFound,),
+    read=_turn,
+)
+EVENTS = Verb(
+    "events",
+    f"GET {_CONVERSATION}/events",
+    "followConversation",
+    Event,
+    "the events",
+    checks={**_ONE, "after": of.place_of, "live": bool},
+    raises=(InvalidInput,),
+)
+CANCEL = Verb(
+    "cancel",
+    f"POST {_CONVERSATION}/cancel",
+    "cancel",
+    Cancelled,
+    "the cancellation",
+    scope=START,
+    checks={**_ONE, **_REQUEST, "turn_id": of.turn_id_of, "wait_s": of.wait_of},
+    raises=(InvalidInput, TurnNotFound),
+    command=CancelTurn,
+)
+CANCEL_PENDING = Verb(
+    "cancel_pending",
+    f"POST {_CONVERSATION}/cancel-pending",
+    "cancelPending",
+    Cancelled,
+    "the cancellation",
+    scope=START,
+    also=(DECIDE,),
+    checks={**_ONE, **_REQUEST, **_KIND, **_REASON},
+    raises=(InvalidInput,),
+    command=_cancel_pending,
+)
+GRANTS = Verb("grants", f"GET {_CONVERSATION}/grants", "listGrants", list[Grant], "the grants", checks=_ONE, read=_grants)
+REVOKE = Verb(
+    "revoke",
+    f"DELETE {_CONVERSATION}/grants/{{grant_id}}",
+    "revokeGrant",
+    Receipt,
+    "the revocation",
+    scope=DECIDE,
+    checks={**_ONE, **_REQUEST, "grant_id": of.grant_id_of, **_REASON},
+    raises=(InvalidInput,),
+    command=Revoke,
+)
+REVOKE_GIVEN = Verb(
+    "revoke_given",
+    f"POST {_CONVERSATION}/revoke-given",
+    "revokeGiven",
+    Receipt,
+    "the revocation",
+    scope=DECIDE,
+    checks={**_ONE, **_REQUEST, "by": of.giver_of, **_PROOF, **_REASON},
+    raises=(InvalidInput,),
+    command=RevokeGiven,
+)
+AUDIT = Verb(
+    "audit",
+    f"GET {_CONVERSATION}/audit",
+    "audit",
+    AuditReport,
+    "the audit",
+    checks={**_ONE, "receipts": _as_it_is},
+    raises=(InvalidInput,),
+)
+ASSIGN = Verb(
+    "assign",
+    "POST /v1/pending/{suspension_id}/assign",
+    "assign",
+    Receipt,
+    "the assignment",
+    scope=DECIDE,
+    checks={**_ONE, **_REQUEST, **_NOTED, "to": _as_it_is},
+    raises=(StaleCall, NotPermitted, InvalidInput),
+    command=Assign,
+)
+COMMENT = Verb(
+    "comment",
+    "POST /v1/pending/{suspension_id}/comment",
+    "comment",
+    Receipt,
+    "the comment",
+    scope=DECIDE,
+    checks={**_ONE, **_REQUEST, **_NOTED, "text": comment_of},
+    raises=(StaleCall, NotPermitted, InvalidInput),
+    command=Comment,
+)
+RETRY = Verb(
+    "retry",
+    f"POST {_CONVERSATION}/retry",
+    "retry",
+    bool,
+    "the retry",
+    scope=START,
+    checks=_ONE,
+    read=_retry,
+    under="lifted",
+)
+END = Verb(
+    "end",
+    f"POST {_CONVERSATION}/end",
+    "end",
+    Receipt,
+    "the end",
+    scope=START,
+    checks={**_ONE, **_REQUEST},
+    raises=(InvalidInput,),
+    command=End,
+)
+CONVERSATION = (
+    SEND,
+    RESOLVE_MANY,
+    STATE,
+    MESSAGES_PAGE,
+    MESSAGE,
+    TURNS_PAGE,
+    TURN,
+    EVENTS,
+    CANCEL,
+    CANCEL_PENDING,
+    GRANTS,
+    REVOKE,
+    REVOKE_GIVEN,
+    AUDIT,
+    ASSIGN,
+    COMMENT,
+    RETRY,
+    END,
+)
+"""The operations of a conversation."""
