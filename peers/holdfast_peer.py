@@ -26,7 +26,7 @@ class Holdfast(Contender):
 
     async def open(self) -> None:
         """Join the stack, and have the worker there."""
-        os.environ["HOLDFAST_WORKERS"] = "2"  # as docs/operations.md says: as many as there are cores to use
+        os.environ["HOLDFAST_WORKERS"] = "2"  # as docs/settings.md says: as many as there are cores to use
         self.client = AsyncClient.connect("benchmarks.bench_app:app", home=self.home, timeout_s=120)
         await self.client._stack.transport()
 

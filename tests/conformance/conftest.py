@@ -1,6 +1,6 @@
 """The stores that the suite runs over: in memory, and on every Redis server that this machine has.
 
-On Redis it runs as the user that docs/operations.md makes, with nothing but that user's permissions.
+On Redis it runs as the user that docs/security.md makes, with nothing but that user's permissions.
 """
 
 import re
@@ -27,8 +27,8 @@ def server(request):
 
 
 def documented_user(tag):
-    """The command of docs/operations.md that makes Holdfast's user, for keys and channels that begin so."""
-    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    """The command of docs/security.md that makes Holdfast's user, for keys and channels that begin so."""
+    page = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
     (command,) = re.findall(r"^(ACL SETUSER .*?)^```", page, re.MULTILINE | re.DOTALL)
     return command.replace("\\\n", " ").replace("{holdfast:", tag).split()
 

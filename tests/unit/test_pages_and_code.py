@@ -32,24 +32,24 @@ def test_the_audit_page_names_the_events_of_the_chain_and_no_others():
     assert words(" ".join(rows)) == {kind.model_fields["kind"].default for kind in typing.get_args(Audited)}
 
 
-def test_operations_say_which_record_versions_are_written_and_read():
-    said = re.sub(r"\s+", " ", section("operations.md", "Upgrading"))
+def test_the_runbook_says_which_record_versions_are_written_and_read():
+    said = re.sub(r"\s+", " ", section("runbook.md", "Upgrading"))
     assert f"Records have version {codec.VERSION} now, and versions 1 to {codec.VERSION - 1} are read" in said
 
 
-def test_operations_name_every_key_that_belongs_to_no_conversation():
+def test_the_page_of_settings_names_every_key_that_belongs_to_no_conversation():
     sources = [*(ROOT / "persistence").glob("*.py")]
     used = {name for one in sources for name in re.findall(r'\.meta\(f?"([a-z-]+)[":]', one.read_text(encoding="utf-8"))}
-    listed = {name.partition(":")[0] for name in words(section("operations.md", "Keys in Redis"))}
+    listed = {name.partition(":")[0] for name in words(section("settings.md", "Keys in Redis"))}
     assert {"apps", "rules", "ticket"} <= used
     assert used - listed == set()
 
 
-def test_operations_name_every_key_of_a_conversation():
+def test_the_page_of_settings_names_every_key_of_a_conversation():
     keys = Keys("holdfast")
     suffixes = {getattr(keys, name)("c").rpartition(":")[2] for name in ("head", "log", "known", "runs", "late", "abandoned")}
     suffixes |= {getattr(keys, name)("c").rpartition(":")[2] for name in ("progress", "live")}
-    assert {f"c:<id>:{one}" for one in suffixes} <= words(section("operations.md", "Keys in Redis"))
+    assert {f"c:<id>:{one}" for one in suffixes} <= words(section("settings.md", "Keys in Redis"))
 
 
 def test_the_page_on_tracing_names_every_attribute():

@@ -92,7 +92,6 @@ def test_a_guide_has_the_chapters_of_every_guide(page):
 @each
 def test_a_guide_is_found_from_each_list_of_pages(page):
     for listing, link in [
-        ("README.md", f"](docs/guides/{page.name})"),
         ("docs/index.md", f"](guides/{page.name})"),
         ("mkdocs.yml", f": guides/{page.name}\n"),
     ]:
