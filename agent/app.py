@@ -10,6 +10,7 @@ from holdfast.errors import AgentNotFound, ConfigurationError
 
 from . import checks
 from .agent import Agent
+from .functions import takes
 from .rules import Rules
 
 ENVIRONMENT = ("*_API_KEY", "*_API_BASE")
@@ -96,7 +97,7 @@ class App:
         if self._lifespan is None:
             yield None
             return
-        opened = self._lifespan() if _takes(self._lifespan) else self._lifespan(self)
+        opened = self._lifespan() if takes(self._lifespan) else self._lifespan(self)
         if isinstance(opened, AbstractAsyncContextManager):
             async with opened as resources:
                 yield resources
@@ -128,7 +129,7 @@ def _lifespan(lifespan: Any) -> Callable[..., Any] | None:
     if not callable(lifespan) or inspect.iscoroutinefunction(lifespan):
         problem = "it is no function that makes a context manager"
         raise ConfigurationError("app.lifespan", problem, "write `async def lifespan(app): ...; yield resources; ...`")
-    if not _takes(lifespan) and not _takes(lifespan, None):
+    if not takes(lifespan) and not takes(lifespan, None):
         raise ConfigurationError("app.lifespan", "it takes more than the app", "let it take nothing, or the app")
     if inspect.isasyncgenfunction(lifespan):
         return asynccontextmanager(lifespan)
@@ -136,14 +137,6 @@ def _lifespan(lifespan: Any) -> Callable[..., Any] | None:
         return contextmanager(lifespan)
     factory: Callable[..., Any] = lifespan
     return factory
-
-
-def _takes(lifespan: Callable[..., Any], *args: Any) -> bool:
-    try:
-        inspect.signature(lifespan).bind(*args)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def _cipher(encrypt: Any) -> Any:

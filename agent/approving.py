@@ -1,8 +1,6 @@
 """Whether a call needs an approval, where a function of the app says so."""
 
 import copy
-import inspect
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -11,7 +9,7 @@ from holdfast.conversation.principal import Principal
 from holdfast.conversation.spec import Approval
 from holdfast.errors import ConfigurationError
 
-logger = logging.getLogger("holdfast.agent")
+from .functions import UntoldError, asked, is_async, takes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +37,7 @@ _NOWHERE = TurnContext(conversation_id="", agent="")
 
 
 class Approving:
-    """A function of the app that says whether a call needs an approval.
-
-    Args:
-        function: The function, of the arguments or of the arguments and the turn.
-        field: What errors name.
+    """A function of the app that says whether a call needs an approval: of the arguments, or of the arguments and the turn.
 
     Raises:
         ConfigurationError: It is async, or takes something else.
@@ -51,43 +45,24 @@ class Approving:
 
     def __init__(self, function: Needs, field: str) -> None:
         self._function: Callable[..., Any] = function
-        alone = _takes(function, {})
-        self.takes_turn = not alone and _takes(function, {}, _NOWHERE)
+        alone = takes(function, {})
+        self.takes_turn = not alone and takes(function, {}, _NOWHERE)
         if is_async(function) or not (alone or self.takes_turn):
             problem = "it is neither a mode nor a plain function of the arguments, or of the arguments and the turn"
             fix = 'use auto or required, or a function (not async) such as lambda arguments: arguments["amount"] > 100'
             raise ConfigurationError(field, problem, fix)
-        self._field = field
+        self._failed = f"{field} could not say whether a call needs an approval, so a person is asked"
 
     def needed(self, arguments: Mapping[str, Any] | None, turn: TurnContext) -> bool:
-        """Whether a person approves the call first; true where the arguments cannot be read, or the function fails (logged)."""
+        """Whether a person approves the call first; true where the arguments cannot be read, or the function does not say."""
         if arguments is None:
             return True
-        given = copy.deepcopy(dict(arguments))
+        given = (copy.deepcopy(dict(arguments)), *((turn,) if self.takes_turn else ()))
         try:
-            said = self._function(given, turn) if self.takes_turn else self._function(given)
-            if isinstance(said, bool):
-                return said
-            if inspect.iscoroutine(said):
-                said.close()  # nobody awaits it
-            return Approval(said) is Approval.REQUIRED
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # also a Suspend, or a cancellation that is the function's own: nothing it raises lets a call run
-            logger.warning(
-                "%s could not say whether a call needs an approval, so a person is asked", self._field, exc_info=True
-            )
+            return asked(lambda: self._function(*given), _is_required, self._failed)
+        except UntoldError:
             return True
 
 
-def is_async(function: object) -> bool:
-    """Whether a function, or an object that can be called, gives what must be awaited."""
-    return any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None))))  # noqa: B004 - is it async?
-
-
-def _takes(function: Callable[..., Any], *args: Any) -> bool:
-    try:
-        inspect.signature(function).bind(*args)
-    except (TypeError, ValueError):
-        return False
-    return True
+def _is_required(said: Any) -> bool:
+    return said if isinstance(said, bool) else Approval(said) is Approval.REQUIRED

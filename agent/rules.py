@@ -265,31 +265,40 @@ class Rules:
 _Read: TypeAlias = tuple[tuple[Rule, ...], tuple[Rule, ...], tuple[Rule, ...], Effect | None]
 
 
-def _rules(name: str, given: object) -> tuple[Rule, ...]:
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise InvalidRule(name, f"{given!r:.60} is no list", "give a list of patterns or rules")
+def _rules(effect: str, given: object, where: str | None = None) -> tuple[Rule, ...]:
+    """The rules of a list, as code gives it; or as plain values, which stand in the place `where`."""
+    field, of_data = effect if where is None else f"{where}: {effect}", where is not None
+    if isinstance(given, str) or not isinstance(given, list if of_data else Sequence):
+        fix = "write a list of patterns" if of_data else "give a list of patterns or rules"
+        raise InvalidRule(field, f"{given!r:.60} is no list", fix)
     if len(given) > 2 * MOST:
-        raise InvalidRule(name, f"it has more than {2 * MOST} rules", "write fewer, wider ones")
-    return tuple(_rule(f"{name}[{number}]", name, one) for number, one in enumerate(given, 1))
+        raise InvalidRule(field, f"it has more than {2 * MOST} rules", "write fewer, wider ones")
+    return tuple(_rule(f"{field}[{number}]", effect, one, of_data=of_data) for number, one in enumerate(given, 1))
 
 
-def _rule(field: str, effect: str, given: object) -> Rule:
-    if not isinstance(given, str | Rule):
+def _rule(field: str, effect: str, given: object, *, of_data: bool) -> Rule:
+    if of_data and isinstance(given, Mapping):
+        _check_fields(field, given, _RULE_FIELDS)
+        if "pattern" not in given:
+            raise InvalidRule(field, "it has no pattern", 'add one: pattern: "Bash(npm *)"')
+        given = _made(field, **{name: value for name, value in given.items() if value is not None})
+    elif isinstance(given, str):
+        given = _made(field, given)
+    if not isinstance(given, Rule):
         fix = 'write a pattern in quotes, "Bash(npm *)", or a rule'
         raise InvalidRule(field, f"{given!r:.60} is neither a pattern nor a rule", fix)
+    if given.approvers and effect != Effect.ASK:
+        fix = "put the rule into ask, or leave it out"
+        raise InvalidRule(f"{field}.approvers", "nobody approves what this rule is about", fix)
+    return given
+
+
+def _made(field: str, *pattern: str, **given: Any) -> Rule:
     try:
-        rule = given if isinstance(given, Rule) else Rule(given)
+        return Rule(*pattern, **given)
     except InvalidRule as error:
-        raise InvalidRule(_within(field, error.field), error.problem, error.fix) from None
-    if rule.approvers and effect != Effect.ASK:
-        raise InvalidRule(
-            f"{field}.approvers", "nobody approves what this rule is about", "put the rule into ask, or leave it out"
-        )
-    return rule
-
-
-def _within(field: str, part: str) -> str:
-    return field if part == "pattern" else f"{field}.{part}"
+        part = field if error.field == "pattern" else f"{field}.{error.field}"
+        raise InvalidRule(part, error.problem, error.fix) from None
 
 
 def _default(field: str, given: object) -> Effect | None:
@@ -305,29 +314,9 @@ def _of_data(found: object, where: str) -> _Read:
     if not isinstance(found, Mapping):
         raise InvalidRule(where, f"it holds {type(found).__name__}, no object", "write the lists allow, ask and deny")
     _check_fields(where, found, _FIELDS)
-    lists = [_rules_of_data(f"{where}: {name}", name, found.get(name)) for name in _FIELDS[:3]]
-    return lists[0], lists[1], lists[2], _default(f"{where}: default", found.get("default"))
-
-
-def _rules_of_data(field: str, effect: str, given: object) -> tuple[Rule, ...]:
-    if given is not None and not isinstance(given, list):
-        raise InvalidRule(field, f"{given!r:.60} is no list", "write a list of patterns")
-    if given is not None and len(given) > 2 * MOST:
-        raise InvalidRule(field, f"it has more than {2 * MOST} rules", "write fewer, wider ones")
-    return tuple(_rule_of_data(f"{field}[{number}]", effect, one) for number, one in enumerate(given or (), 1))
-
-
-def _rule_of_data(field: str, effect: str, given: object) -> Rule:
-    if not isinstance(given, Mapping):
-        return _rule(field, effect, given)
-    _check_fields(field, given, _RULE_FIELDS)
-    if "pattern" not in given:
-        raise InvalidRule(field, "it has no pattern", 'add one: pattern: "Bash(npm *)"')
-    try:
-        made = Rule(**{name: value for name, value in given.items() if value is not None})
-    except InvalidRule as error:
-        raise InvalidRule(_within(field, error.field), error.problem, error.fix) from None
-    return _rule(field, effect, made)
+    given = {name: [] if found.get(name) is None else found[name] for name in _FIELDS[:3]}
+    allow, ask, deny = (_rules(name, rules, where) for name, rules in given.items())
+    return allow, ask, deny, _default(f"{where}: default", found.get("default"))
 
 
 def _check_fields(where: str, found: Mapping[Any, Any], known: Sequence[str]) -> None:

@@ -26,6 +26,7 @@ from .callback import Callback, InThread, InvalidArguments
 from .context import ToolContext
 from .deciders import DecidedBy, Deciders
 from .disclosure import Disclosure, Errors
+from .functions import takes
 from .parameters import Parameters
 from .suspend import Suspend
 from .touching import Touched, Touching
@@ -433,7 +434,7 @@ def _prompt(prompt: Any, field: str) -> Prompt | None:
     if prompt is None:
         return None
     if not isinstance(prompt, str):
-        if not callable(prompt) or inspect.iscoroutinefunction(prompt) or not _takes_one(prompt):
+        if not callable(prompt) or inspect.iscoroutinefunction(prompt) or not takes(prompt, {}):
             problem = "it is neither text nor a plain function of the arguments"
             raise ConfigurationError(field, problem, "give a string, or a function (not async) that takes the arguments' dict")
         function: Callable[[dict[str, Any]], str] = prompt
@@ -441,14 +442,6 @@ def _prompt(prompt: Any, field: str) -> Prompt | None:
     if size_bytes(checks.text(prompt, field)) > PROMPT_BYTES:
         raise ConfigurationError(field, f"it is longer than {PROMPT_BYTES} bytes", "say it shorter")
     return prompt
-
-
-def _takes_one(function: Function) -> bool:
-    try:
-        inspect.signature(function).bind({})
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def _primary(primary: Any, spec: ToolSpec, field: str) -> str | None:

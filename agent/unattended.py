@@ -1,8 +1,6 @@
 """What an agent does instead of asking, in conversations that nobody attends."""
 
 import copy
-import inspect
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,9 +11,8 @@ from holdfast.conversation.questions import Question
 from holdfast.conversation.spec import UnattendedApprovals, UnattendedQuestions, UnattendedSpec
 from holdfast.errors import ConfigurationError, InvalidDecision
 
-from .approving import TurnContext, is_async
-
-logger = logging.getLogger("holdfast.agent")
+from .approving import TurnContext
+from .functions import UntoldError, asked, is_async, takes
 
 _Mode = TypeVar("_Mode", bound=StrEnum)
 
@@ -93,37 +90,27 @@ class Unattended:
 def _mode(modes: type[_Mode], declared: object, name: str) -> _Mode:
     if isinstance(declared, str) and declared in tuple(modes):
         return modes(declared)
-    if callable(declared) and not is_async(declared) and _takes_one(declared):
+    if callable(declared) and not is_async(declared) and takes(declared, None):
         return modes("ask")
     problem = f"{declared!r:.60} is neither a mode nor a plain function of the call"
     fix = f"use {', '.join(modes)}, or a function (not async) such as lambda call: Deny()"
     raise ConfigurationError(name, problem, fix)
 
 
-def _takes_one(function: Callable[..., Any]) -> bool:
-    try:
-        inspect.signature(function).bind(None)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
 def _decided(function: object, call: UnattendedCall, name: str) -> Ruling | None:
     if not callable(function):
         return None
+    failed = f"{name} could not decide about a call of {call.tool}, so a person is asked"
     try:
-        said = function(call)
-        if inspect.iscoroutine(said):
-            said.close()  # nobody awaits it
-        ruling = None if said is None else Ruling.of(said)
-        if ruling is not None and ruling.scope is not None:
-            fix = "approve this call alone"
-            raise InvalidDecision("decision.scope", "only a person lets later calls run", fix)  # noqa: TRY301 - logged as any other
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # also a Suspend: nothing that the function raises decides anything
-        logger.warning("%s could not decide about a call of %s, so a person is asked", name, call.tool, exc_info=True)
+        return asked(lambda: function(call), _ruling, failed)
+    except UntoldError:
         return None
+
+
+def _ruling(said: Any) -> Ruling | None:
+    ruling = None if said is None else Ruling.of(said)
+    if ruling is not None and ruling.scope is not None:
+        raise InvalidDecision("decision.scope", "only a person lets later calls run", "approve this call alone")
     return ruling
 
 

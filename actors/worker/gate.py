@@ -13,7 +13,7 @@ from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.workers import NoApp
 from holdfast.agent import Agent, Rules, Tool, TurnContext, Verdict
 from holdfast.agent.coverage import defaults_of
-from holdfast.agent.deciders import UntoldError
+from holdfast.agent.functions import UntoldError
 from holdfast.conversation.approvers import ApproverTerms, joined
 from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.conversation.spec import Approval, Executor, ToolSpec

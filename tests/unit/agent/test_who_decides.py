@@ -3,7 +3,8 @@
 import pytest
 
 from holdfast.agent import Approvers, Tool
-from holdfast.agent.deciders import Deciders, UntoldError
+from holdfast.agent.deciders import Deciders
+from holdfast.agent.functions import UntoldError
 from holdfast.agent.suspend import Suspend
 from holdfast.errors import ConfigurationError
 
