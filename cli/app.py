@@ -16,36 +16,44 @@ from . import errors
 from .display import clean
 from .options import everywhere
 
-COMMANDS = {
-    "demo": "demo_command",
-    "pending": "pending",
-    "resolve": "resolve",
-    "assign": "assign",
-    "comment": "comment",
-    "send": "send",
-    "message": "message",
-    "cancel": "cancel",
-    "grants": "grants",
-    "audit": "audit",
-    "end": "end",
-    "retry": "retry",
-    "problems": "problems",
-    "list": "conversations",
-    "show": "show",
-    "submit": "submit",
-    "serve": "serve",
-    "keys": "keys",
-    "rules": "rules",
-    "top": "top",
-    "pause": "pause",
-    "resume": "resume",
-    "drain": "drain",
-    "up": "up",
-    "down": "down",
-    "doctor": "doctor",
-    "reindex": "reindex",
+GROUPS = {
+    "Begin": {"demo": "demo_command"},
+    "Decide": {
+        "pending": "pending",
+        "resolve": "resolve",
+        "assign": "verbs",
+        "comment": "verbs",
+        "grants": "grants",
+        "audit": "audit",
+        "rules": "rules",
+    },
+    "Converse": {
+        "send": "verbs",
+        "message": "verbs",
+        "cancel": "verbs",
+        "end": "verbs",
+        "list": "conversations",
+        "show": "show",
+        "submit": "submit",
+    },
+    "Operate": {
+        "problems": "problems",
+        "retry": "verbs",
+        "pause": "verbs",
+        "resume": "verbs",
+        "top": "top",
+        "drain": "drain",
+        "up": "up",
+        "down": "down",
+        "doctor": "doctor",
+        "reindex": "reindex",
+    },
+    "Serve": {"serve": "serve", "keys": "keys"},
 }
-"""The commands in the order of the help, each with the module whose `run` it is, or whose `COMMANDS` are below it."""
+"""The commands in the order of the help, by group; each with the module whose `run` or `VERBS` has it, or which has the
+`COMMANDS` below it."""
+
+COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
 
 TARGETLESS = frozenset({"demo"})
 """Commands that have a stack of their own, and so do not take the options of `Where`."""
@@ -121,10 +129,11 @@ def _command(name: str) -> Any:
     below = getattr(module, "COMMANDS", None)
     if below is not None:
         made.callback()(lambda: None)  # else typer leaves out the word of a command that stands alone
-    for word, function in (below or {name: module.run}).items():
+    for word, function in (below or {name: getattr(module, "VERBS", {}).get(name) or module.run}).items():
         made.command(word, context_settings=_HELP)(function if name in TARGETLESS else everywhere(function))
-    found = typer.main.get_command(made)
+    found: Any = typer.main.get_command(made)
     found.name = name  # typer gives a group none
+    found.rich_help_panel = next(group for group, names in GROUPS.items() if name in names)
     return _literal(found)
 
 

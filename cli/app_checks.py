@@ -39,23 +39,6 @@ async def app_here(path: str | None) -> AppToImport | None:
         return None
 
 
-async def worker_checks(path: str, where: StoreAddress) -> list[Check]:
-    """The check whether the app's workers can run it, by the problem that they have reported to the store.
-
-    Raises:
-        HoldfastError: The store cannot be read.
-    """
-    store = RedisStore(where.redis_url, namespace=where.namespace, store_id=where.store_id, cipher=where.cipher)
-    try:
-        problem = await store.problem(path)
-        known = await store.app(path) is not None
-    finally:
-        await store.close()
-    if problem is not None:
-        return [fail("workers", f"they cannot run {path}: {problem}", f"correct the app, then run: holdfast up --app {path}")]
-    return [ok("workers", "no worker has reported a problem with it" if known else "the app was never published to this store")]
-
-
 async def app_of_workers(here: AppToImport, where: StoreAddress) -> AppToImport:
     """The way in which workers import the app: that of its published record. To be called after Ray was joined.
 

@@ -1,8 +1,6 @@
 """`holdfast audit`: the chain of a conversation's messages and decisions, checked, as a table or as lines for an archive."""
 
-import asyncio
 import sys
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -11,29 +9,27 @@ import typer
 from holdfast.client import AuditEntry, AuditReport
 from holdfast.errors import InvalidInput
 
-from .display import clean, console, lines, shorten, table, to_json
+from .display import clean, console, shorten, to_json, write_table
 from .errors import ExitCode
-from .options import AsJson, Where
-from .session import reached
+from .options import AsJson, ConversationId
+from .session import Reached
 
 _DIGITS = 12
 """How many digits of a digest a table shows."""
 
 
-def run(
-    where: Where,
-    conversation: Annotated[str, typer.Argument(help="The conversation's id.")],
+async def run(
+    on: Reached,
+    conversation: ConversationId,
     *,
     receipts: Annotated[
         list[str] | None,
         typer.Option("--receipt", metavar="HEAD", help="The audit_head of a receipt that has to be in it."),
     ] = None,
     as_lines: Annotated[bool, typer.Option("--jsonl", help="Print JSON lines for an archive.")] = False,
-    after: Annotated[
-        int | None, typer.Option("--after", metavar="SEQ", help="With --jsonl: only what follows this seq.")
-    ] = None,
+    after: Annotated[int | None, typer.Option(metavar="SEQ", help="With --jsonl: only what follows this seq.")] = None,
     as_json: AsJson = False,
-) -> None:
+) -> int:
     """Check the chain of a conversation's messages and decisions: who sent or decided what, when, on what, and why.
 
     The exit code is 1 where the chain is broken: something in the log was changed, or a receipt is not in the chain.
@@ -42,41 +38,25 @@ def run(
         raise InvalidInput("--jsonl", "it does not go with --json", "leave one of them out")
     if after is not None and not as_lines:
         raise InvalidInput("--after", "it is for an export", "add --jsonl, or leave it out")
-    intact = asyncio.run(
-        _export(where, conversation, receipts or (), after or 0)
-        if as_lines
-        else _check(where, conversation, receipts or (), as_json=as_json)
-    )
-    if not intact:
-        raise typer.Exit(ExitCode.FAILED)
-
-
-async def _export(where: Where, conversation: str, receipts: Sequence[str], after: int) -> bool:
-    line: dict[str, Any] = {}
-    async with reached(where) as opened:
-        async for line in opened.client.conversation(conversation).audit_lines(after=after, receipts=receipts):
+    found = on.conversation(conversation)
+    if as_lines:
+        line: dict[str, Any] = {}
+        async for line in found.audit_lines(after=after or 0, receipts=receipts or ()):
             sys.stdout.write(to_json(line) + "\n")
-    return bool(line.get("intact"))
-
-
-async def _check(where: Where, conversation: str, receipts: Sequence[str], *, as_json: bool) -> bool:
-    async with reached(where) as opened:
-        report = await opened.client.conversation(conversation).audit(receipts=receipts)
+        return ExitCode.DONE if line.get("intact") else ExitCode.FAILED
+    report = await found.audit(receipts=receipts or ())
     if as_json:
         sys.stdout.write(to_json(report.to_dict(), indent=2) + "\n")
     else:
         _draw(report)
-    return report.intact
+    return ExitCode.DONE if report.intact else ExitCode.FAILED
 
 
 def _draw(report: AuditReport) -> None:
-    screen = console()
     if report.entries:
-        drawn = table("SEQ", "WHEN", "WHAT", "CALL", "WHO", "WHY", "HEAD")
-        for entry in report.entries:
-            drawn.add_row(*map(clean, _row(entry)))
-        for line in lines(screen, drawn):
-            screen.print(line, soft_wrap=True)
+        rows = [[*map(clean, _row(entry))] for entry in report.entries]
+        write_table(("SEQ", "WHEN", "WHAT", "CALL", "WHO", "WHY", "HEAD"), rows)
+    screen = console()
     for one in report.breaks:
         place = "" if one.seq is None else f" at {one.seq}"
         screen.print(clean(f"Broken{place}: {one.problem}."), soft_wrap=True)

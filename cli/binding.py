@@ -21,12 +21,7 @@ class StoreStanding:
 
 
 async def store_standing(url: str, namespace: str) -> StoreStanding:
-    """The id, binding and release of a store.
-
-    Raises:
-        StoreUnavailable: Redis does not answer.
-        CorruptStore: One of the three cannot be read.
-    """
+    """The id, binding and release of a store."""
     standing, wrong = await readable_store_standing(url, namespace)
     for error in wrong.values():
         raise error
@@ -34,11 +29,7 @@ async def store_standing(url: str, namespace: str) -> StoreStanding:
 
 
 async def readable_store_standing(url: str, namespace: str) -> tuple[StoreStanding, dict[str, CorruptStore]]:
-    """The readable ones of a store's id, binding and release, and the errors of the others, by key.
-
-    Raises:
-        StoreUnavailable: Redis does not answer.
-    """
+    """The readable ones of a store's id, binding and release, and the errors of the others, by key."""
     store, keys = RedisStore(url, namespace=namespace), Keys(namespace)
     wrong: dict[str, CorruptStore] = {}
 

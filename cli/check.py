@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -32,17 +32,17 @@ class Check:
 
 
 def ok(name: str, said: str) -> Check:
-    """The check of a part that is as it should be."""
+    """A check whose outcome is `OK`."""
     return Check(name, Outcome.OK, said)
 
 
 def warn(name: str, said: str, fix: str) -> Check:
-    """The check of a part that works, with a weakness that the operator should know."""
+    """A check whose outcome is `WARN`."""
     return Check(name, Outcome.WARN, said, fix)
 
 
 def fail(name: str, said: str, fix: str, *, unreachable: bool = False) -> Check:
-    """The check of a part that does not work."""
+    """A check whose outcome is `FAIL`."""
     return Check(name, Outcome.FAIL, said, fix, unreachable)
 
 
@@ -58,12 +58,12 @@ async def bounded(name: str, looking: Awaitable[Sequence[Check]], *, within_s: f
         return [failed(name, error)]
 
 
-def judged(name: str, judging: Callable[[], Iterable[Check]]) -> list[Check]:
-    """The checks that a judgement makes; a judgement that fails is itself a failed check, and hides no other."""
+def judged(name: str, judging: Callable[[], Check]) -> Check:
+    """The check that a judgement makes; a judgement that fails is itself a failed check, and hides no other."""
     try:
-        return list(judging())
-    except Exception as error:  # noqa: BLE001 - as above
-        return [failed(name, error)]
+        return judging()
+    except Exception as error:  # noqa: BLE001 - as for `bounded`
+        return failed(name, error)
 
 
 def failed(name: str, error: Exception) -> Check:

@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.visible import without_hidden
@@ -11,7 +11,6 @@ from holdfast.visible import without_hidden
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ESCAPED = re.compile(r"(?<!\\)(?:\\\\)*\\[ubf]")  # escapes in JSON of characters that a person cannot read
@@ -83,14 +82,27 @@ def table(*columns: str) -> "Table":
     return made
 
 
-def lines(screen: "Console", drawn: "Table") -> "Iterator[Text]":
-    """The lines of a table: the header, then one for each row, in full however narrow the terminal is."""
+def write_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, below: Callable[[int], Iterable[tuple[str, str]]] = lambda _: ()
+) -> None:
+    """Print a table: a line for each row, in full however narrow the terminal is; its texts are already clean.
+
+    Args:
+        columns: The header.
+        rows: The cells of each row.
+        below: The lines under a row, by its number, each with its style.
+    """
     from rich.text import Text  # noqa: PLC0415 - as above
 
-    for segments in screen.render_lines(drawn, screen.options.update(width=_UNBOUNDED), pad=False):
+    screen, drawn = console(), table(*columns)
+    for row in rows:
+        drawn.add_row(*row)
+    for number, segments in enumerate(screen.render_lines(drawn, screen.options.update(width=_UNBOUNDED), pad=False)):
         line = Text.assemble(*((segment.text, segment.style or "") for segment in segments))
         line.rstrip()
-        yield line
+        screen.print(line, soft_wrap=True)
+        for text, style in below(number - 1) if number else ():
+            screen.print(f"  {text}", style=style, soft_wrap=True)
 
 
 def _escape(char: str) -> str:

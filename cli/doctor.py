@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
 
 from holdfast.actors.actor_settings import StoreAddress
@@ -17,20 +18,18 @@ from holdfast.redaction import Redaction
 from holdfast.settings import Settings
 
 from . import headroom
-from .app_checks import app_here, import_check, worker_checks
+from .app_checks import app_here, import_check
 from .binding import StoreStanding, readable_store_standing
 from .check import Check, Outcome, bounded, fail, failed, ok
-from .cipher_checks import cipher_checks
 from .display import clean, console, to_json
 from .errors import ExitCode
 from .home_checks import home_checks, server_check
 from .options import AsJson, Where
-from .pauses import pause_checks
-from .problem_checks import problem_checks
 from .ray_checks import ray_checks
-from .redis_checks import redis_checks, stored_checks
+from .redis_checks import redis_checks
 from .redis_doors import door_checks
 from .redis_url import to_copy
+from .store_checks import LOOKS, Looked, worker_checks
 
 SCHEMA = 1
 """The version of what `--json` prints. A later one of the same number may have more checks and more fields."""
@@ -73,40 +72,40 @@ async def _examine(settings: Settings, where: Where) -> list[Check]:
     if settings.redis_url is None or settings.ray_address is None:
         home, found = home_checks(settings)
         checks += found
+    url = settings.redis_url
     if home is not None:
         checks.append(headroom.disk("home disk", home.path))
-    url = settings.redis_url
-    if url is None and home is not None:
-        checks.append(server_check(home))
-        url = running_redis(home)
-    store: StoreAddress | None = None
-    standing = StoreStanding()
-    if url is not None:
-        found = await bounded("redis", redis_checks(url, settings.namespace), within_s=REDIS_S)
-        checks += found
-        if not found[0].unreachable:  # else each look would wait for Redis anew
-            checks += await bounded("redis auth", door_checks(url, settings.namespace), within_s=REDIS_S)
-            standing, wrong = await _standing(url, settings.namespace)
-            checks += wrong
-        if standing.store_id is not None:
-            store = StoreAddress(
-                redis_url=url, namespace=settings.namespace, store_id=standing.store_id, cipher=settings.cipher_at
-            )
-            checks += await bounded("cipher", cipher_checks(store), within_s=REDIS_S)
-            checks += await bounded("paused", pause_checks(url, settings.namespace, where), within_s=REDIS_S)
-            checks += await bounded("stored", stored_checks(url, settings.namespace), within_s=REDIS_S)
-            checks += await bounded("conversations", problem_checks(store, settings.timing, where), within_s=REDIS_S)
-    else:
-        checks.append(ok("redis", "the home's Redis does not run; the first client that needs it starts it"))
-    imported = await bounded("app", import_check(settings.app), within_s=IMPORT_S)
-    app = None
-    if imported[0].status is Outcome.OK:  # else the app would not import there either, and perhaps hang once more
-        app = await app_here(settings.app)
-    checks += await bounded("ray", ray_checks(settings, home, store, standing, app), within_s=RAY_S)
-    checks += imported
-    if settings.app is not None and store is not None:
-        checks += await bounded("workers", worker_checks(settings.app, store), within_s=REDIS_S)
-    return checks
+        if url is None:
+            checks.append(server_check(home))
+            url = running_redis(home)
+    async with AsyncExitStack() as stack:
+        at: Looked | None = None
+        standing = StoreStanding()
+        if url is None:
+            checks.append(ok("redis", "the home's Redis does not run; the first client that needs it starts it"))
+        else:
+            found = await bounded("redis", redis_checks(url, settings.namespace), within_s=REDIS_S)
+            checks += found
+            if not found[0].unreachable:  # else each look would wait for Redis anew
+                checks += await bounded("redis auth", door_checks(url, settings.namespace), within_s=REDIS_S)
+                standing, wrong = await _standing(url, settings.namespace)
+                checks += wrong
+            if standing.store_id is not None:
+                place = StoreAddress(url, settings.namespace, standing.store_id, cipher=settings.cipher_at)
+                at = Looked(place, settings, where)
+                stack.push_async_callback(at.store.close)
+                for name, look in LOOKS.items():
+                    checks += await bounded(name, look(at), within_s=REDIS_S)
+        imported = await bounded("app", import_check(settings.app), within_s=IMPORT_S)
+        # An app that does not import here would not import there either, and perhaps hang once more.
+        app = await app_here(settings.app) if imported[0].status is Outcome.OK else None
+        checks += await bounded(
+            "ray", ray_checks(settings, home, None if at is None else at.address, standing, app), within_s=RAY_S
+        )
+        checks += imported
+        if at is not None:
+            checks += await bounded("workers", worker_checks(at), within_s=REDIS_S)
+        return checks
 
 
 async def _standing(url: str, namespace: str) -> tuple[StoreStanding, list[Check]]:

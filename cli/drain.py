@@ -2,14 +2,15 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.errors import ConfigurationError
 
-from .display import clean, console, lines, span, table, to_json
+from .display import clean, span, to_json, write_table
 from .errors import ExitCode
 from .operated import Operated, operated
 from .options import AsJson, Where
@@ -115,13 +116,15 @@ def _say(value: Any) -> None:
     sys.stdout.flush()
 
 
+@dataclass(frozen=True, slots=True)
 class _Shown:
-    """The workers and nodes of a store, as they are listed."""
+    """The workers and nodes of a store, as they are listed; `withheld` has the drained nodes, with the time of each."""
 
-    def __init__(
-        self, running: "list[Process]", work: "dict[str, Work]", nodes: Mapping[str, str], withheld: Mapping[str, int], now: int
-    ) -> None:
-        self._running, self._work, self._nodes, self._withheld, self._now = running, work, nodes, withheld, now
+    running: "list[Process]"
+    work: "dict[str, Work]"
+    nodes: Mapping[str, str]
+    withheld: Mapping[str, int]
+    now: int
 
     def as_dict(self) -> dict[str, Any]:
         """The workers and nodes as plain JSON values."""
@@ -131,7 +134,7 @@ class _Shown:
                     "worker": process.short,
                     "name": process.name,
                     "node": process.node or None,
-                    "address": self._nodes.get(process.node),
+                    "address": self.nodes.get(process.node),
                     "release": process.release,
                     "app": work.app or None,
                     "runs": work.runs if work.known else None,
@@ -144,37 +147,36 @@ class _Shown:
                 {
                     "node": node,
                     "address": address,
-                    "drained_since": self._withheld.get(node),
-                    "workers": sum(process.worker for process in self._at(node)),
-                    "actors": sum(not process.worker for process in self._at(node)),
+                    "drained_since": self.withheld.get(node),
+                    "workers": workers,
+                    "actors": actors,
                 }
-                for node, address in sorted(self._nodes.items())
+                for node, address, workers, actors in self._places()
             ],
         }
 
     def draw(self) -> None:
         """Print two tables on standard output."""
-        screen = console()
-        workers = table("WORKER", "NODE", "RELEASE", "APP", "RUNS", "MODEL CALLS", "STATE")
+        rows = []
         for process, work in self._workers():
-            counts = (str(work.runs), str(work.model_calls)) if work.known else ("?", "?")
-            state = (
-                ("leaving" if work.leaving else "at work" if work.runs or work.model_calls else "idle") if work.known else "?"
-            )
-            workers.add_row(process.short, process.node[:NODE] or "?", process.release, clean(work.app) or "?", *counts, state)
-        nodes = table("NODE", "ADDRESS", "WORKERS", "ACTORS", "DRAINED")
-        for node, address in sorted(self._nodes.items()):
-            here = self._at(node)
-            since = self._withheld.get(node)
-            counts = (str(sum(process.worker for process in here)), str(sum(not process.worker for process in here)))
-            nodes.add_row(node[:NODE], address, *counts, "no" if since is None else f"for {span(self._now - since)}")
-        for drawn in (workers, nodes):
-            for line in lines(screen, drawn):
-                screen.print(line, soft_wrap=True)
-            screen.print("")
+            state = "leaving" if work.leaving else "at work" if work.runs or work.model_calls else "idle"
+            told = (str(work.runs), str(work.model_calls), state) if work.known else ("?", "?", "?")
+            rows.append((process.short, process.node[:NODE] or "?", process.release, clean(work.app) or "?", *told))
+        write_table(("WORKER", "NODE", "RELEASE", "APP", "RUNS", "MODEL CALLS", "STATE"), rows)
+        sys.stdout.write("\n")
+        nodes = []
+        for node, address, workers, actors in self._places():
+            since = self.withheld.get(node)
+            drained = "no" if since is None else f"for {span(self.now - since)}"
+            nodes.append((node[:NODE], address, str(workers), str(actors), drained))
+        write_table(("NODE", "ADDRESS", "WORKERS", "ACTORS", "DRAINED"), nodes)
+        sys.stdout.write("\n")
 
     def _workers(self) -> "list[tuple[Process, Work]]":
-        return [(process, self._work[process.name]) for process in self._running if process.worker]
+        return [(process, self.work[process.name]) for process in self.running if process.worker]
 
-    def _at(self, node: str) -> "list[Process]":
-        return [process for process in self._running if process.node == node]
+    def _places(self) -> Iterator[tuple[str, str, int, int]]:
+        """Each node with its address, and how many workers and other actors are there."""
+        for node, address in sorted(self.nodes.items()):
+            here = [process.worker for process in self.running if process.node == node]
+            yield node, address, sum(here), len(here) - sum(here)

@@ -1,6 +1,5 @@
 """`holdfast grants`: what runs without asking in a conversation, or by anybody's word everywhere, and the end of that."""
 
-import asyncio
 import sys
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -14,24 +13,23 @@ from holdfast.client.given import Given
 from holdfast.conversation import Grant, Proof
 from holdfast.errors import ConversationEnded, HoldfastError, InvalidInput
 
-from .cancel import RequestId
-from .display import clean, console, lines, span, table, to_json
+from .display import clean, span, to_json, write_table
 from .errors import ExitCode
-from .options import AsJson, Where
-from .session import reached
+from .options import AsJson, Key
+from .session import Reached
 
 
-def run(
-    where: Where,
+async def run(
+    on: Reached,
     conversation: Annotated[
         str | None, typer.Argument(help="The conversation's id; with --by, all of them without one.")
     ] = None,
     *,
-    revoke: Annotated[str | None, typer.Option("--revoke", metavar="GRANT", help="End this grant, by its id.")] = None,
-    by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="What this person or program has given.")] = None,
+    revoke: Annotated[str | None, typer.Option(metavar="GRANT", help="End this grant, by its id.")] = None,
+    by: Annotated[str | None, typer.Option(metavar="NAME", help="What this person or program has given.")] = None,
     end: Annotated[bool, typer.Option("--end", help="With --by: end it, votes in calls that wait included.")] = False,
-    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why it ends, for the log.")] = None,
-    request_id: RequestId = None,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why it ends, for the log.")] = None,
+    request_id: Key = None,
     as_json: AsJson = False,
 ) -> int:
     """List the grants that stand in a conversation: what runs there without asking. With --revoke, end one.
@@ -48,16 +46,26 @@ def run(
     if by is not None:
         if revoke is not None or request_id is not None:
             raise InvalidInput("--by", "it names no single grant", "leave --revoke and --request-id out; --end ends all of it")
-        return asyncio.run(_by(where, conversation, by, reason or "", end=end, as_json=as_json))
+        given = [one async for one in all_given(on.client, by) if conversation in (None, one.conversation_id)]
+        failed = {one.conversation_id: await ended(on.client, one, by, reason or "") for one in given} if end else {}
+        return write_given(given, failed, await on.now(), ended=end, as_json=as_json)
     if end:
         raise InvalidInput("--end", "it does not say whose grants end", "add --by NAME")
     if conversation is None:
         raise InvalidInput("CONVERSATION", "it is missing", "name a conversation, or say --by NAME")
-    if revoke is None:
-        asyncio.run(_list(where, conversation, as_json=as_json))
-    else:
+    if revoke is not None:
         request_id = request_id if request_id is not None else uuid.uuid4().hex
-        asyncio.run(_revoke(where, conversation, revoke, reason or "", request_id=request_id, as_json=as_json))
+        receipt = await on.conversation(conversation).revoke(revoke, reason or "", request_id=request_id)
+        recorded = "was revoked before" if receipt.duplicate else "is revoked"
+        text = f"{revoke} of {receipt.conversation_id} {recorded} (seq {receipt.seq}, request {request_id})."
+        data = {**receipt.model_dump(mode="json"), "request_id": request_id}
+        sys.stdout.write((to_json(data) if as_json else clean(text)) + "\n")
+        return ExitCode.DONE
+    found = await on.conversation(conversation).grants()
+    if as_json:
+        sys.stdout.write(to_json({"items": dumped(found)}, indent=2) + "\n")
+    else:
+        _draw(found, await on.now())
     return ExitCode.DONE
 
 
@@ -86,14 +94,6 @@ async def ended(client: AsyncClient, one: Given, by: str, reason: str, proof: Pr
     return None
 
 
-async def _by(where: Where, conversation: str | None, by: str, reason: str, *, end: bool, as_json: bool) -> int:
-    async with reached(where) as opened:
-        found = [one async for one in all_given(opened.client, by) if conversation in (None, one.conversation_id)]
-        failed = {one.conversation_id: await ended(opened.client, one, by, reason) for one in found} if end else {}
-        now = await opened.now()
-    return write_given(found, failed, now, ended=end, as_json=as_json)
-
-
 def write_given(found: Sequence[Given], failed: Mapping[str, str | None], now: int, *, ended: bool, as_json: bool) -> int:
     """Print what somebody has given and, where it was to be `ended`, what became of that; the exit code. `now` is in ms UTC."""
     if as_json:
@@ -118,27 +118,6 @@ def as_given(one: Given) -> dict[str, object]:
     return plain | {"problem": one.problem}
 
 
-async def _list(where: Where, conversation: str, *, as_json: bool) -> None:
-    async with reached(where) as opened:
-        found = await opened.client.conversation(conversation).grants()
-        if as_json:
-            sys.stdout.write(to_json({"items": dumped(found)}, indent=2) + "\n")
-            return
-        now = await opened.now()
-    _draw(found, now)
-
-
-async def _revoke(where: Where, conversation: str, grant_id: str, reason: str, *, request_id: str, as_json: bool) -> None:
-    async with reached(where) as opened:
-        receipt = await opened.client.conversation(conversation).revoke(grant_id, reason, request_id=request_id)
-    if as_json:
-        sys.stdout.write(to_json({**receipt.model_dump(mode="json"), "request_id": request_id}) + "\n")
-        return
-    recorded = "was revoked before" if receipt.duplicate else "is revoked"
-    said = f"{grant_id} of {receipt.conversation_id} {recorded} (seq {receipt.seq}, request {request_id})."
-    sys.stdout.write(clean(said) + "\n")
-
-
 def dumped(grants: Sequence[Grant]) -> list[dict[str, object]]:
     """The grants as plain JSON values."""
     return [grant.model_dump(mode="json") for grant in grants]
@@ -155,11 +134,9 @@ def _draw(grants: Sequence[Grant], now: int) -> None:
     if not grants:
         sys.stdout.write("No grant stands: whatever asks, asks each time.\n")
         return
-    drawn = table("ID", "KIND", "PATTERN", "LEVEL", "ENDS", "GIVEN BY")
+    rows = []
     for grant in grants:
         ends = "never" if grant.ends_at is None else f"in {span(grant.ends_at - now)}"
         by = "nobody in particular" if grant.by is None else grant.by.id
-        drawn.add_row(*map(clean, (grant.grant_id, grant.kind, grant.pattern, grant.level.value, ends, by)))
-    screen = console()
-    for line in lines(screen, drawn):
-        screen.print(line, soft_wrap=True)
+        rows.append([*map(clean, (grant.grant_id, grant.kind, grant.pattern, grant.level.value, ends, by))])
+    write_table(("ID", "KIND", "PATTERN", "LEVEL", "ENDS", "GIVEN BY"), rows)

@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.machine_load import TOO_MUCH, MachineLoad
 from holdfast.persistence import Census
 
-from .check import Check, Outcome, fail, ok, warn
+from .check import Check, fail, ok, warn
 
 FULL, NEARLY_FULL = 0.9, 0.75
 """The shares of its memory from which Redis's use is a failure, and a warning."""
@@ -78,12 +78,6 @@ def disk_judged(name: str, folder: str, free: int, needed: int) -> Check:
     if free < max(LEAST_BYTES, min(needed, FREE_BYTES)):
         return fail(name, said, fix)
     return warn(name, said, fix) if free < wanted else ok(name, said)
-
-
-def unseen_disk(folder: str | None) -> Check:
-    """The check of a disk that cannot be seen from this machine."""
-    where = f" ({folder})" if folder else ""
-    return Check("redis disk", Outcome.OK, f"not seen from here: watch the free space of where Redis writes{where}")
 
 
 def size(count: float) -> str:

@@ -1,7 +1,7 @@
 """The commands that are shown to a person, to be copied whole."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.client.results import PendingCall
@@ -11,7 +11,7 @@ from holdfast.conversation.decisions import DecisionKind
 from holdfast.conversation.spec import Choice
 
 from .display import clean
-from .options import Where
+from .options import Where, words_of
 
 _FLAGS: dict[DecisionKind | Choice, tuple[str, ...]] = {
     DecisionKind.APPROVE: ("--approve",),
@@ -36,6 +36,12 @@ def command(words: Sequence[str], where: Where) -> str:
     return shlex.join(["holdfast", *words, *where.words()])
 
 
+def more(name: str, filters: Mapping[str, Any], after: str, where: Where) -> str:
+    """The line that says how a list goes on: the same command with the same filters, after a cursor."""
+    words = words_of({f"--{option}": value for option, value in {**filters, "after": after}.items()})
+    return f"\nThere are more: {command([name, *words], where)}\n"
+
+
 def resolving(call: PendingCall[Any], where: Where, *, whole: bool = True) -> list[str]:
     """The commands that resolve a call, the affirmative one first; a person replaces the words in capitals.
 
@@ -43,7 +49,7 @@ def resolving(call: PendingCall[Any], where: Where, *, whole: bool = True) -> li
     are not known.
     """
     ids = (call.conversation_id, call.tool_call_id, call.suspension_id)
-    if call.kind is None or any(not known or clean(known) != known for known in ids):
+    if call.kind is None or any(not known or clean(known) != known for known in ids) or call.suspension_id.startswith("-"):
         return []
     seen = whole and call.problem is None and not call.cut
     return [_resolve(call, _FLAGS[one], where) for one in taken(call) if seen or one not in _NOT_UNSEEN]
@@ -76,13 +82,9 @@ def next_step(call: PendingCall[Any], where: Where, *, whole: bool) -> str | Non
 
 
 def _resolve(call: PendingCall[Any], flag: tuple[str, ...], where: Where) -> str:
-    place = [call.conversation_id, call.tool_call_id]
     if call.questions is not None and flag == _FLAGS[DecisionKind.ANSWER]:
         flag = ("--ask",)
-    options = ["--suspension", call.suspension_id, *flag]
-    if call.tool_call_id.startswith("-"):  # the model chose the id, which must not pass for an option
-        return shlex.join(["holdfast", "resolve", *options, *where.words(), "--", *place])
-    return command(["resolve", *place, *options], where)
+    return command(["resolve", call.suspension_id, "--conversation", call.conversation_id, *flag], where)
 
 
 def granted(grant_ids: Sequence[str]) -> str:

@@ -40,12 +40,7 @@ class _Wrong(Exception):
 
 
 def read(path: Path, app: App) -> list[Job]:
-    """The jobs of a file. A line without a conversation id gets one from the file's digest and the line's number.
-
-    Raises:
-        InvalidInput: The file cannot be read, or is empty.
-        InvalidLines: Some lines cannot be used.
-    """
+    """The jobs of a file. A line without a conversation id gets one from the file's digest and the line's number."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -87,26 +82,21 @@ def _job(number: int, line: bytes, digest: str, app: App) -> Job:
     unknown = [key for key in value if key not in _KEYS]
     if unknown:
         raise _Wrong(f"{unknown[0]!r:.60} is no key of a job; use {', '.join(_KEYS)}")
-    agent = _agent(value, app)
-    return Job(
-        line=number,
-        conversation_id=_conversation_id(value, f"{digest}-{number}"),
-        agent=agent,
-        messages=_messages(value, app.agent(agent).spec.limits.message_bytes),
-        context=value.get("context"),
-        attended=_attended(value),
-    )
-
-
-def _agent(value: Mapping[str, Any], app: App) -> str:
-    agent = value.get("agent")
-    names = ", ".join(repr(known.name) for known in app.agents)
+    names = [known.name for known in app.agents]
+    agent, use = value.get("agent"), f"name one of {', '.join(map(repr, names))}"
     if not isinstance(agent, str):
-        problem = "it is missing" if "agent" not in value else f"it is {_kind(agent)}"
-        raise _Wrong(f"agent: {problem}; name one of {names}")
-    if agent not in {known.name for known in app.agents}:
-        raise _Wrong(f"agent: the app declares no agent {agent!r:.60}; name one of {names}")
-    return agent
+        raise _Wrong(f"agent: {'it is missing' if 'agent' not in value else f'it is {_kind(agent)}'}; {use}")
+    if agent not in names:
+        raise _Wrong(f"agent: the app declares no agent {agent!r:.60}; {use}")
+    try:
+        conversation_id = check_conversation_id(value.get("conversation_id", f"{digest}-{number}"))
+    except InvalidInput as error:
+        raise _Wrong(str(error)) from error
+    messages = _messages(value, app.agent(agent).spec.limits.message_bytes)
+    attended = value.get("attended", True)
+    if not isinstance(attended, bool):
+        raise _Wrong(f"attended: it is {_kind(attended)}; give true or false")
+    return Job(number, conversation_id, agent, messages, value.get("context"), attended)
 
 
 def _messages(value: Mapping[str, Any], limit_bytes: int) -> tuple[str, ...]:
@@ -122,35 +112,8 @@ def _messages(value: Mapping[str, Any], limit_bytes: int) -> tuple[str, ...]:
     return tuple(messages)
 
 
-def _conversation_id(value: Mapping[str, Any], derived: str) -> str:
-    if "conversation_id" not in value:
-        return derived
-    try:
-        return check_conversation_id(value["conversation_id"])
-    except InvalidInput as error:
-        raise _Wrong(str(error)) from error
-
-
-def _attended(value: Mapping[str, Any]) -> bool:
-    attended = value.get("attended", True)
-    if not isinstance(attended, bool):
-        raise _Wrong(f"attended: it is {_kind(attended)}; give true or false")
-    return attended
-
-
 def _kind(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case []:
-            return "an empty list"
-        case list():
-            return "a list"
-        case _:
-            return "an object"
+    if value == []:
+        return "an empty list"
+    names = {type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list"}
+    return names.get(type(value), "an object")

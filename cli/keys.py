@@ -1,14 +1,12 @@
 """`holdfast keys`: make, list and revoke the API keys of the HTTP server. It needs Redis alone."""
 
-import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeVar
+from typing import Annotated, TypedDict, Unpack
 
 import typer
 
-from holdfast.client.access import Access, ApiKey, Quotas
+from holdfast.client.access import ApiKey, Quotas
 from holdfast.client.quotas import Used, amounts_of, quotas_of
 from holdfast.conversation import Proof
 from holdfast.errors import InvalidInput
@@ -16,15 +14,28 @@ from holdfast.errors import InvalidInput
 from .display import clean, console, span, table, to_json
 from .errors import ExitCode
 from .grants import all_given, ended, write_given
-from .options import AsJson, Where
-from .session import session
-from .spans import seconds_of
-
-T = TypeVar("T")
+from .options import AsJson, seconds_of
+from .session import Session
 
 
-def create(
-    where: Where,
+class Quota(TypedDict):
+    """The quotas of a key, by the names that `quotas_of` takes."""
+
+    starts_per_day: Annotated[
+        int | None, typer.Option(help="How many messages it may send in a day, first ones included: each starts a turn.")
+    ]
+    conversations_per_day: Annotated[int | None, typer.Option(help="How many conversations it may start in a day.")]
+    tokens_per_day: Annotated[
+        int | None, typer.Option(help="How many tokens its conversations may use in a day, before it may send no more.")
+    ]
+    cost_usd_per_day: Annotated[
+        float | None,
+        typer.Option("--cost-per-day", help="What they may cost in a day, in US dollars, before it may send no more."),
+    ]
+
+
+async def create(
+    on: Session,
     *,
     name: Annotated[str, typer.Option(help="Who holds it: what is done with it is recorded under this name.")],
     scope: Annotated[
@@ -35,31 +46,14 @@ def create(
     ] = None,
     role: Annotated[list[str] | None, typer.Option(help="A role of the holder; again for more.")] = None,
     expires: Annotated[str | None, typer.Option(help="After how long it is refused: 30d, 12h, 15m.", metavar="TIME")] = None,
-    starts_per_day: Annotated[
-        int | None, typer.Option(help="How many messages it may send in a day, first ones included: each starts a turn.")
-    ] = None,
-    conversations_per_day: Annotated[int | None, typer.Option(help="How many conversations it may start in a day.")] = None,
-    tokens_per_day: Annotated[
-        int | None, typer.Option(help="How many tokens its conversations may use in a day, before it may send no more.")
-    ] = None,
-    cost_per_day: Annotated[
-        float | None, typer.Option(help="What they may cost in a day, in US dollars, before it may send no more.")
-    ] = None,
     as_json: AsJson = False,
+    **quotas: Unpack[Quota],
 ) -> None:
     """Make an API key. It is printed once, and never again: only the SHA-256 of its secret is stored."""
     expires_s = None if expires is None else seconds_of(expires, "expires")
-    quotas = quotas_of(
-        starts_per_day=starts_per_day,
-        conversations_per_day=conversations_per_day,
-        tokens_per_day=tokens_per_day,
-        cost_usd_per_day=cost_per_day,
-    )
-    key, text = _with(
-        where,
-        lambda access: access.create_key(
-            name, scope, agents=agent or None, roles=role or (), expires_s=expires_s, quotas=quotas
-        ),
+    most = quotas_of(**quotas)
+    key, text = await on.client.access.create_key(
+        name, scope, agents=agent or None, roles=role or (), expires_s=expires_s, quotas=most
     )
     if as_json:
         sys.stdout.write(to_json(_shown(key) | {"key": text}) + "\n")
@@ -68,11 +62,12 @@ def create(
     sys.stderr.write(clean(f"note: this is the only time that key {key.key_id} of {key.name} is shown") + "\n")
 
 
-def list_keys(where: Where, *, as_json: AsJson = False) -> None:
+async def list_keys(on: Session, *, as_json: AsJson = False) -> None:
     """List the API keys: whose they are, what they allow and have used, and roughly when each was last used."""
-    (keys, unreadable), now = _with(where, lambda access: access.listed()), round(time.time() * 1000)
+    access, now = on.client.access, round(time.time() * 1000)
+    keys, unreadable = await access.listed()
     limited = [key for key in keys if key.quotas != Quotas()]
-    used = dict(zip(limited, _with(where, lambda access: access.used(limited)), strict=True)) if limited else {}
+    used = dict(zip(limited, await access.used(limited), strict=True)) if limited else {}
     if as_json:
         bad = {"unreadable": [one._asdict() for one in unreadable]} if unreadable else {}
         sys.stdout.write(to_json({"items": [_shown(key, used.get(key)) for key in keys], **bad}, indent=2) + "\n")
@@ -88,24 +83,13 @@ def list_keys(where: Where, *, as_json: AsJson = False) -> None:
         agents = "all" if key.agents is None else " ".join(key.agents)
         ends = "never" if key.expires_at is None else "expired" if key.expires_at <= now else f"in {span(key.expires_at - now)}"
         at = "never" if key.used_at is None else f"{span(now - key.used_at)} ago"
-        made = f"{span(now - key.created_at)} ago"
-        cells = (
-            key.key_id,
-            key.name,
-            " ".join(key.scopes),
-            agents,
-            " ".join(key.roles),
-            made,
-            ends,
-            at,
-            _quotas(key, used.get(key)),
-        )
-        shown.add_row(*map(clean, cells))
+        whose = (key.key_id, key.name, " ".join(key.scopes), agents, " ".join(key.roles))
+        shown.add_row(*map(clean, (*whose, f"{span(now - key.created_at)} ago", ends, at, _quotas(key, used.get(key)))))
     console().print(shown)
 
 
-def revoke(
-    where: Where,
+async def revoke(
+    on: Session,
     key_id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, as the list shows it.")],
     *,
     with_effects: Annotated[
@@ -118,35 +102,24 @@ def revoke(
     What its holder has given by an API key is listed: grants that stand, and votes in calls that wait. Nothing runs by such a
     grant any more without asking, unless another key of that name may decide; the votes count. --with-effects ends both.
     """
-    return asyncio.run(_revoke(where, key_id, with_effects=with_effects, as_json=as_json))
-
-
-async def _revoke(where: Where, key_id: str, *, with_effects: bool, as_json: bool) -> int:
-    async with session(where) as opened:
-        access, client = opened.client.access, opened.client
-        key = next((one for one in (await access.listed()).keys if one.key_id == key_id), None)
-        if not await access.revoke_key(key_id):
-            raise InvalidInput("id", f"there is no API key {key_id!r:.60}", "take the id from: holdfast keys list")
-        sys.stderr.write(clean(f"Revoked {key_id}.") + "\n") if as_json else sys.stdout.write(
-            clean(f"Revoked {key_id}.") + "\n"
-        )
-        if key is None:
-            return ExitCode.DONE
-        found = [one async for one in all_given(client, key.name, Proof.KEY)]
-        others = [one.key_id for one in await access.keys() if one.name == key.name]
-        if others:
-            note = f"note: {key.name} also holds {', '.join(others)}, and what is listed may be given by that"
-            sys.stderr.write(clean(note) + "\n")
+    access, client = on.client.access, on.client
+    key = next((one for one in (await access.listed()).keys if one.key_id == key_id), None)
+    if not await access.revoke_key(key_id):
+        raise InvalidInput("id", f"there is no API key {key_id!r:.60}", "take the id from: holdfast keys list")
+    (sys.stderr if as_json else sys.stdout).write(clean(f"Revoked {key_id}.") + "\n")
+    if key is None:
+        return ExitCode.DONE
+    found = [one async for one in all_given(client, key.name, Proof.KEY)]
+    if others := [one.key_id for one in await access.keys() if one.name == key.name]:
+        note = f"note: {key.name} also holds {', '.join(others)}, and what is listed may be given by that"
+        sys.stderr.write(clean(note) + "\n")
+    failed = {}
+    for one in found if with_effects else ():
         reason = f"its API key {key_id} was revoked"
-        failed = (
-            {one.conversation_id: await ended(client, one, key.name, reason, Proof.KEY) for one in found}
-            if with_effects
-            else {}
-        )
-        now = await access.now()
+        failed[one.conversation_id] = await ended(client, one, key.name, reason, Proof.KEY)
     if not found and not as_json:
         return ExitCode.DONE
-    return write_given(found, failed, now, ended=with_effects, as_json=as_json)
+    return write_given(found, failed, await access.now(), ended=with_effects, as_json=as_json)
 
 
 COMMANDS = {"create": create, "list": list_keys, "revoke": revoke}
@@ -164,11 +137,3 @@ def _quotas(key: ApiKey, used: Used | None) -> str:
         return ""
     amounts, most = amounts_of(key.quotas, used), key.quotas.model_dump()
     return ", ".join(f"{name.removesuffix('_per_day')} {amount:g} of {most[name]:g}" for name, amount in amounts.items())
-
-
-def _with(where: Where, work: Callable[[Access], Awaitable[T]]) -> T:
-    async def done() -> T:
-        async with session(where) as opened:
-            return await work(opened.client.access)
-
-    return asyncio.run(done())

@@ -7,6 +7,8 @@ advisories. A server that its operator mends under an old number looks worse her
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from .check import Check, ok, warn
+
 AS_OF = "August 2026"
 
 Line = tuple[int, int]
@@ -57,6 +59,15 @@ def holes_of(server: str, version: str) -> list[str]:
     """The ids of the known holes that a release has; none if its version cannot be read."""
     found = _read(version)
     return [] if found is None else [hole.cve for hole in HOLES[server] if hole.is_in(*found)]
+
+
+def release_check(name: str, server: str, version: str, *, of: str = "", fix: str = "") -> Check:
+    """The check of a release for known holes; `fix` ends the advice, and `of` begins what is said of a release without any."""
+    holes = holes_of(server, version)
+    if not holes:
+        return ok(name, f"{of}{version}: no hole that was known in {AS_OF}")
+    said = f"{server} {version} has holes that were known in {AS_OF}: {', '.join(holes)}"
+    return warn(name, said, f"use {server} {mended(server, version)} or later{fix}")
 
 
 def mended(server: str, version: str) -> str:

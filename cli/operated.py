@@ -28,26 +28,13 @@ class Operated:
     joined: cluster.Cluster
 
     async def making(self) -> ActorSettings:
-        """The settings for new actors, with the cipher and the place where this process found it.
-
-        Raises:
-            CipherMissing: Payloads are encrypted, and this shell names no cipher.
-            CipherFailed: The cipher does not work in this process.
-        """
+        """The settings for new actors, with the cipher and the place where this process found it."""
         return replace(self.settings, store=replace(self.settings.store, cipher=await checked_cipher(self.store)))
 
 
 @asynccontextmanager
 async def operated(where: Where) -> AsyncIterator[Operated]:
-    """The store and the cluster of the settings. Unlike a client, it does not bind the store and makes no sweeper.
-
-    Raises:
-        ClusterUnavailable: The home's Redis or Ray does not run, or Ray does not answer.
-        ConfigurationError: The settings cannot be used, or Holdfast never ran in that namespace.
-        WrongCluster: The store is bound to another cluster, which lives.
-        StoreUnavailable: Redis does not answer.
-        CorruptStore: The store's id, binding or release cannot be read.
-    """
+    """The store and the cluster of the settings. Unlike a client, it does not bind the store and makes no sweeper."""
     settings = where.settings()
     home = Home.open(settings.home) if settings.ray_address is None or settings.redis_url is None else None
     embedded = running_ray(home) if home is not None and settings.ray_address is None else None

@@ -2,72 +2,48 @@
 
 import inspect
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from functools import wraps
-from typing import Annotated, Any
+from functools import partial, wraps
+from importlib import import_module
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from holdfast.errors import ConfigurationError
+from holdfast.errors import ConfigurationError, InvalidInput
 from holdfast.settings import Settings
 
 from .redis_url import to_copy
 
-_PANEL = "Where everything is"
+_SPAN = re.compile(r"([0-9]{1,6})([smhdw])")
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def _option(metavar: str, says: str, *, name: str | None = None, is_secret: bool = False) -> Any:
+    """A field of `Where`, with its option; `says` is the option's help."""
+    names = () if name is None else (name,)
+    option = typer.Option(*names, help=says, metavar=metavar, rich_help_panel="Where everything is")
+    return field(default=None, repr=not is_secret, metadata={"type": Annotated[str | None, option]})
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
     """The options of the command line that lead to the conversations; `HOLDFAST_*` variables give those left out."""
 
-    url: Annotated[
-        str | None,
-        typer.Option("--url", help="The server, in place of Redis and Ray.", metavar="URL", rich_help_panel=_PANEL),
-    ] = field(default=None, repr=False)
-    token: Annotated[
-        str | None,
-        typer.Option(
-            "--token", help="What the server knows you by; better as HOLDFAST_TOKEN.", metavar="TOKEN", rich_help_panel=_PANEL
-        ),
-    ] = field(default=None, repr=False)
-    redis_url: Annotated[
-        str | None,
-        typer.Option("--redis-url", help="The Redis that keeps the conversations.", metavar="URL", rich_help_panel=_PANEL),
-    ] = field(default=None, repr=False)
-    ray_address: Annotated[
-        str | None,
-        typer.Option("--ray-address", help="The Ray cluster (host:port or auto).", metavar="ADDRESS", rich_help_panel=_PANEL),
-    ] = None
-    namespace: Annotated[
-        str | None,
-        typer.Option("--namespace", help="The namespace of the conversations.", metavar="NAME", rich_help_panel=_PANEL),
-    ] = None
-    app: Annotated[
-        str | None,
-        typer.Option("--app", help="The app's import path, package.module:app.", metavar="PATH", rich_help_panel=_PANEL),
-    ] = None
-    home: Annotated[
-        str | None,
-        typer.Option("--home", help="The home of the embedded stack.", metavar="DIRECTORY", rich_help_panel=_PANEL),
-    ] = None
-
-    principal: Annotated[
-        str | None,
-        typer.Option(
-            "--as",
-            help="Who decides, sends or cancels; the log keeps it. By default this user.",
-            metavar="NAME",
-            rich_help_panel=_PANEL,
-        ),
-    ] = None
+    url: str | None = _option("URL", "The server, in place of Redis and Ray.", is_secret=True)
+    token: str | None = _option("TOKEN", "What the server knows you by; better as HOLDFAST_TOKEN.", is_secret=True)
+    redis_url: str | None = _option("URL", "The Redis that keeps the conversations.", is_secret=True)
+    ray_address: str | None = _option("ADDRESS", "The Ray cluster (host:port or auto).")
+    namespace: str | None = _option("NAME", "The namespace of the conversations.")
+    app: str | None = _option("PATH", "The app's import path, package.module:app.")
+    home: str | None = _option("DIRECTORY", "The home of the embedded stack.")
+    principal: str | None = _option(
+        "NAME", "Who decides, sends or cancels; the log keeps it. By default this user.", name="--as"
+    )
 
     def settings(self) -> Settings:
-        """The settings in force, for a command that stands on Redis or Ray itself.
-
-        Raises:
-            ConfigurationError: A setting has the wrong type, or does not go with another; or they lead to a server.
-        """
+        """The settings in force, for a command that stands on Redis or Ray itself."""
         settings = self.reaching()
         if settings.url is not None:
             problem = "this command stands on Redis or Ray itself, and goes over no server"
@@ -75,11 +51,7 @@ class Where:
         return settings
 
     def reaching(self) -> Settings:
-        """The settings in force, for a command that also goes over a server.
-
-        Raises:
-            ConfigurationError: A setting has the wrong type, or does not go with another.
-        """
+        """The settings in force, for a command that also goes over a server."""
         return Settings.of(**{name: value for name, value in asdict(self).items() if name != "principal"})
 
     def words(self) -> list[str]:
@@ -88,27 +60,77 @@ class Where:
         if url != self.redis_url and os.environ.get("HOLDFAST_REDIS_URL") == self.redis_url:
             url = None  # the variable leads there, and the password is not shown
         given = {"--url": self.url, "--redis-url": url, "--ray-address": self.ray_address}
-        given |= {"--namespace": self.namespace, "--home": self.home}
-        return [word for option, value in given.items() if value is not None for word in (option, value)]
+        return words_of(given | {"--namespace": self.namespace, "--home": self.home})
+
+
+def words_of(options: Mapping[str, Any]) -> list[str]:
+    """The words of a command line for options and their values; None leaves an option out, a list repeats it."""
+    pairs = [(name, one) for name, value in options.items() for one in (value if isinstance(value, list) else [value])]
+    return [word for name, value in pairs if value is not None for word in (name, str(value))]
+
+
+def seconds_of(text: str, option: str) -> int:
+    """The seconds of a time such as `30d`, which an option gives."""
+    found = _SPAN.fullmatch(text)
+    if found is None:
+        raise InvalidInput(option, f"{text!r:.40} is no time", "write a number and s, m, h, d or w: 30d")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def chosen(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None and value != []}
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ConversationId = Annotated[str, typer.Argument(help="The conversation's id.")]
+Suspension = Annotated[str, typer.Argument(help="The suspension of the call, as `holdfast pending` shows it.")]
+OfConversation = Annotated[
+    str | None,
+    typer.Option(
+        "--conversation",
+        metavar="ID",
+        help="The call's conversation; needed where more than 10,000 calls wait, and to repeat a decision.",
+    ),
+]
+Key = Annotated[str | None, typer.Option(metavar="ID", help="Makes the command safe to repeat.")]
+
+Limit = Annotated[int | None, typer.Option(help="How many are listed at most; 50 if left out.")]
+After = Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on after an earlier page.")]
 
 
 def everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function in the form that typer sees: its first parameter, a `Where`, becomes the options of every command."""
-    own = list(inspect.signature(function).parameters.values())[1:]
+    """The function in the form that typer sees: its first parameter becomes the options of every command.
+
+    The type of that parameter says what the command is given: a `Where`, or for a coroutine the `Reached` or `Session` that
+    the options lead to. Parameters that a `TypedDict` unpacks become an option each.
+    """
+    first, *own = (one for given in inspect.signature(function).parameters.values() for one in _unpacked(given))
     common = [
-        inspect.Parameter(place.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=place.type)
+        inspect.Parameter(place.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=place.metadata["type"])
         for place in fields(Where)
     ]
 
     @wraps(function)
     def run(**given: Any) -> Any:
         where = Where(**{parameter.name: given.pop(parameter.name) for parameter in common})
-        return function(where, **given)
+        if not inspect.iscoroutinefunction(function):
+            return function(where, **given)
+        within = import_module(".session", __package__).within  # an import that few commands do without, and `--help` does
+        return within(where, partial(function, **given), first.annotation)
 
+    own.sort(key=lambda parameter: parameter.name == "as_json")  # it stands last in the help
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + common
     run.__dict__["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _unpacked(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    """The parameter; or those of its `TypedDict`, where it stands for all keywords."""
+    if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+        return [parameter]
+    (keywords,) = get_args(parameter.annotation)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    hints = get_type_hints(keywords, include_extras=True)
+    return [inspect.Parameter(name, kind, default=None, annotation=annotation) for name, annotation in hints.items()]

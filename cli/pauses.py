@@ -1,16 +1,11 @@
-"""The texts and checks of pauses, for each command whose reader would wonder why no work goes on."""
+"""The texts of pauses, for each command whose reader would wonder why no work goes on."""
 
 from collections.abc import Sequence
 
 from holdfast.client import AsyncClient, Pause
-from holdfast.errors import CorruptStore, HoldfastError
-from holdfast.persistence import RedisStore
-from holdfast.persistence.keys import Keys
+from holdfast.errors import CorruptStore
 
-from .check import Check, fail, ok, warn
 from .display import clean, shorten, span
-from .hints import command
-from .options import Where
 
 REASON_LENGTH = 200
 
@@ -40,21 +35,3 @@ def notice(pauses: Sequence[Pause], now: int) -> str:
         return ""
     more = f" (and {len(pauses) - 1} more; see `holdfast doctor`)" if len(pauses) > 1 else ""
     return f"{described(pauses[0], now)}{more}.\n"
-
-
-async def pause_checks(url: str, namespace: str, where: Where) -> list[Check]:
-    """The checks of `holdfast doctor` on pauses."""
-    store = RedisStore(url, namespace=namespace)
-    try:
-        paused = await store.paused()
-    except HoldfastError as error:
-        problem = f"nothing new begins, since the pauses cannot be read: {error}"
-        return [fail("paused", problem, f"correct or delete the key {Keys(namespace).meta('pauses')}")]
-    finally:
-        await store.close()
-    return [_check(pause, paused.now, where) for pause in paused.pauses] or [ok("paused", "no new work is paused")]
-
-
-def _check(pause: Pause, now: int, where: Where) -> Check:
-    agent = ["--agent", pause.agent] if pause.agent is not None else []
-    return warn("paused", described(pause, now), f"once it may go on, run: {command(['resume', *agent], where)}")

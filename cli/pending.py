@@ -1,11 +1,11 @@
 """`holdfast pending`: the pending calls, and the command that resolves each. It needs Redis, or a server, alone."""
 
-import asyncio
 import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any, TypedDict, Unpack
 
 import typer
 
@@ -15,13 +15,12 @@ from holdfast.conversation import Principal, SettledBy, SuspensionKind
 from holdfast.errors import InvalidInput
 
 from .deciding import MOST_COMMENTS, lines_of
-from .display import clean, console, is_whole, is_whole_json, lines, shorten, span, table, to_json
-from .hints import asked_by, command, granted, next_step
-from .options import AsJson, Where
+from .display import clean, console, is_whole, is_whole_json, shorten, span, to_json, write_table
+from .hints import asked_by, granted, more, next_step
+from .options import After, AsJson, Limit, Where, chosen
 from .pauses import notice, standing
-from .session import Reached, reached
+from .session import Reached, within
 
-LIMIT = 50
 WATCHED_AT_ONCE = 200
 SHORTEST, LONGEST = 20, 80
 """How many characters of the arguments are shown at least and at most."""
@@ -39,75 +38,90 @@ ALL_TAKE = (
 )
 
 
+class Filters(TypedDict):
+    """The options of the list over all conversations, which the client's method takes by the same names, but for `role`."""
+
+    limit: Limit
+    after: After
+    agent: Annotated[str | None, typer.Option(help="Only this agent's calls.")]
+    kind: Annotated[str | None, typer.Option(help="Only this kind: approval, elicitation, client_exec, lost or review.")]
+    approver: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only what this principal may decide, with the roles of --role.")
+    ]
+    role: Annotated[list[str] | None, typer.Option(help="With --approver: a role of theirs; repeat it for several.")]
+
+
+WATCHABLE = ("agent", "kind")
+"""The filters that `--watch` takes."""
+
+
 def run(
     where: Where,
     conversation: Annotated[str | None, typer.Argument(help="Only this conversation's calls.")] = None,
     *,
-    limit: Annotated[int | None, typer.Option(help=f"How many are listed at most; {LIMIT} if left out.")] = None,
-    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on after an earlier page.")] = None,
-    agent: Annotated[str | None, typer.Option(help="Only this agent's calls.")] = None,
-    kind: Annotated[
-        str | None, typer.Option(help="Only this kind: approval, elicitation, client_exec, lost or review.")
-    ] = None,
-    approver: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only what this principal may decide, with the roles of --role.")
-    ] = None,
-    role: Annotated[list[str] | None, typer.Option(help="With --approver: a role of theirs; repeat it for several.")] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Go on with what comes, is noted and is settled, until Ctrl-C.")
     ] = False,
     as_json: AsJson = False,
+    **filters: Unpack[Filters],
 ) -> None:
     """List pending calls, oldest first, each with the command that resolves it.
 
     Long arguments are cut; `holdfast show` has all of them, and the conversation. A command that lets a call run is printed
     only where the whole call is shown. With `--watch --json` each line is one event, as `client.events()` gives it.
     """
+    given = chosen(filters)
     if watch:
-        given = {"limit": limit, "after": after, "approver": approver, "conversation": conversation}
-        refuse(given, "it does not go with --watch, which shows all")
+        refuse(chosen({"conversation": conversation}) | given, "it does not go with --watch, which shows all", WATCHABLE)
         with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(_watch(where, agent=agent, kind=kind, as_json=as_json))
+            within(where, partial(_watch, as_json=as_json, **given))
         return
-    if role and approver is None:
-        raise InvalidInput("--role", "it is a role of nobody", "add --approver NAME, or leave it out")
-    who = None if approver is None else Principal(approver, roles=tuple(role or ()))
-    asyncio.run(_pending(where, conversation, limit=limit, after=after, agent=agent, kind=kind, who=who, as_json=as_json))
+    if "role" in given and "approver" not in given:
+        raise InvalidInput("--role", "it needs --approver", "add --approver NAME, or leave it out")
+    if conversation is not None:
+        refuse(given, "it is for the list over all conversations")
+    within(where, partial(_list, conversation=conversation, given=given, as_json=as_json))
 
 
-async def _watch(where: Where, *, agent: str | None, kind: str | None, as_json: bool) -> None:
+def refuse(given: Iterable[str], why: str, taken: Sequence[str] = ()) -> None:
+    """Refuse options that do not go with the rest of the command, but for those that are taken."""
+    for name in given:
+        if name not in taken:
+            raise InvalidInput(f"--{name}" if name != "conversation" else name, why, "leave one of them out")
+
+
+async def _watch(on: Reached, *, as_json: bool, **given: Any) -> None:
     """Show what waits, and then what comes and what is settled."""
-    async with reached(where) as opened:
-        async for event in opened.client.events(agent=agent, kind=kind):
-            if as_json:
-                _write(event)
-            elif event.kind is ListEventKind.NOTED and event.call is not None:
-                said = "; ".join(shorten(one, PROMPT_LENGTH) for one in lines_of(event.call, comments=1)) or "it is given back"
-                console().print(clean(f"noted: {event.call.suspension_id} of {event.conversation_id}: {said}"), soft_wrap=True)
-            elif event.call is not None:
-                draw([event.call], await opened.now(), where)
-            elif event.kind is ListEventKind.SETTLED:
-                who = event.data["principal"]["id"] if event.data.get("principal") else "nobody in particular"
-                by = granted(event.data.get("grants") or ()) if event.data["by"] == SettledBy.GRANT else event.data["by"]
-                by = by or "something that cannot be read"
-                said = f"settled: {event.data['suspension_id']} of {event.conversation_id} by {by} ({who})"
-                console().print(clean(said), style="green", soft_wrap=True)
-            if event.kind in {ListEventKind.FOLLOWING, ListEventKind.MISSED}:
-                await _watch_from_here(opened, where, agent=agent, kind=kind, as_json=as_json)
-            sys.stdout.flush()
+    async for event in on.client.events(**given):
+        if as_json:
+            _write(event)
+        elif event.kind is ListEventKind.NOTED and event.call is not None:
+            said = "; ".join(shorten(one, PROMPT_LENGTH) for one in lines_of(event.call, comments=1)) or "it is given back"
+            console().print(clean(f"noted: {event.call.suspension_id} of {event.conversation_id}: {said}"), soft_wrap=True)
+        elif event.call is not None:
+            draw([event.call], await on.now(), on.where)
+        elif event.kind is ListEventKind.SETTLED:
+            who = event.data["principal"]["id"] if event.data.get("principal") else "nobody in particular"
+            by = granted(event.data.get("grants") or ()) if event.data["by"] == SettledBy.GRANT else event.data["by"]
+            by = by or "something that cannot be read"
+            said = f"settled: {event.data['suspension_id']} of {event.conversation_id} by {by} ({who})"
+            console().print(clean(said), style="green", soft_wrap=True)
+        if event.kind in {ListEventKind.FOLLOWING, ListEventKind.MISSED}:
+            await _watch_from_here(on, as_json=as_json, **given)
+        sys.stdout.flush()
 
 
-async def _watch_from_here(opened: Reached, where: Where, *, agent: str | None, kind: str | None, as_json: bool) -> None:
+async def _watch_from_here(on: Reached, *, as_json: bool, **given: Any) -> None:
     """Show all that waits now."""
     after: str | None = None
     while True:
-        page = await opened.client.pending(limit=WATCHED_AT_ONCE, after=after, agent=agent, kind=kind)
+        page = await on.client.pending(limit=WATCHED_AT_ONCE, after=after, **given)
         if as_json:
             for call in page.items:
                 data = call.to_dict()
                 _write(ListEvent(ListEventKind.PENDING, call.created_at, call.conversation_id, call.agent, data=data))
         elif page.items:
-            draw(page.items, await opened.now(), where)
+            draw(page.items, await on.now(), on.where)
         if (after := page.next) is None:
             return
 
@@ -117,55 +131,25 @@ def _write(event: AsyncListEvent) -> None:
     sys.stdout.write(to_json({name: getattr(event, name) for name in names}) + "\n")
 
 
-async def _pending(
-    where: Where,
-    conversation: str | None,
-    *,
-    limit: int | None,
-    after: str | None,
-    agent: str | None,
-    kind: str | None,
-    who: Principal | None,
-    as_json: bool,
-) -> None:
-    async with reached(where) as opened:
-        if conversation is None:
-            most = LIMIT if limit is None else limit
-            page = await opened.client.pending(limit=most, after=after, agent=agent, kind=kind, approver=who)
-        else:
-            filters = {"limit": limit, "after": after, "agent": agent, "kind": kind, "approver": who}
-            page = await _of(opened, conversation, filters)
-        pauses = await standing(opened.client)
-        if as_json:
-            items = [call.to_dict() for call in page.items]
-            said = {"items": items, "next": page.next, "paused": [asdict(one) for one in pauses]}
-            sys.stdout.write(to_json(said, indent=2) + "\n")
-            return
-        now = await opened.now()
+async def _list(on: Reached, conversation: str | None, given: Mapping[str, Any], *, as_json: bool) -> None:
+    if conversation is not None:
+        page = Page(await on.conversation(conversation).pending())
+    else:
+        filters = {name: value for name, value in given.items() if name != "role"}
+        if "approver" in given:
+            filters["approver"] = Principal(given["approver"], roles=tuple(given.get("role", ())))
+        page = await on.client.pending(**filters)
+    pauses = await standing(on.client)
+    if as_json:
+        items = [call.to_dict() for call in page.items]
+        said = {"items": items, "next": page.next, "paused": [asdict(one) for one in pauses]}
+        sys.stdout.write(to_json(said, indent=2) + "\n")
+        return
+    now = await on.now()
     sys.stdout.write(notice(pauses, now))
-    draw(page.items, now, where)
+    draw(page.items, now, on.where)
     if page.next is not None:
-        given = {"--limit": limit, "--agent": agent, "--kind": kind, "--after": page.next}
-        words = [str(word) for option, value in given.items() if value is not None for word in (option, value)]
-        if who is not None:
-            words += ["--approver", who.id, *(word for role in who.roles for word in ("--role", role))]
-        sys.stdout.write(f"\nThere are more: {command(['pending', *words], where)}\n")
-
-
-async def _of(opened: Reached, conversation: str, filters: Mapping[str, object]) -> Page[AsyncPendingCall]:
-    refuse(filters, "it is for the list over all conversations")
-    return Page(await opened.client.conversation(conversation).pending())
-
-
-def refuse(options: Mapping[str, object], why: str) -> None:
-    """Refuse options that do not go with the rest of the command.
-
-    Raises:
-        InvalidInput: One of them is given.
-    """
-    for name, value in options.items():
-        if value is not None:
-            raise InvalidInput(f"--{name}" if name != "conversation" else name, why, "leave one of them out")
+        sys.stdout.write(more("pending", given, page.next, on.where))
 
 
 def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
@@ -178,34 +162,30 @@ def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
     cells = [_cells(call, now) for call in calls]
     taken = sum(max(map(len, column)) + 2 for column in zip(columns, *cells, strict=True))
     room = min(max(screen.width - taken, SHORTEST), LONGEST)
-    drawn = table(*columns, "ARGUMENTS")
     arguments = [_arguments(call) for call in calls]
-    for row, text in zip(cells, arguments, strict=True):
-        drawn.add_row(*row, shorten(clean(text), room))
-    header, *rows = lines(screen, drawn)
-    screen.print(header, soft_wrap=True)
-    for call, line, text in zip(calls, rows, arguments, strict=True):
-        screen.print(line, soft_wrap=True)
-        if call.problem is not None:
-            screen.print(f"  it cannot be read: {clean(call.problem)}", style="red", soft_wrap=True)
-        prompt = call.cut["prompt"].begins if "prompt" in call.cut else call.prompt
-        asked = [said for said in (call.title, prompt, call.action if call.action != "review" else None) if said]
-        asked += [question.text for question in call.questions or ()]
-        for said in asked:
-            screen.print(f"  it asks: {shorten(clean(said), PROMPT_LENGTH)}", soft_wrap=True)
-        if said := asked_by(call):
-            screen.print(f"  {said}", soft_wrap=True)
-        for said in lines_of(call, comments=MOST_COMMENTS):
-            screen.print(f"  {shorten(said, PROMPT_LENGTH)}", soft_wrap=True)
-        whole = is_whole_json(text, room) and all(is_whole(said, PROMPT_LENGTH) for said in asked)
-        whole = whole and not call.report_md and call.payload is None
-        if (step := next_step(call, where, whole=whole)) is not None:
-            screen.print(f"  {step}", style="cyan", soft_wrap=True)
+    rows = [(*row, shorten(clean(text), room)) for row, text in zip(cells, arguments, strict=True)]
+    below = [_below(call, is_whole_json(text, room), where) for call, text in zip(calls, arguments, strict=True)]
+    write_table((*columns, "ARGUMENTS"), rows, below=below.__getitem__)
     screen.print()
     for kind, elsewise in ELSEWISE.items():
         if any(call.kind is kind for call in calls):
             screen.print(elsewise, style="dim", soft_wrap=True)
     screen.print(ALL_TAKE, style="dim", soft_wrap=True)
+
+
+def _below(call: AsyncPendingCall, whole: bool, where: Where) -> list[tuple[str, str]]:  # noqa: FBT001 - private
+    """The lines under a call, each with its style; `whole` says whether all of its arguments are shown."""
+    found = [] if call.problem is None else [(f"it cannot be read: {clean(call.problem)}", "red")]
+    prompt = call.cut["prompt"].begins if "prompt" in call.cut else call.prompt
+    asked = [said for said in (call.title, prompt, call.action if call.action != "review" else None) if said]
+    asked += [question.text for question in call.questions or ()]
+    said = [f"it asks: {shorten(clean(one), PROMPT_LENGTH)}" for one in asked]
+    said += filter(None, [asked_by(call)])
+    said += [shorten(one, PROMPT_LENGTH) for one in lines_of(call, comments=MOST_COMMENTS)]
+    found += [(one, "") for one in said]
+    whole = whole and all(is_whole(one, PROMPT_LENGTH) for one in asked) and not call.report_md and call.payload is None
+    step = next_step(call, where, whole=whole)
+    return found if step is None else [*found, (step, "cyan")]
 
 
 def _arguments(call: AsyncPendingCall) -> str:

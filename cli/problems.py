@@ -1,6 +1,5 @@
 """`holdfast problems`: all problems that a person must see, in one list. It needs Redis alone."""
 
-import asyncio
 import os
 import sys
 from collections.abc import Sequence
@@ -14,33 +13,25 @@ from holdfast.redaction import Redaction
 from .display import clean, shorten, span, to_json
 from .errors import ExitCode
 from .hints import command
-from .options import AsJson, Where
+from .options import AsJson
 from .redis_url import to_copy
-from .session import session
+from .session import Session
 
 SCHEMA = 1
 """The version of what `--json` prints. A later one of the same number may have more fields."""
 LINE_LENGTH = 200
 
 
-def run(where: Where, *, as_json: AsJson = False) -> int:
+async def run(on: Session, *, as_json: AsJson = False) -> int:
     """List the problems that a person must see: each kind with its age, its number, some names, and the command that helps.
 
     Problems are apps that no worker can run, lost runs that wait for a person, conversations in quarantine or in trouble, hung
     actors, and overdue deadlines. It needs Redis alone and changes nothing. Exit code: 0 without a problem, else 1.
     """
-    return asyncio.run(_problems(where, as_json=as_json))
-
-
-async def _problems(where: Where, *, as_json: bool) -> int:
-    async with session(where) as opened:
-        store = await opened.stack.store()
-        secrets = Redaction.of_process(os.environ, urls=[opened.stack.settings.redis_url or ""])
-        found = [
-            without_secrets(one, secrets)
-            for one in await problems_of(store, opened.stack.settings.timing, partial(command, where=where))
-        ]
-        now = await store.now()
+    store, settings = await on.stack.store(), on.stack.settings
+    secrets = Redaction.of_process(os.environ, urls=[settings.redis_url or ""])
+    problems = await problems_of(store, settings.timing, partial(command, where=on.where))
+    found, now = [without_secrets(one, secrets) for one in problems], await store.now()
     if as_json:
         said = {"schema": SCHEMA, "at": now, "problems": [as_dict(problem) for problem in found]}
         sys.stdout.write(to_json(said, indent=2) + "\n")

@@ -31,9 +31,6 @@ def asked(questions: Sequence[Question], *, read: Callable[[], str] | None = Non
     Args:
         questions: The questions.
         read: Reads a line, with its end; empty where there are no more. By default, from standard input.
-
-    Raises:
-        InvalidDecision: The input ended before all questions were answered; nothing is decided.
     """
     answers: dict[str, Any] = {}
     for number, question in enumerate(questions, 1):

@@ -21,7 +21,7 @@ from .app_checks import app_of_workers
 from .binding import StoreStanding
 from .check import Check, Outcome, bounded, fail, ok, warn
 from .display import span
-from .known_holes import AS_OF, holes_of, mended
+from .known_holes import release_check
 from .node_checks import node_checks
 from .redis_url import on_loopback
 
@@ -52,8 +52,9 @@ async def ray_checks(
             *_unbound(standing.bound),
             *_release(settings, standing.release),
         ]
-    checks = [*_version(), *([_token(embedded)] if embedded is not None else [])]
+    checks = [release_check("ray version", "Ray", installed_version("ray"), fix=", here and on every node")]
     if embedded is not None:
+        checks.append(_token(embedded))
         os.environ.update(embedded.env)
     joining = await bounded("ray", _join(address, mine, embedded=embedded is not None), within_s=JOIN_S)
     try:
@@ -101,15 +102,6 @@ async def _nodes(store: StoreAddress | None, app: AppToImport | None) -> list[Ch
             app, wrong = None, [fail("node imports", said, error.fix)]
     looks, total = await look_at_nodes(store, app)
     return node_checks(looks, total, app=app.path if app is not None else None, with_store=store is not None) + wrong
-
-
-def _version() -> list[Check]:
-    version = installed_version("ray")
-    holes = holes_of("Ray", version)
-    if holes:
-        said = f"Ray {version} has holes that were known in {AS_OF}: {', '.join(holes)}"
-        return [warn("ray version", said, f"use Ray {mended('Ray', version)} or later, here and on every node")]
-    return [ok("ray version", f"{version}: no hole that was known in {AS_OF}")]
 
 
 def _token(embedded: "RayAddress") -> Check:

@@ -17,11 +17,7 @@ AGAIN_S = 0.2
 
 
 async def sweeper(settings: "ActorSettings", *, within_s: float) -> bool:
-    """Whether there is a sweeper, and it runs.
-
-    Raises:
-        ClusterUnavailable: The sweeper did not answer in time.
-    """
+    """Whether there is a sweeper, and it runs."""
     from holdfast.actors import find  # noqa: PLC0415 - see above
 
     handle = find(settings.sweeper_name)
@@ -36,12 +32,7 @@ def other_sweepers(settings: "ActorSettings") -> list[str]:
 
 
 async def workers(store: "Directory", settings: "ActorSettings", app: str, *, within_s: float) -> list[int]:
-    """The process ids of a published app's workers, once they have imported it.
-
-    Raises:
-        AppNotFound: The workers cannot import the app, or open its resources; or it is published no more.
-        ClusterUnavailable: A worker did not answer in time.
-    """
+    """The process ids of a published app's workers, once they have imported it."""
     slots = map(str, range(settings.process_limits.workers))
     return [await _within(within_s, _prepared(store, settings, app, slot), "a worker") for slot in slots]
 

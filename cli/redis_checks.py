@@ -1,21 +1,20 @@
 """The checks of `holdfast doctor` on Redis. They only read."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from holdfast.errors import CorruptStore, HoldfastError, InvalidInput
-from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import BUCKETS, STORE_ID, Keys
 from holdfast.persistence.redis_connection import client, translated
 from holdfast.persistence.redis_values import LAYOUT_VERSION, OLDEST_SERVER
 
 from . import headroom
 from .check import Check, fail, judged, ok, warn
-from .known_holes import AS_OF, holes_of, mended
+from .known_holes import release_check
 from .node_checks import clock
 from .redis_doors import tcp_ports
 from .redis_url import by_socket, masked, on_loopback, own_socket
@@ -45,33 +44,18 @@ async def redis_checks(url: str, namespace: str) -> list[Check]:
         fix = "start it, or correct --redis-url (HOLDFAST_REDIS_URL)"
         return [fail("redis", f"{masked(url)} does not answer as it should: {error}", fix, unreachable=True)]
     here = by_socket(url) or await on_loopback(urlsplit(url).hostname or "localhost")
-    return [
-        *judged("redis", lambda: [_server(url, seen)]),
-        *judged("redis version", lambda: [version(seen.info, private=own_socket(url) and tcp_ports(seen.info) == set())]),
-        *judged("persistence", lambda: _persistence(seen)),
-        *judged("eviction", lambda: [_eviction(seen)]),
-        *judged("redis memory", lambda: [headroom.memory(seen.info)]),
-        *judged("redis disk", lambda: [_disk(seen, here=here)]),
-        *judged("replicas", lambda: [_replicas(seen)]),
-        *judged("namespace", lambda: [_namespace(namespace, seen)]),
-        *judged("clock", lambda: [clock(seen.ahead_ms, seen.uncertain_ms)]),
-    ]
-
-
-async def stored_checks(url: str, namespace: str) -> list[Check]:
-    """The check of how much is stored, and how much a day adds.
-
-    Raises:
-        StoreError: Redis does not answer, or cannot be read.
-    """
-    redis, store = client(url, lambda: None), RedisStore(url, namespace=namespace)
-    try:
-        async with translated():
-            info = await redis.info("memory")
-        return [headroom.stored(info, await store.census(since=await store.now() - headroom.DAY_MS))]
-    finally:
-        await redis.aclose()
-        await store.close()
+    judgements: Mapping[str, Callable[[], Check]] = {
+        "redis": lambda: _server(url, seen),
+        "redis version": lambda: version(seen.info, private=own_socket(url) and tcp_ports(seen.info) == set()),
+        "persistence": lambda: _persistence(seen),
+        "eviction": lambda: _eviction(seen),
+        "redis memory": lambda: headroom.memory(seen.info),
+        "redis disk": lambda: _disk(seen, here=here),
+        "replicas": lambda: _replicas(seen),
+        "namespace": lambda: _namespace(namespace, seen),
+        "clock": lambda: clock(seen.ahead_ms, seen.uncertain_ms),
+    }
+    return [judged(name, judging) for name, judging in judgements.items()]
 
 
 async def _look(url: str, namespace: str) -> _Seen:
@@ -138,38 +122,35 @@ def version(info: Mapping[str, Any], *, private: bool) -> Check:
     """The check of the server's release for known holes; `private` if only this user reaches it, by a socket."""
     server = "Valkey" if info.get("valkey_version") else "Redis"
     release = str(info.get("valkey_version") or info.get("redis_version", "0"))
-    holes = holes_of(server, release)
-    if not holes:
-        return ok("redis version", f"{server} {release}: no hole that was known in {AS_OF}")
-    said = f"{server} {release} has holes that were known in {AS_OF}: {', '.join(holes)}"
-    if private:
-        return ok("redis version", f"{said}; only this user reaches it, who may do anyway what they allow")
-    fix = f"use {server} {mended(server, release)} or later, unless your provider mends it under the old number"
-    return warn("redis version", said, fix)
+    fix = ", unless your provider mends it under the old number"
+    found = release_check("redis version", server, release, of=f"{server} ", fix=fix)
+    if private and found.fix is not None:
+        return ok(found.name, f"{found.said}; only this user reaches it, who may do anyway what they allow")
+    return found
 
 
 def _disk(seen: _Seen, *, here: bool) -> Check:
     folder = seen.settings.get("dir")
     if not here or not folder or not Path(folder).is_dir():
-        return headroom.unseen_disk(folder)
+        where = f" ({folder})" if folder else ""
+        return ok("redis disk", f"not seen from here: watch the free space of where Redis writes{where}")
     return headroom.disk("redis disk", Path(folder), needed=int(seen.info.get("used_memory_dataset", 0)))
 
 
-def _persistence(seen: _Seen) -> Iterator[Check]:
+def _persistence(seen: _Seen) -> Check:
     appends = seen.settings.get("appendonly", "yes" if seen.info.get("aof_enabled") else "no") == "yes"
     if not appends:
         fix = "redis-cli CONFIG SET appendonly yes; CONFIG SET appendfsync always; CONFIG REWRITE"
-        yield fail("persistence", "appendonly is off: acknowledged writes are lost when Redis restarts", fix)
-    elif seen.info.get("aof_last_write_status", "ok") != "ok":
-        yield fail("persistence", "Redis cannot write its append-only file", "free space on its disk, and read its log")
-    elif "appendfsync" not in seen.settings:
+        return fail("persistence", "appendonly is off: acknowledged writes are lost when Redis restarts", fix)
+    if seen.info.get("aof_last_write_status", "ok") != "ok":
+        return fail("persistence", "Redis cannot write its append-only file", "free space on its disk, and read its log")
+    if "appendfsync" not in seen.settings:
         fix = "make sure that the service writes to disk before it acknowledges, or has replicas that do"
-        yield warn("persistence", "appendonly is on; Redis does not tell its appendfsync", fix)
-    elif seen.settings["appendfsync"] != "always":
+        return warn("persistence", "appendonly is on; Redis does not tell its appendfsync", fix)
+    if seen.settings["appendfsync"] != "always":
         problem = f"appendfsync is {seen.settings['appendfsync']}: the last moment before a power failure may be lost"
-        yield warn("persistence", problem, "redis-cli CONFIG SET appendfsync always; CONFIG REWRITE")
-    else:
-        yield ok("persistence", "appendonly yes, appendfsync always")
+        return warn("persistence", problem, "redis-cli CONFIG SET appendfsync always; CONFIG REWRITE")
+    return ok("persistence", "appendonly yes, appendfsync always")
 
 
 def _eviction(seen: _Seen) -> Check:

@@ -1,6 +1,5 @@
 """`holdfast reindex`: make the lists of conversations and pending calls anew from the conversations themselves."""
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator
 
@@ -12,35 +11,26 @@ from holdfast.persistence.keys import BUCKETS
 
 from .display import clean, to_json
 from .errors import ExitCode
-from .options import AsJson, Where
-from .session import session
+from .options import AsJson
+from .session import Session
 
 
-def run(where: Where, *, as_json: AsJson = False) -> int:
+async def run(on: Session, *, as_json: AsJson = False) -> int:
     """Rebuild every list from the conversations' logs, while everything goes on working.
 
     Needed after an upgrade that says so, or if another program has written to Redis. It needs Redis alone. Exit code 1 if a
     conversation could not be read: it is named, and left as it was.
     """
-    return asyncio.run(_reindex(where, as_json=as_json))
-
-
-async def _reindex(where: Where, *, as_json: bool) -> int:
-    async with session(where) as opened:
-        store = await opened.stack.store()
-        buckets = [bucket async for bucket in _shown(store.reindex())]
+    store = await on.stack.store()
+    buckets = [bucket async for bucket in _shown(store.reindex())]
     conversations = sum(bucket.conversations for bucket in buckets)
     removed = sum(bucket.removed for bucket in buckets)
     problems = [problem for bucket in buckets for problem in bucket.problems]
     if as_json:
         said = to_json({"conversations": conversations, "removed": removed, "problems": problems}, indent=2)
     else:
-        said = "\n".join(
-            [
-                f"{conversations} conversations indexed, {removed} stale entries removed.",
-                *map(clean, map("  {}".format, problems)),
-            ]
-        )
+        head = f"{conversations} conversations indexed, {removed} stale entries removed."
+        said = "\n".join([head, *(clean(f"  {problem}") for problem in problems)])
     sys.stdout.write(said + "\n")
     return ExitCode.FAILED if problems else ExitCode.DONE
 

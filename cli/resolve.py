@@ -1,6 +1,5 @@
 """`holdfast resolve`: decide a pending call."""
 
-import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,10 +26,10 @@ from holdfast.errors import InvalidDecision
 
 from .deciding import outcome
 from .display import clean, to_json
-from .options import AsJson, Where
+from .options import AsJson, Key, OfConversation, Suspension, Where, seconds_of
 from .questions import asked
-from .session import reached
-from .spans import seconds_of
+from .session import Reached, within
+from .verbs import recorded
 
 _SAY_WHY = {"--deny": "--deny REASON", "--cancel": "--cancel REASON", "--review": "--notes TEXT"}
 """The decisions that say why themselves, and how."""
@@ -38,10 +37,8 @@ _SAY_WHY = {"--deny": "--deny REASON", "--cancel": "--cancel REASON", "--review"
 
 def run(
     where: Where,
-    conversation: Annotated[str, typer.Argument(help="The conversation's id.")],
-    call: Annotated[str, typer.Argument(help="The id of the pending call.")],
+    suspension: Suspension,
     *,
-    suspension: Annotated[str, typer.Option(help="The suspension that was shown: the decision counts for it alone.")],
     approve: Annotated[bool, typer.Option("--approve", help="The call may run.")] = False,
     arguments: Annotated[str | None, typer.Option(metavar="JSON", help="With --approve: edited arguments.")] = None,
     scope: Annotated[
@@ -50,7 +47,9 @@ def run(
             metavar="KIND:PATTERN", help="With --approve: what may run without asking from now on, such as path:src/**."
         ),
     ] = None,
-    level: Annotated[Level | None, typer.Option(help="With --scope: how far it may go with that.")] = None,
+    level: Annotated[
+        Level | None, typer.Option(help="With --scope: how much the grant allows: read, write, execute or admin.")
+    ] = None,
     lasts: Annotated[
         str | None,
         typer.Option("--for", metavar="TIME", help="With --scope: for how long: 1h, 30m; else for the conversation."),
@@ -71,7 +70,8 @@ def run(
     reason: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Why, for the log alone; --deny and --cancel say why.")
     ] = None,
-    decision_id: Annotated[str | None, typer.Option(metavar="ID", help="Makes the command safe to repeat.")] = None,
+    conversation: OfConversation = None,
+    decision_id: Key = None,
     as_json: AsJson = False,
 ) -> None:
     """Decide a pending call; done once the decision is durable.
@@ -82,81 +82,48 @@ def run(
 
     With --ask, the questions of a call of `ask_user_questions` are asked here, one after the other, for an answer.
     """
-    given = {
-        "--approve": approve or None,
-        "--deny": deny,
-        "--answer": answer,
-        "--ask": ask or None,
-        "--fail": fail,
-        "--redispatch": redispatch or None,
-        "--review": review,
-        "--cancel": cancel,
-    }
-    chosen = {flag: value for flag, value in given.items() if value is not None}
-    decision = _decision(chosen, arguments, tuple(given), notes=notes, reason=reason)
+    given = {"--approve": approve or None, "--deny": deny, "--answer": answer, "--ask": ask or None, "--fail": fail}
+    given |= {"--redispatch": redispatch or None, "--review": review, "--cancel": cancel}
+    decision = decision_of(given, arguments, notes, reason)
     if scoped := _scope(scope, level, lasts, everything=everything):
         if not isinstance(decision, Approve):
             raise InvalidDecision("--scope", "it does not go with this decision", "give it with --approve, or leave it out")
         decision = replace(decision, scope=scoped)
     if ask:
-        decision = Answer(asked(asyncio.run(_questions(where, conversation, call, suspension))), reason=reason or "")
-    receipt = asyncio.run(_resolve(where, conversation, call, decision, suspension=suspension, decision_id=decision_id))
-    _say(receipt, call, decision, as_json=as_json)
+        questions = within(where, lambda on: _questions(on, suspension, conversation))
+        decision = Answer(asked(questions), reason=reason or "")
+    receipt: Receipt = within(
+        where,
+        lambda on: on.client.settle(suspension, decision, conversation_id=conversation, decision_id=decision_id),
+    )
+    said = f"{type(decision).__name__} for {suspension} of {receipt.conversation_id} {recorded(receipt)} (seq {receipt.seq})."
+    if waits := outcome(receipt):
+        said = f"{said} {waits[0].upper()}{waits[1:]}."
+    sys.stdout.write((to_json(receipt.model_dump(mode="json")) if as_json else clean(said)) + "\n")
 
 
-async def _questions(where: Where, conversation: str, call: str, suspension: str) -> Sequence[Question]:
-    """The questions of a call that waits.
-
-    Raises:
-        InvalidDecision: It has none.
-    """
-    async with reached(where) as opened:
-        found = await opened.client.pending_call(suspension, conversation_id=conversation)
-    if found.tool_call_id != call:
-        problem = f"the suspension is of another call, {clean(found.tool_call_id)}"
-        raise InvalidDecision("--suspension", problem, "copy the command that `holdfast pending` shows")
+async def _questions(on: Reached, suspension: str, conversation: str | None) -> Sequence[Question]:
+    """The questions of a call that waits."""
+    found = await on.client.pending_call(suspension, conversation_id=conversation)
     if found.questions is None:
-        problem = (
-            "the call has no questions to ask" if found.problem is None else f"they cannot be read ({clean(found.problem)})"
-        )
+        unread = f"they cannot be read ({clean(found.problem or '')})"
+        problem = "the call has no questions to ask" if found.problem is None else unread
         raise InvalidDecision("--ask", problem, "give --answer JSON, or decide otherwise")
     return found.questions
 
 
-async def _resolve(
-    where: Where, conversation: str, call: str, decision: Decision, *, suspension: str, decision_id: str | None
-) -> Receipt:
-    async with reached(where) as opened:
-        return await opened.client.resolve(conversation, call, decision, suspension_id=suspension, decision_id=decision_id)
-
-
-def _say(receipt: Receipt, call: str, decision: Decision, *, as_json: bool) -> None:
-    if as_json:
-        sys.stdout.write(to_json(receipt.model_dump(mode="json")) + "\n")
-        return
-    recorded = "was recorded before" if receipt.duplicate else "is recorded"
-    said = f"{type(decision).__name__} for {call} of {receipt.conversation_id} {recorded} (seq {receipt.seq})."
-    if waits := outcome(receipt):
-        said = f"{said} {waits[0].upper()}{waits[1:]}."
-    sys.stdout.write(clean(said) + "\n")
-
-
-def _decision(
-    given: Mapping[str, Any],
-    arguments: str | None,
-    flags: Sequence[str],
-    *,
-    notes: str | None = None,
-    reason: str | None = None,
+def decision_of(
+    given: Mapping[str, Any], arguments: str | None, notes: str | None = None, reason: str | None = None
 ) -> Decision:
-    if len(given) != 1:
-        problem = f"{' and '.join(given)} are given" if given else "none is given"
-        raise InvalidDecision("decision", problem, f"give one of {', '.join(flags)}")
-    ((flag, value),) = given.items()
-    for option, text, goes_with in (("--arguments", arguments, ("--approve",)), ("--notes", notes, ("--review",))):
-        if text is not None and flag not in goes_with:
-            fix = f"give it with {goes_with[0]}, or leave it out"
-            raise InvalidDecision(option, f"it does not go with {flag}", fix)
+    """The decision that options give: one of `given` has a value, which is not None."""
+    chosen = {flag: value for flag, value in given.items() if value is not None}
+    if len(chosen) != 1:
+        problem = f"{' and '.join(chosen)} are given" if chosen else "none is given"
+        raise InvalidDecision("decision", problem, f"give one of {', '.join(given)}")
+    ((flag, value),) = chosen.items()
+    for option, text, with_flag in (("--arguments", arguments, "--approve"), ("--notes", notes, "--review")):
+        if text is not None and flag != with_flag:
+            raise InvalidDecision(option, f"it does not go with {flag}", f"give it with {with_flag}, or leave it out")
     if reason is not None and flag in _SAY_WHY:
         raise InvalidDecision("--reason", f"it does not go with {flag}, which says why itself", f"say it with {_SAY_WHY[flag]}")
     why = reason or ""
@@ -166,7 +133,7 @@ def _decision(
         case "--deny":
             return Deny(value)
         case "--ask":
-            return Answer(None, reason=why)  # what they answer comes once the rest of the command is known to be good
+            return Answer(None, reason=why)  # the person is asked once the rest of the command is known to be good
         case "--answer":
             return Answer(_json("--answer", value), reason=why)
         case "--fail":
@@ -180,12 +147,7 @@ def _decision(
 
 
 def _scope(text: str | None, level: Level | None, lasts: str | None, *, everything: bool) -> Scope | None:
-    """The scope that options give; None where there is none.
-
-    Raises:
-        InvalidDecision: The options do not go together, or their values cannot be used.
-        InvalidInput: `--for` is no time.
-    """
+    """The scope that options give; None where there is none."""
     if text is None:
         for option, given in (("--level", level), ("--for", lasts), ("--everything", everything or None)):
             if given is not None:

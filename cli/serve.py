@@ -48,11 +48,7 @@ def run(
 
 
 def check_installed() -> None:
-    """Refuse to serve without the extra `server`.
-
-    Raises:
-        ConfigurationError: A package of it is missing.
-    """
+    """Refuse to serve without the extra `server`."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise ConfigurationError("server", f"{' and '.join(missing)} is not installed", "pip install 'holdfast[server]'")

@@ -1,14 +1,15 @@
 """The client of a command, and the stack under it, where it has one."""
 
+import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from holdfast.actors.log_lines import write_lines
-from holdfast.client import AsyncClient
+from holdfast.client import AsyncClient, Conversation
 from holdfast.client.arguments import this_user
 from holdfast.client.async_client import over_http
 from holdfast.client.stack import Stack
@@ -26,19 +27,16 @@ LOGGING = ("HOLDFAST_LOG_LEVEL", "HOLDFAST_LOG_FORMAT")
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
-    """A client, and its stack for answers that the client does not give."""
-
-    client: AsyncClient
-    stack: Stack
-
-
-@dataclass(frozen=True, slots=True)
 class Reached:
-    """A client, on a stack or over a server; `stack` is None over a server."""
+    """A client, on a stack or over a server; `stack` is None over a server. `where` has the options that led there."""
 
     client: AsyncClient
     stack: Stack | None
+    where: Where = field(default_factory=Where)
+
+    def conversation(self, conversation_id: str) -> Conversation:
+        """The conversation of an id."""
+        return self.client.conversation(conversation_id)
 
     async def store(self) -> "RedisStore | None":
         """The store, opened, for answers that the client does not give; None over a server."""
@@ -48,6 +46,23 @@ class Reached:
         """The time of the store, in milliseconds UTC; that of this machine over a server."""
         store = await self.store()
         return time.time_ns() // 1_000_000 if store is None else await store.now()
+
+
+@dataclass(frozen=True, slots=True)
+class Session(Reached):
+    """A client on a stack, for a command that stands on Redis or Ray itself."""
+
+    stack: Stack
+
+
+def within(where: Where, work: Callable[[Any], Awaitable[Any]], kind: type[Reached] = Reached) -> Any:
+    """The result of `work`, which is given the session that the options lead to: a `Session`, or a `Reached`."""
+
+    async def done() -> Any:
+        async with (session if kind is Session else reached)(where) as opened:
+            return await work(opened)
+
+    return asyncio.run(done())
 
 
 @asynccontextmanager
@@ -70,10 +85,6 @@ async def session(
         roll_back: Whether this release may take the place of a newer one.
         publish: Whether the app is published, whatever the settings say; None leaves that to the settings.
         lift: Whether Holdfast is started again if it was stopped on its cluster.
-
-    Raises:
-        ConfigurationError: The settings cannot be used, or lead to a server.
-        InvalidInput: `--as` is no name.
     """
     settings = where.settings()
     if any(os.environ.get(name) for name in LOGGING):
@@ -82,25 +93,22 @@ async def session(
     stack = Stack(settings.model_copy(update=changes), None, roll_back=roll_back, lift=lift)
     try:
         client = AsyncClient(stack, timeout_s=timeout_s)
-        yield Session(client.acting_as(Principal(where.principal if where.principal is not None else this_user())), stack)
+        who = Principal(where.principal if where.principal is not None else this_user())
+        yield Session(client.acting_as(who), stack, where)
     finally:
         await stack.close()
 
 
 @asynccontextmanager
 async def reached(where: Where) -> AsyncIterator[Reached]:
-    """A client of the conversations that the options lead to, on a stack or over a server.
-
-    Raises:
-        ConfigurationError: The settings cannot be used.
-    """
+    """A client of the conversations that the options lead to, on a stack or over a server."""
     settings = where.reaching()
     if settings.url is None:
         async with session(where) as opened:
-            yield Reached(opened.client, opened.stack)
+            yield opened
         return
     if where.principal is not None:
         problem = "a server knows the caller by its token, and takes nobody's word"
         raise ConfigurationError("--as", problem, "leave it out, and give that principal's token (HOLDFAST_TOKEN)")
     async with over_http(settings, timeout_s=TIMEOUT_S) as client:
-        yield Reached(client, None)
+        yield Reached(client, None, where)

@@ -1,14 +1,11 @@
 """`holdfast show`: one conversation and its pending calls; approvals, questions and clients' calls have frames of their own."""
 
-import asyncio
 import contextlib
 import re
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from holdfast.client import AsyncClient, Pause, StaleCall
 from holdfast.client.results import AsyncPendingCall, ConversationState, LateResult, RunningCall
@@ -18,10 +15,10 @@ from . import grants
 from .deciding import lines_of
 from .display import clean, clean_block, console, shorten, span, to_json
 from .hints import asked_by, command, granted, resolving, touching
-from .options import AsJson, Where
+from .options import AsJson, ConversationId, Where
 from .pauses import described, standing
 from .questions import drawn
-from .session import reached
+from .session import Reached
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,14 +30,21 @@ REVIEWED_LENGTH = 40_000
 given no command that lets it go on."""
 _INDENT = "    "
 _GAP = re.compile(r"\n(?:[ \t]*\n){4,}")
-_FRAMES = {
-    SuspensionKind.APPROVAL: ("Approval", "yellow", "HEAVY"),
-    SuspensionKind.ELICITATION: ("Question", "cyan", "ROUNDED"),
-    SuspensionKind.CLIENT_EXEC: ("For the client", "magenta", "DOUBLE"),
-    SuspensionKind.LOST: ("Lost", "red", "HEAVY"),
-    SuspensionKind.REVIEW: ("Review", "blue", "HEAVY"),
+_KINDS: dict[SuspensionKind | None, tuple[str, str, str, str]] = {
+    SuspensionKind.APPROVAL: ("Approval", "yellow", "HEAVY", "May {tool} run with these arguments?"),
+    SuspensionKind.ELICITATION: ("Question", "cyan", "ROUNDED", "Somebody is asked; the answer is the call's result."),
+    SuspensionKind.CLIENT_EXEC: (
+        *("For the client", "magenta", "DOUBLE"),
+        "A client is to run this; what it answers counts as untrusted.",
+    ),
+    SuspensionKind.LOST: (
+        *("Lost", "red", "HEAVY"),
+        "Find out whether {tool} took effect with these arguments: run it again, or give its outcome.",
+    ),
+    SuspensionKind.REVIEW: ("Review", "blue", "HEAVY", "{tool} asks somebody for a word before it goes on: {action}."),
+    None: ("Unreadable", "red", "SQUARE", ""),
 }
-_UNREADABLE = ("Unreadable", "red", "SQUARE")
+"""Of each kind, its title, color and frame, and what is asked."""
 _STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "dim"}
 
 
@@ -56,34 +60,18 @@ class Shown:
     grants: list[Grant] = field(default_factory=list)
 
 
-def run(
-    where: Where,
-    conversation: Annotated[str, typer.Argument(help="The conversation's id.")],
-    *,
-    as_json: AsJson = False,
-) -> None:
+async def run(on: Reached, conversation: ConversationId, *, as_json: AsJson = False) -> None:
     """Show a conversation: its messages, its status and its pending calls."""
-    shown = asyncio.run(_read(where, conversation))
+    found = on.conversation(conversation)
+    state = await found.state()
+    state = replace(state, pending=[await _whole(on.client, call) for call in state.pending])
+    pauses = [pause for pause in await standing(on.client) if pause.agent in (None, state.agent)]
+    messages, now = await found.messages(), await on.now()
+    shown = Shown(conversation, state, messages, now, pauses[0] if pauses else None, await found.grants())
     if as_json:
         sys.stdout.write(to_json(_as_dict(shown), indent=2) + "\n")
     else:
-        _draw(shown, where)
-
-
-async def _read(where: Where, conversation_id: str) -> Shown:
-    async with reached(where) as opened:
-        conversation = opened.client.conversation(conversation_id)
-        state = await conversation.state()
-        state = replace(state, pending=[await _whole(opened.client, call) for call in state.pending])
-        pauses = [pause for pause in await standing(opened.client) if pause.agent in (None, state.agent)]
-        return Shown(
-            conversation_id=conversation_id,
-            state=state,
-            messages=await conversation.messages(),
-            now=await opened.now(),
-            paused=pauses[0] if pauses else None,
-            grants=await conversation.grants(),
-        )
+        _draw(shown, on.where)
 
 
 async def _whole(client: AsyncClient, call: AsyncPendingCall) -> AsyncPendingCall:
@@ -212,7 +200,7 @@ def _draw_call(screen: "Console", call: AsyncPendingCall, now: int, where: Where
     from rich.panel import Panel  # noqa: PLC0415 - as above
     from rich.text import Text  # noqa: PLC0415 - as above
 
-    title, color, frame = _UNREADABLE if call.kind is None else _FRAMES[call.kind]
+    title, color, frame, _ = _KINDS[call.kind]
     ends = call.expires_at
     left = "its end is not known" if ends is None else f"{span(ends - now)} left" if ends > now else "due"
     panel = Panel(
@@ -246,26 +234,16 @@ def _body(call: AsyncPendingCall) -> "Text":
         parts.append(f"It cannot be read: {clean(call.problem)}")
     if call.prompt:
         parts.append(_quoted(call.prompt))
-    match call.kind:
-        case SuspensionKind.APPROVAL:
-            by = asked_by(call)
-            parts.append(f"May {clean(call.tool)} run with these arguments?{f' (It is {by})' if by else ''}")
-        case SuspensionKind.ELICITATION:
-            parts.append("Somebody is asked; the answer is the call's result.")
-        case SuspensionKind.CLIENT_EXEC:
-            parts.append("A client is to run this; what it answers counts as untrusted.")
-        case SuspensionKind.LOST:
-            parts.append(
-                f"Find out whether {clean(call.tool)} took effect with these arguments: run it again, or give its outcome."
-            )
-        case SuspensionKind.REVIEW:
-            parts[:0] = [clean(call.title)] if call.title else []
-            parts.append(f"{clean(call.tool)} asks somebody for a word before it goes on: {clean(call.action or '')}.")
+    asks = _KINDS[call.kind][3].format(tool=clean(call.tool), action=clean(call.action or ""))
+    by = asked_by(call) if call.kind is SuspensionKind.APPROVAL else ""
+    parts.append(asks + (f" (It is {by})" if by else ""))
+    if call.kind is SuspensionKind.REVIEW and call.title:
+        parts.insert(0, clean(call.title))
     if call.report_md:
         parts.append(f"Its report:\n{_quoted(call.report_md)}")
     if call.payload is not None:
         parts.append(f"What it is about:\n{_cut(to_json(call.payload, indent=2), REVIEWED_LENGTH)}")
-    parts += [said for said in (touching(call), "\n".join(lines_of(call))) if said]
+    parts += [touching(call), "\n".join(lines_of(call))]
     if call.questions is not None:
         parts += [drawn(question, number) for number, question in enumerate(call.questions, 1)]
     elif call.problem is None:
@@ -273,4 +251,4 @@ def _body(call: AsyncPendingCall) -> "Text":
         parts.append(called + clean_block(to_json(call.arguments, indent=2)))
     if call.response_schema is not None and call.questions is None:
         parts.append(f"The answer must fit:\n{clean_block(to_json(call.response_schema, indent=2))}")
-    return Text("\n\n".join(parts), overflow="fold")
+    return Text("\n\n".join(filter(None, parts)), overflow="fold")

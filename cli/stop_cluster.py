@@ -19,12 +19,7 @@ LONGEST_GRACE_S = 86_400.0
 
 
 async def stop_cluster(where: Where, *, yes: str | None, grace_s: float) -> int:
-    """Stop Holdfast in the namespace of the settings after a confirmation; the exit code.
-
-    Raises:
-        ConfigurationError: The stack is embedded, or the stop was not confirmed; nothing was changed.
-        HoldfastError: See `operated`; the store or the cluster cannot be used.
-    """
+    """Stop Holdfast in the namespace of the settings after a confirmation; the exit code."""
     settings = where.settings()
     if not grace_s <= LONGEST_GRACE_S:  # NaN is refused too
         raise ConfigurationError("grace", f"{grace_s:g} s is no grace", f"use at most {LONGEST_GRACE_S:g}")

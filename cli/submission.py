@@ -104,12 +104,7 @@ class Submission:
         self.waiting = 0
 
     async def run(self, jobs: Iterable[Job]) -> None:
-        """Run all jobs.
-
-        Raises:
-            HoldfastError: Redis or Ray cannot be reached, or cannot be used. Conversations that were started go on meanwhile,
-                and a second run takes them up.
-        """
+        """Run all jobs."""
         try:
             async with asyncio.TaskGroup() as group:
                 for job in jobs:
@@ -138,11 +133,7 @@ class Submission:
         self._report(result)
 
     async def _tried(self, job: Job, slot: "_Slot") -> Result:
-        """The job's result; a command without an answer is sent again with the same ids, so that nothing is done twice.
-
-        Raises:
-            HoldfastError: The job is refused, or `AWAY_AFTER` jobs in a row had no answer.
-        """
+        """The job's result; a command without an answer is sent again with the same ids, so that nothing is done twice."""
         backoff = Backoff(RETRY_S, RETRY_S * 2**TRIES)
         for number in range(1, TRIES + 1):
             try:

@@ -1,6 +1,7 @@
 """`holdfast top`: the metrics on one screen, again and again. It needs Redis alone."""
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,9 +13,9 @@ from holdfast.client.figures import FRESH_S, Figures
 from holdfast.errors import InvalidInput, StoreUnavailable
 from holdfast.metrics import Distribution, Family, Metric, Value
 
-from .display import clean, console, span, to_json
+from .display import clean, console, span, table, to_json
 from .options import AsJson, Where
-from .session import session
+from .session import Session, within
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -40,23 +41,15 @@ def run(
     """
     if not FRESH_S <= every <= 3600:  # noqa: PLR2004 - an hour
         raise InvalidInput("--every", f"{every:g} is no interval", f"give {FRESH_S:g} to 3600 seconds")
-    with_end = once or as_json or not sys.stdout.isatty()
-    try:
-        asyncio.run(_top(where, once=with_end, every=every, as_json=as_json))
-    except KeyboardInterrupt:
-        if with_end:
-            raise
-
-
-async def _top(where: Where, *, once: bool, every: float, as_json: bool) -> None:
-    async with session(where) as opened:
-        figures = Figures(opened.client)
+    if as_json or once or not sys.stdout.isatty():
+        found = within(where, lambda on: _read(Figures(on.client)), Session)
         if as_json:
-            sys.stdout.write(to_json({"schema": SCHEMA, "metrics": as_plain(await _read(figures))}, indent=2) + "\n")
-        elif once:
-            console().print(drawn(await _read(figures), None, every))
+            sys.stdout.write(to_json({"schema": SCHEMA, "metrics": as_plain(found)}, indent=2) + "\n")
         else:
-            await _live(figures, every)
+            console().print(drawn(found, None, every))
+        return
+    with contextlib.suppress(KeyboardInterrupt):
+        within(where, lambda on: _live(Figures(on.client), every), Session)
 
 
 async def _read(figures: Figures) -> list[Family]:
@@ -121,16 +114,16 @@ def _head(values: Values) -> Iterator[str]:
         found = values.get(metric, {}).get(())
         return "?" if found is None or isinstance(found, Distribution) else f"{found:g}"
 
-    statuses = values.get(metrics.CONVERSATIONS, {})
-    told = ", ".join(f"{count} {clean(status)}" for (status,), count in sorted(statuses.items()) if count) or "none"
-    yield f"conversations  {told}"
+    def each(metric: Metric) -> str:
+        counts = sorted(values.get(metric, {}).items())
+        return ", ".join(f"{count} {clean(status)}" for (status,), count in counts if count) or "none"
+
+    yield f"conversations  {each(metrics.CONVERSATIONS)}"
     yield (
         f"actors         {one(metrics.ACTORS)} of {one(metrics.ACTORS_CAP)}, {one(metrics.ACTORS_OFFERED)} on offer, "
         f"{one(metrics.HOSTED)} conversations hosted"
     )
-    unhosted = values.get(metrics.UNHOSTED, {})
-    without = ", ".join(f"{count} {clean(status)}" for (status,), count in sorted(unhosted.items()) if count) or "none"
-    yield f"in no actor    {without}"
+    yield f"in no actor    {each(metrics.UNHOSTED)}"
     yield (
         f"attention      {one(metrics.ATTENTION)} overdue, {one(metrics.TROUBLED)} troubled, "
         f"{one(metrics.BROKEN)} apps broken, {one(metrics.PAUSES)} pauses, sweeper silent for {one(metrics.SWEEPER_AGE)} s"
@@ -138,21 +131,16 @@ def _head(values: Values) -> Iterator[str]:
 
 
 def _waiting(values: Values) -> "RenderableType":
-    from .display import table  # noqa: PLC0415 - rich
-
     drawn_table = table("PENDING", "KIND", "CALLS", "OLDEST")
     oldest = values.get(metrics.OLDEST, {})
     for (agent, kind), count in sorted(values.get(metrics.PENDING, {}).items(), key=_by_count)[:ROWS]:
         age_s = oldest.get((agent, kind))
-        drawn_table.add_row(
-            clean(agent), kind, _text(count), span(round(age_s * 1000)) if isinstance(age_s, int | float) else "?"
-        )
+        age = span(round(age_s * 1000)) if isinstance(age_s, int | float) else "?"
+        drawn_table.add_row(clean(agent), kind, f"{_total(count):g}", age)
     return drawn_table
 
 
 def _counted(values: Values, earlier: Values | None, every: float) -> "RenderableType":
-    from .display import table  # noqa: PLC0415 - rich
-
     drawn_table = table("COUNTED", "OF", "IN ALL", "A MINUTE", "MEAN")
     turns = (metrics.TURNS, metrics.SETTLED, metrics.STALE, metrics.ACTIVATIONS)
     work = (metrics.MODEL_CALLS, metrics.COST, metrics.RUNS)
@@ -179,7 +167,3 @@ def _total(value: Value) -> float:
 
 def _duration(seconds: float) -> str:
     return span(round(seconds * 1000)) if seconds >= 1 else f"{seconds * 1000:.0f} ms"
-
-
-def _text(value: Value) -> str:
-    return f"{_total(value):g}"

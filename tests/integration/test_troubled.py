@@ -13,11 +13,11 @@ from holdfast.actors.actor_settings import StoreAddress
 from holdfast.cli import app
 from holdfast.cli.check import Outcome
 from holdfast.cli.options import Where
-from holdfast.cli.problem_checks import problem_checks
+from holdfast.cli.store_checks import Looked, problem_checks
 from holdfast.conversation import Approve, Principal, Proof, Scope
 from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import Keys
-from holdfast.settings import Timing
+from holdfast.settings import Settings
 from holdfast.testing.redis_server import RedisServer, binaries
 from holdfast.testing.writer import Writer, begin, call, lose, resolve, start
 
@@ -46,7 +46,7 @@ def holdfast(store, *arguments):
 async def examined(store):
     """The checks of a store's problems, by name."""
     at = StoreAddress(store.url, store.namespace, store.store_id)
-    return {check.name: check for check in await problem_checks(at, Timing(), Where())}
+    return {check.name: check for check in await problem_checks(Looked(at, Settings.of(), Where()))}
 
 
 async def test_doctor_names_what_cannot_be_taken_up_and_what_is_in_quarantine_with_the_reason(store):

@@ -108,7 +108,7 @@ def test_a_line_of_a_job_file_is_refused_with_its_number(tmp_path):
 @pytest.mark.parametrize(("given", "arguments"), [({"--answer": DEEP_TEXT}, None), ({"--approve": True}, HANGING_DEEP)])
 def test_a_value_on_the_command_line_is_refused(given, arguments):
     with pytest.raises(InvalidDecision, match=SAID):
-        resolve._decision(given, arguments, ["--answer", "--approve"])
+        resolve.decision_of(given, arguments)
 
 
 # -- tools -----------------------------------------------------------------------------------------------------------

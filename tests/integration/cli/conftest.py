@@ -82,8 +82,7 @@ class Cli:
         return self._read(conversation_id, _end)
 
     def resolve(self, call: dict[str, Any], *decision: str, code: int | None = 0) -> Said:
-        place = (call["conversation_id"], call["tool_call_id"], "--suspension", call["suspension_id"])
-        return self("resolve", *place, *decision, code=code)
+        return self("resolve", call["suspension_id"], "--conversation", call["conversation_id"], *decision, code=code)
 
     def file(self, *jobs: Any, name: str = "jobs.jsonl") -> str:
         """A file to submit: a line for each job; text stands as it is."""

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-RESOLVE = ("resolve", "nobody", "call_1", "--suspension", "s-1")
+RESOLVE = ("resolve", "s-1", "--conversation", "nobody")
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ RESOLVE = ("resolve", "nobody", "call_1", "--suspension", "s-1")
         ([*RESOLVE, "--answer", "yes"], "double quotes"),
         ([*RESOLVE, "--answer", "NaN"], "--answer"),
         ([*RESOLVE, "--approve", "--arguments", "[1]"], "decision.arguments"),
-        (["resolve", "nobody", "call_1", "--approve"], "--suspension"),
+        (["resolve", "--approve"], "SUSPENSION"),
         (["submit", "/nonexistent/jobs.jsonl"], "cannot be read"),
         (["submit", "empty.jsonl"], "no line"),
         (["submit", "empty.jsonl", "--timeout", "0"], "--timeout"),

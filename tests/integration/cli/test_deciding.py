@@ -52,7 +52,7 @@ def test_the_list_has_a_line_and_a_whole_command_for_each_call(cli, waiting, hos
 
     assert said.out.splitlines()[0].split() == ["AGE", "LEFT", "CONVERSATION", "AGENT", "KIND", "TOOL", "ARGUMENTS"]
     for tool in ("ask", "camera"):
-        assert f"--suspension {by_tool[tool]['suspension_id']} --a" in said.out
+        assert f"resolve {by_tool[tool]['suspension_id']} --conversation {waiting} --a" in said.out
     assert by_tool["refund"]["suspension_id"] not in said.out, "its arguments are full of escapes"
     assert f"look first: holdfast show {waiting}" in said.out
     assert "[bold]x[/bold]" in said.out
@@ -69,7 +69,7 @@ def test_commands_stay_whole_on_a_terminal_however_narrow(cli, waiting, columns)
     for found in (by_tool["ask"], by_tool["camera"]):
         lines = [line for line in printed.splitlines() if found["suspension_id"] in line]
         assert len(lines) == 1
-        assert found["tool_call_id"] in shlex.split(lines[0])
+        assert waiting in shlex.split(lines[0])
     assert harmless(printed)
 
 
@@ -158,12 +158,12 @@ def test_what_is_in_quarantine_is_listed_shown_with_its_reason_and_taken_up_agai
 
 
 def test_the_shown_commands_decide_the_calls_and_the_conversation_ends(cli, inside, waiting):
-    shown = [line for line in inside("show", waiting).out.splitlines() if " --suspension " in line]
-    commands = {line.split(" --suspension ")[1].split()[0]: line for line in reversed(shown)}  # of each call the first
+    shown = [line for line in inside("show", waiting).out.splitlines() if "holdfast resolve " in line]
+    commands = {line.split("holdfast resolve ")[1].split()[0]: line for line in reversed(shown)}  # of each call the first
     by_tool = cli.pending(waiting)
 
-    refund = cli.shell(commands[by_tool["refund"]["suspension_id"]])  # its call id looks like an option
-    assert refund.out.startswith("Approve for --approve of w-1 is recorded (seq ")
+    refund = cli.shell(commands[by_tool["refund"]["suspension_id"]])  # the id of its call looks like an option
+    assert refund.out.startswith(f"Approve for {by_tool['refund']['suspension_id']} of w-1 is recorded (seq ")
     assert cli.resolve(by_tool["camera"], "--approve", "--json").json()["duplicate"] is False
     too_late = cli.resolve(by_tool["camera"], "--deny", "no", "--json", code=3)
     assert json.loads(too_late.err)["reason"] == "superseded"

@@ -8,9 +8,11 @@ import sys
 
 import pytest
 
+from holdfast.actors.actor_settings import StoreAddress
 from holdfast.cli.options import Where
-from holdfast.cli.pauses import pause_checks
+from holdfast.cli.store_checks import Looked, pause_checks
 from holdfast.client import AsyncClient
+from holdfast.settings import Settings
 from holdfast.testing import call, calls
 
 
@@ -110,7 +112,7 @@ class Piped:
 
 @pytest.mark.parametrize(("data", "said"), [(b"\xff", "not UTF-8"), (b"x" * 101, "more than 100 bytes")])
 def test_what_cannot_be_read_of_a_pipe_is_sent_to_nobody(inside, monkeypatch, data, said):
-    monkeypatch.setattr("holdfast.cli.send.MOST_BYTES", 100)
+    monkeypatch.setattr("holdfast.cli.verbs.MOST_BYTES", 100)
     monkeypatch.setattr(sys, "stdin", Piped(data))
     refused = inside("send", "steer-1", "-", code=2)
     assert refused.err.startswith("error: text: ")
@@ -139,7 +141,8 @@ def test_a_pause_is_said_wherever_somebody_looks_until_it_is_lifted(inside, stac
         assert said[0].startswith("New work of the namespace has been paused for ")
         assert said[0].endswith(": the bill (and 1 more; see `holdfast doctor`).")
         assert [one["agent"] for one in inside(command, "--json", *namespaced).json()["paused"]] == [None, "support"]
-    checks = asyncio.run(pause_checks(stack.redis_url, "quiet", Where()))
+    at = Looked(StoreAddress(stack.redis_url, "quiet", ""), Settings.of(), Where())
+    checks = asyncio.run(pause_checks(at))
     assert [(check.status, check.fix.rpartition(": ")[2]) for check in checks] == [
         ("warn", "holdfast resume"),
         ("warn", "holdfast resume --agent support"),
@@ -150,7 +153,7 @@ def test_a_pause_is_said_wherever_somebody_looks_until_it_is_lifted(inside, stac
     assert inside("resume", *namespaced).out.startswith("New work of the namespace was not paused; nothing was done.\n")
     assert inside("resume", "--agent", "support", *namespaced, "--json").json()["paused"] == []
     assert inside("list", *namespaced).out == "There are no conversations.\n"
-    assert [check.status for check in asyncio.run(pause_checks(stack.redis_url, "quiet", Where()))] == ["ok"]
+    assert [check.status for check in asyncio.run(pause_checks(Looked(at.address, at.settings, Where())))] == ["ok"]
 
 
 def test_a_conversation_says_that_its_work_is_paused(inside, stack, waiting):

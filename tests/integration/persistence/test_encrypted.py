@@ -7,11 +7,9 @@ import pytest
 from holdfast.actors.actor_settings import StoreAddress
 from holdfast.agent import Rule, Rules
 from holdfast.cipher import CipherAt
-from holdfast.cli.app_checks import worker_checks
 from holdfast.cli.check import Outcome
-from holdfast.cli.cipher_checks import cipher_checks
 from holdfast.cli.options import Where
-from holdfast.cli.problem_checks import problem_checks
+from holdfast.cli.store_checks import Looked, cipher_checks, problem_checks, worker_checks
 from holdfast.client import AsyncClient
 from holdfast.client.results import PendingCall
 from holdfast.conversation import Approve, RunFinished, RunRuled, Status
@@ -19,7 +17,7 @@ from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.errors import CipherFailed, CipherMissing
 from holdfast.persistence import AppRecord, MemoryStore, RedisStore, RunStatus, TakeoverReason, codec
 from holdfast.persistence.keys import Keys
-from holdfast.settings import Timing
+from holdfast.settings import Settings
 from holdfast.testing import ToyCipher
 from holdfast.testing.writer import DESK, Writer, begin, call, fail_model, finish, lose, reply, resolve, send, start
 
@@ -423,16 +421,18 @@ async def test_secrets_are_taken_out_before_a_reason_is_encrypted(opened):
     assert "pass-word" not in trouble.reason
 
 
+def looked(store, cipher):
+    address = StoreAddress(store.url, store.namespace, store.store_id, cipher=cipher)
+    return Looked(address, Settings.of(app="shop:app"), Where())
+
+
 async def test_problems_are_listed_with_their_words_where_the_cipher_is_and_all_the_same_where_it_is_not(opened):
     store = await opened(ToyCipher())
     await live_a_whole_life(store)
     lost = await Writer.of(store, "c-3")
     await lost.do(start(), begin(), call("ship"), resolve(Approve()), lose())
 
-    seen, unseen = [
-        {check.name: check for check in await problem_checks(at, Timing(), Where())}
-        for at in (StoreAddress(store.url, store.namespace, store.store_id, cipher=cipher) for cipher in (TOY, None))
-    ]
+    seen, unseen = [{check.name: check for check in await problem_checks(looked(store, cipher))} for cipher in (TOY, None)]
 
     for checks in (seen, unseen):
         failed = {name for name, check in checks.items() if check.status is Outcome.FAIL}
@@ -442,7 +442,7 @@ async def test_problems_are_listed_with_their_words_where_the_cipher_is_and_all_
         assert MARK not in unseen[name].said
         assert "HOLDFAST_CIPHER" in unseen[name].said
     assert "HOLDFAST_CIPHER" in unseen["lost runs"].said
-    (workers,) = await worker_checks("shop:app", StoreAddress(store.url, store.namespace, store.store_id, cipher=TOY))
+    (workers,) = await worker_checks(looked(store, TOY))
     assert MARK in workers.said
 
 
@@ -473,7 +473,7 @@ async def test_doctor_says_whether_payloads_are_encrypted_and_could_be_read_here
     store = await opened(ToyCipher() if encrypted else None)
     await waiting(store)
 
-    checks = await cipher_checks(StoreAddress(store.url, store.namespace, store.store_id, cipher=cipher))
+    checks = await cipher_checks(looked(store, cipher))
 
     assert [check.status for check in checks] == ([] if outcome is None else [outcome])
     assert all(said in check.said for check in checks)

@@ -30,7 +30,7 @@ def command(monkeypatch, capsys):
 
 
 def test_a_conversation_is_steered_over_a_server(command):
-    assert "holdfast resolve c-1" in command("pending")
+    assert "--conversation c-1 --approve" in command("pending")
     (approval,) = command("pending", "--kind", "approval", "--json")["items"]
     assert approval["arguments"] == {"order": 7}
     assert [row["conversation_id"] for row in command("list", "--json")["items"]] == ["c-1"]
@@ -39,7 +39,7 @@ def test_a_conversation_is_steered_over_a_server(command):
     assert 0 < shown["created_at"] <= shown["updated_at"]
     assert "c-1: awaiting_input (agent desk of shop:app, started " in command("show", "c-1")
 
-    place = ("resolve", "c-1", approval["tool_call_id"], "--suspension", approval["suspension_id"])
+    place = ("resolve", approval["suspension_id"], "--conversation", "c-1")
     assert command(*place, "--approve", "--decision-id", "d-1", "--json")["duplicate"] is False
     assert command(*place, "--approve", "--decision-id", "d-1", "--json")["duplicate"] is True
     assert "stale" in command(*place, "--deny", "late", code=ExitCode.STALE)
@@ -54,7 +54,7 @@ def test_a_conversation_is_steered_over_a_server(command):
 
 def test_a_review_is_shown_and_given_over_a_server_and_what_it_does_not_take_is_refused(command):
     (approval,) = command("pending", "--kind", "approval", "--json")["items"]
-    place = ("resolve", "c-1", approval["tool_call_id"], "--suspension", approval["suspension_id"])
+    place = ("resolve", approval["suspension_id"], "--conversation", "c-1")
     assert "does not settle" in command(*place, "--review", "allow", code=ExitCode.BAD_INPUT)
     command(*place, "--approve", "--reason", "The mug is broken.")
     asked = {"message": "May it?", "report_md": "# Why\n\x1b[2J", "payload": '{"amount":[900]}', "action": "confirm"}
@@ -67,13 +67,13 @@ def test_a_review_is_shown_and_given_over_a_server_and_what_it_does_not_take_is_
     drawn = command("show", "c-1")
     assert all(part in drawn for part in ("Review: refund", "A refund of 900", "# Why", "\\x1b[2J", "--review VERDICT"))
 
-    place = ("resolve", "c-1", review["tool_call_id"], "--suspension", review["suspension_id"])
+    place = ("resolve", review["suspension_id"], "--conversation", "c-1")
     assert "is no verdict; give one of allow, block, review" in command(*place, "--review", "maybe", code=ExitCode.BAD_INPUT)
     assert "4096 are allowed" in command(*place, "--review", "allow", "--notes", "x" * 5000, code=ExitCode.BAD_INPUT)
     assert "Review for" in command(*place, "--review", "review", "--notes", "halve it", "--decision-id", "d-2")
     assert "stale" in command(*place, "--cancel", "nobody needs it", code=ExitCode.STALE)
     (question,) = command("pending", "--json")["items"]
-    place = ("resolve", "c-1", question["tool_call_id"], "--suspension", question["suspension_id"])
+    place = ("resolve", question["suspension_id"], "--conversation", "c-1")
     assert "Cancel for" in command(*place, "--cancel", "nobody is there")
     settled = [one for one in command.writer.events if one.kind == "suspension_settled"]
     assert [(one.decision, one.reason) for one in settled] == [
@@ -98,7 +98,7 @@ def test_a_server_that_is_not_there_is_unreachable(command, monkeypatch):
 def test_a_grant_is_given_listed_and_revoked_over_a_server(command):
     (approval,) = command("pending", "--kind", "approval", "--json")["items"]
     assert approval["targets"] is None
-    place = ("resolve", "c-1", approval["tool_call_id"], "--suspension", approval["suspension_id"], "--approve")
+    place = ("resolve", approval["suspension_id"], "--conversation", "c-1", "--approve")
     scope = ("--scope", "tool:refund", "--level", "execute", "--for", "2h")
     given = command(*place, *scope, "--decision-id", "d-1", "--json")
     assert command(*place, *scope, "--decision-id", "d-1", "--json") == {**given, "duplicate": True}

@@ -8,10 +8,9 @@ from types import SimpleNamespace
 import pytest
 from stores import WithActors
 
-from holdfast.cli import assign, comment, pending, resolve, show
+from holdfast.cli import session
 from holdfast.cli.app import run
 from holdfast.cli.errors import ExitCode
-from holdfast.cli.options import Where
 from holdfast.cli.session import Reached
 from holdfast.client import AsyncClient, ListEventKind, Principal, Proof
 from holdfast.client.list_events import ListEvent
@@ -44,13 +43,12 @@ def given(monkeypatch):
         stack = WithActors(store, writer)
         yield Reached(acting_for(AsyncClient(stack, timeout_s=10), found.who), stack)
 
-    for module in (assign, comment, pending, resolve, show):
-        monkeypatch.setattr(module, "reached", reached)
+    monkeypatch.setattr(session, "reached", reached)
     return found
 
 
 def resolving(given, number, *decision):
-    return run(["resolve", "c-1", f"call_{number}", "--suspension", given.suspension_ids[number - 1], *decision])
+    return run(["resolve", given.suspension_ids[number - 1], "--conversation", "c-1", *decision])
 
 
 def test_a_vote_says_how_many_have_agreed_and_the_last_one_that_it_is_recorded(given, capsys):
@@ -82,7 +80,7 @@ def test_a_list_that_is_watched_says_what_others_have_said(given, monkeypatch, c
     run(["comment", given.suspension_ids[0], "Which\x1b[31m order?"])
     capsys.readouterr()
 
-    reached = pending.reached
+    reached = session.reached
 
     class Watched:
         async def events(self, **_):
@@ -94,8 +92,8 @@ def test_a_list_that_is_watched_says_what_others_have_said(given, monkeypatch, c
     async def watched(_):
         yield Reached(Watched(), None)
 
-    monkeypatch.setattr(pending, "reached", watched)
-    asyncio.run(pending._watch(Where(), agent=None, kind=None, as_json=False))
+    monkeypatch.setattr(session, "reached", watched)
+    assert run(["pending", "--watch"]) == ExitCode.DONE
     said = capsys.readouterr().out
     assert said.startswith(f"noted: {given.suspension_ids[0]} of c-1: may be decided by 2 of role:finance")
     assert "taken on by ana; ana: Which" in said

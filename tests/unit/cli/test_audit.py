@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from stores import WithActors
 
-from holdfast.cli import audit
+from holdfast.cli import session
 from holdfast.cli.app import run
 from holdfast.cli.errors import ExitCode
 from holdfast.cli.session import Reached
@@ -29,7 +29,7 @@ def writer(monkeypatch):
         stack = WithActors(store, made)
         yield Reached(AsyncClient(stack, timeout_s=10), stack)
 
-    monkeypatch.setattr(audit, "reached", reached)
+    monkeypatch.setattr(session, "reached", reached)
     return made
 
 

@@ -18,9 +18,9 @@ from holdfast.cli.display import to_json
 from holdfast.cli.hints import command
 from holdfast.cli.node_checks import clock, node_checks
 from holdfast.cli.options import Where
-from holdfast.cli.problem_checks import NAMES, checks
 from holdfast.cli.ray_checks import auth, metrics
 from holdfast.cli.redis_url import anonymous, own_socket
+from holdfast.cli.store_checks import NAMES, checks
 from holdfast.client.problems import Kind, Problem, Which, problems_of
 from holdfast.errors import CorruptStore
 from holdfast.machine_load import MachineLoad
@@ -80,7 +80,7 @@ async def test_a_check_that_hangs_or_fails_is_a_check_of_its_own():
     assert (broken.name, broken.status, "ZeroDivisionError" in broken.said) == ("b", FAIL, True)
     (refused,) = await bounded("c", refuse(), within_s=1)
     assert "the layout is no hash" in refused.said
-    (misjudged,) = judged("d", lambda: [int("not a number")])
+    misjudged = judged("d", lambda: int("not a number"))
     assert (misjudged.name, misjudged.status) == ("d", FAIL)
 
 

@@ -7,13 +7,13 @@ import shlex
 from contextlib import asynccontextmanager
 
 import pytest
+from command_lines import decision_of
 from stores import WithActors
 
-from holdfast.cli import grants, keys, pending, resolve, show
+from holdfast.cli import session
 from holdfast.cli.app import run
 from holdfast.cli.errors import ExitCode
 from holdfast.cli.hints import granted, touching
-from holdfast.cli.options import Where
 from holdfast.cli.session import Reached
 from holdfast.client import Approve, AsyncClient, Level, ListEventKind, Scope
 from holdfast.client.list_events import ListEvent
@@ -48,14 +48,8 @@ def writer(monkeypatch):
         stack = WithActors(store, made)
         yield Reached(AsyncClient(stack, timeout_s=10), stack)
 
-    @asynccontextmanager
-    async def session(_):
-        async with reached(None) as opened:
-            yield opened
-
-    for module in (grants, pending, resolve, show):
-        monkeypatch.setattr(module, "reached", reached)
-    monkeypatch.setattr(keys, "session", session)
+    for name in ("reached", "session"):
+        monkeypatch.setattr(session, name, reached)
     return made
 
 
@@ -63,7 +57,7 @@ def writer(monkeypatch):
 def given(writer, capsys):
     """The id of a grant that was given with an approval."""
     scope = ("--scope", "path:src/**", "--level", "write", "--for", "1h")
-    assert run(["resolve", "c-1", "call_1", "--suspension", writer.suspension_ids[0], "--approve", *scope]) == 0
+    assert run(["resolve", writer.suspension_ids[0], "--conversation", "c-1", "--approve", *scope]) == 0
     capsys.readouterr()
     (grant,) = writer.state.grants
     return grant.grant_id
@@ -140,8 +134,8 @@ def test_a_list_that_is_watched_says_by_which_grant_a_call_was_let_go(monkeypatc
     async def reached(_):
         yield Reached(Watched(), None)
 
-    monkeypatch.setattr(pending, "reached", reached)
-    asyncio.run(pending._watch(Where(), agent=None, kind=None, as_json=False))
+    monkeypatch.setattr(session, "reached", reached)
+    assert run(["pending", "--watch"]) == ExitCode.DONE
     assert capsys.readouterr().out == "settled: s-2 of c-1 by grant g6 (nobody in particular)\n"
 
 
@@ -158,15 +152,7 @@ def test_a_list_that_is_watched_says_by_which_grant_a_call_was_let_go(monkeypatc
     ],
 )
 def test_each_scope_is_said_with_options(monkeypatch, options, scope):
-    found = []
-
-    async def note(_where, _conversation, _call, decision, **_):
-        found.append(decision)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(resolve, "_resolve", note)
-    run(["resolve", "c-1", "call_1", "--suspension", "s-1", "--approve", *options])
-    assert found == [Approve(scope=scope)]
+    assert decision_of(monkeypatch, "resolve", "s-1", "--approve", *options) == Approve(scope=scope)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +172,7 @@ def test_each_scope_is_said_with_options(monkeypatch, options, scope):
     ],
 )
 def test_a_scope_that_cannot_be_meant_is_refused(writer, capsys, options, problem):
-    assert run(["resolve", "c-1", "call_1", "--suspension", writer.suspension_ids[0], *options]) == ExitCode.BAD_INPUT
+    assert run(["resolve", writer.suspension_ids[0], "--conversation", "c-1", *options]) == ExitCode.BAD_INPUT
     assert problem in capsys.readouterr().err
     assert writer.state.grants == ()
 

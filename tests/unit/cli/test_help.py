@@ -1,10 +1,12 @@
 """Every help page says all that its source does: the names of commands, square brackets, and no text cut off."""
 
 import re
+from pathlib import Path
 
 import pytest
 import typer
 
+from holdfast.cli.app import GROUPS as GROUPS_OF_COMMANDS
 from holdfast.cli.app import _app, run
 
 ROOT = typer.main.get_command(_app)
@@ -47,8 +49,15 @@ def last_column(page):
 
 @pytest.mark.parametrize("path", GROUPS, ids=" ".join)
 def test_a_group_lists_its_commands_by_their_names(path, shown):
-    first = [line.split()[1] for line in shown(path).partition("─ Commands ─")[2].splitlines() if line.startswith("│ ")]
+    first = [line.split()[1] for line in shown(path).splitlines() if line.startswith("│ ") and not line.startswith("│  ")]
     assert [name for name in PAGES[path].list_commands(None) if name not in first] == []
+
+
+def test_the_commands_stand_in_their_groups(shown):
+    page = shown(())
+    for name, commands in GROUPS_OF_COMMANDS.items():
+        frame = page.partition(f"─ {name} ─")[2].partition("╰")[0]
+        assert [line.split()[1] for line in frame.splitlines() if re.match(r"│ \w", line)] == list(commands)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=" ".join)
@@ -61,3 +70,20 @@ def test_a_help_page_says_all_of_its_texts(path, shown):
 
 def test_the_page_of_the_demo_names_what_is_to_be_installed(shown):
     assert "holdfast[server]" in last_column(shown(("demo",)))
+
+
+def commands_of_the_page():
+    """What docs/command-line.md shows of each command: its words, and the options beside them."""
+    block = (Path(__file__).parents[3] / "docs" / "command-line.md").read_text().split("```\n")[1]
+    for entry in re.split(r"^holdfast ", block, flags=re.MULTILINE)[1:]:
+        words = entry.split()
+        path = tuple(words[:2]) if tuple(words[:2]) in PAGES else (words[0],)
+        yield path, set(re.findall(r"--[a-z-]+", entry.partition("\n\n")[0]))
+
+
+def test_the_page_of_the_command_line_has_every_command_in_order_with_options_that_it_takes():
+    shown = list(commands_of_the_page())
+    leaves = [path for path, command in PAGES.items() if path and not hasattr(command, "list_commands")]
+    assert list(dict.fromkeys(path for path, _ in shown)) == leaves
+    for path, options in shown:
+        assert options <= {option for one in PAGES[path].params for option in one.opts}, path

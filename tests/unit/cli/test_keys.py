@@ -1,11 +1,14 @@
 """Times as options take them, and keys that cannot be read in the list."""
 
 import json
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 
-from holdfast.cli import keys
-from holdfast.cli.spans import seconds_of
+from holdfast.cli import session
+from holdfast.cli.app import run
+from holdfast.cli.options import seconds_of
 from holdfast.errors import InvalidInput
 from holdfast.persistence import AccessScope, ApiKey, ApiKeyList
 from holdfast.persistence.api_keys import UnreadableApiKey
@@ -26,9 +29,16 @@ def test_what_is_no_time_is_refused(text):
 def test_a_key_that_cannot_be_read_is_named_and_hides_no_other(capsys, monkeypatch, as_json):
     good = ApiKey(key_id="k0", name="ana", digest="00", scopes=(AccessScope.READ,), created_at=1)
     found = ApiKeyList((good,), (UnreadableApiKey("k\x1b1", "it is junk"),))
-    monkeypatch.setattr(keys, "_with", lambda *_: found)
 
-    keys.list_keys(None, as_json=as_json)
+    async def listed():
+        return found
+
+    @asynccontextmanager
+    async def opened(_):
+        yield SimpleNamespace(client=SimpleNamespace(access=SimpleNamespace(listed=listed)))
+
+    monkeypatch.setattr(session, "session", opened)
+    assert run(["keys", "list", *(["--json"] if as_json else [])]) == 0
 
     shown = capsys.readouterr()
     assert "ana" in shown.out

@@ -12,7 +12,7 @@ OVER_HTTP = {
     "show": ("c-1",),
     "send": ("c-1", "hello"),
     "message": ("c-1", "m-1"),
-    "resolve": ("c-1", "call-1", "--suspension", "s-1", "--approve"),
+    "resolve": ("s-1", "--approve"),
     "assign": ("s-1",),
     "comment": ("s-1", "hello"),
     "cancel": ("c-1",),

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from holdfast.cli import pause
-from holdfast.cli.options import Where
+from holdfast.cli import session
+from holdfast.cli.app import run
 from holdfast.cli.session import Reached
 from holdfast.client import AsyncClient, async_client
 from holdfast.persistence import MemoryStore
@@ -42,18 +42,19 @@ def here(monkeypatch):
         pass
 
     asyncio.run(one())
-    monkeypatch.setattr(pause, "reached", reached)
+    monkeypatch.setattr(session, "reached", reached)
     monkeypatch.setattr(async_client.asyncio, "sleep", at_once)
 
 
 @pytest.mark.parametrize(("agent", "known"), [("desk", True), ("dsek", False), (None, True)])
 @pytest.mark.usefixtures("here")
 def test_an_agent_that_no_conversation_has_is_named_as_such(capsys, agent, known):
-    pause.run(Where(), agent=agent)
+    words = ["pause", *(["--agent", agent] if agent else [])]
+    assert run(words) == 0
     said = capsys.readouterr()
     assert ("no conversation of an agent" in said.err) is not known
 
-    pause.run(Where(), agent=agent, as_json=True)
+    assert run([*words, "--json"]) == 0
     said = capsys.readouterr()
     found = json.loads(said.out)
     assert (found["agent"], found["known"], found["duplicate"]) == (agent, known, True)

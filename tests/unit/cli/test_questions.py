@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from stores import WithActors
 
-from holdfast.cli import pending, resolve, show
+from holdfast.cli import session
 from holdfast.cli.app import run
 from holdfast.cli.errors import ExitCode
 from holdfast.cli.questions import asked, drawn
@@ -46,14 +46,13 @@ def writer(monkeypatch):
         stack = WithActors(store, made)
         yield Reached(AsyncClient(stack, timeout_s=10), stack)
 
-    for module in (pending, resolve, show):
-        monkeypatch.setattr(module, "reached", reached)
+    monkeypatch.setattr(session, "reached", reached)
     return made
 
 
 def ids(writer, number=0):
     waiting = list(writer.state.calls)[number]
-    return ["c-1", waiting.tool_call_id, "--suspension", waiting.suspension.suspension_id]
+    return [waiting.suspension.suspension_id, "--conversation", "c-1"]
 
 
 def typed(monkeypatch, *lines):
@@ -103,12 +102,6 @@ def test_an_input_that_ends_decides_nothing(writer, monkeypatch, capsys):
 def test_a_call_without_questions_has_none_to_ask(writer, capsys):
     assert run(["resolve", *ids(writer, 1), "--ask"]) == ExitCode.BAD_INPUT
     assert "--ask: the call has no questions to ask" in capsys.readouterr().err
-
-
-def test_a_suspension_of_another_call_asks_nothing(writer, capsys):
-    conversation, _, *suspension = ids(writer)
-    assert run(["resolve", conversation, "call_other", *suspension, "--ask"]) == ExitCode.BAD_INPUT
-    assert "the suspension is of another call" in capsys.readouterr().err
 
 
 def test_lists_show_the_questions_and_the_command_that_asks_them(writer, capsys):

@@ -1,32 +1,18 @@
 """What a person says with the options of `holdfast resolve`."""
 
-import pytest
+from functools import partial
 
-from holdfast.cli import resolve
-from holdfast.cli.app import run
+import pytest
+from command_lines import decision_of
+
 from holdfast.cli.errors import ExitCode
 from holdfast.conversation import Answer, Approve, Cancel, Deny, Fail, Redispatch, Review
-
-PLACE = ("resolve", "c-1", "call-1", "--suspension", "s-1")
 
 
 @pytest.fixture
 def said(monkeypatch):
     """What a command line decides, in place of sending it."""
-    found = []
-
-    async def note(_where, _conversation, _call, decision, **_):
-        found.append(decision)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(resolve, "_resolve", note)
-
-    def called(*options):
-        found.clear()
-        code = run([*PLACE, *options])
-        return found[0] if found else code
-
-    return called
+    return partial(decision_of, monkeypatch, "resolve", "s-1")
 
 
 @pytest.mark.parametrize(

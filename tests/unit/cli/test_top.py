@@ -10,6 +10,7 @@ from rich.console import Console
 from stores import InMemory
 
 from holdfast import metrics
+from holdfast.cli import session as sessions
 from holdfast.cli import top
 from holdfast.cli.options import Where
 from holdfast.client import AsyncClient, InvalidInput
@@ -34,7 +35,7 @@ def here(monkeypatch):
         stack = InMemory(store)
         yield SimpleNamespace(client=AsyncClient(stack, timeout_s=10), stack=stack)
 
-    monkeypatch.setattr(top, "session", session)
+    monkeypatch.setattr(sessions, "session", session)
     return kept
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from holdfast.cli import conversations, hints, pending, show
+from holdfast.cli import app, hints, pending, session, show
 from holdfast.cli.options import Where
 from holdfast.client.results import PendingCall
 from holdfast.conversation import Executor, Status, SuspensionKind
@@ -41,15 +41,15 @@ def test_the_table_of_pending_calls_shows_what_cannot_be_read(capsys):
     assert '{"amount": 5}' in said
     for problem in ("its arguments cannot be shown", "the log has no entry 5", "an index holds 'x'"):
         assert f"it cannot be read: {problem}" in said
-    assert "resolve c-1 call_1 --suspension s-1 --approve" in said
-    assert "resolve c-1 call_1 --suspension s-2 --deny REASON" in said
-    assert "--suspension s-3" not in said
+    assert "resolve s-1 --conversation c-1 --approve" in said
+    assert "resolve s-2 --conversation c-1 --deny REASON" in said
+    assert "resolve s-3" not in said
     assert [line for line in said.splitlines() if " c-3 " in line] != []
 
 
 def test_nothing_is_offered_for_a_call_whose_ids_are_not_known():
     assert hints.resolving(called(GONE), Where()) == []
-    assert [line.split("--suspension s-2 ")[1] for line in hints.resolving(called(DEEP), Where())] == [
+    assert [line.split("s-2 --conversation c-1 ")[1] for line in hints.resolving(called(DEEP), Where())] == [
         "--deny REASON",
         "--cancel REASON",
     ]
@@ -71,7 +71,7 @@ def test_a_call_is_drawn_by_itself(view, capsys):
     assert ('"amount": 5' in said) is (view.problem is None)
 
 
-async def test_the_table_of_conversations_shows_what_cannot_be_read(capsys, monkeypatch):
+def test_the_table_of_conversations_shows_what_cannot_be_read(capsys, monkeypatch):
     rows = [
         ConversationRow("c-1", "desk", Status.IDLE, NOW - 1000, NOW - 500, 0),
         ConversationRow("c-2", "", None, NOW - 1000, 0, 0, "the head of 'c-2' cannot be read (\x1b[2J)"),
@@ -99,11 +99,11 @@ async def test_the_table_of_conversations_shows_what_cannot_be_read(capsys, monk
         async def now(self):
             return NOW
 
-    monkeypatch.setattr(conversations, "reached", Opened)
+    monkeypatch.setattr(session, "reached", Opened)
 
-    await conversations._list(Where(), status=None, agent=None, limit=50, after=None, as_json=False)
+    assert app.run(["list"]) == 0
     drawn = capsys.readouterr().out
-    await conversations._list(Where(), status=None, agent=None, limit=50, after=None, as_json=True)
+    assert app.run(["list", "--json"]) == 0
     items = json.loads(capsys.readouterr().out)["items"]
 
     assert "\x1b" not in drawn

@@ -120,7 +120,7 @@ def test_a_call_that_is_shown_whole_gets_the_command_that_lets_it_run(capsys, gi
     said = listed(capsys, **given)
 
     flag = "--redispatch" if "kind" in given else "--approve"
-    assert f"\n  holdfast resolve c-1 call_1 --suspension s-1 {flag} --namespace mine\n" in said
+    assert f"\n  holdfast resolve s-1 --conversation c-1 {flag} --namespace mine\n" in said
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_terminal_that_shows_no_such_letters_is_no_place_to_approve(capsys, mo
 def test_a_question_is_answered_in_the_persons_own_words_so_its_command_stays(capsys):
     said = listed(capsys, kind=SuspensionKind.ELICITATION, arguments={"text": "x" * 200})
 
-    assert "--suspension s-1 --answer JSON" in said
+    assert "s-1 --conversation c-1 --answer JSON" in said
 
 
 def test_ids_that_cannot_be_shown_are_in_no_command(capsys):
@@ -235,8 +235,8 @@ def test_a_review_is_drawn_whole_with_what_nobody_sees_as_escapes(capsys):
     assert '"to\\u200b": "\\u0007"' in said
     assert '"order": "A-1"' in said
     assert seen_whole(said.replace("\n", ""))
-    assert "--suspension s-1 --review VERDICT --notes TEXT --namespace mine\n" in said
-    assert "--suspension s-1 --cancel REASON --namespace mine\n" in said
+    assert "s-1 --conversation c-1 --review VERDICT --notes TEXT --namespace mine\n" in said
+    assert "s-1 --conversation c-1 --cancel REASON --namespace mine\n" in said
 
 
 def test_what_is_too_long_to_be_read_at_a_terminal_is_cut_and_says_so(capsys):
@@ -276,6 +276,6 @@ def test_a_review_is_listed_with_its_title_and_is_to_be_looked_at_first(capsys):
 def test_the_commands_that_are_offered_are_those_that_the_call_takes(capsys, given, flags):
     commands = hints.resolving(asked(**given), Where())
 
-    assert [command.partition("--suspension s-1 ")[2] for command in commands] == flags
+    assert [command.partition("s-1 --conversation c-1 ")[2] for command in commands] == flags
     hints.next_step(asked(**given), Where(), whole=False)
     drawn(capsys, **given)

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_lines import decision_of
 from page_blocks import blocks_of
 
-from holdfast.cli import app, resolve
 from holdfast.conversation import Approve, Scope
 from holdfast.conversation.grants import MOST_GRANTS, MOST_TARGETS
 
@@ -42,16 +42,9 @@ def test_the_rehearsal_on_the_page_runs(folder, capsys):
 
 
 def test_the_command_on_the_page_gives_the_scope_of_the_rehearsal(monkeypatch):
-    found = []
-
-    async def note(_where, _conversation, _call, decision, **_):
-        found.append(decision)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(resolve, "_resolve", note)
     (command,) = re.findall(r"^holdfast (resolve .*)$", PAGE.read_text(), re.MULTILINE)
-    app.run(shlex.split(command))
-    assert found == [Approve(scope=Scope("path", "src/**", level="write", ends_s=3600))]
+    decision = decision_of(monkeypatch, *shlex.split(command))
+    assert decision == Approve(scope=Scope("path", "src/**", level="write", ends_s=3600))
 
 
 def test_the_bounds_on_the_page_are_those_that_hold():

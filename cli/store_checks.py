@@ -1,0 +1,133 @@
+"""The checks of `holdfast doctor` on a store: its cipher, pauses, amount and problems, and what workers say of the app."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+
+from holdfast.actors.actor_settings import StoreAddress
+from holdfast.client.problems import Kind, Problem, problems_of
+from holdfast.daemon import in_daemon
+from holdfast.errors import CipherFailed, HoldfastError
+from holdfast.persistence import RedisStore
+from holdfast.persistence.keys import Keys
+from holdfast.persistence.redis_connection import client, translated
+from holdfast.settings import Settings
+
+from . import headroom
+from .check import Check, fail, ok, warn
+from .display import shorten, span
+from .hints import command
+from .options import Where, words_of
+from .pauses import described
+
+NAMES = {
+    Kind.APP: ("apps", "no worker has reported a problem with an app"),
+    Kind.LOST_RUN: ("lost runs", "no lost run waits for a person"),
+    Kind.QUARANTINE: ("quarantine", "no conversation is in quarantine"),
+    Kind.TROUBLE: ("conversations", "every conversation that needs attention can be taken up"),
+    Kind.HUNG_ACTOR: ("hung actors", "no actor hangs"),
+    Kind.GRANT: ("grants", "everybody whose API key gave a grant that stands may still decide"),
+    Kind.OVERDUE: ("deadlines", "no deadline is overdue"),
+}
+"""The name of each kind's check, and its text where there is no problem."""
+SHOWN = 3
+LENGTH = 200
+
+
+class Looked:
+    """What the checks look at: a store whose id is known, the settings, and the options that led to it."""
+
+    def __init__(self, address: StoreAddress, settings: Settings, where: Where) -> None:
+        self.address, self.settings, self.where = address, settings, where
+        url, namespace, store_id = address.redis_url, address.namespace, address.store_id
+        self.store = RedisStore(url, namespace=namespace, store_id=store_id, cipher=address.cipher)
+
+
+async def cipher_checks(at: Looked) -> list[Check]:
+    """The check whether this shell has the cipher that the store needs, and whether it works; none without encryption."""
+    try:
+        encrypted = await at.store.encrypted()
+        await in_daemon(at.store.payloads.check)
+    except CipherFailed as error:
+        return [fail("cipher", str(error), "correct it, or its keys in the environment")]
+    except HoldfastError:
+        return []  # the checks of Redis name the error
+    cipher = at.address.cipher
+    if cipher is None:
+        problem = "payloads are encrypted, and this shell names no cipher"
+        return [fail("cipher", problem, "set HOLDFAST_CIPHER as the app's processes have it")] if encrypted else []
+    if not encrypted:
+        return [ok("cipher", f"{cipher.path} works here; the next connect begins to encrypt payloads with it")]
+    return [ok("cipher", f"payloads are encrypted, and {cipher.path} works here")]
+
+
+async def pause_checks(at: Looked) -> list[Check]:
+    """The checks of the pauses that stand."""
+    try:
+        paused = await at.store.paused()
+    except HoldfastError as error:
+        problem = f"nothing new begins, since the pauses cannot be read: {error}"
+        return [fail("paused", problem, f"correct or delete the key {Keys(at.store.namespace).meta('pauses')}")]
+    found = []
+    for pause in paused.pauses:
+        resume = command(["resume", *words_of({"--agent": pause.agent})], at.where)
+        found.append(warn("paused", described(pause, paused.now), f"once it may go on, run: {resume}"))
+    return found or [ok("paused", "no new work is paused")]
+
+
+async def stored_checks(at: Looked) -> list[Check]:
+    """The check of how much is stored, and how much a day adds."""
+    redis = client(at.store.url, lambda: None)
+    try:
+        async with translated():
+            info = await redis.info("memory")
+    finally:
+        await redis.aclose()
+    return [headroom.stored(info, await at.store.census(since=await at.store.now() - headroom.DAY_MS))]
+
+
+async def problem_checks(at: Looked) -> list[Check]:
+    """A check for each kind of problem, also where there is none."""
+    found = await problems_of(at.store, at.settings.timing, partial(command, where=at.where))
+    return checks(found, await at.store.now())
+
+
+def checks(found: Sequence[Problem], now: int) -> list[Check]:
+    """A check for each kind of problem."""
+    by_kind = {problem.kind: problem for problem in found}
+    return [_check(kind, by_kind.get(kind), now) for kind in NAMES]
+
+
+def _check(kind: Kind, problem: Problem | None, now: int) -> Check:
+    name, fine = NAMES[kind]
+    if problem is None:
+        return ok(name, fine)
+    named = "; ".join(
+        one.name
+        + (f" (for {span(now - one.since)})" if one.since is not None else "")
+        + (f": {shorten(one.reason, LENGTH)}" if one.reason else "")
+        for one in problem.which[:SHOWN]
+    )
+    count = "" if problem.count is None else f"{problem.count} "
+    more = (problem.count or 0) - min(len(problem.which), SHOWN)
+    said = f"{count}{problem.said}" + (f": {named}" if named else "") + (f"; and {more} more" if named and more > 0 else "")
+    return fail(name, said, problem.fix)
+
+
+async def worker_checks(at: Looked) -> list[Check]:
+    """The check whether the app's workers can run it, by the problem that they have reported; none without an app."""
+    path = at.settings.app
+    if path is None:
+        return []
+    problem, known = await at.store.problem(path), await at.store.app(path) is not None
+    if problem is not None:
+        return [fail("workers", f"they cannot run {path}: {problem}", f"correct the app, then run: holdfast up --app {path}")]
+    return [ok("workers", "no worker has reported a problem with it" if known else "the app was never published to this store")]
+
+
+LOOKS: Mapping[str, Callable[[Looked], Awaitable[Sequence[Check]]]] = {
+    "cipher": cipher_checks,
+    "paused": pause_checks,
+    "stored": stored_checks,
+    "conversations": problem_checks,
+}
+"""The looks at a store, in their order, but for that of `worker_checks`; each with the name of the check if it fails itself."""

@@ -1,0 +1,290 @@
+"""The small commands, each a row of one table: what it takes, the method of the client that it calls, and what it prints."""
+
+import contextlib
+import inspect
+import sys
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from itertools import chain
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from holdfast.client import MessageStatus
+from holdfast.conversation import Cancelled, Receipt, SuspensionKind
+from holdfast.conversation.ids import check_conversation_id
+from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, StoreError
+
+from .display import clean, clean_block, span, to_json
+from .hints import command
+from .options import AsJson, ConversationId, Key, OfConversation, Suspension, Where, words_of
+from .pauses import described, whose
+from .session import Reached, within
+
+MOST_BYTES = 64 * 1024 * 1024
+"""How many bytes of a pipe are read at most; the agent's limits say how long a message may be."""
+VERBS: dict[str, Callable[..., None]] = {}
+"""The commands by name, as `options.everywhere` takes them."""
+
+
+class Said(NamedTuple):
+    """What a verb prints: the fields with `--json`, else the lines, and a note on stderr."""
+
+    reply: Receipt | Cancelled | Mapping[str, Any]
+    lines: Sequence[str]
+    note: str = ""
+
+
+Verb = Callable[..., Awaitable[Said]]
+
+
+def verb(*, key: str = "", before: Callable[[dict[str, Any]], None] | None = None) -> Callable[[Verb], None]:
+    """Make a coroutine of a `Reached` and its options the command of its name.
+
+    Args:
+        key: The option that makes the command safe to repeat; where the command lacks it, an id is drawn. It is printed.
+        before: Checks or completes the options, or asks the person, before anything is reached.
+    """
+
+    def registered(asking: Verb) -> None:
+        def run(where: Where, *, as_json: bool, **given: Any) -> None:
+            if key and given[key] is None:
+                given[key] = uuid.uuid4().hex
+            if before is not None:
+                before(given)
+            reply, lines, note = within(where, partial(asking, **given))
+            if as_json:
+                data = reply if isinstance(reply, Mapping) else reply.model_dump(mode="json")
+                sys.stdout.write(to_json({**data, **({key: given[key]} if key else {})}) + "\n")
+                return
+            sys.stdout.writelines(f"{clean(line)}\n" for line in lines)
+            if note:
+                sys.stderr.write(f"note: {clean(note)}\n")
+
+        _, *parameters = inspect.signature(asking).parameters.values()
+        where = inspect.Parameter("where", inspect.Parameter.POSITIONAL_ONLY, annotation=Where)
+        json = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
+        run.__dict__["__signature__"] = inspect.Signature([where, *parameters, json])
+        option = f"--{key.replace('_', '-')}"
+        repeated = f"\n\nThe printed id makes the command safe to repeat: with the same `{option} ID` it is recorded once."
+        run.__doc__ = (inspect.getdoc(asking) or "") + (repeated if key else "")
+        VERBS[asking.__name__] = run
+
+    return registered
+
+
+def recorded(receipt: Receipt) -> str:
+    """Whether a request is recorded now, or was before."""
+    return "was recorded before" if receipt.duplicate else "is recorded"
+
+
+def _from_pipe(given: dict[str, Any]) -> None:
+    """The text `-` stands for the standard input."""
+    if given["text"] != "-":
+        return
+    data = sys.stdin.buffer.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise InvalidMessage("text", f"standard input has more than {MOST_BYTES} bytes", "send less, or a reference to it")
+    try:
+        given["text"] = data.decode()
+    except UnicodeDecodeError as error:
+        problem = f"standard input is not UTF-8 ({error.reason} at byte {error.start})"
+        raise InvalidMessage("text", problem, "send text in UTF-8") from error
+
+
+@verb(key="message_id", before=_from_pipe)
+async def send(
+    on: Reached,
+    conversation: ConversationId,
+    text: Annotated[str, typer.Argument(help="The message; - reads it from standard input.")],
+    *,
+    message_id: Key = None,
+) -> Said:
+    """Send the user's next message to a conversation; done once it is durable. During a turn, messages queue in order."""
+    receipt = await on.conversation(conversation).send(text, message_id=message_id)
+    return Said(receipt, [f"Message {message_id} to {receipt.conversation_id} {recorded(receipt)} (seq {receipt.seq})."])
+
+
+BECAME = {
+    MessageStatus.QUEUED: "is queued",
+    MessageStatus.RUNNING: "is being answered, or waits for somebody",
+    MessageStatus.COMPLETED: "was answered",
+    MessageStatus.FAILED: "could not be answered",
+    MessageStatus.CANCELLED: "was not answered: its turn was cancelled",
+    MessageStatus.DROPPED: "was not answered: the conversation ended before",
+}
+
+
+@verb()
+async def message(
+    on: Reached,
+    conversation: ConversationId,
+    message: Annotated[str, typer.Argument(help="The message's id, which `holdfast send` and receipts say.")],
+) -> Said:
+    """Show what became of a message: its status, its turn, and the reply or the error."""
+    found, now = await on.conversation(conversation).message(message), await on.now()
+    turn = "" if found.turn_id is None else f" (turn {found.turn_id}, try {found.attempts})"
+    said = f"Message {found.message_id}, sent {span(now - found.accepted_at)} ago, {BECAME[found.status]}{turn}."
+    texts = [clean_block(text).split("\n") for text in (found.reply, found.error) if text]
+    return Said({"conversation_id": conversation, **asdict(found)}, [said, *chain(*texts)])
+
+
+@verb(key="request_id")
+async def cancel(
+    on: Reached,
+    conversation: ConversationId,
+    *,
+    turn: Annotated[str | None, typer.Option(metavar="ID", help="Cancel only if this turn is still the current one.")] = None,
+    wait: Annotated[float, typer.Option(metavar="SECONDS", help="Wait up to SECONDS for running tools to stop.")] = 0,
+    pending: Annotated[bool, typer.Option("--pending", help="Only the calls that wait; the turn goes on.")] = False,
+    kind: Annotated[SuspensionKind | None, typer.Option(help="With --pending: only those that wait for this.")] = None,
+    reason: Annotated[str, typer.Option(help="With --pending: why; the model reads it.")] = "",
+    request_id: Key = None,
+) -> Said:
+    """Cancel the current turn of a conversation, with its pending calls. The next message begins another turn."""
+    if pending and (turn is not None or wait):
+        raise InvalidInput("--pending", "it leaves the turn alone", "leave --turn and --wait out")
+    if not pending and (kind is not None or reason):
+        raise InvalidInput("--kind and --reason", "they are for the calls that wait", "add --pending")
+    found = on.conversation(conversation)
+    if pending:
+        done = await found.cancel_pending(kind, reason, request_id=request_id)
+    else:
+        done = await found.cancel(turn, wait_s=wait, request_id=request_id)
+    calls = ", ".join(done.calls)
+    if done.turn_id is None:
+        what = "Nothing waits" if pending else "There was no turn to cancel"
+    elif pending:
+        what = f"Cancelled in turn {done.turn_id}, which goes on: {calls}"
+    else:
+        what = f"Turn {done.turn_id} is cancelled" + (f", with {calls}" if calls else "")
+    if done.running:
+        what += f"; {', '.join(done.running)} still runs"
+    before = "; this was recorded before" if done.duplicate else ""
+    return Said(done, [f"{what} (request {request_id} to {done.conversation_id}{before})."])
+
+
+def _confirm_end(given: dict[str, Any]) -> None:
+    conversation = check_conversation_id(given["conversation"])
+    if given["yes"]:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidInput("--yes", "to end a conversation is for good, and nobody can be asked here", "give --yes")
+    sys.stderr.write(f"End {conversation} for good? It takes no message any more, and its pending calls are cancelled. [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        sys.stderr.write("Nothing was done.\n")
+        raise typer.Exit(1)
+
+
+@verb(key="request_id", before=_confirm_end)
+async def end(
+    on: Reached,
+    conversation: ConversationId,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,  # noqa: ARG001 - for `before`
+    request_id: Key = None,
+) -> Said:
+    """End a conversation for good: its turn and its pending calls are cancelled, and it takes no message any more.
+
+    On a terminal the command asks first; elsewhere it needs --yes.
+    """
+    receipt = await on.conversation(conversation).end(request_id=request_id)
+    ended = "had ended by this" if receipt.duplicate else "has ended"
+    return Said(receipt, [f"{receipt.conversation_id} {ended} (request {request_id}, seq {receipt.seq})."])
+
+
+@verb()
+async def retry(on: Reached, conversation: ConversationId) -> Said:
+    """Lift a conversation's quarantine, so that it is taken up again where it stood.
+
+    A conversation is put in quarantine when its own work took process after process down, or when it cannot be read or
+    carried on. `holdfast list --status quarantined` names them all, `holdfast show` says why. It needs Redis alone.
+    """
+    found, store = on.conversation(conversation), await on.store()
+    if store is None:
+        with contextlib.suppress(StoreError):  # its state may be unreadable
+            await found.state()
+    else:
+        owner = await store.owner(conversation)  # as above
+        if owner is None or not owner.started:
+            raise ConversationNotFound(conversation)
+    lifted = await found.retry()
+    said = "is taken up again" if lifted else "is not in quarantine; nothing was done"
+    return Said({"conversation_id": conversation, "lifted": lifted}, [f"{conversation} {said}."])
+
+
+@verb(key="request_id")
+async def assign(
+    on: Reached,
+    suspension: Suspension,
+    *,
+    to: Annotated[str | None, typer.Option(metavar="NAME", help="Who takes it on; by default you yourself.")] = None,
+    nobody: Annotated[bool, typer.Option("--nobody", help="Nobody has it any more: it is given back.")] = False,
+    conversation: OfConversation = None,
+    request_id: Key = None,
+) -> Said:
+    """Say who takes a pending call on. It decides nothing: whoever may decide the call still may."""
+    if nobody and to is not None:
+        raise InvalidInput("--nobody", "it does not go with --to", "leave one of them out")
+    call = await on.client.pending_call(suspension, conversation_id=conversation)
+    taker: Any = "" if nobody else ... if to is None else to
+    receipt = await on.conversation(call.conversation_id).assign(call, taker, request_id=request_id)
+    what = "is given back" if nobody else "is yours" if to is None else f"is taken on by {to}"
+    before = ", as was recorded before" if receipt.duplicate else ""
+    said = f"{suspension} of {receipt.conversation_id} {what}{before} (seq {receipt.seq}, request {request_id})."
+    return Said(receipt, [said])
+
+
+@verb(key="request_id")
+async def comment(
+    on: Reached,
+    suspension: Suspension,
+    text: Annotated[str, typer.Argument(help="The comment.")],
+    *,
+    conversation: OfConversation = None,
+    request_id: Key = None,
+) -> Said:
+    """Write to the others who may decide a pending call. The model does not read it, and it decides nothing."""
+    call = await on.client.pending_call(suspension, conversation_id=conversation)
+    receipt = await on.conversation(call.conversation_id).comment(call, text, request_id=request_id)
+    place = f"{suspension} of {receipt.conversation_id}"
+    return Said(receipt, [f"The comment on {place} {recorded(receipt)} (seq {receipt.seq}, request {request_id})."])
+
+
+@verb()
+async def pause(
+    on: Reached,
+    *,
+    agent: Annotated[str | None, typer.Option(help="Only this agent's work.")] = None,
+    reason: Annotated[str, typer.Option(help="The reason, shown wherever the pause is.")] = "",
+) -> Said:
+    """Stop new work until `holdfast resume`: turns, model calls and runs that have not begun wait, and nothing is lost.
+
+    Work that has begun goes on. Messages, decisions, cancellations, ends and deadlines are recorded as before. Once this
+    command has ended, no new work begins. It needs Redis alone.
+
+    With --json, `known` is false where no conversation has the agent, which may be misspelt.
+    """
+    made = await on.client.pause(agent, reason)
+    known = agent is None or bool((await on.client.conversations(agent=agent, limit=1)).items)
+    said = described(made, await on.now())
+    before = " It was paused before; nothing was changed." if made.duplicate else ""
+    going_on = command(["resume", *words_of({"--agent": agent})], on.where)
+    unknown = "" if known else f"there is no conversation of an agent {agent!r} here"
+    return Said(asdict(made) | {"known": known}, [f"{said}.{before}", f"To go on: {going_on}"], unknown)
+
+
+@verb()
+async def resume(
+    on: Reached,
+    *,
+    agent: Annotated[str | None, typer.Option(help="Lift this agent's pause; without it, the namespace's.")] = None,
+) -> Said:
+    """Lift a pause: waiting work goes on by itself. A pause of the namespace and those of agents are lifted one by one."""
+    lifted, left, now = await on.client.resume(agent), await on.client.paused(), await on.now()
+    said = "was not paused; nothing was done" if lifted is None else "goes on"
+    data = {"lifted": None if lifted is None else asdict(lifted), "paused": [asdict(one) for one in left]}
+    return Said(data, [f"New work of {whose(agent)} {said}.", *(f"Still: {described(one, now)}." for one in left)])

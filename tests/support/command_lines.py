@@ -1,0 +1,26 @@
+"""What a command line decides, without a stack."""
+
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+
+from holdfast.cli import app, session
+
+
+def decision_of(monkeypatch, *words):
+    """The decision that a command line would send; its exit code where it sends none."""
+    found = []
+
+    async def settle(_suspension, decision, **_):
+        found.append(decision)
+        raise KeyboardInterrupt
+
+    @asynccontextmanager
+    async def reached(_):
+        yield SimpleNamespace(client=SimpleNamespace(settle=settle))
+
+    monkeypatch.setattr(session, "reached", reached)
+    try:
+        code = app.run(words)
+    except KeyboardInterrupt:
+        code = None
+    return found[0] if found else code
