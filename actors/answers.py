@@ -17,7 +17,7 @@ class Hosted:
 
 @dataclass(frozen=True, slots=True)
 class NotHosted:
-    """The actor does not host the conversation: ask `ensure_started` again."""
+    """The actor does not host the conversation: the registry asks anew."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from holdfast.errors import (
 )
 from holdfast.machine_load import because, overload
 from holdfast.persistence import Store
-from holdfast.registry.delivery import Delivered, Delivery, DeliveryResult, Unknown, Unsent
+from holdfast.registry.registry import Delivered, Delivery, DeliveryResult, Unknown, Unsent
 
 from .arguments import encodes
 from .large import bodies_of, judged

@@ -18,11 +18,10 @@ from holdfast.embedded.home import Home
 from holdfast.errors import AgentNotFound, AppNotPublished, ClusterStopped, HoldfastError
 from holdfast.persistence import EVERYWHERE, Directory, RedisStore
 from holdfast.registry import cluster as clusters
-from holdfast.registry.delivery import Delivery, DeliveryResult
 from holdfast.registry.encryption import checked_cipher
 from holdfast.registry.pool import Pool
 from holdfast.registry.ray_actors import RayActors
-from holdfast.registry.registry import Registry
+from holdfast.registry.registry import Delivery, DeliveryResult, Registry
 from holdfast.registry.releases import take_office
 from holdfast.registry.sweeper import ensure_sweeper, restore_sweeper
 from holdfast.registry.upgrade import end_other_releases
@@ -150,7 +149,7 @@ class RayTransport:
             await self._bond.check(within_s=delivery.left_s)
         except HoldfastError as error:
             return delivery.given_up(error)
-        return await delivery.through(self._registry)
+        return await self._registry.deliver(delivery)
 
     async def _signed(self, conversation_id: str, command: Command) -> Command:
         if self._servers_key is None:

@@ -1,4 +1,4 @@
-"""Where a conversation is found or revived: `Registry.ensure_started`, the sweeper, joining a Ray cluster.
+"""Where a conversation is found or revived: `Registry`, the sweeper, joining a Ray cluster.
 
 The package imports none of its modules, since most of them import Ray.
 """

@@ -1,22 +1,33 @@
-"""The registry: `ensure_started` finds the actor that hosts a conversation, or has a free one take the conversation over."""
+"""The registry: it finds the actor that hosts a conversation, or has a free one take it over, and hands a command to it."""
 
 import asyncio
+import contextlib
 import logging
 from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
-from holdfast.actors import Failed, Hosted, Occupied, OwnedElsewhere, Replied
+from holdfast.actors import AnswerToActivate, AnswerToAsk, Failed, Hosted, NotHosted, Replied
 from holdfast.background import Background
 from holdfast.backoff import Backoff
-from holdfast.conversation import Command, State, decide
-from holdfast.errors import ConversationNotFound, HoldfastError, LeaseHeld, Overloaded, Quarantined, StoreUnavailable
+from holdfast.conversation import Command, Reply, State, Wake, decide
+from holdfast.errors import (
+    ConversationNotFound,
+    HoldfastError,
+    LeaseHeld,
+    Overloaded,
+    Quarantined,
+    StoreError,
+    StoreUnavailable,
+)
+from holdfast.log_context import about
 from holdfast.persistence import Conversations, Owner, TakeoverReason
 from holdfast.settings import Timing
 
 from .actors import ActorDied, Actors, ActorUnavailable, Handle
-from .first_command import FirstCommand, undecided
-from .pool import Pool
 
-logger = logging.getLogger("holdfast.registry")
+if TYPE_CHECKING:
+    from .pool import Pool
 
 HANDLES = 10_000
 FIRST_PAUSE_S = 0.01
@@ -24,6 +35,107 @@ LONGEST_PAUSE_S = 0.5
 RETRY_AFTER_MS = 1000
 PATIENCE_S = 5.0
 """How long a caller waits for one actor, at least, before it asks the store whether another actor may take over."""
+
+Host: TypeAlias = tuple[str, Handle]
+"""The name and the handle of an actor."""
+
+logger = logging.getLogger("holdfast.registry")
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The command was judged, and what it led to is durable."""
+
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The command was judged and refused."""
+
+    error: HoldfastError
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """No actor has judged the command, nor will one: it has no effect."""
+
+    error: HoldfastError | TimeoutError
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """An actor has had the command and may have judged it, or may still judge it. The same ids make a repetition safe."""
+
+    error: HoldfastError | TimeoutError
+
+
+DeliveryResult: TypeAlias = Delivered | Refused | Unsent | Unknown
+
+
+class Delivery:
+    """One command on its way to the actor that hosts its conversation.
+
+    Args:
+        conversation_id: Its id.
+        command: The command, whose ids make a repetition safe.
+        timeout_s: How long the delivery may take from now on.
+        create: Whether the conversation may begin with the command.
+        proves: Whether this process has verified whose command it is, so that it is signed on the way.
+        waits_for_store: Whether a store that is away is tried again, for as long as there is time.
+
+    Attributes:
+        until: When the delivery's time is up, in the loop's time.
+        handed: Whether an actor may have judged the command; right also when the delivery is cancelled.
+        answer: The answer of the actor that was handed the command with the takeover; None where none was.
+    """
+
+    def __init__(
+        self,
+        conversation_id: str,
+        command: Command,
+        *,
+        timeout_s: float,
+        create: bool = False,
+        proves: bool = False,
+        waits_for_store: bool = True,
+    ) -> None:
+        self.conversation_id = conversation_id
+        self.command = command
+        self.create = create
+        self.proves = proves
+        self.waits_for_store = waits_for_store
+        self.until = _now() + timeout_s
+        self.handed = False
+        self.answer: AnswerToAsk | None = None
+
+    @property
+    def left_s(self) -> float:
+        """The time that is left, in seconds; 0 once the time is up."""
+        return max(self.until - _now(), 0.0)
+
+    def given_up(self, error: HoldfastError | TimeoutError) -> Unsent | Unknown:
+        """The result of a command that is not tried again because of this error: `handed` says which."""
+        return Unknown(error) if self.handed else Unsent(error)
+
+
+@dataclass(slots=True)
+class _Search:
+    """A search for an actor, which may take several looks.
+
+    Attributes:
+        asks: Whether the actor is handed the command; False to have it host the conversation, and no more.
+        turn: The lock of the conversation while this search holds it: of several searches, one takes an actor.
+        free: An actor that was taken from the pool and has not been adopted yet.
+        hindrance: Why the search takes so long, if that is known.
+        held_s: How long the owner's lease goes on, as the last look has shown.
+    """
+
+    asks: bool = True
+    turn: asyncio.Lock | None = None
+    free: Host | None = None
+    hindrance: HoldfastError | None = None
+    held_s: float = 0.0
 
 
 class Registry:
@@ -33,54 +145,41 @@ class Registry:
         patience_s: How long a caller waits for one actor before it asks the store whether another actor may take over.
     """
 
-    def __init__(self, store: Conversations, actors: Actors, *, pool: Pool, timing: Timing) -> None:
+    def __init__(self, store: Conversations, actors: Actors, *, pool: "Pool", timing: Timing) -> None:
         self.patience_s = max(timing.lease_ms / 2000, PATIENCE_S)
         self._store = store
         self._actors = actors
         self._pool = pool
-        self._hosts: OrderedDict[str, tuple[str, Handle]] = OrderedDict()
+        self._hosts: OrderedDict[str, Host] = OrderedDict()
         self._not_hosting: dict[str, str] = {}
-        self._ensuring: dict[str, asyncio.Lock] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
         self._noting = Background()
 
-    async def ensure_started(
-        self, conversation_id: str, *, timeout_s: float, create: bool = False, first: FirstCommand | None = None
-    ) -> tuple[str, Handle]:
-        """The name and handle of the actor that hosts the conversation, which is revived from the store if no such actor lives.
+    async def deliver(self, delivery: Delivery) -> DeliveryResult:
+        """The result of a command, which is handed over again with the same ids until it is answered or the time is up."""
+        result = await self._carried(delivery, _Search())
+        assert not isinstance(result, tuple)  # noqa: S101 - only a search that asks nothing ends with a host
+        return result
 
-        A `first` command goes to the actor with the takeover, if there is one; without an answer to it, the caller asks.
+    async def ensure_started(self, conversation_id: str, *, timeout_s: float, create: bool = False) -> Host:
+        """The actor that hosts the conversation, which is revived from the store if no such actor lives.
 
         Raises:
             ConversationNotFound: The conversation was never started, and `create` is false.
             LeaseHeld: The owner does not answer, and its lease did not run out in time.
             Quarantined: The conversation is in quarantine.
-            StoreUnavailable: The store refused, each time, until the time was up.
+            StoreUnavailable: The store refused.
             Overloaded: The pool is full, and none of its actors came free in time.
             ClusterError: No actor can be spawned.
             HoldfastError: The actor refused to take the conversation over, with this error.
             TimeoutError: The time was up.
         """
-        cached = self._hosts.get(conversation_id)
-        if cached is not None:
-            return cached
-        until = _now() + timeout_s
-        lock = self._ensuring.setdefault(conversation_id, asyncio.Lock())
-        try:
-            async with asyncio.timeout_at(until):
-                await lock.acquire()
-            try:
-                host = self._hosts.get(conversation_id) or await self._revived(
-                    conversation_id, until, create=create, first=first
-                )
-            finally:
-                lock.release()
-        finally:
-            if not lock.locked():
-                self._ensuring.pop(conversation_id, None)
-        self._hosts[conversation_id] = host
-        while len(self._hosts) > HANDLES:
-            self._hosts.popitem(last=False)
-        return host
+        delivery = Delivery(conversation_id, Wake(), timeout_s=timeout_s, create=create, waits_for_store=False)
+        found = await self._carried(delivery, _Search(asks=False))
+        assert not isinstance(found, Delivered)  # noqa: S101 - nothing was asked
+        if isinstance(found, tuple):
+            return found
+        raise found.error
 
     async def revive(self, conversation_id: str, *, timeout_s: float) -> None:
         """Have an actor take over a conversation that nobody owns, and find there what is outstanding.
@@ -88,51 +187,161 @@ class Registry:
         Raises:
             As `ensure_started`.
         """
-        self._hosts.pop(conversation_id, None)  # who hosted it once has left it
+        self._hosts.pop(conversation_id, None)  # the actor that hosted it once has left it
         await self.ensure_started(conversation_id, timeout_s=timeout_s)
         self._hosts.pop(conversation_id, None)  # it may be left again before anybody asks
 
-    async def _revived(
-        self, conversation_id: str, until: float, *, create: bool, first: FirstCommand | None
-    ) -> tuple[str, Handle]:
+    async def _carried(self, delivery: Delivery, search: _Search) -> DeliveryResult | Host:
+        with about(conversation=delivery.conversation_id):
+            try:
+                return await self._retried(delivery, search)
+            finally:
+                self._end(search, delivery.conversation_id)
+
+    async def _retried(self, delivery: Delivery, search: _Search) -> DeliveryResult | Host:
+        """Look for a host and hand the command over, again and again: each error and answer of a try is judged here."""
         backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
-        free: tuple[str, Handle] | None = None
-        hindrance: HoldfastError | None = None  # why the revival takes so long, if that is known
+        away: StoreUnavailable | None = None
+        while True:
+            search.held_s = 0.0
+            try:
+                answer = await self._tried(delivery, search)
+            except ActorDied:
+                continue
+            except TimeoutError as error:
+                return delivery.given_up(search.hindrance or (error if away is None else TimeoutError(str(away))))
+            except Quarantined as error:
+                return Unsent(error)
+            except StoreUnavailable as error:
+                self._end(search, delivery.conversation_id)
+                answer = Failed(error)
+            except HoldfastError as error:
+                return delivery.given_up(error)
+            if isinstance(answer, tuple):
+                return answer
+            match answer:
+                case Replied(reply):
+                    return Delivered(reply)
+                case Failed(StoreUnavailable() as away):
+                    if not delivery.waits_for_store or delivery.left_s <= backoff.pause_s:
+                        return delivery.given_up(away)
+                case Failed(refusal):
+                    return Refused(refusal)
+                case _:
+                    pass
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(delivery.until):
+                    await backoff.sleep(at_least_s=min(search.held_s, LONGEST_PAUSE_S))
+
+    async def _tried(self, delivery: Delivery, search: _Search) -> AnswerToAsk | Host:
+        """The answer of the actor that hosts the conversation now, or that actor where nothing is asked of it."""
+        if not delivery.left_s:
+            raise TimeoutError
+        delivery.answer = None
         try:
-            async with asyncio.timeout_at(until):
-                while True:
-                    owner = await self._owner(conversation_id, create=create)
-                    host, because = await self._host(conversation_id, owner)
-                    if host is not None:
-                        return host
-                    if free is None:
-                        try:
-                            free = await self._pool.take()
-                        finally:
-                            if self._pool.full:
-                                hindrance = Overloaded(conversation_id, RETRY_AFTER_MS)
-                    host, free, held_s = free, None, 0.0
-                    match await self._activate(host, conversation_id, owner.token, because, create=create, first=first):
-                        case Hosted():
-                            self._not_hosting.pop(conversation_id, None)
-                            return host
-                        case Failed(LeaseHeld() as held):
-                            held_s = held.retry_after_ms / 1000
-                            if _now() + held_s > until:
-                                raise held
-                            self._not_hosting.pop(conversation_id, None)  # the owner holds its lease: perhaps it answers now
-                        case Failed(StoreUnavailable() as unavailable):
-                            hindrance = unavailable
-                            free = host  # this actor is as good as any other for the next try
-                        case Failed(error):
-                            raise error
-                        case _:
-                            pass
-                    await backoff.sleep(at_least_s=min(held_s, LONGEST_PAUSE_S))
-        except TimeoutError:
-            if hindrance is not None:
-                raise hindrance from None
+            host = await self._found(delivery, search)
+        except Quarantined:
+            before = await self._answered_before(delivery) if search.asks else None
+            if before is None:
+                raise
+            return before
+        if host is None:
+            return NotHosted()
+        if not search.asks:
+            return host
+        answer = delivery.answer or await self._asked(delivery, host)
+        match answer:
+            case None:
+                return NotHosted()
+            case NotHosted():
+                await self.not_hosted(delivery.conversation_id, host[0], until=delivery.until)
+            case Failed(Overloaded() as overloaded):
+                raise overloaded
+            case _:
+                pass
+        return answer
+
+    async def _asked(self, delivery: Delivery, host: Host) -> AnswerToAsk | None:
+        """The answer of the host; None if it gives none, which is no proof of its death."""
+        (name, actor), conversation_id = host, delivery.conversation_id
+        had_it, delivery.handed = delivery.handed, True
+        try:
+            # Not `wait_for`: before Python 3.12 it swallows a caller's deadline that falls together with the answer.
+            async with asyncio.timeout(max(min(delivery.left_s, self.patience_s), 0.001)):
+                answer = await actor.ask(conversation_id, delivery.command)
+        except ActorDied:
+            self._died(conversation_id, name)
             raise
+        except ActorUnavailable as error:
+            logger.debug("%s: %s", name, error)
+            return None
+        except TimeoutError:  # the actor may hang: the store decides whether another takes over, and ids make that safe
+            with contextlib.suppress(StoreError):  # without the note, the same actor is asked again; the result is `Unknown`
+                await self.not_hosted(conversation_id, name, until=delivery.until)
+            return None
+        if _undecided(answer):
+            delivery.handed = had_it
+        return answer
+
+    async def _found(self, delivery: Delivery, search: _Search) -> Host | None:
+        """The cached host, or what `_revived` finds, which one caller at a time does; None to try again."""
+        conversation_id = delivery.conversation_id
+        host = self._hosts.get(conversation_id)
+        if host is None:
+            async with asyncio.timeout_at(delivery.until):
+                if search.turn is None:
+                    turn = self._turns.setdefault(conversation_id, asyncio.Lock())
+                    await turn.acquire()
+                    search.turn = turn
+                host = self._hosts.get(conversation_id) or await self._revived(delivery, search)
+            if host is None:
+                return None
+            self._hosts[conversation_id] = host
+            while len(self._hosts) > HANDLES:
+                self._hosts.popitem(last=False)
+        self._end(search, conversation_id)
+        return host
+
+    def _end(self, search: _Search, conversation_id: str) -> None:
+        """Let the next caller look for the conversation's host."""
+        if search.turn is not None:
+            search.turn.release()
+        turn = self._turns.get(conversation_id)
+        if turn is not None and not turn.locked():
+            del self._turns[conversation_id]
+        search.turn = search.free = search.hindrance = None
+
+    async def _revived(self, delivery: Delivery, search: _Search) -> Host | None:
+        """The owner's actor, or a free one that takes the conversation over; None to try again."""
+        conversation_id = delivery.conversation_id
+        owner = await self._owner(conversation_id, create=delivery.create)
+        host, because = await self._host(conversation_id, owner)
+        if host is not None:
+            return host
+        if search.free is None:
+            try:
+                search.free = await self._pool.take()
+            finally:
+                if self._pool.full:
+                    search.hindrance = Overloaded(conversation_id, RETRY_AFTER_MS)
+        host, search.free = search.free, None
+        match await self._activated(delivery, search, host, owner.token, because):
+            case Hosted():
+                self._not_hosting.pop(conversation_id, None)
+                return host
+            case Failed(LeaseHeld() as held):
+                search.held_s = held.retry_after_ms / 1000
+                if _now() + search.held_s > delivery.until:
+                    raise held
+                self._not_hosting.pop(conversation_id, None)  # the owner holds its lease: perhaps it answers now
+            case Failed(StoreUnavailable() as unavailable):
+                search.hindrance = unavailable
+                search.free = host  # this actor is as good as any other for the next try
+            case Failed(error):
+                raise error
+            case _:
+                pass
+        return None
 
     async def _owner(self, conversation_id: str, *, create: bool) -> Owner:
         """The owner of the conversation; an `Owner` without a holder if it has none yet."""
@@ -143,7 +352,7 @@ class Registry:
             raise Quarantined(conversation_id, owner.quarantine.reason, owner.quarantine.at)
         return owner or Owner("", 0, "")
 
-    async def _host(self, conversation_id: str, owner: Owner) -> tuple[tuple[str, Handle] | None, TakeoverReason]:
+    async def _host(self, conversation_id: str, owner: Owner) -> tuple[Host | None, TakeoverReason]:
         """The owner's actor, None if it cannot be asked; and the reason for which another actor may take over."""
         name, because = owner.holder, TakeoverReason.ASKED
         if not name:
@@ -151,43 +360,36 @@ class Registry:
         dead = self._pool.is_dead(name)
         handle = None if dead else await self._actors.find(name)
         if handle is None and (dead or self._actors.judges(name)):  # an actor of another cluster may live there
-            self.died(conversation_id, name)
+            self._died(conversation_id, name)
             because = TakeoverReason.DIED
         asked_in_vain = self._not_hosting.get(conversation_id) == owner.token
         if handle is None or asked_in_vain or not self._actors.ours(name):
             return None, because
         return (name, handle), because
 
-    async def _activate(
-        self,
-        host: tuple[str, Handle],
-        conversation_id: str,
-        seen_token: str,
-        because: TakeoverReason,
-        *,
-        create: bool,
-        first: FirstCommand | None,
-    ) -> Hosted | Occupied | OwnedElsewhere | Failed | None:
-        name, actor = host
-        command, had_it = (first.command, first.handed) if first is not None else (None, False)
-        if first is not None:
-            first.handed = True  # until the actor says otherwise
+    async def _activated(
+        self, delivery: Delivery, search: _Search, host: Host, seen_token: str, because: TakeoverReason
+    ) -> AnswerToActivate | None:
+        """The answer of an actor that is to take the conversation over, and to judge the command in the same call."""
+        (name, actor), first = host, delivery.command if search.asks else None
+        had_it, delivery.handed = delivery.handed, delivery.handed or search.asks  # until the actor says otherwise
         try:
             async with asyncio.timeout(self.patience_s):
-                answer = await actor.activate(conversation_id, seen_token, because, create=create, first=command)
+                answer = await actor.activate(
+                    delivery.conversation_id, seen_token, because, create=delivery.create, first=first
+                )
         except ActorDied:
             self._pool.died(name)
             return None
         except (ActorUnavailable, TimeoutError) as error:
             logger.debug("%s could not be adopted: %s", name, error)
             return None
-        if first is not None:
-            first.answer = answer.first if isinstance(answer, Hosted) else None
-            first.handed = had_it or not undecided(first.answer)
+        delivery.answer = answer.first if isinstance(answer, Hosted) else None
+        delivery.handed = had_it or not _undecided(delivery.answer)
         return answer
 
-    def died(self, conversation_id: str, name: str) -> None:
-        """Note that the actor of that name, which hosted the conversation, is proven dead; its handle is forgotten."""
+    def _died(self, conversation_id: str, name: str) -> None:
+        """Forget the handle of an actor that is proven dead."""
         self._hosts.pop(conversation_id, None)
         self._pool.died(name)
 
@@ -209,13 +411,15 @@ class Registry:
         if owner is not None and owner.holder == name:
             self._not_hosting[conversation_id] = owner.token
 
-    async def answered_before(self, conversation_id: str, command: Command) -> Replied | Failed | None:
+    async def _answered_before(self, delivery: Delivery) -> Replied | Failed | None:
         """The earlier answer to a repeated command for a conversation in quarantine; None if the command was never judged.
 
         The idempotency records suffice, without an actor or the conversation's state: quarantine deposed the owner, so a
         command without a record now was never written.
         """
-        known = await self._store.known(conversation_id, command.lookups())
+        conversation_id, command = delivery.conversation_id, delivery.command
+        async with asyncio.timeout_at(delivery.until):
+            known = await self._store.known(conversation_id, command.lookups())
         if not known:
             return None
         try:
@@ -238,6 +442,15 @@ class Registry:
         """End the background tasks: actors that are on their way are given up."""
         await self._noting.close()
         await self._pool.close()
+
+
+def _undecided(answer: AnswerToAsk | None) -> bool:
+    """Whether an actor that gave this answer has not judged the command, nor will."""
+    match answer:
+        case None | NotHosted() | Failed(Overloaded()):
+            return True
+        case _:
+            return False
 
 
 def _now() -> float:

@@ -31,9 +31,8 @@ from holdfast.redaction import PLAIN
 from holdfast.settings import ProcessLimits, Timing
 
 from .actors import Actors, ActorUnavailable
-from .delivery import Delivered, Delivery, Unsent
 from .pool import RESERVE, Pool, PoolFull
-from .registry import Registry
+from .registry import Delivered, Delivery, Registry, Unsent
 
 logger = logging.getLogger("holdfast.sweeper")
 
@@ -232,8 +231,8 @@ class Sweep:
             self._waking.discard(conversation_id)
 
     async def _ask(self, conversation_id: str) -> None:
-        wake = Delivery(conversation_id, Wake(), timeout_s=WAKE_TIMEOUT_S, waits_for_store=False)
-        result = await wake.through(self._registry)
+        delivery = Delivery(conversation_id, Wake(), timeout_s=WAKE_TIMEOUT_S, waits_for_store=False)
+        result = await self._registry.deliver(delivery)
         match result:
             case Delivered():
                 pass

@@ -27,9 +27,8 @@ from holdfast.conversation import (
 from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.events import TurnStarted
 from holdfast.errors import HoldfastError, OutcomeUnknown
-from holdfast.registry.delivery import Delivery
 from holdfast.registry.pool import Pool
-from holdfast.registry.registry import Registry
+from holdfast.registry.registry import Delivery, Registry
 
 from . import shop
 from .actors import SERVED, SERVERS_KEY, SimActors
@@ -231,7 +230,7 @@ class Client:
             try:
                 sent = command if proven_in(command) is None else signed(SERVERS_KEY, SERVED, conversation_id, command)
                 delivery = Delivery(conversation_id, sent, timeout_s=timeout_s, create=create)
-                answer = reply_in(await delivery.through(self._registry), what="it", retry_id="id")
+                answer = reply_in(await self._registry.deliver(delivery), what="it", retry_id="id")
             except Exception as raised:
                 error = raised
             world.ledger.answered(asked, answer, error)

@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.counting import Counts
 from holdfast.errors import ConfigurationError, ConversationNotFound, HoldfastError
-from holdfast.registry.delivery import Delivered, Refused
+from holdfast.registry.registry import Delivered, Refused
 from holdfast.settings import Settings
 from holdfast.testing.writer import Writer
 

@@ -8,7 +8,7 @@ from holdfast.client import AsyncClient
 from holdfast.conversation import Receipt
 from holdfast.errors import ClusterUnavailable, OutcomeUnknown, Overloaded, StoreUnavailable, WrongCluster
 from holdfast.persistence import MemoryStore
-from holdfast.registry.delivery import Delivered
+from holdfast.registry.registry import Delivered
 
 RECEIPT = Receipt(conversation_id="c-1", seq=3, accepted_at=1)
 

@@ -7,37 +7,35 @@ import pytest
 from holdfast.actors import Failed, NotHosted, Replied
 from holdfast.conversation import Wake
 from holdfast.errors import ConversationNotFound, LeaseHeld, Overloaded, Quarantined, StaleCall, StoreUnavailable
+from holdfast.persistence import MemoryStore
 from holdfast.registry.actors import ActorDied, ActorUnavailable
-from holdfast.registry.delivery import Delivered, Delivery, Refused, Unknown, Unsent
+from holdfast.registry.registry import Delivered, Delivery, Refused, Registry, Unknown, Unsent
+from holdfast.settings import Timing
 
 AWAY, FULL, HELD = StoreUnavailable("away"), Overloaded("c-1", 1000), LeaseHeld("c-1", 5000)
 NEVER, STALE = ConversationNotFound("c-1"), StaleCall("c-1", "call-1", "unknown")
 POISON = Quarantined("c-1", "it hangs", 1)
 
 
-class Registry:
+class Looks(Registry):
     """Finds an actor at each look, or raises; the actor answers or raises what stands next to it."""
 
-    patience_s = 5
-
     def __init__(self, *looks):
+        super().__init__(MemoryStore(), None, pool=None, timing=Timing())
         self._looks = list(looks)
         self.dead = []
 
-    async def ensure_started(self, conversation_id, *, timeout_s, create, first):
+    async def _found(self, delivery, search):
         found = self._looks.pop(0)
         if isinstance(found, Exception):
             raise found
         return "actor-1", found
 
-    def died(self, conversation_id, name):
+    def _died(self, conversation_id, name):
         self.dead.append(name)
 
     async def not_hosted(self, conversation_id, name, *, until):
         pass
-
-    async def answered_before(self, conversation_id, command):
-        return None
 
 
 class Actor:
@@ -53,7 +51,7 @@ class Actor:
 
 
 async def result_of(*looks, timeout_s=5, **options):
-    return await Delivery("c-1", Wake(), timeout_s=timeout_s, **options).through(Registry(*looks))
+    return await Looks(*looks).deliver(Delivery("c-1", Wake(), timeout_s=timeout_s, **options))
 
 
 DIED, LOST = Actor(ActorDied()), Actor(ActorUnavailable())
@@ -107,11 +105,11 @@ async def test_a_delivery_that_is_cancelled_knows_whether_an_actor_has_the_comma
     delivery = Delivery("c-1", Wake(), timeout_s=5)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
-            await delivery.through(Registry(Actor(asyncio.Event())))
+            await Looks(Actor(asyncio.Event())).deliver(delivery)
     assert delivery.given_up(FULL) == Unknown(FULL)
 
 
 async def test_a_dead_host_is_reported():
-    registry = Registry(DIED, Actor(Replied(None)))
-    await Delivery("c-1", Wake(), timeout_s=5).through(registry)
+    registry = Looks(DIED, Actor(Replied(None)))
+    await registry.deliver(Delivery("c-1", Wake(), timeout_s=5))
     assert registry.dead == ["actor-1"]

@@ -11,9 +11,8 @@ from holdfast.errors import OutcomeUnknown
 from holdfast.persistence import MemoryStore
 from holdfast.registry import sweep as sweeping
 from holdfast.registry.actors import ActorUnavailable
-from holdfast.registry.delivery import Delivery
 from holdfast.registry.pool import Pool
-from holdfast.registry.registry import Registry
+from holdfast.registry.registry import Delivery, Registry
 from holdfast.registry.sweep import Sweep
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import Faults, FaultyStore
@@ -93,7 +92,7 @@ async def test_an_actor_has_more_time_to_start_and_the_error_says_why_it_did_not
 async def test_a_command_that_found_no_actor_in_time_says_that_the_machine_is_overloaded():
     store, actors = MemoryStore(), Slow()
     registry = Registry(store, actors, pool=pool_of(store, actors), timing=Timing())
-    result = await Delivery("c-1", Wake(), timeout_s=0.1, create=True).through(registry)
+    result = await registry.deliver(Delivery("c-1", Wake(), timeout_s=0.1, create=True))
     with pytest.raises(OutcomeUnknown) as raised:
         reply_in(result, what="the start", retry_id="m-1")
     said = "no acknowledgement of the start (the machine is overloaded: load 14 on 2 cores) within the deadline"

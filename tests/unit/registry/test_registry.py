@@ -19,9 +19,8 @@ from holdfast.errors import (
 )
 from holdfast.persistence import MemoryStore, TakeoverReason
 from holdfast.registry.actors import ActorDied, ActorUnavailable
-from holdfast.registry.delivery import Delivered, Delivery, Refused, Unknown, Unsent
 from holdfast.registry.pool import Pool, PoolFull
-from holdfast.registry.registry import Registry
+from holdfast.registry.registry import Delivered, Delivery, Refused, Registry, Unknown, Unsent
 from holdfast.registry.sweep import LOOKS, LOOKS_IN_USE, Sweep
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import Delay, FailBefore, Faults, FaultyStore
@@ -30,7 +29,7 @@ from holdfast.testing.writer import Writer, begin, call, reply, start
 
 async def delivered(registry, command, *, timeout_s=5, create=False):
     """What came of a command to `c-1`, which is not tried again where the store is away."""
-    return await Delivery("c-1", command, timeout_s=timeout_s, create=create, waits_for_store=False).through(registry)
+    return await registry.deliver(Delivery("c-1", command, timeout_s=timeout_s, create=create, waits_for_store=False))
 
 
 class Stranger:

@@ -9,9 +9,8 @@ from holdfast.conversation import Wake
 from holdfast.errors import ConversationNotFound, StoreUnavailable
 from holdfast.persistence import MemoryStore, TakeoverReason
 from holdfast.registry.actors import ActorDied, ActorUnavailable
-from holdfast.registry.delivery import Delivered, Delivery, Unknown, Unsent
 from holdfast.registry.pool import Pool
-from holdfast.registry.registry import Registry
+from holdfast.registry.registry import Delivered, Delivery, Registry, Unknown, Unsent
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import FailBefore, Faults, FaultyStore
 from holdfast.testing.writer import Writer, start
@@ -82,7 +81,7 @@ def registry_of(store, company):
 async def delivered(store, company):
     """What came of a command to `c-1`, which is not tried again where the store is away."""
     delivery = Delivery("c-1", Wake(), timeout_s=10, waits_for_store=False)
-    return await delivery.through(registry_of(store, company))
+    return await registry_of(store, company).deliver(delivery)
 
 
 def hiring_of(store, company):

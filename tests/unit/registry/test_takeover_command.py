@@ -9,9 +9,8 @@ from holdfast.conversation import Wake
 from holdfast.errors import LeaseHeld, Overloaded, StaleCall, StoreUnavailable
 from holdfast.persistence import MemoryStore, Owner
 from holdfast.registry.actors import ActorDied, ActorUnavailable
-from holdfast.registry.delivery import Delivered, Delivery, Refused, Unknown, Unsent
 from holdfast.registry.pool import Pool
-from holdfast.registry.registry import Registry
+from holdfast.registry.registry import Delivered, Delivery, Refused, Registry, Unknown, Unsent
 from holdfast.settings import ProcessLimits, Timing
 
 STALE, FULL, HELD = StaleCall("c-1", "call-1", "unknown"), Overloaded("c-1", 1000), LeaseHeld("c-1", 5000)
@@ -54,7 +53,7 @@ async def delivered(company, *, timeout_s=5.0):
         await company.store.offer(f"actor-{number}", number + 1)
     pool = Pool(company.store, company, timing=Timing(), process_limits=ProcessLimits())
     registry = Registry(company.store, company, pool=pool, timing=Timing())
-    return await Delivery("c-1", Wake(), timeout_s=timeout_s, create=True).through(registry)
+    return await registry.deliver(Delivery("c-1", Wake(), timeout_s=timeout_s, create=True))
 
 
 async def test_a_command_that_came_with_the_takeover_is_judged_in_that_call():
