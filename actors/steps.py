@@ -1,13 +1,13 @@
 """The numbered steps of what actors and workers do.
 
-At each step a process may die, freeze, or live on after another has taken over. `tests/faults/` (with the traps of
-`holdfast.testing.traps`) and the simulation do that at every one. In production nothing is trapped, and a step costs one call.
+At each step a process may die, freeze, or live on after another has taken over. The tests of faults and the simulation make
+that happen at every one. In production nobody listens, and a step costs one call.
 """
 
-import importlib
 import os
 from collections.abc import Callable
 from enum import StrEnum
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TypeAlias
 
@@ -41,19 +41,22 @@ Reached: TypeAlias = Callable[[Step], None]
 
 TRAPS = "HOLDFAST_TRAPS"
 """The variable that names a folder of traps, in tests of faults."""
+LISTENERS = "holdfast.steps"
+"""The entry points of packages that make a process's step listener from that folder."""
 
 
 def untrapped(_: Step) -> None:
-    """Spring no trap at any step."""
+    """Listen to no step."""
 
 
 def reached_here() -> Reached:
-    """What this process is told its steps by: nothing, but where the environment names a folder of traps.
+    """The step listener of this process: none, unless `HOLDFAST_TRAPS` is set.
 
-    The environment says which folder, and never which code: the module is this one, and it checks whose folder that is.
+    The variable names a folder and never code: the listener is the one that an installed package has registered.
     """
     folder = os.environ.get(TRAPS)
     if not folder:
         return untrapped
-    reached: Reached = importlib.import_module("holdfast.testing.traps").trapped(Path(folder))
-    return reached
+    (registered,) = entry_points(group=LISTENERS)
+    listener: Reached = registered.load()(Path(folder))
+    return listener

@@ -1,4 +1,7 @@
-"""Traps that end or freeze a process at one of its numbered steps; an actor loads this module in tests of faults only."""
+"""Traps that end or freeze a process at one of its numbered steps.
+
+The package registers `trapped` as a step listener (`holdfast.steps` in `pyproject.toml`); it is loaded in tests of faults only.
+"""
 
 import logging
 import os
@@ -15,7 +18,7 @@ logger = logging.getLogger("holdfast.actor")
 
 
 def trapped(folder: Path) -> Reached:
-    """What a process is told its steps by, so that the traps in a folder catch it.
+    """The step listener by which the traps in a folder catch a process.
 
     A trap is a file that is named after a step and holds a signal's number. It springs once, in the first process that reaches
     the step, and is named after that process then. Where somebody else could put traps into the folder, there are none.

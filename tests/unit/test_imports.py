@@ -26,9 +26,6 @@ BELOW = {
 }
 """Of each package, those that it may import."""
 
-TRAPS = "holdfast.testing.traps"
-"""What `actors/steps.py` loads in tests of faults, and only there."""
-
 OUTSIDE = {
     "ray": ("actors/", "registry/", "client/transport.py"),
     "redis": ("persistence/", "embedded/local_redis.py"),
@@ -123,7 +120,7 @@ def test_every_package_of_the_project_is_under_the_rule():
 def test_a_package_imports_only_what_stands_below_it(package):
     allowed = BELOW[package] | {package}
     for file in (ROOT / package).rglob("*.py"):
-        names = imported(file) - ({TRAPS} if file == ROOT / "actors" / "steps.py" else set())
+        names = imported(file)
         used = {folder_of(name) for name in names if name.startswith("holdfast.")}
         if file in DOORS:
             used = {ROOM}  # it leads to all of them, when somebody goes through
