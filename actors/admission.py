@@ -3,10 +3,10 @@
 import asyncio
 import random
 
+from holdfast.backoff import now_s
 from holdfast.errors import CorruptStore, StoreUnavailable
 from holdfast.persistence import PAUSE_LAG_MS, Paused, Pausing
 
-from .activation.lease import now_s
 from .worker.ongoing import Ongoing
 from .workers import WorkPaused
 

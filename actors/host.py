@@ -23,12 +23,12 @@ from holdfast.redaction import PLAIN
 from holdfast.settings import ProcessLimits, Timing, TraceSettings
 
 from .activation.activation import Activation
-from .activation.patience import OFFER_AFTER_MS, Patience
+from .activation.context import ActivationContext
+from .activation.rest import OFFER_AFTER_MS
 from .admission import Admission
 from .answers import AnswerToActivate, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
 from .memory import allowed_mb, resident_mb
 from .proofs import CheckProof, refuse_proof
-from .spec_cache import SpecCache
 from .steps import Reached, Step, untrapped
 from .telling import tell
 from .workers import Workers
@@ -63,15 +63,12 @@ class Host:
         self._counts = Counts() if counts is None else counts
         self._look_around = drained
         self._drained = False
-        self._workers = workers
         self._check_proof = check_proof
-        self._admission = Admission(store)
         self._name = name
         self._timing = timing
         self._process_limits = process_limits
         self._clock = clock
         self._leave = leave
-        self._traces = traces
         self._reached = reached
         self._activation: Activation | None = None
         self._activating = asyncio.Lock()
@@ -79,8 +76,19 @@ class Host:
         self._rested = asyncio.Event()
         self._adoptions = 0
         self._on_offer = False
-        self._specs = SpecCache()
-        self._patience = Patience()
+        self._context = ActivationContext(
+            store,
+            workers,
+            Admission(store),
+            actor=name,
+            timing=timing,
+            clock=clock,
+            rested=self._rested,
+            strikes=process_limits.strikes,
+            counts=self._counts,
+            traces=traces or TraceSettings(),
+            reached=reached,
+        )
         self._allowed_mb = allowed_mb(process_limits.actor_mb)
         self._leaving = False
         self._heard_at = clock()
@@ -124,22 +132,7 @@ class Host:
             self._activation = None
             self._on_offer = False
             self._adoptions += 1
-            activation = Activation(
-                self._store,
-                self._workers,
-                admission=self._admission,
-                conversation_id=conversation_id,
-                holder=self._name,
-                timing=self._timing,
-                clock=self._clock,
-                rested=self._rested,
-                strikes=self._process_limits.strikes,
-                specs=self._specs,
-                patience=self._patience,
-                counts=self._counts,
-                traces=self._traces,
-                reached=self._reached,
-            )
+            activation = Activation(self._context, conversation_id)
             try:
                 await self._store.hosts(self._name, conversation_id)  # before the conversation can make this process hang
                 moved = await activation.activate(seen_token=seen_token, because=because, create=create)

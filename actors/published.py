@@ -10,7 +10,7 @@ from holdfast.persistence.sealing import UNENCRYPTED
 from .actor_settings import StoreAddress
 from .signature import vouched
 from .spec_cache import SPECS
-from .workers import NoApp, Standing
+from .workers import NoApp, PublishedAgent
 
 
 class Published:
@@ -40,7 +40,7 @@ class Published:
         await self._settle(app)
         return record
 
-    async def standing(self, app: str, agent: str) -> Standing | None:
+    async def agent(self, app: str, agent: str) -> PublishedAgent | None:
         """The code and the spec that a turn of an agent begins with; None where nobody has published the app.
 
         Raises:
@@ -51,21 +51,21 @@ class Published:
         if record is None:
             return None
         try:
-            standing = await self._standing_of(record, agent)
+            found = await self._whole_agent(record, agent)
         except NoApp as error:
             raise NoApp(await self._said(app, str(error))) from None
         await self._settle(app)
-        return standing
+        return found
 
-    async def _standing_of(self, record: AppRecord, agent: str) -> Standing:
-        """As `standing_of`; a spec that was found whole is not read again."""
+    async def _whole_agent(self, record: AppRecord, agent: str) -> PublishedAgent:
+        """As `published_agent`; a spec that was found whole is not read again."""
         digest = record.agents.get(agent, "")
         if digest in self._whole:
-            return Standing(record.code, self._whole[digest])
-        standing = await standing_of(self._store, record, agent)
-        if standing.spec is not None and len(self._whole) < SPECS:
-            self._whole[digest] = standing.spec
-        return standing
+            return PublishedAgent(record.code, self._whole[digest])
+        found = await published_agent(self._store, record, agent)
+        if found.spec is not None and len(self._whole) < SPECS:
+            self._whole[digest] = found.spec
+        return found
 
     async def _verified(self, app: str) -> AppRecord | None:
         record = await self._store.app(app)
@@ -88,7 +88,7 @@ class Published:
             await self._store.put_problem(app, None)
 
 
-async def standing_of(store: Directory, record: AppRecord, agent: str) -> Standing:
+async def published_agent(store: Directory, record: AppRecord, agent: str) -> PublishedAgent:
     """The record's code and an agent's spec, which is stored under the digest that was signed, and must have that digest.
 
     Raises:
@@ -99,7 +99,7 @@ async def standing_of(store: Directory, record: AppRecord, agent: str) -> Standi
     spec = await store.spec(digest) if digest is not None else None
     if spec is not None and spec.model_copy().digest != digest:
         raise NoApp(f"its agent {agent!r} is not stored as it was published: {_fix(record.app)}")
-    return Standing(record.code, spec)
+    return PublishedAgent(record.code, spec)
 
 
 def _fix(app: str) -> str:

@@ -20,14 +20,14 @@ from .work_requests import ModelRequest, RunRequest
 from .worker.attestation import EVERY_S
 from .worker.refusals import AppBroken, Dropped, Succeeded
 from .worker_cluster import Cluster, WorkerDied, WorkerHandle, WorkerUnavailable
-from .workers import ModelAnswer, NoApp, NoOutcome, NoWorker, RunAnswer, Standing
+from .workers import ModelAnswer, NoApp, NoOutcome, NoWorker, PublishedAgent, RunAnswer
 
 logger = logging.getLogger("holdfast.workers")
 
 _T = TypeVar("_T")
 _Request: TypeAlias = ModelRequest | RunRequest
 ALONE = "alone-"
-"""The beginning of the slots of workers whose work bears only so much company, most of it none."""
+"""Slot-name prefix of workers that run few claims at once, usually one."""
 PREPARED_S = 20.0
 """How long a call waits for a worker that imports its app; the worker goes on importing, and the call comes back."""
 LOOK_ABROAD_S = 1.0
@@ -52,9 +52,9 @@ class RayWorkers:
         self._broken: set[str] = set()
         self._background = Background()
 
-    async def standing(self, app: str, agent: str) -> Standing | None:
-        """See `Workers.standing`."""
-        return await self._published.standing(app, agent)
+    async def published(self, app: str, agent: str) -> PublishedAgent | None:
+        """See `Workers.published`."""
+        return await self._published.agent(app, agent)
 
     async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelAnswer:
         """See `Workers.call_model`."""
@@ -77,7 +77,7 @@ class RayWorkers:
 
         That one is asked first: it knows the transcript, and what it has begun of this work.
         """
-        own, *others = self._slots(request.conversation_id, request.company)
+        own, *others = self._slots(request.conversation_id, request.max_claims)
         answer = await self._answer(app, code, own, replace(request, waits=not others), ask)
         for slot in others:
             if answer is not NoOutcome.FULL:
@@ -189,10 +189,10 @@ class RayWorkers:
         self._broken.discard(name)  # the app opens there by now
         return name, handle
 
-    def _slots(self, conversation_id: str, company: int) -> Sequence[str]:
-        """The slots of the workers that may do a conversation's work, its own first; one alone where its company is bounded."""
+    def _slots(self, conversation_id: str, max_claims: int) -> Sequence[str]:
+        """The slots of the workers that may do a conversation's work, its own first; one where its claims are limited."""
         process_limits, number = self._settings.process_limits, binascii.crc32(conversation_id.encode())
-        if company:
+        if max_claims:
             return (f"{ALONE}{number % process_limits.alone}",)
         return [str((number + further) % process_limits.workers) for further in range(process_limits.workers)]
 

@@ -1,25 +1,47 @@
 """The requests of actors to workers. Plain values: they travel as `wire` packs them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
-from holdfast.conversation import Event
+from holdfast.conversation import Event, RunTool
 from holdfast.conversation.approvers import ApproverTerms
 from holdfast.trace_context import trace_id_of
 
 
+class _Request:
+    """A request: it says what log lines of its work are about."""
+
+    __slots__ = ()
+    conversation_id: str
+    effect_id: str
+    request: str
+    traceparent: str | None
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What log lines of this work are about."""
+        return {
+            "conversation": self.conversation_id,
+            "effect": self.effect_id,
+            "request": self.request,
+            "trace": trace_id_of(self.traceparent),
+        }
+
+
 @dataclass(frozen=True, slots=True)
-class ModelRequest:
+class ModelRequest(_Request):
     """Call the model with the transcript up to `upto_seq`; `attempt` counts the tries of this effect by one activation.
 
-    `company` is how many claims the worker may have meanwhile, this one included, as a process has died of this conversation's
-    work, perhaps; 0 for any number.
-    Work that `waits` takes its place in the worker's line; other work is refused as `FULL` where it would have to.
-    `log_tail` are the durable events that end at `upto_seq`, as many as the actor had: the worker reads those before them.
-    `lineage` names the activation's log: with one lineage, a place in the log stands for one entry and all before it.
-    `instead_of` is a claim of this effect whose process is gone: it gives way to the claim for this request.
-    `message_seq` is the place of the turn's message.
-    `request` is the id of the HTTP request that led here, for log lines alone; '' where there is none.
-    `traceparent` is the trace context of the turn's span; None where there is none.
+    Attributes:
+        max_claims: How many claims the worker may have meanwhile, this one included, as a process may have died of this
+            conversation's work; 0 for any number.
+        waits: Whether the work takes its place in the worker's line; else it is refused as `FULL` where it would have to.
+        log_tail: The durable events that end at `upto_seq`, as many as the actor had; the worker reads those before them.
+        lineage: The id of the log as this activation writes it: a place in it stands for one entry and all before it.
+        instead_of: A claim of this effect whose process is gone; it gives way to the claim for this request.
+        request: The id of the HTTP request that led here, for log lines; '' where there is none.
+        traceparent: The trace context of the turn's span; None where there is none.
+        message_seq: The place of the turn's message.
     """
 
     conversation_id: str
@@ -28,7 +50,7 @@ class ModelRequest:
     effect_id: str
     upto_seq: int
     attempt: int
-    company: int = 0
+    max_claims: int = 0
     waits: bool = True
     log_tail: tuple[Event, ...] = ()
     lineage: str = ""
@@ -37,24 +59,10 @@ class ModelRequest:
     traceparent: str | None = None
     message_seq: int = 0
 
-    @property
-    def about(self) -> dict[str, str]:
-        """What log lines of this work are about."""
-        return _about(self)
-
 
 @dataclass(frozen=True, slots=True)
-class RunRequest:
-    """Run a server call's callback with the arguments at the place `arguments_at` in the log; the rest as in `ModelRequest`.
-
-    `message_seq` and `decided_at` are the places of the turn's message and of the decision that let the call run; 0 for none.
-    `resumed` is how many of its runs so far followed a decision on what the run before had suspended itself for. `rule` names
-    the permission rule by which the call runs without asking, `grants` are the grants: the run is claimed only in their
-    epoch, and until the first of them ends. `granted_at` is the place of the decision that gave the first of them, `givers` are
-    those given by holders of API keys, as pairs of the grant and the holder's name. `approvers` are those who might decide the
-    call, `fulfilled` the terms by which people have approved it (none where anybody might, None where nobody has). `passed_at`
-    is the place of the decision that the body is given; 0 for none.
-    """
+class RunRequest(_Request):
+    """Run a server call's callback. Its fields are those of `RunTool`, which it is made `of`, and of `ModelRequest`."""
 
     conversation_id: str
     agent: str
@@ -65,7 +73,7 @@ class RunRequest:
     tool: str
     attempt: int
     arguments_at: int
-    company: int = 0
+    max_claims: int = 0
     waits: bool = True
     request: str = ""
     traceparent: str | None = None
@@ -82,16 +90,8 @@ class RunRequest:
     granted_at: int = 0
     givers: tuple[tuple[str, str], ...] = ()
 
-    @property
-    def about(self) -> dict[str, str]:
-        """What log lines of this work are about."""
-        return _about(self)
-
-
-def _about(request: ModelRequest | RunRequest) -> dict[str, str]:
-    return {
-        "conversation": request.conversation_id,
-        "effect": request.effect_id,
-        "request": request.request,
-        "trace": trace_id_of(request.traceparent),
-    }
+    @classmethod
+    def of(cls, effect: RunTool, **more: Any) -> "RunRequest":
+        """The request for an effect."""
+        shared = {one.name: getattr(effect, one.name) for one in fields(cls) if one.name in RunTool.model_fields}
+        return cls(**shared, **more)

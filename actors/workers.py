@@ -15,7 +15,7 @@ GRACE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PublishedAgent:
     """The code and the spec that a turn begins with; `spec` is None where the app has no such agent."""
 
     code: str
@@ -62,7 +62,7 @@ ModelAnswer: TypeAlias = ModelOutcome | Claimed | NoOutcome
 class Workers(Protocol):
     """The workers that run effects."""
 
-    async def standing(self, app: str, agent: str) -> Standing | None:
+    async def published(self, app: str, agent: str) -> PublishedAgent | None:
         """The code and spec that a turn of an app's agent begins with, as published; None where the app is not known.
 
         Raises:

@@ -36,3 +36,8 @@ class Backoff:
     def reset(self) -> None:
         """Begin with the first pause again."""
         self.pause_s = self._first_s
+
+
+def now_s() -> float:
+    """The time by the event loop's clock, in seconds."""
+    return asyncio.get_running_loop().time()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from holdfast.actors.published import standing_of
+from holdfast.actors.published import published_agent
 from holdfast.actors.steps import Step
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker import model_outcome, model_run, prompt, tool_run
@@ -17,7 +17,7 @@ from holdfast.actors.worker.model_answer import Broken, TooMuch
 from holdfast.actors.worker.ongoing import Ongoing
 from holdfast.actors.worker.transcripts import Transcripts
 from holdfast.actors.worker.work_spans import model_span
-from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, RunAnswer, RunOutcome, Standing
+from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, PublishedAgent, RunAnswer, RunOutcome
 from holdfast.agent import Agent, Rules, TurnContext
 from holdfast.conversation import FailureReason, ModelFailed, RunFinished, jsontext
 from holdfast.conversation.decisions import Ruling
@@ -82,10 +82,10 @@ class InProcessWorkers:
         self._ongoing: Ongoing[RunOutcome | NoOutcome] = Ongoing()
         self._claims: Claims[Any] = Claims(uuid.uuid4().hex, WORKER)
 
-    async def standing(self, app: str, agent: str) -> Standing | None:
-        """See `Workers.standing`."""
+    async def published(self, app: str, agent: str) -> PublishedAgent | None:
+        """See `Workers.published`."""
         record = await self._store.app(app)
-        return None if record is None else await standing_of(self._store, record, agent)
+        return None if record is None else await published_agent(self._store, record, agent)
 
     async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelAnswer:
         """See `Workers.call_model`; a model call ends with its caller."""

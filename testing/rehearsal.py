@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from typing import Any, Required, Self, TypedDict, cast
 
 from holdfast.actors.activation.activation import Activation
+from holdfast.actors.activation.context import ActivationContext
 from holdfast.actors.admission import Admission
 from holdfast.agent import Agent, App, Rules
 from holdfast.client.arguments import (
@@ -183,18 +184,18 @@ class Rehearsal:
             lose=self._lose,
             rules=Rules.together(None if self._app is None else self._app.rules, self._agent.rules),
         )
-        self._activation = Activation(
+        context = ActivationContext(
             self._store,
             self._workers,
-            admission=Admission(self._store),
-            conversation_id=self.id,
-            holder="rehearsal",
+            Admission(self._store),
+            actor="rehearsal",
             timing=Timing(lease_ms=LEASE_MS),
             clock=self._clock,
             rested=asyncio.Event(),
             strikes=ProcessLimits().strikes,
             reached=lambda _: self._news.set(),
         )
+        self._activation = Activation(context, self.id)
         await self._activation.activate(seen_token="", because=TakeoverReason.ASKED, create=True)
         return self
 

@@ -6,18 +6,14 @@ status: the machine says what a command means and which effects must be going on
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
-from holdfast.actors.admission import Admission
-from holdfast.actors.spec_cache import SpecCache
-from holdfast.actors.steps import Reached, Step, untrapped
-from holdfast.actors.workers import Workers
+from holdfast.actors.steps import Step
 from holdfast.backoff import Backoff
 from holdfast.conversation import Command, Reply, Wake
 from holdfast.conversation.commands import RunLost
 from holdfast.conversation.machine import busy
-from holdfast.counting import Counts
 from holdfast.errors import (
     CipherFailed,
     CipherMissing,
@@ -31,19 +27,16 @@ from holdfast.errors import (
     StoreUnavailable,
 )
 from holdfast.log_context import about
-from holdfast.persistence import Append, Appended, Moved, Store, TakeoverReason
+from holdfast.persistence import Append, Appended, Moved, TakeoverReason
 from holdfast.redaction import PLAIN
-from holdfast.settings import Timing, TraceSettings
 
-from . import leaving
-from .beginning import Beginning
+from .context import ActivationContext
 from .counted import Counted
 from .judging import Judge
 from .mailbox import Asked, Leave, Mailbox
 from .outstanding import Outstanding
-from .patience import Patience
+from .ownership import Ownership
 from .rest import Rest
-from .taking_over import Tenure
 from .turn_trace import TurnTrace
 
 logger = logging.getLogger("holdfast.actor")
@@ -51,6 +44,8 @@ logger = logging.getLogger("holdfast.actor")
 MOST_WAITING = 500
 """How many commands may wait for one conversation; one more is refused with `Overloaded`."""
 RETRY_AFTER_MS = 1000
+QUEUED_LOOK_MS = 30_000
+"""After how many ms a conversation is looked at whose work waits for its turn, or for an app: looking means asking again."""
 CIPHER_AGAIN_S = 1.0
 """Seconds after which an outcome that could not be encrypted is put into the mailbox again."""
 
@@ -58,61 +53,25 @@ CIPHER_AGAIN_S = 1.0
 class Activation:
     """One activation of one conversation. The object is dropped whole when the activation ends: nothing of it is reused."""
 
-    def __init__(
-        self,
-        store: Store,
-        workers: Workers,
-        *,
-        admission: Admission,
-        conversation_id: str,
-        holder: str,
-        timing: Timing,
-        clock: Callable[[], int],
-        rested: asyncio.Event,
-        strikes: int,
-        specs: SpecCache | None = None,
-        patience: Patience | None = None,
-        counts: Counts | None = None,
-        traces: TraceSettings | None = None,
-        reached: Reached = untrapped,
-    ) -> None:
+    def __init__(self, context: ActivationContext, conversation_id: str) -> None:
         self.conversation_id = conversation_id
-        self._store = store
-        self._timing = timing
-        self._reached = reached
-        self._counted = Counted(Counts() if counts is None else counts)
+        self._context = context
+        self._reached = context.reached
+        self._counted = Counted(context.counts)
         self._mailbox = Mailbox()
-        self._rested = rested
-        self._rest = Rest(admission, clock=clock, rested=rested, patience=patience or Patience())
-        specs = specs or SpecCache()
-        self._tenure = Tenure(store, conversation_id, holder=holder, timing=timing, clock=clock, strikes=strikes, specs=specs)
-        beginning = Beginning(workers, admission)
-        self._trace = TurnTrace(conversation_id, traces or TraceSettings())
+        self._rest = Rest(context.admission, clock=context.clock, rested=context.rested, patience=context.patience)
+        self._owned = Ownership(context, conversation_id)
+        self._trace = TurnTrace(conversation_id, context.traces)
         self._effects = Outstanding(
-            store,
-            workers,
-            self._tenure,
-            self._mailbox,
-            rest=self._rest,
-            beginning=beginning,
-            struck=self._struck,
-            trace=self._trace,
+            context, self._owned, self._mailbox, rest=self._rest, strike=self._strike, trace=self._trace
         )
-        self._judge = Judge(
-            store,
-            self._tenure,
-            beginning,
-            lease_ms=timing.lease_ms,
-            adopted=self._adopted,
-            trace=self._trace,
-            reached=reached,
-        )
+        self._judge = Judge(context, self._owned, self._trace, self._adopted)
         self._own: list[asyncio.Task[None]] = []
 
     @property
     def over(self) -> bool:
         """Whether this activation has ended."""
-        return self._tenure.over
+        return self._owned.over
 
     @property
     def rested_at(self) -> int | None:
@@ -136,7 +95,7 @@ class Activation:
     @property
     def rested_since(self) -> int | None:
         """The moment since which the conversation rests, in ms UTC by the store's clock; None while it does not rest."""
-        return None if self.rested_at is None else self._tenure.time.at(self.rested_at)
+        return None if self.rested_at is None else self._owned.time.at(self.rested_at)
 
     async def activate(self, *, seen_token: str, because: TakeoverReason, create: bool) -> Moved | None:
         """Take the conversation over and start its outstanding effects; `Moved` names another owner, None means success.
@@ -147,10 +106,10 @@ class Activation:
             Quarantined: The conversation is in quarantine.
             StoreError: The store does not answer, or holds something that cannot be read.
         """
-        moved = await self._tenure.take_over(seen_token, because, create=create)
+        moved = await self._owned.take_over(seen_token, because, create=create)
         if moved is not None:
             return moved
-        self._counted.taken_over(self._tenure.state, because)
+        self._counted.taken_over(self._owned.state, because)
         self._reached(Step.ACTIVATE_2_ACQUIRED)
         with about(conversation=self.conversation_id, effect="", request="", trace=""):
             self._own = [self._tended(work) for work in (self._run_loop(), self._renew(), self._watch_lease())]
@@ -193,9 +152,7 @@ class Activation:
             while not self.over:
                 item = await self._mailbox.next()
                 if isinstance(item, Leave):
-                    left = await leaving.release(
-                        self._store, self._tenure, self._effects, self._mailbox, self._reached, look_ms=self._timing.lease_ms
-                    )
+                    left = await self._released()
                     if left:
                         self._stop()
                     item.settle(left)
@@ -206,11 +163,32 @@ class Activation:
         finally:
             self._stop()
 
+    async def _released(self) -> bool:
+        """Give the conversation up if it rests: no command waits and no effect needs this activation; true if it was given up.
+
+        Where workers keep effects, the conversation is parked: it is looked at after a while, or as soon as an outcome is
+        recorded. A release whose outcome is unknown counts as done: the lease ends, and then another activation can take over.
+        """
+        owned, effects = self._owned, self._effects
+        paused = effects.paused
+        if (busy(owned.state) and not effects.kept) or not self._mailbox.empty:
+            return False
+        look_ms = max(self._context.timing.lease_ms, QUEUED_LOOK_MS if effects.queued else 0)
+        effects.left()
+        effects.cancel_all()  # effects that wait for the end of a pause must not begin from now on
+        self._reached(Step.PASSIVATE_1_BEGUN)
+        try:
+            await self._context.store.release(owned.conversation_id, owned.token, paused=paused, look_ms=look_ms)
+        except StoreError as error:
+            logger.warning("conversation %s: its release is unknown: %s", owned.conversation_id, error)
+        self._reached(Step.PASSIVATE_2_RELEASED)
+        return True
+
     async def _answer(self, asked: Asked) -> None:
         try:
             reply = await self._judge.judge(asked.command)
         except Fenced as error:
-            self._counted.refused(error, self._tenure.state.agent)
+            self._counted.refused(error, self._owned.state.agent)
             self._stop()
             asked.fail(error)
             return
@@ -229,7 +207,7 @@ class Activation:
             if isinstance(error, CorruptStore) and not self.over:
                 await self._effects.put_off(asked.command, PLAIN.redacted(str(error), 300))
         except HoldfastError as error:
-            self._counted.refused(error, self._tenure.state.agent)
+            self._counted.refused(error, self._owned.state.agent)
             asked.fail(error)
         except Exception as error:
             logger.exception("conversation %s: %s failed", self.conversation_id, asked.command.kind)
@@ -237,7 +215,7 @@ class Activation:
             await self._effects.replace(asked.command, error)
         else:
             if isinstance(asked.command, RunLost):
-                self._counted.lost(self._tenure.state.agent)
+                self._counted.lost(self._owned.state.agent)
             asked.answer(reply)
             self._reached(Step.ASK_4_REPLIED)
         self._effects.start()
@@ -251,11 +229,11 @@ class Activation:
         """Drop the state in memory and take the conversation over anew by its own token, however long the store stays away."""
         self._effects.cancel_all()
         self._trace.left()
-        self._tenure.unsure = True
+        self._owned.unsure = True
         backoff = Backoff(0.05, 1)
         while not self.over:
             try:
-                moved = await self._tenure.take_over(self._tenure.token, TakeoverReason.OWN, create=True)
+                moved = await self._owned.take_over(self._owned.token, TakeoverReason.OWN, create=True)
             except (StoreUnavailable, LeaseHeld) as error:
                 self._mailbox.refuse(error)
                 await backoff.sleep()
@@ -268,14 +246,14 @@ class Activation:
                 if moved is not None:
                     self._stop()
                     return
-                self._counted.taken_over(self._tenure.state, TakeoverReason.OWN)
-                self._tenure.unsure = False
+                self._counted.taken_over(self._owned.state, TakeoverReason.OWN)
+                self._owned.unsure = False
                 self._effects.look_at_all()
                 return
 
-    async def _struck(self, process: str | None, what: str, *, limit: int | None = None) -> bool:
+    async def _strike(self, process: str | None, what: str, *, limit: int | None = None) -> bool:
         """Count a strike; true if this activation is over now, since the conversation is in quarantine or was left before."""
-        if await self._tenure.crashes.add(self._tenure.token, what, process=process, limit=limit):
+        if await self._owned.strike(process, what, limit=limit):
             self._counted.quarantined()
             self._stop()
         return self.over
@@ -294,11 +272,11 @@ class Activation:
 
     async def _renew(self) -> None:
         while not self.over:
-            await asyncio.sleep(self._timing.lease_ms / 3000)
-            if not busy(self._tenure.state):
+            await asyncio.sleep(self._context.timing.lease_ms / 3000)
+            if not busy(self._owned.state):
                 continue
             try:
-                await self._tenure.renew()
+                await self._owned.renew()
             except Fenced:
                 self._mailbox.tell(Wake())  # the append for this command is refused too, if another activation owns the log
             except StoreError as error:
@@ -309,14 +287,14 @@ class Activation:
     async def _watch_lease(self) -> None:
         """Stop following effects when the lease ends: another activation may follow them then. What workers claimed goes on."""
         while not self.over:
-            await self._tenure.lease.ended()
+            await self._owned.lease.ended()
             self._effects.cancel_all()
 
     def _stop(self) -> None:
         """End this activation at once: its tasks stop, and every waiting command fails with `Fenced`."""
-        self._tenure.over = True
+        self._owned.over = True
         self._trace.left()
-        self._rested.set()  # its actor is free
+        self._context.rested.set()  # its actor is free
         self._effects.cancel_all()
         for own in self._own:
             if own is not asyncio.current_task():

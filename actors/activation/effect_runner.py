@@ -14,10 +14,8 @@ from holdfast.actors.workers import (
     NoWorker,
     RunAnswer,
     RunOutcome,
-    Workers,
 )
 from holdfast.conversation import (
-    AgentSpec,
     BeginTurn,
     CallModel,
     Command,
@@ -27,15 +25,15 @@ from holdfast.conversation import (
     OnLost,
     RunFinished,
     RunTool,
-    State,
 )
 from holdfast.conversation.commands import RunLost
 from holdfast.conversation.envelope import failure
 from holdfast.log_context import REQUEST
-from holdfast.persistence import Run, Runs, RunStatus, codec
+from holdfast.persistence import Run, RunStatus, codec
 
-from .beginning import Beginning
-from .log_tail import LogTail
+from .context import ActivationContext
+from .judging import begun
+from .ownership import Ownership
 
 LOOK_S = 5.0
 """Seconds between looks at a record that no worker has claimed: the bound of the work begins with its claim."""
@@ -45,50 +43,35 @@ class EffectRunner:
     """One try at one effect, with the state that the conversation has when the try begins.
 
     Args:
-        store: The store, which has the records of work.
-        workers: The workers.
-        state: The state of the conversation.
-        spec: The spec of the turn.
-        log_tail: The end of the log.
+        context: What the actor gives.
+        owned: What the activation holds of the conversation.
         run: The record of the effect as it was at the takeover, if it is used for the first time.
-        company: Says how many claims the worker may have that takes the effect, 0 for any number: see `Blame`.
-        beginning: Says with what a turn begins.
-        struck: Counts a strike for a process that died; true if the activation is over then.
+        strike: Counts a strike for a process that died; true if the activation is over then.
         kept: Called once a worker that lives is known to have claimed the work, or to have it in its line.
         works: Called once that worker does not have it any more.
-        now: The store's clock, in ms UTC.
         traceparent: The trace context of the turn's span; None where there is none.
     """
 
     def __init__(
         self,
-        store: Runs,
-        workers: Workers,
+        context: ActivationContext,
+        owned: Ownership,
         *,
-        state: State,
-        spec: AgentSpec | None,
-        log_tail: LogTail,
         run: Run | None,
-        company: Callable[[], int],
-        beginning: Beginning,
-        struck: Callable[[str, str], Awaitable[bool]],
-        kept: Callable[[Claimed], None] = lambda _: None,
-        works: Callable[[], None] = lambda: None,
-        now: Callable[[], int] = lambda: 0,
-        traceparent: str | None = None,
+        strike: Callable[[str, str], Awaitable[bool]],
+        kept: Callable[[Claimed], None],
+        works: Callable[[], None],
+        traceparent: str | None,
     ) -> None:
-        self._store = store
-        self._workers = workers
-        self._state = state
-        self._spec = spec
-        self._log_tail = log_tail
+        self._context = context
+        self._store = context.store
+        self._workers = context.workers
+        self._owned = owned
+        self._state, self._spec, self._log_tail = owned.state, owned.spec, owned.log_tail
         self._run = run
-        self._company = company
-        self._beginning = beginning
-        self._struck = struck
+        self._strike = strike
         self._kept = kept
         self._works = works
-        self._now = now
         self._traceparent = traceparent
 
     async def outcome(self, effect: Effect, attempt: int) -> Command | None:
@@ -102,7 +85,7 @@ class EffectRunner:
         """
         match effect:
             case BeginTurn():
-                return await self._beginning.of(effect, self._state)
+                return await begun(self._context, effect, self._state)
             case CallModel():
                 return await self._followed(effect, lambda lost: self._call_model(effect, attempt, lost))
             case RunTool():
@@ -116,7 +99,7 @@ class EffectRunner:
             effect_id=effect.effect_id,
             upto_seq=effect.upto_seq,
             attempt=attempt,
-            company=self._company(),
+            max_claims=self._owned.blame.company,
             log_tail=self._log_tail.upto(effect.upto_seq),
             lineage=self._log_tail.lineage,
             instead_of=lost,
@@ -127,31 +110,13 @@ class EffectRunner:
         return await self._workers.call_model(self._state.app, effect.code, request)
 
     async def _run_tool(self, effect: RunTool) -> RunAnswer:
-        request = RunRequest(
+        request = RunRequest.of(
+            effect,
             conversation_id=self._state.conversation_id,
             agent=self._state.agent,
-            spec_digest=effect.spec_digest,
-            effect_id=effect.effect_id,
-            turn_id=effect.turn_id,
-            tool_call_id=effect.tool_call_id,
-            tool=effect.tool,
-            attempt=effect.attempt,
-            arguments_at=effect.arguments_at,
-            company=self._company() or int(effect.attempt - effect.resumed > 1),
+            max_claims=self._owned.blame.company or int(effect.attempt - effect.resumed > 1),
             request=REQUEST.get(),
             traceparent=self._traceparent,
-            message_seq=effect.message_seq,
-            resumed=effect.resumed,
-            decided_at=effect.decided_at,
-            rule=effect.rule,
-            grants=effect.grants,
-            grants_epoch=effect.grants_epoch,
-            grants_until=effect.grants_until,
-            approvers=effect.approvers,
-            fulfilled=effect.fulfilled,
-            passed_at=effect.passed_at,
-            granted_at=effect.granted_at,
-            givers=effect.givers,
         )
         return await self._workers.run_tool(self._state.app, effect.code, request)
 
@@ -168,7 +133,7 @@ class EffectRunner:
             """How long the claim may still stand: up to its own bound, or for the bound of the work since it was seen."""
             if claim is None:
                 return LOOK_S
-            return (claim.until - self._now()) / 1000 if claim.until else claimed_at_s + bound_s + GRACE_S - now_s()
+            return (claim.until - self._owned.time.now()) / 1000 if claim.until else claimed_at_s + bound_s + GRACE_S - now_s()
 
         try:
             while True:
@@ -231,7 +196,7 @@ class EffectRunner:
                 blamed = self._runs_again(effect)
             else:
                 what, blamed = f"the model call {effect_id}: its worker died", True
-            if answer is NoOutcome.GONE and blamed and await self._struck(before.process, what):
+            if answer is NoOutcome.GONE and blamed and await self._strike(before.process, what):
                 return None
             if isinstance(effect, RunTool):
                 return RunLost(effect_id=effect_id)

@@ -1,55 +1,71 @@
-"""Judging a command: decide, append, adopt the state."""
+"""Judging a command: decide, append, adopt the state; and the beginning of the turn that a command leads to."""
 
+import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Sequence
 
-from holdfast.actors.steps import Reached, Step
-from holdfast.conversation import AgentSpec, Command, Event, Judgement, Reply, decide
+from holdfast.actors.steps import Step
+from holdfast.actors.workers import NoWorker, WorkPaused
+from holdfast.backoff import now_s
+from holdfast.conversation import AgentSpec, BeginTurn, Command, Event, Judgement, Reply, State, decide, outstanding
 from holdfast.conversation.commands import TurnPrepared
 from holdfast.conversation.idempotency import IdempotencyRecord
+from holdfast.conversation.machine import effect_of
 from holdfast.errors import CorruptStore, HoldfastError, NewerRecord
-from holdfast.persistence import Append, Appended, KnownIds, Store
+from holdfast.persistence import Append, Appended, KnownIds
 
-from .beginning import Beginning
-from .lease import now_s
-from .taking_over import Tenure
+from .context import ActivationContext
+from .ownership import Ownership
 from .turn_trace import TurnTrace
 
 logger = logging.getLogger("holdfast.actor")
+
+AT_ONCE_S = 0.25
+"""How long a command waits, at most, for the beginning of the turn that it leads to; a turn can begin with a later write."""
+
+
+async def begun(context: ActivationContext, effect: BeginTurn, state: State) -> TurnPrepared:
+    """The outcome of `BeginTurn`: a turn has to its end the code and the spec that are published when it begins.
+
+    Raises:
+        WorkPaused: New work of the agent waits.
+        NoWorker: The record of the app was not written by a publisher of this cluster.
+        StoreError: The store does not answer.
+        ClusterError: This process is in no cluster (any more).
+    """
+    app, agent = state.app, state.agent
+    await context.admission.admit(agent)  # else a paused turn would begin with the code from before the pause
+    published = await context.workers.published(app, agent)
+    if published is None:
+        return TurnPrepared(effect_id=effect.effect_id, problem=f"no app {app!r} is known to the store")
+    if published.spec is None:
+        return TurnPrepared(effect_id=effect.effect_id, problem=f"app {app!r} has no agent {agent!r} any more")
+    return TurnPrepared(effect_id=effect.effect_id, code=published.code, spec=published.spec)
 
 
 class Judge:
     """The one writer of a conversation.
 
     Args:
-        store: Where the conversation is kept.
-        tenure: What the activation holds of the conversation.
-        beginning: Says with what a turn begins.
-        lease_ms: The length of a lease.
-        adopted: Called with each write that has become durable, and what it came to.
+        context: What the actor gives.
+        owned: What the activation holds of the conversation.
         trace: The spans of the activation.
-        reached: Called at each numbered step.
+        adopted: Called with each write that has become durable, and what it came to.
     """
 
     def __init__(
         self,
-        store: Store,
-        tenure: Tenure,
-        beginning: Beginning,
-        *,
-        lease_ms: int,
-        adopted: Callable[[Append, Appended], None],
+        context: ActivationContext,
+        owned: Ownership,
         trace: TurnTrace,
-        reached: Reached,
+        adopted: Callable[[Append, Appended], None],
     ) -> None:
-        self._store = store
-        self._tenure = tenure
-        self._beginning = beginning
-        self._lease_ms = lease_ms
-        self._adopted = adopted
+        self._context = context
+        self._store = context.store
+        self._owned = owned
         self._trace = trace
-        self._reached = reached
+        self._adopted = adopted
 
     async def judge(self, command: Command) -> Reply:
         """Judge a command; its reply, once the events that it led to are durable.
@@ -69,57 +85,57 @@ class Judge:
             StoreError: Whether the command was written is unknown.
             HoldfastError: The command was refused.
         """
-        tenure = self._tenure
-        spec = await tenure.spec_for(command)
+        owned = self._owned
+        spec = await owned.spec_for(command)
         read = await self._read(command, spec)
         known: dict[str, IdempotencyRecord] = {}
         while True:
-            now = tenure.time.now()
-            trace = self._trace.of(tenure.state, command, now)
+            now = owned.time.now()
+            trace = self._trace.of(owned.state, command, now)
             stamped = command.stamped(now, spec, known, trace, read, salt=uuid.uuid4().hex)
             refusal: HoldfastError | None = None
             judgement = Judgement()
             try:
-                judgement = decide(tenure.state, stamped)
+                judgement = decide(owned.state, stamped)
             except HoldfastError as error:
                 refusal = error
             judgement, begins = await self._with_beginning(judgement, now)
-            self._reached(Step.ASK_2_JUDGED)
+            self._context.reached(Step.ASK_2_JUDGED)
             ids = (*command.lookups(), *command.reasons()) if refusal is not None else command.lookups()
             asked_at_s = now_s()
             write = Append(
-                token=tenure.token,
+                token=owned.token,
                 append_id=uuid.uuid4().hex,
-                before=tenure.state,
-                after=judgement.state or tenure.state,
-                lease_ms=self._lease_ms,
+                before=owned.state,
+                after=judgement.state or owned.state,
+                lease_ms=self._context.timing.lease_ms,
                 events=judgement.events,
                 absent=[key for key in ids if key not in known],
-                tail_bytes=tenure.tail_bytes,
-                unrecorded=tenure.unrecorded_in(judgement.state or tenure.state),
+                tail_bytes=owned.tail_bytes,
+                unrecorded=owned.unrecorded_in(judgement.state or owned.state),
                 passing=judgement.passing,
             )
-            written = await self._store.append(tenure.conversation_id, write)
-            tenure.time.heard(written.now)
-            tenure.lease.granted(asked_at_s)
+            written = await self._store.append(owned.conversation_id, write)
+            owned.time.heard(written.now)
+            owned.lease.granted(asked_at_s)
             if isinstance(written, KnownIds):
                 known |= written.known
                 continue
-            self._reached(Step.ASK_3_WRITTEN)
-            tenure.adopt(write, written)
+            self._context.reached(Step.ASK_3_WRITTEN)
+            owned.adopt(write, written)
             self._trace.written(write, command)
             self._adopted(write, written)
             if begins is not None:
-                tenure.spec = begins.spec
+                owned.spec = begins.spec
             elif judgement.events and command.kind in ("start", "turn_prepared"):
-                tenure.spec = spec  # no other command changes the spec of the turn
+                owned.spec = spec  # no other command changes the spec of the turn
             if refusal is not None:
                 raise refusal
             return judgement.reply
 
     async def _read(self, command: Command, spec: AgentSpec | None) -> dict[int, Event]:
         """The entries of the log that a command is judged by: none but for what the state leaves out and the spec has not."""
-        places = command.reads(self._tenure.state, spec)
+        places = command.reads(self._owned.state, spec)
         if not places:
             return {}
         found = [await self._read_one(place) for place in places] if len(places) == 1 else await self._read_all(places)
@@ -127,15 +143,15 @@ class Judge:
 
     async def _read_all(self, places: Sequence[int]) -> Sequence[Event | None]:
         try:
-            return await self._store.at(self._tenure.conversation_id, places)
+            return await self._store.at(self._owned.conversation_id, places)
         except (CorruptStore, NewerRecord):  # what can be read is; what cannot is missed only where it is needed
             return [await self._read_one(place) for place in places]
 
     async def _read_one(self, place: int) -> Event | None:
         try:
-            (found,) = await self._store.at(self._tenure.conversation_id, [place])
+            (found,) = await self._store.at(self._owned.conversation_id, [place])
         except (CorruptStore, NewerRecord) as error:
-            logger.warning("conversation %s: entry %d cannot be read: %s", self._tenure.conversation_id, place, error)
+            logger.warning("conversation %s: entry %d cannot be read: %s", self._owned.conversation_id, place, error)
             return None
         return found
 
@@ -143,12 +159,28 @@ class Judge:
         """The judgement with the beginning of the turn that it leads to, and that beginning, if it is known in a moment."""
         if judgement.state is None:
             return judgement, None
-        begins = await self._beginning.at_once(self._tenure.state, judgement.state)
+        begins = await self._at_once(self._owned.state, judgement.state)
         if begins is None:
             return judgement, None
         try:
             stamped = begins.stamped(now, begins.spec, {}, self._trace.beginning(judgement.state), salt=uuid.uuid4().hex)
             return judgement.then(decide(judgement.state, stamped)), begins
         except Exception:  # it is found again where the beginning is carried out by itself, and costs this command nothing
-            logger.exception("conversation %s: its turn cannot begin at once", self._tenure.conversation_id)
+            logger.exception("conversation %s: its turn cannot begin at once", self._owned.conversation_id)
             return judgement, None
+
+    async def _at_once(self, before: State, after: State) -> TurnPrepared | None:
+        """The outcome of a `BeginTurn` that is outstanding only after a command, so that one write holds both.
+
+        None if there is no such effect, or if its outcome is not known in a moment: then it is carried out like any other.
+        """
+        if after.turn is not None:  # else each end of one run of many would list the others
+            return None
+        effect = next((effect for effect in outstanding(after) if isinstance(effect, BeginTurn)), None)
+        if effect is None or effect_of(before, effect.effect_id) is not None:
+            return None
+        try:
+            async with asyncio.timeout(AT_ONCE_S):
+                return await begun(self._context, effect, after)
+        except (WorkPaused, NoWorker, HoldfastError, TimeoutError):
+            return None

@@ -2,16 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
-from typing import Protocol
+from collections.abc import Awaitable, Callable
 
-from holdfast.actors.workers import Claimed, NoApp, NoWorker, Workers, WorkPaused
+from holdfast.actors.workers import Claimed, NoApp, NoWorker, WorkPaused
 from holdfast.backoff import Backoff
 from holdfast.conversation import (
     BeginTurn,
     CallModel,
     Command,
     Effect,
+    FailureReason,
     ModelFailed,
     ModelReplied,
     RunFinished,
@@ -22,75 +22,85 @@ from holdfast.conversation import (
     outstanding,
 )
 from holdfast.conversation.commands import RunLost, TurnPrepared
+from holdfast.conversation.envelope import failure
 from holdfast.conversation.events import MessageAccepted, TurnStarted
 from holdfast.conversation.machine import busy, effect_of
-from holdfast.errors import ClusterError, StoreError
+from holdfast.errors import ClusterError, CorruptStore, StoreError
 from holdfast.log_context import CONVERSATION, EFFECT, REQUEST, TRACE
-from holdfast.persistence import Append, Appended, Store
+from holdfast.persistence import Append, Appended
 from holdfast.redaction import PLAIN
 from holdfast.trace_context import trace_id_of
 
-from .beginning import Beginning
+from .context import ActivationContext
 from .effect_runner import EffectRunner
-from .failures import Failures, instead_of
 from .mailbox import Asked, Mailbox
+from .ownership import Ownership
 from .rest import Rest
-from .taking_over import Tenure
 from .turn_trace import TurnTrace
 
 logger = logging.getLogger("holdfast.actor")
 
 LONGEST_DELAY_S = 5.0
+UNEXPLAINED = 20
+"""How many unexplained failures of an effect put its conversation in quarantine: its tries until then take about a minute."""
+UNREADABLE = 5
+"""How many failures put the conversation in quarantine if a record cannot be read, which mends itself less often."""
 
 
-class Struck(Protocol):
-    """A function that counts a strike against the conversation."""
+class _Failures:
+    """The count of one effect's failures in one activation."""
 
-    def __call__(self, process: str | None, what: str, *, limit: int | None = None) -> Awaitable[bool]:
-        """Count a strike; true if the activation is over now.
+    def __init__(self) -> None:
+        self._count = 0
 
-        Args:
-            process: The process that died, whose death counts once; None for a strike of its own.
-            what: The reason, for the log and the quarantine.
-            limit: The crash count that means quarantine; None for the configured one.
+    def unexplained(self, error: Exception) -> str | None:
+        """Count an error that nobody foresaw; the reason for quarantine, None while the effect may be tried again."""
+        return self._counted(error, UNEXPLAINED)
+
+    def waited(self, error: Exception) -> str | None:
+        """Count an error if its cause is `CorruptStore`; the reason for quarantine, None while the effect may be tried again.
+
+        A record of a newer release does not count: processes of that release can read it.
         """
-        ...
+        # A worker may have met the unreadable record: then Ray has wrapped the error that was raised there.
+        reasons = (error, error.__cause__, getattr(error.__cause__, "cause", None))
+        unreadable = next((reason for reason in reasons if isinstance(reason, CorruptStore)), None)
+        return self._counted(unreadable, UNREADABLE) if unreadable is not None else None
+
+    def _counted(self, error: Exception, allowed: int) -> str | None:
+        self._count += 1
+        return f"failed {self._count} times ({PLAIN.said(error, 300)})" if self._count >= allowed else None
 
 
 class Outstanding:
     """The effects of one activation, each a task that ends with its outcome in the mailbox.
 
     Args:
-        store: Where the conversation is kept.
-        workers: What carries effects out.
-        tenure: What the activation holds of the conversation.
+        context: What the actor gives.
+        owned: What the activation holds of the conversation.
         mailbox: Where outcomes go.
         rest: The rest of the activation, which is told what goes on.
-        beginning: Says with what a turn begins.
-        struck: Counts strikes.
+        strike: Counts a strike against the conversation for the process that died (None: for a cause of its own), with the
+            reason and, with `limit`, the crash count that means quarantine; true if the activation is over now.
         trace: The spans of the activation.
     """
 
     def __init__(
         self,
-        store: Store,
-        workers: Workers,
-        tenure: Tenure,
+        context: ActivationContext,
+        owned: Ownership,
         mailbox: Mailbox,
         *,
         rest: Rest,
-        beginning: Beginning,
-        struck: Struck,
+        strike: Callable[..., Awaitable[bool]],
         trace: TurnTrace,
     ) -> None:
         self.tasks: dict[str, asyncio.Task[None]] = {}
-        self._store = store
-        self._workers = workers
-        self._tenure = tenure
+        self._context = context
+        self._owned = owned
         self._mailbox = mailbox
         self._rest = rest
-        self._beginning = beginning
-        self._struck = struck
+        self._strike = strike
         self._requests: dict[int, str] = {}  # the ids of the HTTP requests that sent messages which wait, by place in the log
         self._trace = trace
         self._changed: set[str] | None = None  # ids of the effects changed since the last look; None: all may have changed
@@ -98,12 +108,12 @@ class Outstanding:
     @property
     def paused(self) -> bool:
         """Whether effects are outstanding and all of them wait for the end of a pause."""
-        return busy(self._tenure.state) and self._rest.paused(self.tasks)
+        return busy(self._owned.state) and self._rest.paused(self.tasks)
 
     @property
     def kept(self) -> bool:
         """Whether effects are outstanding and none needs this activation: workers keep them, or a pause holds them up."""
-        return busy(self._tenure.state) and self._rest.kept_elsewhere(self.tasks)
+        return busy(self._owned.state) and self._rest.kept_elsewhere(self.tasks)
 
     @property
     def queued(self) -> bool:
@@ -112,14 +122,14 @@ class Outstanding:
 
     def start(self) -> None:
         """Start the outstanding effects that do not go on yet and drop those no longer outstanding, if the lease is held."""
-        tenure = self._tenure
-        if tenure.over or tenure.unsure or not tenure.lease.held:
+        owned = self._owned
+        if owned.over or owned.unsure or not owned.lease.held:
             return
         for effect_id, effect in self._looked_at().items():
             if effect is not None and effect_id not in self.tasks:
                 self.tasks[effect_id] = asyncio.create_task(self._carry_out(effect))
             elif effect is None and effect_id in self.tasks:
-                tenure.runs.pop(effect_id, None)
+                owned.runs.pop(effect_id, None)
                 self.tasks.pop(effect_id).cancel()
         self._see_whether_it_rests()
 
@@ -127,7 +137,7 @@ class Outstanding:
         """Note which effects a durable write may have changed, and have workers drop the work that it has settled."""
         self._note_requests(write)
         for run in written.removed.values():
-            self._workers.drop(run.worker, run.incarnation)
+            self._context.workers.drop(run.worker, run.incarnation)
         if self._changed is not None and write.before.calls.any_running and write.after.calls.any_running:
             changes = write.delta
             self._changed.update(changes.scheduled, changes.settled)
@@ -170,7 +180,7 @@ class Outstanding:
         """
         said = PLAIN.said(error, 200)
         if isinstance(command, ModelReplied | RunFinished | RunSuspended | RunRuled) and getattr(command, "ok", True):
-            self._mailbox.tell(instead_of(command, said))
+            self._mailbox.tell(_instead_of(command, said))
         else:
             await self.put_off(command, said)
 
@@ -178,18 +188,18 @@ class Outstanding:
         """Count a strike for an outcome that cannot be recorded, and carry its effect out again later; `said` is the reason."""
         match command:
             case Wake():
-                await self._struck(None, f"what is due cannot be settled ({said})")
+                await self._strike(None, f"what is due cannot be settled ({said})")
             case TurnPrepared() | ModelReplied() | ModelFailed() | RunFinished() | RunSuspended() | RunRuled() | RunLost():
                 what = f"the outcome {command.kind} of {command.effect_id} cannot be recorded ({said})"
-                struck_out = await self._struck(None, what)
-                if not struck_out and effect_of(self._tenure.state, command.effect_id) is not None:
+                quarantined = await self._strike(None, what)
+                if not quarantined and effect_of(self._owned.state, command.effect_id) is not None:
                     self.tasks[command.effect_id] = asyncio.create_task(self._again(command.effect_id))
             case _:
                 pass
 
     async def _again(self, effect_id: str) -> None:
         """Start an effect anew after a delay that grows with the crash count; its place in `tasks` is taken meanwhile."""
-        await asyncio.sleep(min(2 ** max(self._tenure.crashes.blame.crash_count - 1, 0), LONGEST_DELAY_S))
+        await asyncio.sleep(min(2 ** max(self._owned.blame.crash_count - 1, 0), LONGEST_DELAY_S))
         self.tasks.pop(effect_id, None)
         self._changed = None
         self.start()
@@ -200,26 +210,26 @@ class Outstanding:
         While runs go on, these are only the effects that the writes since the last look have changed: the end of one run among
         a thousand costs as much as the end of one among two.
         """
-        state = self._tenure.state
+        state = self._owned.state
         changed, self._changed = self._changed, set()
         if changed is not None:
             return {effect_id: effect_of(state, effect_id) for effect_id in changed}
         return dict.fromkeys(self.tasks) | {effect.effect_id: effect for effect in outstanding(state)}
 
     def _see_whether_it_rests(self) -> None:
-        self._rest.see(idle=self._mailbox.empty, busy=busy(self._tenure.state), effects=self.tasks)
+        self._rest.see(idle=self._mailbox.empty, busy=busy(self._owned.state), effects=self.tasks)
 
     async def _carry_out(self, effect: Effect) -> None:
         """Try an effect until it has an outcome, and put that outcome into the mailbox, where it is judged."""
-        conversation_id = self._tenure.conversation_id
+        conversation_id = self._owned.conversation_id
         CONVERSATION.set(conversation_id)  # of this task alone
         EFFECT.set(effect.effect_id)
         if isinstance(effect, BeginTurn):
             REQUEST.set(self._requests.get(effect.message_seq, ""))
-        TRACE.set(trace_id_of(self._trace.for_work(self._tenure.state)))
+        TRACE.set(trace_id_of(self._trace.for_work(self._owned.state)))
         backoff = Backoff(0.1, LONGEST_DELAY_S, jitter=0.5)
         attempt = 1
-        failures = Failures()
+        failures = _Failures()
         while True:
             enough, no_app = None, False
             try:
@@ -228,7 +238,7 @@ class Outstanding:
                     outcome = await self._unrecorded(effect)
                     if outcome is None and self._goes_on(effect):
                         continue
-                if outcome is None or self._tenure.over:
+                if outcome is None or self._owned.over:
                     return
                 # The effect stays in `tasks` until its outcome is judged, so that it is not started once more.
                 self._mailbox.tell(outcome)
@@ -236,7 +246,7 @@ class Outstanding:
                 logger.info("conversation %s: %s waits: %s", conversation_id, effect.effect_id, paused)
                 self._rest.pause(effect.effect_id)
                 self._see_whether_it_rests()
-                await self._rest.reopened(effect.effect_id, self._tenure.state.agent)
+                await self._rest.reopened(effect.effect_id, self._owned.state.agent)
                 self._see_whether_it_rests()
                 continue  # a wait for the end of a pause is no try
             except (NoWorker, StoreError, ClusterError) as error:
@@ -250,13 +260,13 @@ class Outstanding:
             finally:
                 (self._rest.waits if no_app else self._rest.works)(effect.effect_id)
                 self._see_whether_it_rests()
-            if enough is not None and await self._struck(None, f"{effect.effect_id} {enough}", limit=1):
+            if enough is not None and await self._strike(None, f"{effect.effect_id} {enough}", limit=1):
                 return
             await backoff.sleep()
             attempt += 1
 
     def _goes_on(self, effect: Effect) -> bool:
-        return isinstance(effect, CallModel) and not self._tenure.over and effect in outstanding(self._tenure.state)
+        return isinstance(effect, CallModel) and not self._owned.over and effect in outstanding(self._owned.state)
 
     def _kept(self, effect_id: str, claimed: Claimed) -> None:
         """Note that a worker keeps an effect, so that the conversation may be left meanwhile."""
@@ -275,27 +285,29 @@ class Outstanding:
         that an older release began has no record, and the write for the `Wake` gives it one.
         """
         if isinstance(effect, CallModel):
-            self._tenure.unrecorded.add(effect.effect_id)
+            self._owned.unrecorded.add(effect.effect_id)
         confirmed = Asked(Wake(), outside=False)
         self._mailbox.put(confirmed)
         await confirmed.reply
-        lost = isinstance(effect, RunTool) and effect in outstanding(self._tenure.state)
+        lost = isinstance(effect, RunTool) and effect in outstanding(self._owned.state)
         return RunLost(effect_id=effect.effect_id) if lost else None
 
     def _runner(self, effect: Effect) -> EffectRunner:
-        tenure = self._tenure
+        owned = self._owned
         return EffectRunner(
-            self._store,
-            self._workers,
-            state=tenure.state,
-            spec=tenure.spec,
-            log_tail=tenure.log_tail,
-            run=tenure.runs.pop(effect.effect_id, None),
-            company=lambda: tenure.crashes.blame.company,
-            beginning=self._beginning,
-            struck=self._struck,
+            self._context,
+            owned,
+            run=owned.runs.pop(effect.effect_id, None),
+            strike=self._strike,
             kept=lambda claimed: self._kept(effect.effect_id, claimed),
             works=lambda: self._works(effect.effect_id),
-            now=tenure.time.now,
-            traceparent=self._trace.for_work(tenure.state),
+            traceparent=self._trace.for_work(owned.state),
         )
+
+
+def _instead_of(outcome: ModelReplied | RunFinished | RunSuspended | RunRuled, said: str) -> ModelFailed | RunFinished:
+    """The failure to record in place of an outcome that could not be judged or written; `said` says what was raised then."""
+    problem = f"what came back cannot be recorded ({said})"
+    if isinstance(outcome, ModelReplied):
+        return ModelFailed(effect_id=outcome.effect_id, error=problem, reason=FailureReason.UNUSABLE)
+    return RunFinished(effect_id=outcome.effect_id, ok=False, content=failure(problem))

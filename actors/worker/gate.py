@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
-from holdfast.actors.activation.lease import now_s
 from holdfast.actors.admission import FRESH_S, LAG_S
 from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.workers import NoApp
 from holdfast.agent import Agent, Rules, Tool, TurnContext, Verdict
 from holdfast.agent.coverage import defaults_of
 from holdfast.agent.functions import UntoldError
+from holdfast.backoff import now_s
 from holdfast.conversation.approvers import ApproverTerms, joined
 from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.conversation.spec import Approval, Executor, ToolSpec

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from holdfast.actors.activation.lease import now_s
 from holdfast.actors.admission import FRESH_S
 from holdfast.actors.work_requests import RunRequest
+from holdfast.backoff import now_s
 from holdfast.persistence import PAUSE_LAG_MS, ApiKeyList, Store
 
 from .ongoing import Ongoing

@@ -17,13 +17,13 @@ class NotYet(Exception):
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    company: int = 0
+    at_most: int = 0
     waiter: asyncio.Future[None] | None = None
     left_at_s: float = 0.0
 
 
 class Turnstile:
-    """Lets `places` callers in at once, and fewer beside one that bears no larger company.
+    """Lets `places` callers in at once, and fewer beside one with a lower limit of its own.
 
     A caller who stops waiting and soon comes back with the same ticket keeps the place. So no caller has to wait within one
     call for as long as it takes, and none who asks again and again is overtaken for ever.
@@ -31,23 +31,23 @@ class Turnstile:
 
     def __init__(self, places: int, *, clock: Callable[[], float] | None = None) -> None:
         self._places = places
-        self._inside: Counter[int] = Counter()  # by the company that they bear
+        self._inside: Counter[int] = Counter()  # by their limits
         self._clock = clock or _now
         self._line: OrderedDict[Hashable, _Place] = OrderedDict()
         self._again: asyncio.TimerHandle | None = None
 
-    def full(self, company: int = 0) -> bool:
-        """Whether one more caller, who bears this company, would have to wait."""
+    def full(self, at_most: int = 0) -> bool:
+        """Whether one more caller with this limit would have to wait."""
         waiting = any(place.waiter is not None for place in self._line.values())
-        return waiting or not self._bears(_Place(company or self._places))
+        return waiting or not self._bears(_Place(at_most or self._places))
 
-    async def enter(self, ticket: Hashable, within_s: float, *, company: int = 0) -> None:
-        """Go through when it is the ticket's turn; `leave`, with the same company, gives the place back.
+    async def enter(self, ticket: Hashable, within_s: float, *, at_most: int = 0) -> None:
+        """Go through when it is the ticket's turn; `leave`, with the same limit, gives the place back.
 
         Args:
             ticket: Who is in the line.
             within_s: How long to wait.
-            company: How many may be inside meanwhile, this caller included; 0 for as many as there are places.
+            at_most: How many may be inside meanwhile, this caller included; 0 for as many as there are places.
 
         Raises:
             NotYet: The ticket's turn did not come within this time, the ticket waits already, or too many wait.
@@ -56,10 +56,10 @@ class Turnstile:
         if place.waiter is not None:
             message = "this ticket waits already"
             raise NotYet(message)
-        place.company = company or self._places
+        place.at_most = at_most or self._places
         if self._bears(place) and not self._before(place):
             self._line.pop(ticket, None)
-            self._inside[place.company] += 1
+            self._inside[place.at_most] += 1
             return
         if ticket not in self._line:
             self._drop_those_who_left()
@@ -80,15 +80,15 @@ class Turnstile:
         except asyncio.CancelledError:
             place.waiter, place.left_at_s = None, self._clock()
             if waiter.done() and not waiter.cancelled():
-                self.leave(company=company)
+                self.leave(at_most=at_most)
             else:
                 self._line.pop(ticket, None)
                 self._let_in()
             raise
 
-    def leave(self, *, company: int = 0) -> None:
+    def leave(self, *, at_most: int = 0) -> None:
         """Give a place back."""
-        self._inside[company or self._places] -= 1
+        self._inside[at_most or self._places] -= 1
         self._let_in()
 
     def _let_in(self) -> None:
@@ -107,12 +107,12 @@ class Turnstile:
             if not self._bears(place):
                 return
             del self._line[ticket]
-            self._inside[place.company] += 1
+            self._inside[place.at_most] += 1
             place.waiter.set_result(None)
 
     def _bears(self, place: _Place) -> bool:
         """Whether there is room, also for those inside."""
-        return self._inside.total() < min(self._places, place.company, *self._inside)
+        return self._inside.total() < min(self._places, place.at_most, *self._inside)
 
     def _before(self, place: _Place) -> bool:
         """Whether a caller who still waits stands before this place in the line."""
@@ -124,8 +124,8 @@ class Turnstile:
         return False
 
     def _holds_up(self, place: _Place) -> bool:
-        """Whether nobody overtakes a caller who has left: who bears little company would never find the room for it."""
-        lone = place.waiter is None and place.company < self._places
+        """Whether a caller that stopped waiting keeps its turn for `KEEP_S`: with a limit of its own it would starve."""
+        lone = place.waiter is None and place.at_most < self._places
         return lone and self._clock() - place.left_at_s <= KEEP_S
 
     def _drop_those_who_left(self) -> None:

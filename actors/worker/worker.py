@@ -110,7 +110,7 @@ class Worker:
         self._reached = reached_here()
         self._counts = Counts()
         self._spending = Background()
-        alone = Turnstile(THREADS) if settings.alone else None  # one for all: each says what company it bears
+        alone = Turnstile(THREADS) if settings.alone else None  # one for all work
         self._models = alone or Turnstile(settings.model_calls)
         for name in CONNECTIONS:
             os.environ.setdefault(name, str(max(settings.model_calls, 1000)))
@@ -237,10 +237,10 @@ class Worker:
             claim: Claim[Any] = self._claims.new(ticket, ends=True)
             call = partial(self._model_run, store, runtime, request, reading, claim)
             return self._claims.during(
-                claim, partial(self._in_turn, self._models, key, call, store, runtime, company=request.company), store
+                claim, partial(self._in_turn, self._models, key, call, store, runtime, at_most=request.max_claims), store
             )
 
-        if not request.waits and self._models.full(request.company) and key not in self._model_calls:
+        if not request.waits and self._models.full(request.max_claims) and key not in self._model_calls:
             return NoOutcome.FULL
         return await self._claims.answer(self._model_calls.joined(key, begun))
 
@@ -257,10 +257,10 @@ class Worker:
         def begun() -> Any:
             claim: Claim[Any] = self._claims.new((request.conversation_id, request.effect_id))
             run = partial(self._body, store, runtime, request, inputs, agent=agent, spec=spec, claim=claim)
-            turn = partial(self._in_turn, lane, key, run, store, runtime, company=request.company)
+            turn = partial(self._in_turn, lane, key, run, store, runtime, at_most=request.max_claims)
             return self._claims.during(claim, turn, store)
 
-        if not request.waits and lane.full(request.company) and key not in self._runs:
+        if not request.waits and lane.full(request.max_claims) and key not in self._runs:
             return NoOutcome.FULL
         return await self._claims.answer(self._runs.joined(key, begun))
 
@@ -449,10 +449,10 @@ class Worker:
         store: Store,
         runtime: AppRuntime,
         *,
-        company: int,
+        at_most: int,
     ) -> _T:
         try:
-            await lane.enter(key, TURN_S, company=company)
+            await lane.enter(key, TURN_S, at_most=at_most)
         except NotYet as error:
             message = f"{self._settings.name}: {error}"
             raise Dropped(message) from None
@@ -466,7 +466,7 @@ class Worker:
                 )  # a callback beyond its bound may go on here: the next call gets another process
             return result
         finally:
-            lane.leave(company=company)
+            lane.leave(at_most=at_most)
 
     def _refuse_if_leaving(self) -> None:
         if self._succession.succeeded:

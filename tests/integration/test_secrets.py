@@ -14,6 +14,7 @@ from hosted import FromStore
 from lacking import lacking
 
 from holdfast.actors import Activation, AppBroken, NoWorker, StoreAddress, Worker, WorkerSettings, wire
+from holdfast.actors.activation.context import ActivationContext
 from holdfast.actors.admission import Admission
 from holdfast.actors.worker import model
 from holdfast.agent import load
@@ -137,17 +138,17 @@ async def worker_of(store, app):
 
 async def turn(store, worker, conversation_id):
     """Start a conversation, and see it through to where it rests; its state."""
-    hosting = Activation(
+    context = ActivationContext(
         store,
         InProcess(store, worker),
-        admission=Admission(store),
-        conversation_id=conversation_id,
-        holder="actor-1",
+        Admission(store),
+        actor="actor-1",
         timing=Timing(),
         clock=lambda: time.monotonic_ns() // 1_000_000,
         rested=asyncio.Event(),
         strikes=3,
     )
+    hosting = Activation(context, conversation_id)
     await hosting.activate(seen_token="", because=TakeoverReason.ASKED, create=True)
     spec = load(APP).agents[0].spec
     await hosting.ask(Start(agent="leaky", app=APP, text="hello", message_id="m-1", spec=spec))

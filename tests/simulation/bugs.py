@@ -10,9 +10,8 @@ from unittest import mock
 
 from holdfast.actors import NoOutcome, NoWorker, admission, conversation_actor
 from holdfast.actors import ray_workers as ray_crew
-from holdfast.actors.activation import taking_over
 from holdfast.actors.activation.activation import Activation
-from holdfast.actors.activation.store_clock import StoreClock
+from holdfast.actors.activation.ownership import Ownership, StoreClock
 from holdfast.actors.ray_workers import RayWorkers
 from holdfast.actors.worker import tool_run
 from holdfast.actors.worker.claims import Claim, Claims
@@ -456,7 +455,7 @@ def a_resumed_run_that_keeps_its_number():
 
 def a_chain_that_begins_anew_with_each_activation():
     """The head stays in memory: an activation that takes over starts its links from nothing."""
-    adopted = taking_over.Tenure.take_over
+    adopted = Ownership.take_over
 
     async def forgetful(self, *args, **more):
         moved = await adopted(self, *args, **more)
@@ -464,7 +463,7 @@ def a_chain_that_begins_anew_with_each_activation():
             self.state = self.state.model_copy(update={"audit_head": ""})
         return moved
 
-    return mock.patch.object(taking_over.Tenure, "take_over", forgetful)
+    return mock.patch.object(Ownership, "take_over", forgetful)
 
 
 def a_duplicate_with_the_head_of_now():

@@ -6,8 +6,9 @@ import uuid
 from dataclasses import dataclass
 
 from holdfast.actors import Activation, Claimed, NoOutcome, NoWorker
+from holdfast.actors.activation.context import ActivationContext
 from holdfast.actors.admission import Admission
-from holdfast.actors.published import standing_of
+from holdfast.actors.published import published_agent
 from holdfast.conversation import AgentSpec, RunFinished, State, ToolSpec, decide
 from holdfast.conversation.envelope import success
 from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason, codec
@@ -34,9 +35,9 @@ GENERATING = _generating()
 class FromStore:
     """What stands for an app is what the store has: nobody signs anything here. `store` is set by who takes part."""
 
-    async def standing(self, app, agent):
+    async def published(self, app, agent):
         record = await self.store.app(app)
-        return None if record is None else await standing_of(self.store, record, agent)
+        return None if record is None else await published_agent(self.store, record, agent)
 
 
 @dataclass(frozen=True)
@@ -122,24 +123,19 @@ def wall_ms():
     return time.time_ns() // 1_000_000
 
 
+def context_of(store, workers, **more):
+    """What an actor gives to its activations."""
+    given = {"timing": Timing(), "clock": wall_ms, "rested": asyncio.Event(), "strikes": 3}
+    return ActivationContext(store, workers, Admission(store), actor=f"actor-{uuid.uuid4().hex[:4]}", **given | more)
+
+
 async def activated(
     store, workers, *, seen="", because=TakeoverReason.ASKED, clock=wall_ms, counts=None, traces=None, **timing
 ):
     """An activation that has taken the conversation over; `timing` is what differs of it."""
     workers.store = workers.store or store
-    hosting = Activation(
-        store,
-        workers,
-        admission=Admission(store),
-        conversation_id="c-1",
-        holder=f"actor-{uuid.uuid4().hex[:4]}",
-        timing=Timing(**timing),
-        clock=clock,
-        rested=asyncio.Event(),
-        strikes=3,
-        counts=counts,
-        traces=traces,
-    )
+    given = {name: value for name, value in {"counts": counts, "traces": traces}.items() if value is not None}
+    hosting = Activation(context_of(store, workers, timing=Timing(**timing), clock=clock, **given), "c-1")
     assert await hosting.activate(seen_token=seen, because=because, create=True) is None
     return hosting
 

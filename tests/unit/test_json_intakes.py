@@ -136,7 +136,7 @@ async def ran(body, arguments="{}"):
         tool="lookup",
         attempt=1,
         arguments_at=one.arguments_at,
-        company=1,
+        max_claims=1,
     )
     inputs = await tool_run.inputs_of(store, request)
     return await asyncio.wait_for(

@@ -1,6 +1,7 @@
 """One activation, against a store in memory and workers that are a fake: what it does when something goes wrong."""
 
 import asyncio
+import dataclasses
 from unittest import mock
 
 import pytest
@@ -89,8 +90,10 @@ async def test_a_gated_run_that_is_lost_is_not_started_again():
 
 def move(activation, store):
     """Have the activation go on with another store."""
-    for part in (activation, activation._tenure, activation._judge, activation._effects):
-        part._store = store
+    context = dataclasses.replace(activation._context, store=store)
+    for part in (activation, activation._owned, activation._judge, activation._effects):
+        part._context = context
+    activation._owned._store = activation._judge._store = store
 
 
 @pytest.mark.parametrize("fault", [FailBefore(), FailAfter()], ids=["not written", "written, reply lost"])
@@ -196,7 +199,7 @@ async def test_an_id_that_was_only_acquired_can_still_be_started_by_another():
     store = await stored(GATED)
     abandoned = await activated(store, FakeWorkers())
     owner = await store.owner("c-1")
-    assert (owner.started, owner.holder) == (False, abandoned._tenure._holder)
+    assert (owner.started, owner.holder) == (False, abandoned._owned._context.actor)
     workers = FakeWorkers()
     activation = await activated(store, workers, seen=owner.token)
     assert (await activation.ask(START)).seq == 2
@@ -266,7 +269,7 @@ async def test_the_third_process_that_dies_of_its_work_puts_a_conversation_in_qu
     async with asyncio.timeout(10):
         while not activation.over:
             await asyncio.sleep(0.01)
-    assert [(request.company, request.instead_of) for request in workers.calls] == [
+    assert [(request.max_claims, request.instead_of) for request in workers.calls] == [
         (0, ""),
         (1, "process-1.x"),
         (1, "process-2.x"),
@@ -283,7 +286,7 @@ async def test_a_process_that_died_of_several_calls_of_a_conversation_is_blamed_
     async with asyncio.timeout(20):
         while len(workers.calls) < 5:
             await asyncio.sleep(0.01)
-    assert activation._tenure.crashes.blame.crash_count == 1
+    assert activation._owned.blame.crash_count == 1
     assert await store.quarantine("c-1") is None
     assert not activation.over
 
@@ -295,8 +298,8 @@ async def test_a_call_that_no_process_has_claimed_is_blamed_on_nobody_however_ma
     async with asyncio.timeout(20):
         while len(workers.calls) < 5:
             await asyncio.sleep(0.01)
-    assert activation._tenure.crashes.blame.crash_count == 0
-    assert {(request.company, request.instead_of) for request in workers.calls} == {(0, "")}
+    assert activation._owned.blame.crash_count == 0
+    assert {(request.max_claims, request.instead_of) for request in workers.calls} == {(0, "")}
     assert workers.joined == []
     workers.answers.append(reply())
     workers.gate.set()

@@ -255,13 +255,13 @@ async def test_no_effect_begins_while_nobody_knows_whether_the_last_outcome_was_
     await a_while()
     skip(LEASE_MS / 1000)
     await a_while()
-    assert not activation._tenure.lease.held
+    assert not activation._owned.lease.held
     # when the lease is renewed before it is known what was written
     store.policy = Faults(acquire=FailBefore())
     for _ in range(2):
         skip(LEASE_MS / 3000)
         await a_while()
-    assert activation._tenure.lease.held
+    assert activation._owned.lease.held
     # then the model is not asked what it has answered, neither now nor once that is known
     assert order.count("asked t1.m1") == 1
     store.policy = Faults()
@@ -300,5 +300,5 @@ async def test_a_run_that_was_lost_with_its_worker_is_run_again_alone():
     activation = await hosted(noting, workers)
     await activation.ask(START)
     await reached(noting, Status.IDLE)
-    assert [(request.attempt, request.company) for request in requests] == [(1, 0), (2, 1)]
+    assert [(request.attempt, request.max_claims) for request in requests] == [(1, 0), (2, 1)]
     assert len({request.tool_call_id for request in requests}) == 1

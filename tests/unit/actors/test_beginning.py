@@ -6,7 +6,7 @@ import pytest
 from hosted import OPEN, START, FakeWorkers, activated, stored, until
 
 from holdfast.actors import NoWorker
-from holdfast.actors.activation import beginning
+from holdfast.actors.activation import judging
 from holdfast.conversation import End, Send, Status, decide
 from holdfast.conversation.events import MessageAccepted, TurnCompleted, TurnStarted
 from holdfast.errors import ClusterUnavailable, StoreUnavailable
@@ -67,16 +67,16 @@ async def test_a_message_to_an_idle_conversation_begins_its_turn_in_the_same_wri
     "trouble", [NoWorker("not signed"), StoreUnavailable("away"), ClusterUnavailable("no cluster"), None], ids=repr
 )
 async def test_a_start_is_acknowledged_although_what_its_turn_begins_with_is_not_known(trouble, monkeypatch):
-    monkeypatch.setattr(beginning, "AT_ONCE_S", 0.01)
+    monkeypatch.setattr(judging, "AT_ONCE_S", 0.01)
     known = asyncio.Event()
 
     class Troubled(FakeWorkers):
-        async def standing(self, app, agent):
+        async def published(self, app, agent):
             if not known.is_set():
                 if trouble is not None:
                     raise trouble
                 await known.wait()
-            return await super().standing(app, agent)
+            return await super().published(app, agent)
 
     store, activation = await counted(Troubled(reply("Hello.")))
     await activation.ask(OPEN_START)

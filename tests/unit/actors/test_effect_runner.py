@@ -2,15 +2,15 @@
 
 import asyncio
 import time
+from types import SimpleNamespace
 
 import pytest
+from hosted import context_of
 
 from holdfast.actors import Claimed, NoOutcome, NoWorker
 from holdfast.actors.activation import effect_runner as runner
-from holdfast.actors.activation.beginning import Beginning
 from holdfast.actors.activation.effect_runner import EffectRunner
 from holdfast.actors.activation.log_tail import LogTail
-from holdfast.actors.admission import Admission
 from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelReplied, RunFinished, ToolSpec, outstanding
 from holdfast.conversation.envelope import success
 from holdfast.persistence import MemoryStore, codec
@@ -50,25 +50,33 @@ def impatient(monkeypatch):
     monkeypatch.setattr(runner, "LOOK_S", BOUND_S, raising=False)
 
 
-async def running(*, company=0):
+class Owned(SimpleNamespace):
+    """What an activation holds: as many claims as `max_claims` says beside the next one."""
+
+    @property
+    def blame(self):
+        return SimpleNamespace(company=self.max_claims())
+
+
+async def nothing(process, what):
+    return False
+
+
+def made(store, workers, state, spec, *, max_claims=lambda: 0, now=lambda: 0, run=None, strike=nothing, **heard):
+    owned = Owned(state=state, spec=spec, log_tail=LogTail(), max_claims=max_claims, time=SimpleNamespace(now=now))
+    heard = {"kept": lambda _: None, "works": lambda: None} | heard
+    context = context_of(store, workers)
+    return EffectRunner(context, owned, run=run, strike=strike, traceparent=None, **heard)
+
+
+async def running(*, max_claims=0):
     """A store with one run, its workers, the run's effect id, and its outcome on its way."""
     store, workers = MemoryStore(), Silent()
     writer = await Writer.of(store, "c-1")
     await writer.do(start(), begin(), call("lookup"))
     (effect,) = outstanding(writer.state)
 
-    async def struck(process, what):
-        return False
-
-    given = {
-        "state": writer.state,
-        "spec": QUICK,
-        "log_tail": LogTail(),
-        "run": None,
-        "company": lambda: company,
-        "struck": struck,
-    }
-    errand_ = EffectRunner(store, workers, beginning=Beginning(workers, Admission(store)), **given)
+    errand_ = made(store, workers, writer.state, QUICK, max_claims=lambda: max_claims)
     outcome = asyncio.create_task(errand_.outcome(effect, 1))
     async with asyncio.timeout(10):
         await workers.asked.wait()
@@ -113,10 +121,10 @@ async def test_a_run_that_no_worker_has_heard_of_is_asked_for_again():
     assert workers.waiting == 0
 
 
-@pytest.mark.parametrize("company", [0, 40, 1])
-async def test_what_has_taken_processes_down_runs_in_the_company_that_is_left_it_from_its_first_try(company):
-    _, workers, _, outcome = await running(company=company)
-    assert (workers.request.attempt, workers.request.company) == (1, company)
+@pytest.mark.parametrize("max_claims", [0, 40, 1])
+async def test_what_has_taken_processes_down_runs_in_the_company_that_is_left_it_from_its_first_try(max_claims):
+    _, workers, _, outcome = await running(max_claims=max_claims)
+    assert (workers.request.attempt, workers.request.max_claims) == (1, max_claims)
     outcome.cancel()
     await asyncio.gather(outcome, return_exceptions=True)
 
@@ -149,12 +157,8 @@ def wall_ms():
 
 
 def runner_of(store, writer, workers, **more):
-    async def struck(process, what):
-        return False
-
     spec = QUICK.model_copy(update={"limits": Limits(model_timeout_s=BOUND_S, run_timeout_s=BOUND_S)})
-    given = {"state": writer.state, "spec": spec, "log_tail": LogTail(), "run": None, "company": lambda: 0, "struck": struck}
-    return EffectRunner(store, workers, beginning=Beginning(workers, Admission(store)), now=wall_ms, **(given | more))
+    return made(store, workers, writer.state, spec, now=wall_ms, **more)
 
 
 async def outcome_of(store, writer, workers, **more):
@@ -279,10 +283,10 @@ async def test_the_process_that_died_of_a_call_is_blamed_and_the_call_is_asked_f
     assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w", bound_ms=60_000)
     struck, strike = striking()
     workers = Telling(NoOutcome.GONE, REPLIED)
-    assert await outcome_of(store, writer, workers, struck=strike, company=lambda: len(struck)) == REPLIED
+    assert await outcome_of(store, writer, workers, strike=strike, max_claims=lambda: len(struck)) == REPLIED
     assert struck == [("p-1", "the model call t1.m1: its worker died")]
     (_, request) = workers.asked[1]
-    assert (request.instead_of, request.company) == ("p-1.x", 1)
+    assert (request.instead_of, request.max_claims) == ("p-1.x", 1)
 
 
 async def test_the_death_that_puts_the_conversation_in_quarantine_asks_for_nothing_more():
@@ -290,7 +294,7 @@ async def test_the_death_that_puts_the_conversation_in_quarantine_asks_for_nothi
     assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w", bound_ms=60_000)
     struck, strike = striking(over=True)
     workers = Telling(NoOutcome.GONE)
-    assert await outcome_of(store, writer, workers, struck=strike) is None
+    assert await outcome_of(store, writer, workers, strike=strike) is None
     assert (len(struck), len(workers.asked)) == (1, 1)
 
 
@@ -299,7 +303,7 @@ async def test_nobody_is_blamed_for_a_call_that_its_living_process_has_dropped()
     assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w", bound_ms=60_000)
     struck, strike = striking()
     workers = Telling(NoOutcome.FORGOTTEN, REPLIED)
-    assert await outcome_of(store, writer, workers, struck=strike) == REPLIED
+    assert await outcome_of(store, writer, workers, strike=strike) == REPLIED
     assert struck == []
     assert workers.asked[1][1].instead_of == "p-1.x"
 
@@ -314,7 +318,7 @@ async def test_nobody_is_blamed_where_the_outcome_of_a_process_that_is_gone_was_
         return NoOutcome.GONE
 
     workers = Telling(recorded)
-    assert await outcome_of(store, writer, workers, struck=strike) == REPLIED
+    assert await outcome_of(store, writer, workers, strike=strike) == REPLIED
     assert (struck, len(workers.asked)) == ([], 1)
 
 

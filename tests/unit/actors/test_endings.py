@@ -8,7 +8,7 @@ from hosted import GATED, OPEN, START, FakeWorkers, activated, decided, stored, 
 
 from holdfast.actors import NoOutcome, NoWorker
 from holdfast.actors.activation import activation as activation_module
-from holdfast.actors.activation import failures, judging, outstanding
+from holdfast.actors.activation import judging, outstanding
 from holdfast.conversation import AgentSpec, Approve, RunFinished, Send, Status, ToolSpec, Wake, decide
 from holdfast.conversation.envelope import failure
 from holdfast.errors import CorruptStore, Fenced, NewerRecord, Overloaded, StoreUnavailable
@@ -143,8 +143,8 @@ def wrapped(cause):
     ids=["unreadable", "any"],
 )
 async def test_an_effect_that_fails_again_and_again_for_no_outside_reason_ends_in_quarantine(error, monkeypatch):
-    monkeypatch.setattr(failures, "UNEXPLAINED", 3)
-    monkeypatch.setattr(failures, "UNREADABLE", 3)
+    monkeypatch.setattr(outstanding, "UNEXPLAINED", 3)
+    monkeypatch.setattr(outstanding, "UNREADABLE", 3)
     store, workers = await stored(GATED), FakeWorkers(*[error] * 10)
     active = await activated(store, workers)
     await active.ask(START)
@@ -157,7 +157,7 @@ async def test_an_effect_that_fails_again_and_again_for_no_outside_reason_ends_i
 
 @pytest.mark.parametrize("error", [wrapped(NewerRecord("log", 9, 3)), NoWorker("no worker")], ids=["newer", "away"])
 async def test_what_an_older_process_cannot_read_or_no_worker_takes_is_waited_for(error, monkeypatch):
-    monkeypatch.setattr(failures, "UNEXPLAINED", 3)
+    monkeypatch.setattr(outstanding, "UNEXPLAINED", 3)
     store, workers = await stored(GATED), FakeWorkers(*[error] * 10, reply())
     active = await activated(store, workers)
     await active.ask(START)

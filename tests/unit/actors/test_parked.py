@@ -6,7 +6,7 @@ from hosted import OPEN, START, FakeWorkers, Keeps, activated, keeping, recorded
 
 from holdfast.actors import Claimed, Host, Hosted, NoOutcome, NoWorker
 from holdfast.actors import host as host_module
-from holdfast.actors.activation import patience, rest
+from holdfast.actors.activation import rest
 from holdfast.actors.workers import NoApp
 from holdfast.conversation import AgentSpec, CancelTurn, ModelReplied, RunFinished, Send, Status, ToolSpec
 from holdfast.conversation.envelope import success
@@ -174,7 +174,7 @@ async def test_work_that_a_write_has_settled_is_dropped_at_the_worker_that_claim
 
 
 async def test_actors_at_rest_are_taken_before_those_whose_conversation_would_be_parked(monkeypatch):
-    monkeypatch.setattr(patience, "HOLD_MS", 0)
+    monkeypatch.setattr(rest, "HOLD_MS", 0)
     monkeypatch.setattr(rest, "OFFER_AFTER_MS", 0)
     store, workers = await stored(OPEN), keeping(Keeps("p-1.x"))
     workers.store, ranks = store, []

@@ -321,7 +321,7 @@ async def test_a_run_is_lost_with_a_worker_that_has_left_and_not_with_one_that_d
 
 
 async def test_a_call_whose_turn_has_not_come_is_no_trouble_of_its_worker(known):
-    alone = dataclasses.replace(REQUEST, company=1)
+    alone = dataclasses.replace(REQUEST, max_claims=1)
     worker = Process()
     for slot in range(SETTINGS.process_limits.alone):
         known[ray_workers.worker_name(SETTINGS, "shop:app", "code-1", f"alone-{slot}")] = worker
@@ -405,7 +405,7 @@ async def test_nobody_is_hired_for_a_record_that_no_publisher_has_signed_and_the
     with pytest.raises(NoWorker, match="not signed by this cluster: run holdfast up --app shop:app"):
         await workers.call_model("shop:app", "code-1", REQUEST)
     with pytest.raises(NoWorker, match="not signed"):
-        await workers.standing("shop:app", "desk")
+        await workers.published("shop:app", "desk")
     assert known.spawned == []
     assert "holdfast up --app shop:app" in await store.problem("shop:app")
 
@@ -439,10 +439,10 @@ async def test_a_record_counts_only_as_it_was_signed(known, forged):
     )
     workers = RayWorkers(store, SETTINGS, known)
     await store.put_app(signed, [DESK])
-    assert (await workers.standing("shop:app", "desk")).spec == DESK
+    assert (await workers.published("shop:app", "desk")).spec == DESK
     await store.put_app(signed.model_copy(update=forged), [])
     with pytest.raises(NoWorker, match="not signed"):
-        await workers.standing("shop:app", "desk")
+        await workers.published("shop:app", "desk")
 
 
 @pytest.mark.parametrize("elsewhere", [{"store_id": "store-2"}, {"namespace": "other"}])
@@ -451,7 +451,7 @@ async def test_a_record_that_was_signed_for_another_store_is_none_of_this_one(kn
     address = dataclasses.replace(SETTINGS.store, **elsewhere)
     await store.put_app(sealed(KEY, address, AppRecord(app="shop:app", code="code-1")), [])
     with pytest.raises(NoWorker, match="not signed"):
-        await RayWorkers(store, SETTINGS, known).standing("shop:app", "desk")
+        await RayWorkers(store, SETTINGS, known).published("shop:app", "desk")
 
 
 async def test_the_record_of_one_app_does_not_stand_for_another(known, monkeypatch):
@@ -461,7 +461,7 @@ async def test_the_record_of_one_app_does_not_stand_for_another(known, monkeypat
     assert (await store.app("shop:app")) == record
     workers = RayWorkers(store, SETTINGS, known)
     with pytest.raises(NoWorker, match="not signed"):
-        await workers.standing("shop:app", "desk")
+        await workers.published("shop:app", "desk")
 
 
 async def test_with_no_key_in_the_cluster_nothing_is_signed_until_there_is_one(known):
@@ -469,9 +469,9 @@ async def test_with_no_key_in_the_cluster_nothing_is_signed_until_there_is_one(k
     await published(store, code="code-1")
     workers = RayWorkers(store, SETTINGS, known)
     with pytest.raises(NoWorker, match="not signed"):
-        await workers.standing("shop:app", "desk")
+        await workers.published("shop:app", "desk")
     known.now = KEY
-    assert (await workers.standing("shop:app", "desk")).code == "code-1"
+    assert (await workers.published("shop:app", "desk")).code == "code-1"
 
 
 async def test_an_agent_that_was_changed_under_its_digest_is_not_begun_with(known):
@@ -481,10 +481,10 @@ async def test_an_agent_that_was_changed_under_its_digest_is_not_begun_with(know
     await store.put_app(record, [planted])
     workers = RayWorkers(store, SETTINGS, known)
     with pytest.raises(NoWorker, match="agent 'desk' is not stored as it was published"):
-        await workers.standing("shop:app", "desk")
+        await workers.published("shop:app", "desk")
     assert "holdfast up" in await store.problem("shop:app")
     await store.put_app(record, [DESK])
-    assert (await workers.standing("shop:app", "desk")).spec == DESK
+    assert (await workers.published("shop:app", "desk")).spec == DESK
     assert await store.problem("shop:app") is None
 
 

@@ -41,7 +41,7 @@ async def test_the_guilty_one_is_found_by_halves_and_nobody_else_is_put_in_quara
         while blame.crash_count < STRIKES:
             process = suspects[name % ALONE] if blame.company else shared
             stile, died = process.stile, process.inside
-            entering = asyncio.ensure_future(stile.enter(name, 30, company=blame.company))
+            entering = asyncio.ensure_future(stile.enter(name, 30, at_most=blame.company))
             await asyncio.wait({entering, died}, return_when=asyncio.FIRST_COMPLETED)
             if not entering.done():
                 entering.cancel()
@@ -55,7 +55,7 @@ async def test_the_guilty_one_is_found_by_halves_and_nobody_else_is_put_in_quara
                 await asyncio.wait({died}, timeout=CALL_S)
             if not died.done():
                 process.claims -= 1
-                stile.leave(company=blame.company)
+                stile.leave(at_most=blame.company)
                 done.add(name)
                 return
             blame = blame.after(died.result())

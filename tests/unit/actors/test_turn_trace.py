@@ -203,7 +203,7 @@ async def test_a_wait_whose_time_passes_ends_with_that_outcome(spans):
     workers.answers.append(reply())
     workers.gate.set()
     clock[0] = state.calls.due_at + 1
-    activation._tenure.time.heard(clock[0])
+    activation._owned.time.heard(clock[0])
     await activation.ask(Wake())
     await idle(store)
 
@@ -253,11 +253,11 @@ async def test_a_turn_that_is_cancelled_before_it_began_takes_no_span_from_the_n
     class Away(FakeWorkers):
         away = True
 
-        async def standing(self, app, agent):
+        async def published(self, app, agent):
             if self.away:
                 message = "away"
                 raise NoWorker(message)
-            return await super().standing(app, agent)
+            return await super().published(app, agent)
 
     store, workers = await stored(OPEN), Away(reply())
     workers.gate.set()

@@ -8,9 +8,9 @@ from holdfast.actors.worker import turnstile
 from holdfast.actors.worker.turnstile import KEEP_S, NotYet, Turnstile
 
 
-async def waiting(stile, ticket, within_s=30, company=0):
+async def waiting(stile, ticket, within_s=30, at_most=0):
     """A task that stands in the line."""
-    task = asyncio.create_task(stile.enter(ticket, within_s, company=company))
+    task = asyncio.create_task(stile.enter(ticket, within_s, at_most=at_most))
     await asyncio.sleep(0)
     return task
 
@@ -89,16 +89,16 @@ async def test_the_line_has_an_end_and_forgets_who_does_not_come_back(monkeypatc
 async def test_as_many_are_inside_as_each_of_them_bears():
     stile = Turnstile(100)
     for number in range(3):
-        await stile.enter(number, 0, company=4)
-    fourth = await waiting(stile, "bears two", company=2)
-    fifth = await waiting(stile, "bears four", company=4)
+        await stile.enter(number, 0, at_most=4)
+    fourth = await waiting(stile, "bears two", at_most=2)
+    fifth = await waiting(stile, "bears four", at_most=4)
     assert not fourth.done()
     assert not fifth.done()  # nobody overtakes: who bears little would wait for ever
-    stile.leave(company=4)
-    stile.leave(company=4)
+    stile.leave(at_most=4)
+    stile.leave(at_most=4)
     await fourth
     assert not fifth.done()  # with it they would be three
-    stile.leave(company=4)
+    stile.leave(at_most=4)
     async with asyncio.timeout(10):
         await fifth
     with pytest.raises(NotYet):
@@ -107,9 +107,9 @@ async def test_as_many_are_inside_as_each_of_them_bears():
 
 async def test_who_gives_up_waiting_to_be_alone_lets_those_behind_through():
     stile = Turnstile(100)
-    await stile.enter("first", 0, company=4)
-    alone = await waiting(stile, "alone", company=1)
-    behind = await waiting(stile, "behind", company=4)
+    await stile.enter("first", 0, at_most=4)
+    alone = await waiting(stile, "alone", at_most=1)
+    behind = await waiting(stile, "behind", at_most=4)
     assert not behind.done()
     alone.cancel()
     async with asyncio.timeout(10):
@@ -121,20 +121,20 @@ async def test_who_gives_up_waiting_to_be_alone_lets_those_behind_through():
 async def test_who_is_sent_away_and_wants_to_be_alone_is_not_overtaken_until_it_has_been_away_for_long():
     now_s = 0.0
     stile = Turnstile(100, clock=lambda: now_s)
-    await stile.enter("first", 0, company=4)
+    await stile.enter("first", 0, at_most=4)
     with pytest.raises(NotYet):
-        await stile.enter("alone", 0, company=1)
-    behind = await waiting(stile, "behind", company=4)
+        await stile.enter("alone", 0, at_most=1)
+    behind = await waiting(stile, "behind", at_most=4)
     assert stile.full(4)
-    again = await waiting(stile, "alone", company=1)
-    stile.leave(company=4)
+    again = await waiting(stile, "alone", at_most=1)
+    stile.leave(at_most=4)
     async with asyncio.timeout(10):
         await again
     assert not behind.done()
     with pytest.raises(NotYet):
-        await stile.enter("alone too", 0, company=1)
+        await stile.enter("alone too", 0, at_most=1)
     now_s = KEEP_S + 1
-    stile.leave(company=1)
+    stile.leave(at_most=1)
     async with asyncio.timeout(10):
         await behind
 
@@ -142,11 +142,11 @@ async def test_who_is_sent_away_and_wants_to_be_alone_is_not_overtaken_until_it_
 async def test_who_wants_to_be_alone_and_never_comes_back_keeps_nobody_waiting_for_ever(monkeypatch):
     monkeypatch.setattr(turnstile, "KEEP_S", 0.05)
     stile = Turnstile(100)
-    await stile.enter("first", 0, company=4)
+    await stile.enter("first", 0, at_most=4)
     with pytest.raises(NotYet):
-        await stile.enter("alone", 0, company=1)
-    behind = await waiting(stile, "behind", company=4)
-    stile.leave(company=4)
+        await stile.enter("alone", 0, at_most=1)
+    behind = await waiting(stile, "behind", at_most=4)
+    stile.leave(at_most=4)
     assert not behind.done()
     async with asyncio.timeout(10):
         await behind  # though nobody else comes or goes
@@ -161,8 +161,8 @@ async def test_it_is_full_when_one_more_would_wait():
     assert stile.full()
     stile.leave()
     assert not stile.full()
-    assert stile.full(company=1)
-    await stile.enter("alone", 0, company=2)
+    assert stile.full(at_most=1)
+    await stile.enter("alone", 0, at_most=2)
     stile.leave()
-    await waiting(stile, "all alone", company=1)
+    await waiting(stile, "all alone", at_most=1)
     assert stile.full()

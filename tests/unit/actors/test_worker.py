@@ -40,12 +40,12 @@ def run_request(number: int) -> RunRequest:
         tool="lookup",
         attempt=2,
         arguments_at=3,
-        company=1,
+        max_claims=1,
     )
 
 
 def model_request(number: int) -> ModelRequest:
-    return ModelRequest(f"c-{number}", "desk", DESK.digest, "t1.m1", upto_seq=2, attempt=1, company=1)
+    return ModelRequest(f"c-{number}", "desk", DESK.digest, "t1.m1", upto_seq=2, attempt=1, max_claims=1)
 
 
 class Given(Worker):

@@ -1,0 +1,50 @@
+"""What an actor gives to each of its activations."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from holdfast.actors.admission import Admission
+from holdfast.actors.spec_cache import SpecCache
+from holdfast.actors.steps import Reached, untrapped
+from holdfast.actors.workers import Workers
+from holdfast.counting import Counts
+from holdfast.persistence import Store
+from holdfast.settings import Timing, TraceSettings
+
+from .rest import Patience
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationContext:
+    """What an actor gives to each of its activations.
+
+    Attributes:
+        store: Where conversations are kept.
+        workers: What carries effects out.
+        admission: Says whether new work may begin.
+        actor: The actor's name.
+        timing: How long leases, rests and ticks last.
+        clock: A clock that nobody sets, in milliseconds since an arbitrary moment.
+        rested: The event that is set where the conversation is found at rest.
+        strikes: The crash count at which a conversation is put in quarantine.
+        specs: The specs that this process has read.
+        patience: How long actors wait for work that a worker keeps.
+        counts: The counts of this process.
+        traces: How traces go on after a wait, and whether spans hold content.
+        reached: The step listener.
+    """
+
+    store: Store
+    workers: Workers
+    admission: Admission
+    actor: str
+    timing: Timing
+    clock: Callable[[], int]
+    rested: asyncio.Event
+    strikes: int
+    specs: SpecCache = field(default_factory=SpecCache)
+    patience: Patience = field(default_factory=Patience)
+    counts: Counts = field(default_factory=Counts)
+    traces: TraceSettings = field(default_factory=TraceSettings)
+    reached: Reached = untrapped

@@ -1,0 +1,201 @@
+"""The ownership of a conversation: what an activation holds of it from its takeover on, and for how long."""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable
+
+from holdfast.backoff import now_s
+from holdfast.conversation import AgentSpec, Command, State
+from holdfast.conversation.machine import effect_of
+from holdfast.errors import StoreError
+from holdfast.persistence import Acquired, Append, Appended, Blame, Moved, Run, RunStatus, TakeoverReason
+from holdfast.redaction import PLAIN
+
+from .context import ActivationContext
+from .log_tail import LogTail
+
+logger = logging.getLogger("holdfast.actor")
+
+
+class Lease:
+    """A lease of a fixed length, measured by the event loop's clock. Each write grants it anew."""
+
+    def __init__(self, lease_ms: int) -> None:
+        self._length_s = lease_ms / 1000
+        self._until_s = 0.0
+        self._given = asyncio.Event()
+
+    @property
+    def held(self) -> bool:
+        """Whether the lease is not over."""
+        return now_s() < self._until_s
+
+    def granted(self, asked_at_s: float) -> None:
+        """Note that the store granted the lease; its time counts from before the request was sent."""
+        self._until_s = asked_at_s + self._length_s
+        self._given.set()
+
+    async def ended(self) -> None:
+        """Return once the lease is over, which had been granted since the last time: a conversation that rests has none."""
+        await self._given.wait()
+        while (left_s := self._until_s - now_s()) > 0:  # noqa: ASYNC110 - a write in between prolongs the lease
+            await asyncio.sleep(left_s)
+        self._given.clear()
+
+
+class StoreClock:
+    """The store's clock in ms UTC, reckoned from what it said last. It never goes back, whatever is done to any wall clock."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._offset = 0
+        self._latest = 0
+
+    def heard(self, now: int) -> None:
+        """Note the time that the store's clock says now."""
+        self._offset = now - self._clock()
+
+    def now(self) -> int:
+        """The time by the store's clock."""
+        self._latest = max(self._latest, self.at(self._clock()))
+        return self._latest
+
+    def at(self, moment: int) -> int:
+        """The time by the store's clock at a moment that the actor's clock has shown."""
+        return moment + self._offset
+
+
+class Ownership:
+    """The token, state, spec and lease with which one activation owns its conversation.
+
+    Attributes:
+        over: Whether the activation has ended; nothing is done for it any more.
+        unsure: Whether the outcome of the last write is unknown, so that effects that seem outstanding may be settled.
+        token: The token by which the store knows this activation as the owner.
+        state: The last durable state.
+        spec: The spec that commands are judged with; None while it is not known.
+        tail_bytes: The size of the log after the last snapshot.
+        runs: The records of runs and model calls as they were at the takeover, or as a write made them; each is used once.
+        unrecorded: Model calls found without a record, to which the next write gives one.
+        blame: The crash count of the conversation, as last heard: processes that died of its work since its log got further.
+    """
+
+    def __init__(self, context: ActivationContext, conversation_id: str) -> None:
+        self.conversation_id = conversation_id
+        self.over = False
+        self.unsure = False
+        self.token = ""
+        self.state = State(conversation_id=conversation_id)
+        self.spec: AgentSpec | None = None
+        self.tail_bytes = 0
+        self.runs: dict[str, Run] = {}
+        self.unrecorded: set[str] = set()
+        self.blame = Blame()
+        self.lease = Lease(context.timing.lease_ms)
+        self.time = StoreClock(context.clock)
+        self.log_tail = LogTail()
+        self._context = context
+        self._store = context.store
+
+    async def take_over(self, seen_token: str, because: TakeoverReason, *, create: bool) -> Moved | None:
+        """Become the owner and take the state from the store; `Moved` names another owner, None means success.
+
+        Raises:
+            LeaseHeld: The owner still works on the conversation.
+            ConversationNotFound: The conversation was never started, and `create` is false.
+            Quarantined: The conversation is in quarantine.
+            StoreError: The store does not answer, or holds something that cannot be read.
+        """
+        token = uuid.uuid4().hex
+        asked_at_s = now_s()
+        acquired = await self._store.acquire(
+            self.conversation_id,
+            seen_token=seen_token,
+            new_token=token,
+            because=because,
+            holder=self._context.actor,
+            lease_ms=self._context.timing.lease_ms,
+            create=create,
+        )
+        match acquired:
+            case Moved():
+                return acquired
+            case Acquired():
+                self.token = token
+                self.lease.granted(asked_at_s)
+                self.blame = acquired.blame
+                self.state = acquired.state
+                self.tail_bytes = acquired.tail_bytes
+                self.log_tail = LogTail()
+                self.runs = dict(acquired.runs)
+                self.unrecorded.clear()  # a write of unknown outcome may have given them records, which are claimed by now
+                self.time.heard(acquired.now)
+                self.spec = await self._spec()
+                return None
+
+    async def renew(self) -> None:
+        """Renew the lease.
+
+        Raises:
+            Fenced: Another activation owns the conversation.
+            StoreError: Whether the lease was renewed is unknown.
+        """
+        asked_at_s = now_s()
+        now = await self._store.renew(self.conversation_id, self.token, self._context.timing.lease_ms)
+        self.time.heard(now)
+        self.lease.granted(asked_at_s)
+
+    def adopt(self, write: Append, written: Appended) -> None:
+        """Adopt the state that a write has made durable, and reset the crash count if the write advances the conversation."""
+        self.state, self.tail_bytes = write.after, written.tail_bytes
+        self.unrecorded.clear()
+        self.log_tail.add(write.after.seq, write.events)
+        self.runs.update(dict.fromkeys((*write.delta.scheduled, *write.unrecorded), Run(RunStatus.RUNNABLE)))
+        if write.advances:
+            self.blame = Blame()
+
+    def unrecorded_in(self, state: State) -> list[str]:
+        """The model calls without a record that are still outstanding in this state, as they are in the last durable one."""
+        return [name for name in self.unrecorded if effect_of(state, name) is not None]
+
+    async def strike(self, process: str | None, what: str, *, limit: int | None = None) -> bool:
+        """Count a strike; true if that put the conversation in quarantine. The death of one process counts once."""
+        what = PLAIN.redacted(what)
+        logger.warning("conversation %s: %s", self.conversation_id, what)
+        limit = self._context.strikes if limit is None else limit
+        try:
+            claims = await self._store.company(process) if process is not None else 1
+            blame = await self._store.strike(
+                self.conversation_id, self.token, process=process or uuid.uuid4().hex, reason=what, limit=limit, claims=claims
+            )
+        except StoreError as error:
+            logger.warning("conversation %s: a strike is not counted: %s", self.conversation_id, error)
+            return False
+        if blame is None:
+            logger.warning("conversation %s is in quarantine: %s", self.conversation_id, what)
+            return True
+        self.blame = blame
+        return False
+
+    async def spec_for(self, command: Command) -> AgentSpec | None:
+        """The spec that a command is judged with: the one that it brings itself, else that of the turn.
+
+        Raises:
+            StoreError: The spec of the turn cannot be read from the store.
+        """
+        if command.kind == "turn_prepared" or (command.kind == "start" and command.spec is not None):
+            return command.spec
+        if self.spec is None and self.state.seq:
+            self.spec = await self._spec()
+        return self.spec
+
+    async def _spec(self) -> AgentSpec | None:
+        """The stored spec of the turn that goes on, else the spec that a next turn would begin with; None if none is stored."""
+        state, turn = self.state, self.state.turn
+        if turn is None or not turn.spec_digest:
+            record = await self._store.app(state.app) if state.app else None
+            digest = record.agents.get(state.agent) if record is not None else None
+        else:
+            digest = turn.spec_digest
+        return await self._context.specs.find(self._store, digest) if digest else None
