@@ -2,26 +2,25 @@
 
 import asyncio
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast.actors.published import published_agent
 from holdfast.actors.steps import Step
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker import model_outcome, model_run, prompt, tool_run
-from holdfast.actors.worker.alone import alone_again
+from holdfast.actors.worker.bench import Bench
 from holdfast.actors.worker.claims import Claim, Claims
-from holdfast.actors.worker.gate import asks_others, required_again, stopped
+from holdfast.actors.worker.gate import FixedRules
 from holdfast.actors.worker.model_answer import Broken, TooMuch
 from holdfast.actors.worker.ongoing import Ongoing
 from holdfast.actors.worker.transcripts import Transcripts
 from holdfast.actors.worker.work_spans import model_span
 from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, PublishedAgent, RunAnswer, RunOutcome
-from holdfast.agent import Agent, Rules, TurnContext
+from holdfast.agent import Agent, Rules
 from holdfast.conversation import FailureReason, ModelFailed, RunFinished, jsontext
-from holdfast.conversation.decisions import Ruling
-from holdfast.conversation.ruled import Ruled
 from holdfast.daemon import in_daemon
 from holdfast.persistence import Store
 from holdfast.persistence.views import arguments_in
@@ -33,10 +32,27 @@ from .scripted_model import ScriptedModel, answer_of
 from .transcripts import Message
 
 WORKER = "rehearsal"
+_T = TypeVar("_T")
 
 
 class WorkerDied(Exception):
     """The rehearsed worker is gone between a body's end and the record of its outcome."""
+
+
+class _Room:
+    """Where bodies run: on the caller's own event loop."""
+
+    in_thread = staticmethod(in_daemon)
+
+    def __init__(self, resources: Any) -> None:
+        self.resources = resources
+
+    async def run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        return await work
+
+    async def asked(self, agent: str, what: str, function: Callable[[], _T], otherwise: _T) -> _T:
+        del agent, what, otherwise
+        return function()
 
 
 class InProcessWorkers:
@@ -76,7 +92,7 @@ class InProcessWorkers:
         self._agent = agent
         self._model = model
         self._clock = clock
-        self._resources = resources
+        self._bench = Bench(store, WORKER, FixedRules(rules), _Room(resources))
         self._lose = dict(lose)
         self._transcripts = Transcripts()
         self._ongoing: Ongoing[RunOutcome | NoOutcome] = Ongoing()
@@ -91,13 +107,11 @@ class InProcessWorkers:
         """See `Workers.call_model`; a model call ends with its caller."""
         del app, code
         return await model_run.run(
-            self._store,
+            self._bench,
             request,
             partial(self._traced, request),
             claim=self._claims.new((request.conversation_id, request.effect_id), ends=True),
-            worker=WORKER,
             timeout_s=self._agent.spec.limits.model_timeout_s,
-            admitted=tool_run.at_any_time,
         )
 
     async def _traced(self, request: ModelRequest) -> ModelOutcome:
@@ -158,16 +172,6 @@ class InProcessWorkers:
         del worker
         self._claims.drop(incarnation)
 
-    async def _judged(
-        self, request: RunRequest, arguments: dict[str, Any] | None, turn: TurnContext, *, edits: bool
-    ) -> tuple[Ruled | None, None]:
-        required = required_again(self._agent, request, arguments, turn)
-        others = asks_others(self._agent, request, arguments) if edits else None
-        return stopped(self._rules, self._agent, request, arguments, required=required, others=others), None
-
-    async def _alone(self, request: RunRequest, arguments: dict[str, Any], turn: TurnContext, ruled: Ruled) -> Ruling | None:
-        return alone_again(self._agent, request.tool, arguments, turn, ruled)
-
     def close(self) -> None:
         """End the runs that still go on."""
         self._ongoing.cancel(lambda _: True)
@@ -184,22 +188,9 @@ class InProcessWorkers:
                 self.runs.append(ran(request.attempt, ok=False, result=None, lost=True))
                 raise WorkerDied(request.effect_id)
 
-        outcome = await tool_run.run(
-            self._store,
-            request,
-            inputs,
-            agent=self._agent,
-            limits=self._agent.spec.limits,
-            resources=self._resources,
-            incarnation=claim.incarnation,
-            cancellation=claim.cancellation,
-            worker=WORKER,
-            judged=partial(self._judged, request),
-            alone=partial(self._alone, request),
-            in_thread=in_daemon,
-            bounded=partial(self._clock.bounded, request.effect_id),
-            reached=reached,
-        )
+        bench = replace(self._bench, clock=partial(self._clock.bounded, request.effect_id), reached=reached)
+        limits = self._agent.spec.limits
+        outcome = await tool_run.run(bench, request, inputs, agent=self._agent, limits=limits, claim=claim)
         if isinstance(outcome, RunFinished):
             told = jsontext.loads(outcome.content)
             self.runs.append(ran(request.attempt, ok=outcome.ok, result=told.get("result" if outcome.ok else "error")))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.agent import Agent, Tool, TurnContext
+from holdfast.agent import Agent, TurnContext
 from holdfast.agent.unattended import call_of
 from holdfast.conversation import questions
 from holdfast.conversation.decisions import Ruling
@@ -44,11 +44,3 @@ def alone(
         return None
     rule, reason = ("", "") if ruled is None else (ruled.rule, ruled.reason)
     return agent.unattended.about_approval(call_of(tool.name, arguments, turn, prompt=prompt, rule=rule, rule_reason=reason))
-
-
-def alone_again(agent: Agent | None, name: str, arguments: Mapping[str, Any], turn: TurnContext, ruled: Ruled) -> Ruling | None:
-    """What is decided about a run that is asked about only now; None where a person decides."""
-    declared: Tool | None = None if agent is None else agent.tool(name)
-    if declared is None or turn.attended:
-        return None
-    return alone(agent, declared.spec, arguments, turn, ruled, prompt=declared.render(arguments))

@@ -47,7 +47,7 @@ class Claim(Generic[_T]):
     queued: bool = False
     confirmed: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
-    def stands(self) -> None:
+    def made(self) -> None:
         """Note that the claim was made: `CONFIRM_S` later its caller may be told."""
         self.begun = True
         asyncio.get_running_loop().call_later(CONFIRM_S, self._confirm)

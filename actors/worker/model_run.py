@@ -3,15 +3,16 @@
 import logging
 from collections.abc import Awaitable, Callable
 
-from holdfast.actors.steps import Reached, Step, untrapped
+from holdfast.actors.steps import Step
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.workers import GRACE_S, ModelOutcome, NoOutcome
 from holdfast.conversation import Event, FailureReason, ModelFailed
 from holdfast.errors import StoreError
-from holdfast.persistence import Runs, codec
+from holdfast.persistence import codec
 from holdfast.redaction import PLAIN
 
 from .asking import JUDGING_S
+from .bench import Bench
 from .claims import Claim
 from .deposit import deposit
 
@@ -19,30 +20,27 @@ logger = logging.getLogger("holdfast.worker")
 
 
 async def run(
-    store: Runs,
+    bench: Bench,
     request: ModelRequest,
     call: Callable[[], Awaitable[ModelOutcome]],
     *,
     follows: tuple[int, Event] | None = None,
     claim: Claim[ModelOutcome | NoOutcome],
-    worker: str,
     timeout_s: float,
-    admitted: Callable[[], Awaitable[int | None]],
-    reached: Reached = untrapped,
 ) -> ModelOutcome | NoOutcome:
     """Claim the call, call the model, record the outcome and return it; `NOT_MINE` if it was not runnable, or is not any more.
 
     Raises:
-        WorkPaused: `admitted` says that new work waits; nothing was claimed.
+        WorkPaused: New work waits; nothing was claimed.
         StoreError: The store does not answer; the model was not called.
     """
-    reached(Step.MODEL_1_ASKED)
-    until = await admitted()
-    claimed = await store.claim(
+    bench.reached(Step.MODEL_1_ASKED)
+    until = await bench.admit(request.agent)
+    claimed = await bench.store.claim(
         request.conversation_id,
         request.effect_id,
         incarnation=claim.incarnation,
-        worker=worker,
+        worker=bench.worker,
         until=until,
         bound_ms=round((timeout_s + JUDGING_S + GRACE_S) * 1000),
         instead_of=request.instead_of,
@@ -50,12 +48,12 @@ async def run(
     )
     if not claimed:
         return NoOutcome.NOT_MINE
-    claim.stands()
-    reached(Step.MODEL_2_CLAIMED)
+    claim.made()
+    bench.reached(Step.MODEL_2_CLAIMED)
     outcome = await call()
-    reached(Step.MODEL_3_ANSWERED)
+    bench.reached(Step.MODEL_3_ANSWERED)
     try:
-        counts = await deposit(store, request, claim.incarnation, codec.encode_outcome(outcome), keeps_late=False)
+        counts = await deposit(bench.store, request, claim.incarnation, codec.encode_outcome(outcome), keeps_late=False)
     except (StoreError, ValueError, TypeError, OverflowError) as error:  # the answer is paid for; another would be like it
         logger.exception("model call %s of %s: its outcome cannot be recorded", request.effect_id, request.conversation_id)
         outcome = ModelFailed(
@@ -63,6 +61,6 @@ async def run(
             error=f"the model's answer cannot be recorded: {PLAIN.said(error, 300)}",
             reason=FailureReason.UNUSABLE,
         )
-        counts = await deposit(store, request, claim.incarnation, codec.encode_outcome(outcome), keeps_late=False)
-    reached(Step.MODEL_4_RECORDED)
+        counts = await deposit(bench.store, request, claim.incarnation, codec.encode_outcome(outcome), keeps_late=False)
+    bench.reached(Step.MODEL_4_RECORDED)
     return outcome if counts else NoOutcome.NOT_MINE

@@ -2,19 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import pydantic_core
 
-from holdfast.actors.steps import Reached, Step, untrapped
+from holdfast.actors.steps import Step
 from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.workers import GRACE_S, NoOutcome, RunOutcome
 from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext, TurnContext
 from holdfast.agent.callback import InThread
-from holdfast.agent.cancellation import Cancellation
 from holdfast.agent.disclosure import told
 from holdfast.agent.suspend import Terms, noticed, suspend_in
 from holdfast.conversation import Decision, Event, Limits, Resume, RunFinished, RunRuled, RunSuspended, jsontext
@@ -24,13 +21,15 @@ from holdfast.conversation.events import ConversationStarted, MessageAccepted, S
 from holdfast.conversation.principal import Principal
 from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.errors import StoreError
-from holdfast.persistence import Conversations, Runs, Store, codec
+from holdfast.persistence import Conversations, codec
 from holdfast.persistence.views import arguments_in
-from holdfast.redaction import PLAIN, Redaction
 
+from .bench import Bench
+from .claims import Claim
 from .deposit import deposit
 from .live import Progress
-from .work_spans import NO_CONTENT, Content, run_span
+from .run_rules import decided_alone, earliest, judged
+from .work_spans import run_span
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -42,43 +41,6 @@ WENT_ON = "its body caught the Suspend that it had raised, and went on without a
 UNMADE = "the tool's body raised a Suspend whose own constructor did not run: it asks for nothing"
 Said: TypeAlias = tuple[bool, str] | Terms
 """What a body has come to: whether it succeeded, and the envelope; or what it asks for."""
-Admitted: TypeAlias = Callable[[], Awaitable[int | None]]
-"""Called just before the claim: gives the time by which the run must begin, in ms UTC by the store's clock, or raises."""
-
-
-class Judged(Protocol):
-    """Says whether the rules in force let a run begin; `edits`: whether a person has edited its arguments."""
-
-    def __call__(
-        self, arguments: dict[str, Any] | None, turn: TurnContext, *, edits: bool
-    ) -> Awaitable[tuple[Ruled | None, int | None]]:
-        """The verdict that does not let it begin, if any, and by when it must begin otherwise."""
-        ...
-
-
-async def at_any_time() -> None:
-    """Let the run begin at any time."""
-
-
-Alone: TypeAlias = Callable[[dict[str, Any], TurnContext, Ruled], Awaitable[Ruling | None]]
-"""Says what is decided about a run that asks, in a conversation that nobody attends; None where a person decides."""
-
-
-async def asking(arguments: dict[str, Any], turn: TurnContext, ruled: Ruled) -> None:
-    """Leave every decision to a person."""
-    del arguments, turn, ruled
-
-
-async def unjudged(arguments: dict[str, Any] | None, turn: TurnContext, *, edits: bool) -> tuple[None, None]:
-    """Let every run begin."""
-    del arguments, turn, edits
-    return None, None
-
-
-Carried: TypeAlias = Callable[[Coroutine[Any, Any, str]], Awaitable[str]]
-"""Runs a body's coroutine where bodies run, and gives its result."""
-Bounded: TypeAlias = Callable[[float], AbstractAsyncContextManager[asyncio.Timeout]]
-"""Bounds a body: given seconds, it gives a context like that of `asyncio.timeout`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,42 +70,18 @@ async def inputs_of(store: Conversations, request: RunRequest) -> Inputs:
     return Inputs(started, source, message, decided, granted, passed, last)
 
 
-async def here(work: Coroutine[Any, Any, str]) -> str:
-    """Run the body on the caller's own loop."""
-    return await work
-
-
 async def run(
-    store: Store,
-    request: RunRequest,
-    inputs: Inputs,
-    *,
-    agent: Agent | None,
-    limits: Limits,
-    resources: Any,
-    incarnation: str,
-    worker: str,
-    stands: Callable[[], None] = lambda: None,
-    admitted: Admitted = at_any_time,
-    judged: Judged = unjudged,
-    alone: Alone = asking,
-    carried: Carried = here,
-    in_thread: InThread = asyncio.to_thread,
-    bounded: Bounded = asyncio.timeout,
-    reached: Reached = untrapped,
-    redaction: Redaction = PLAIN,
-    cancellation: Cancellation | None = None,
-    content: Content = NO_CONTENT,
+    bench: Bench, request: RunRequest, inputs: Inputs, *, agent: Agent | None, limits: Limits, claim: Claim[Any]
 ) -> RunOutcome | NoOutcome:
     """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable (in time).
 
     A run that the rules in force do not let begin is not claimed: what they say of it is its outcome.
 
     Raises:
-        WorkPaused: `admitted` says that new work waits; nothing was claimed.
+        WorkPaused: New work waits; nothing was claimed.
         StoreError: The store does not answer; the body did not run.
     """
-    reached(Step.RUN_1_ASKED)
+    bench.reached(Step.RUN_1_ASKED)
     # Everything that can fail before the body does so before the claim.
     unreadable, context, arguments = None, None, dict[str, Any]()
     decision: Decision | None = None
@@ -157,106 +95,87 @@ async def run(
 
     async def refused(ruled: Ruled) -> RunRuled | NoOutcome:
         asks = ruled.effect is Effect.ASK and not turn.attended and unreadable is None
-        ruling = await alone(arguments, turn, ruled) if asks else None
-        return await _refused(store, request, inputs, ruled, ruling, incarnation=incarnation, reached=reached)
+        ruling = await decided_alone(bench, request, agent, arguments, turn=turn, ruled=ruled) if asks else None
+        return await _refused(bench, request, inputs, claim, RunRuled(effect_id=request.effect_id, ruled=ruled, ruling=ruling))
 
     known = None if unreadable is not None else arguments
     edits = isinstance(inputs.source, SuspensionSettled)
-    ruled, in_force_until = await judged(known, turn, edits=edits)
+    ruled, in_force_until = await judged(bench, request, agent, known, turn, edits=edits)
     if ruled is not None:
         return await refused(ruled)
-    until = earliest(await admitted(), in_force_until, request.grants_until)
-    claimed = await store.claim(
+    until = earliest(await bench.admit(request.agent), in_force_until, request.grants_until)
+    claimed = await bench.store.claim(
         request.conversation_id,
         request.effect_id,
-        incarnation=incarnation,
-        worker=worker,
+        incarnation=claim.incarnation,
+        worker=bench.worker,
         until=until,
         bound_ms=round((_timeout_s(agent, request, limits) + GRACE_S) * 1000),
         epoch=request.grants_epoch if request.grants else None,
         follows=inputs.last,
     )
     if not claimed:
-        if (
-            request.grants
-        ):  # perhaps they have ended: the machine looks which ones still stand, and asks a person where none does
-            return await refused(NOT_GRANTED)
-        return NoOutcome.NOT_MINE
-    stands()
-    reached(Step.RUN_2_CLAIMED)
-    with run_span(request, arguments, content) as span:
+        # Perhaps the grants have ended: the machine looks which ones still hold, and asks a person where none does.
+        return await refused(NOT_GRANTED) if request.grants else NoOutcome.NOT_MINE
+    claim.made()
+    bench.reached(Step.RUN_2_CLAIMED)
+    with run_span(request, arguments, bench.content) as span:
         result: Said
         if unreadable is not None:
             result = False, failure(unreadable)
         else:
-            result = await _body(
-                agent,
-                request,
-                inputs,
-                arguments=arguments,
-                context=context,
+            given = ToolContext(
+                conversation_id=request.conversation_id,
+                turn_id=request.turn_id,
+                tool_call_id=request.tool_call_id,
+                attempt=request.attempt - request.resumed,
+                requester=turn.requester,
+                approver=_approver(inputs),
                 decision=decision,
-                limits=limits,
-                resources=resources,
-                carried=carried,
-                in_thread=in_thread,
-                bounded=bounded,
-                store=store,
-                redaction=redaction,
-                cancellation=Cancellation() if cancellation is None else cancellation,
+                context=context,
+                resources=bench.room.resources,
+                report=_report(bench, request, agent),
+                cancellation=claim.cancellation,
             )
+            result = await _body(bench, request, agent, arguments, given=given, limits=limits)
         outcome = _outcome(request, inputs, result, limits)
         if isinstance(outcome, RunFinished):
             span.ended(outcome.content, ok=outcome.ok)
         else:
             span.suspended(outcome.title)
-    reached(Step.RUN_3_RETURNED)
+    bench.reached(Step.RUN_3_RETURNED)
     try:
-        await deposit(store, request, incarnation, codec.encode_outcome(outcome))
+        await deposit(bench.store, request, claim.incarnation, codec.encode_outcome(outcome))
     except StoreError:
         logger.exception("run %s of %s: its outcome cannot be recorded", request.effect_id, request.conversation_id)
-    reached(Step.RUN_4_RECORDED)
+    bench.reached(Step.RUN_4_RECORDED)
     return outcome
 
 
 async def _refused(
-    store: Store,
-    request: RunRequest,
-    inputs: Inputs,
-    ruled: Ruled,
-    ruling: Ruling | None,
-    *,
-    incarnation: str,
-    reached: Reached,
+    bench: Bench, request: RunRequest, inputs: Inputs, claim: Claim[Any], outcome: RunRuled
 ) -> RunRuled | NoOutcome:
     """Record that the run does not begin; what was judged must still be what the log holds, which may have been set back."""
-    if inputs.last is not None and await inputs_of(store, request) != inputs:
+    if inputs.last is not None and await inputs_of(bench.store, request) != inputs:
         return NoOutcome.NOT_MINE
-    outcome = RunRuled(effect_id=request.effect_id, ruled=ruled, ruling=ruling)
-    recorded = await store.refuse(
-        request.conversation_id, request.effect_id, incarnation=incarnation, outcome=codec.encode_outcome(outcome)
+    recorded = await bench.store.refuse(
+        request.conversation_id,
+        request.effect_id,
+        incarnation=claim.incarnation,
+        outcome=codec.encode_outcome(outcome),
     )
-    reached(Step.RUN_4_RECORDED)
+    bench.reached(Step.RUN_4_RECORDED)
     return outcome if recorded else NoOutcome.NOT_MINE
-
-
-def earliest(*times: int | None) -> int | None:
-    """The earliest of some times; None stands for any time."""
-    return min((time for time in times if time is not None), default=None)
 
 
 def _turn(request: RunRequest, inputs: Inputs, context: Any) -> TurnContext:
     return TurnContext(
         conversation_id=request.conversation_id,
         agent=request.agent,
-        requester=_requester(inputs),
+        requester=inputs.message.principal if isinstance(inputs.message, MessageAccepted) else None,
         context=context,
         attended=inputs.started.attended if isinstance(inputs.started, ConversationStarted) else True,
     )
-
-
-def _requester(inputs: Inputs) -> Principal | None:
-    return inputs.message.principal if isinstance(inputs.message, MessageAccepted) else None
 
 
 def _outcome(request: RunRequest, inputs: Inputs, result: Said, limits: Limits) -> RunFinished | RunSuspended:
@@ -301,51 +220,31 @@ def _approver(inputs: Inputs) -> Principal | None:
     return by.principal if isinstance(by, SuspensionSettled) else None
 
 
+def _report(bench: Bench, request: RunRequest, agent: Agent | None) -> Progress | None:
+    tool = agent.tool(request.tool) if agent is not None else None
+    if tool is None or not tool.spec.streaming:
+        return None
+    return Progress(bench.store, request, asyncio.get_running_loop())
+
+
 async def _body(
-    agent: Agent | None,
-    request: RunRequest,
-    inputs: Inputs,
-    *,
-    arguments: dict[str, Any],
-    context: Any,
-    decision: Decision | None,
-    limits: Limits,
-    resources: Any,
-    carried: Carried,
-    in_thread: InThread,
-    bounded: Bounded,
-    store: Runs,
-    redaction: Redaction,
-    cancellation: Cancellation,
+    bench: Bench, request: RunRequest, agent: Agent | None, arguments: dict[str, Any], *, given: ToolContext, limits: Limits
 ) -> Said:
     tool = agent.tool(request.tool) if agent is not None else None
     if agent is None or tool is None:
         return False, failure(f"the tool {request.tool} is not in the app any more; it did not run")
-    timeout_s = _timeout_s(agent, request, limits)
-    tool_context = ToolContext(
-        conversation_id=request.conversation_id,
-        turn_id=request.turn_id,
-        tool_call_id=request.tool_call_id,
-        attempt=request.attempt - request.resumed,
-        requester=_requester(inputs),
-        approver=_approver(inputs),
-        decision=decision,
-        context=context,
-        resources=resources,
-        report=Progress(store, request, asyncio.get_running_loop()) if tool.spec.streaming else None,
-        cancellation=cancellation,
-    )
+    timeout_s, in_thread = _timeout_s(agent, request, limits), bench.room.in_thread
 
     async def failed(error: BaseException, before: str = "") -> tuple[bool, str]:
         said = f"{before}{await _told(agent, error, in_thread)}"
-        return False, failure(redaction.redacted(said, limits.note_bytes))
+        return False, failure(bench.redaction.redacted(said, limits.note_bytes))
 
     try:
-        async with bounded(timeout_s) as bound:
-            return True, await carried(_resulting(tool, arguments, tool_context, limits, in_thread))
+        async with bench.clock(timeout_s) as bound:
+            return True, await bench.room.run(_resulting(tool, arguments, given, limits, in_thread))
     except TimeoutError as error:
         if bound.expired():
-            cancellation.set()  # a body that holds a thread goes on
+            given.cancellation.set()  # a body that holds a thread goes on
             return False, failure(f"the tool did not finish within {timeout_s:g} s")
         return await failed(error)  # the body itself raised the error
     except InvalidArguments as error:

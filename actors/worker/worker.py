@@ -6,9 +6,9 @@ import logging
 import math
 import os
 import time
-import traceback
 import uuid
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -28,38 +28,36 @@ from holdfast.actors.trace_export import export_spans, flush_spans
 from holdfast.actors.vault import Vault
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, RunAnswer, RunOutcome
-from holdfast.agent import Agent, TurnContext
+from holdfast.agent import Agent
 from holdfast.background import Background
 from holdfast.conversation import AgentSpec, RunFinished, RunRuled, RunSuspended
-from holdfast.conversation.decisions import Ruling
-from holdfast.conversation.granting import MAY_NOT
-from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
 from holdfast.errors import HoldfastError
 from holdfast.log_context import about, about_nothing
-from holdfast.persistence import Directory, Pausing, RedisStore, Store
-from holdfast.redaction import Redaction
+from holdfast.persistence import Directory, RedisStore, Store
+from holdfast.single_flight import SingleFlight
 
 from . import model_run, tool_run
-from .alone import alone_again
 from .app_loop import THREADS, AppLoop
 from .app_runtime import AllBlocked, AppRuntime, agent_of, check_environment
 from .attestation import Attestation
+from .bench import Bench, Room
 from .claims import Claim, Claims
-from .gate import UNTOLD_DECIDERS, CallRules, Gate, asks_others, lifted, required_again, stopped
+from .gate import CallRules, Gate
 from .givers import GrantGivers
 from .keeper import keep_sweeper
 from .model_counts import ModelCounts
 from .model_outcome import turn_of
 from .ongoing import Ongoing
+from .process_secrets import ProcessSecrets
 from .refusals import AppBroken, Dropped, Succeeded, shared, told
 from .spending import spend
 from .succession import Succession
 from .threads import end_within
 from .transcripts import Reading, Transcripts
 from .turnstile import NotYet, Turnstile
-from .work_spans import NO_CONTENT, Content, model_span
+from .work_spans import model_span
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -68,15 +66,12 @@ AT_ONCE = 1000
 """How many async bodies go on at once; of those that block, as many as there are threads."""
 CONNECTIONS = ("AIOHTTP_CONNECTOR_LIMIT", "AIOHTTP_CONNECTOR_LIMIT_PER_HOST")
 """The variables that say how many connections litellm may have: with fewer than model calls, some calls would wait there."""
-SIGNING = "HOLDFAST_APP_KEY"
-"""The variable with the key that signs published apps; the worker removes it, so that the app's tools do not inherit it."""
 TURN_S = 600.0
 """For how long work waits for its turn before it is sent away and has to come back. Its caller is told that it waits."""
 LOOP_S = 12.0
 """For how long a run waits for a loop before it is sent away and has to come back."""
 SAID = 4096
 """How many characters are kept of an error that the app's code raised."""
-TRACEBACK = 16_384
 ENDING_S = 30.0
 """For how long a worker that has left may take to end, even if callbacks hold its threads."""
 DRAIN_CHECK_S = 5.0
@@ -85,18 +80,25 @@ ALONE_IDLE_S = 30.0
 
 
 class Worker:
-    """Runs model calls and tools. One incarnation lives as long as its process."""
+    """Runs model calls and tools. One incarnation lives as long as its process.
+
+    `prepare`, `call_model` and `run_tool` may raise:
+        AppBroken: The app cannot be imported or opened here, or this worker ends.
+        Succeeded: This worker's successor is in office.
+        Dropped: The work was dropped, or its turn has not come yet; it was not claimed.
+        WorkPaused: New work of the agent waits; nothing was claimed.
+        StoreError: The store does not answer.
+    """
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
         self._incarnation = uuid.uuid4().hex
-        self._unshared = {name: os.environ.pop(name) for name in (SIGNING,) if name in os.environ}
-        self._named: set[str] = set()
-        self._learn(settings.environment)
+        self._secrets = ProcessSecrets(settings.store.redis_url, content=settings.traces.content)
+        self._secrets.learn(settings.environment)
         if ray.is_initialized():  # then this process belongs to this worker alone
             write_lines(short_name(settings.name), settings.log)
             export_spans(short_name(settings.name), settings.traces)
-        self._opening: Ongoing[None] = Ongoing()
+        self._opening = SingleFlight(self._open_anew)
         self._opened: tuple[Store, AppRuntime] | None = None
         self._specs = SpecCache()
         self._transcripts = Transcripts()
@@ -117,9 +119,7 @@ class Worker:
         self._bodies = alone or Turnstile(AT_ONCE)
         self._threads = alone or Turnstile(THREADS)
         self._store: Store | None = None
-        self._admission: Admission | None = None
-        self._gate: Gate | None = None
-        self._givers: GrantGivers | None = None
+        self._bench: Bench | None = None
         self._attestation = Attestation(self._incarnation)
         self._keeping: asyncio.Task[None] | None = None
         if settings.sweeper is not None:  # from the start: a worker that Ray has started again may never be asked for anything
@@ -128,19 +128,13 @@ class Worker:
 
     def without_secrets(self, error: BaseException) -> str:
         """The traceback of an error, without the secrets of this process."""
-        return self._redaction.redacted("".join(traceback.format_exception(error)), TRACEBACK)
+        return self._secrets.removed_from(error)
 
     @told
     async def prepare(self, environment: Mapping[str, str] | None = None) -> str:
-        """Import the app and open its resources, with these variables in the environment; the id of this incarnation.
-
-        Raises:
-            AppBroken: The app cannot be imported or opened here, or this worker ends.
-            Succeeded: This worker's successor is in office.
-            StoreError: The store does not answer.
-        """
+        """Import the app and open its resources, with these variables in the environment; the id of this incarnation."""
         os.environ.update(environment or {})
-        self._learn(environment or {})
+        self._secrets.learn(environment or {})
         await self._open()
         return self._incarnation
 
@@ -181,13 +175,6 @@ class Worker:
         """Claim a model call, call the model, judge the calls it asks for by the app's own rules, and record the outcome.
 
         A second request for a call that goes on joins it. The answer is a packed `ModelAnswer`.
-
-        Raises:
-            WorkPaused: New work of the agent waits; nothing was claimed.
-            Dropped: The call was dropped, or its turn has not come yet.
-            AppBroken: The app cannot be imported or opened here, or this worker ends.
-            Succeeded: This worker's successor is in office.
-            StoreError: The store does not answer.
         """
         request: ModelRequest = wire.unpack(asked)
         with about(**request.about):
@@ -198,13 +185,6 @@ class Worker:
         """Claim a run, run its body and record its outcome; a second request for a run that goes on joins it.
 
         The answer is a packed `RunAnswer`.
-
-        Raises:
-            WorkPaused: New work of the agent waits; the run was not claimed.
-            Dropped: The run's turn has not come yet; it was not claimed.
-            AppBroken: The app cannot be imported or opened here, or this worker ends.
-            Succeeded: This worker's successor is in office.
-            StoreError: The store does not answer.
         """
         request: RunRequest = wire.unpack(asked)
         with about(**request.about):
@@ -275,9 +255,30 @@ class Worker:
         spec: AgentSpec,
         claim: Claim[Any],
     ) -> RunOutcome | NoOutcome:
+        room = await self._room(store, runtime)
+        with room.used():
+            bench = self._bench_at(store, room)
+            run = partial(tool_run.run, bench, request, inputs, agent=agent, limits=spec.limits, claim=claim)
+            began_s = time.monotonic()
+            outcome = await self._attestation.during(store, run)
+        named = (request.agent, request.tool)
+        match outcome:
+            case RunFinished():
+                self._counts.add(metrics.RUNS, *named, "ok" if outcome.ok else "error")
+                self._counts.observe(metrics.RUN_S, time.monotonic() - began_s, *named)
+            case RunSuspended():
+                self._counts.add(metrics.RUNS, *named, "suspended")
+            case RunRuled():
+                self._counts.add(metrics.RUNS, *named, str(outcome.ruled.effect))
+            case _:
+                pass
+        return outcome
+
+    async def _room(self, store: Store, runtime: AppRuntime) -> AppLoop:
+        """A loop of the app's that turns."""
         try:
             async with asyncio.timeout(LOOP_S) as bound:
-                loop = await runtime.loop()
+                return await runtime.loop()
         except AllBlocked as error:
             await self._succession.begin(store)
             raise Succeeded(str(error)) from None
@@ -285,113 +286,27 @@ class Worker:
             if bound.expired():
                 message = f"{self._settings.name} enters the app's lifespan on another event loop"
                 raise Dropped(message) from None
-            message = f"the app's lifespan cannot be entered again: {self._redaction.said(error, SAID)}"
+            message = f"the app's lifespan cannot be entered again: {self._secrets.redaction.said(error, SAID)}"
             logger.exception("%s", message)
             raise AppBroken(message) from None
-        with loop.used():
-            run = partial(
-                tool_run.run,
-                store,
-                request,
-                inputs,
-                agent=agent,
-                limits=spec.limits,
-                resources=loop.resources,
-                carried=loop.run,
-                in_thread=loop.in_thread,
-                incarnation=claim.incarnation,
-                worker=self._settings.name,
-                stands=claim.stands,
-                cancellation=claim.cancellation,
-                admitted=partial(self._admitted, store, request.agent),
-                judged=partial(self._judged, store, request=request, agent=agent, loop=loop),
-                alone=partial(self._alone, request=request, agent=agent, loop=loop),
-                reached=self._reached,
-                redaction=self._redaction,
-                content=self._content,
-            )
-            began_s = time.monotonic()
-            outcome = await self._attestation.during(store, run)
-        if isinstance(outcome, RunFinished):
-            named = (request.agent, request.tool)
-            self._counts.add(metrics.RUNS, *named, "ok" if outcome.ok else "error")
-            self._counts.observe(metrics.RUN_S, time.monotonic() - began_s, *named)
-        elif isinstance(outcome, RunSuspended):
-            self._counts.add(metrics.RUNS, request.agent, request.tool, "suspended")
-        elif isinstance(outcome, RunRuled):
-            self._counts.add(metrics.RUNS, request.agent, request.tool, str(outcome.ruled.effect))
-        return outcome
 
-    async def _judged(
-        self,
-        store: Store,
-        arguments: dict[str, Any] | None,
-        turn: TurnContext,
-        *,
-        request: RunRequest,
-        agent: Agent | None,
-        loop: AppLoop,
-        edits: bool = False,
-    ) -> tuple[Ruled | None, int | None]:
-        """The verdict of the rules in force that does not let a run begin, if any, and by when it must begin otherwise.
-
-        The rules are read after the app's function has said its word: what they let run must begin soon.
-        """
-        if self._givers is None:
-            self._givers = GrantGivers(store)
-        lapsed, held_until = await self._givers.lapsed(request)
-        if lapsed:
-            return Ruled(effect=Effect.ASK, reason=MAY_NOT, lapsed=lapsed), None
-        required = await self._required_again(arguments, turn, request, agent, loop)
-        others = await self._others(arguments, request, agent, loop) if edits else None
-        rules, until = await self._in_force(store).begin_by(request.agent)
-        ruled = stopped(rules, agent, request, arguments, required=required, others=others)
-        return ruled, tool_run.earliest(until, held_until)
-
-    async def _alone(
-        self,
-        arguments: dict[str, Any],
-        turn: TurnContext,
-        ruled: Ruled,
-        *,
-        request: RunRequest,
-        agent: Agent | None,
-        loop: AppLoop,
-    ) -> Ruling | None:
-        """What a function of the app decides about a run that a person would be asked about."""
-        if agent is None or not agent.unattended.by_function:
-            return None
-        decide = partial(alone_again, agent, request.tool, arguments, turn, ruled)
-        return await loop.asked(agent.name, f"unattended= of {agent.name}", decide, None)
-
-    async def _required_again(
-        self, arguments: dict[str, Any] | None, turn: TurnContext, request: RunRequest, agent: Agent | None, loop: AppLoop
-    ) -> bool:
-        said = partial(required_again, agent, request, arguments, turn)
-        tool = agent.tool(request.tool) if agent is not None else None
-        if not (tool is not None and tool.approves_by_function and lifted(request)):
-            return said()
-        return await loop.asked(request.agent, f"approval= of {tool.name}", said, otherwise=True)
-
-    async def _others(
-        self, arguments: dict[str, Any] | None, request: RunRequest, agent: Agent | None, loop: AppLoop
-    ) -> Ruled | None:
-        said = partial(asks_others, agent, request, arguments)
-        tool = agent.tool(request.tool) if agent is not None else None
-        if tool is None or not tool.is_decided_by_function:
-            return said()
-        return await loop.asked(request.agent, f"approvers= of {tool.name}", said, UNTOLD_DECIDERS)
-
-    def _in_force(self, store: Store) -> Gate:
-        if self._gate is None:
-            settings = self._settings
-            read = partial(store.app, settings.app)
+    def _bench_at(self, store: Store, room: Room) -> Bench:
+        """The bench in this room, with the secrets that are known by now."""
+        if self._bench is None:
+            settings, read = self._settings, partial(store.app, self._settings.app)
             if ray.is_initialized():
-                read = partial(
-                    Published(store, settings.store, partial(in_daemon, Vault(settings.store).key)).record, settings.app
-                )
-            self._gate = Gate(store, read)
-        return self._gate
+                published = Published(store, settings.store, partial(in_daemon, Vault(settings.store).key))
+                read = partial(published.record, settings.app)
+            self._bench = Bench(
+                store,
+                settings.name,
+                Gate(store, read),
+                room,
+                admit=Admission(store).admit,
+                givers=GrantGivers(store),
+                reached=self._reached,
+            )
+        return replace(self._bench, room=room, redaction=self._secrets.redaction, content=self._secrets.content)
 
     async def _joined(self, incarnation: str, *, briefly: bool) -> RunAnswer | ModelAnswer:
         if not incarnation.startswith(f"{self._incarnation}."):
@@ -402,30 +317,6 @@ class Worker:
     async def drop(self, incarnation: str) -> None:
         """End a model call for which nobody waits any more: its stream is closed. A run is told so, and its outcome is late."""
         self._claims.drop(incarnation)
-
-    @property
-    def _content(self) -> Content:
-        """What spans show of content, with the secrets that are known by now."""
-        return Content(self._redaction) if self._settings.traces.content else NO_CONTENT
-
-    def _learn(self, named: Iterable[str]) -> None:
-        """Take the values that these variables have in the environment now for secrets, too."""
-        self._named.update(named)
-        self._redaction = Redaction.of_process(
-            {**os.environ, **self._unshared}, self._named, urls=[self._settings.store.redis_url]
-        )
-        logs.guard_process(self._redaction)
-
-    async def _admitted(self, store: Pausing, agent: str) -> int:
-        """Let new work of an agent begin; the time by which it must begin, in ms UTC by the store's clock.
-
-        Raises:
-            WorkPaused: New work of the agent waits.
-            StoreUnavailable: Whether new work waits cannot be said now.
-        """
-        if self._admission is None:
-            self._admission = Admission(store)
-        return await self._admission.admit(agent)
 
     async def _connected(self) -> Store:
         if self._store is None:
@@ -461,9 +352,8 @@ class Worker:
             self._succession.effects += 1
             result = await work()
             if ((self._settings.alone and runtime.left) or runtime.worn) and not self._succession.succeeded:
-                await self._succession.begin(
-                    store
-                )  # a callback beyond its bound may go on here: the next call gets another process
+                # A callback beyond its bound may go on here: the next call gets another process.
+                await self._succession.begin(store)
             return result
         finally:
             lane.leave(at_most=at_most)
@@ -480,7 +370,7 @@ class Worker:
         self._succession.asked_at = time.monotonic()
         if self._opened is None:
             self._refuse_if_leaving()  # an app that could not be opened in time is not opened here again
-            await shared(self._opening.joined("app", self._open_anew))
+            await shared(self._opening.begin())
         if self._opened is None:
             message = "the app is not open"
             raise AppBroken(message)
@@ -495,20 +385,19 @@ class Worker:
         if ray.is_initialized():  # then this process belongs to this worker alone
             logs.guard_app()
         try:
-            self._learn(self._settings.needed)
+            self._secrets.learn(self._settings.needed)
             check_environment(self._settings.needed)
             runtime = await AppRuntime.open(self._settings)
         except Exception as error:  # noqa: BLE001 - the app's own import and lifespan may raise anything
-            self._learn(())  # the app may have put secrets into the environment
-            problem = self._redaction.said(error, SAID)
+            self._secrets.learn(())  # the app may have put secrets into the environment
+            problem = self._secrets.redaction.said(error, SAID)
             logger.warning("%s cannot open its app: %s", self._settings.name, problem)
             if isinstance(error, TimeoutError):
-                await self._succession.begin(
-                    store
-                )  # an app that hangs may hold a thread, or a lock, for as long as this process lives
+                # An app that hangs may hold a thread, or a lock, for as long as this process lives.
+                await self._succession.begin(store)
             await store.put_problem(self._settings.app, problem)
             raise AppBroken(problem) from None
-        self._learn(runtime.app.environment(os.environ))
+        self._secrets.learn(runtime.app.environment(os.environ))
         await store.put_problem(self._settings.app, None)
         self._succession.opened()
         self._opened = (store, runtime)
@@ -521,21 +410,12 @@ class Worker:
             spec = agent.spec  # the spec that was imported, whatever the store has under its digest
         else:
             spec = await self._spec(store, request.spec_digest)
-        in_force = self._in_force(store)
+        bench = self._bench_at(store, runtime.latest)
         turn = await turn_of(store, request, agent)
-        rules = CallRules(in_force, await in_force.rules(request.agent), request.agent, turn)
-        run = partial(
-            model_run.run,
-            store,
-            request,
-            partial(self._model, store, runtime, request, spec, reading.messages, rules=rules),
-            follows=reading.last,
-            claim=claim,
-            worker=self._settings.name,
-            timeout_s=spec.limits.model_timeout_s,
-            admitted=partial(self._admitted, store, request.agent),
-            reached=self._reached,
-        )
+        rules = CallRules(bench.rules, await bench.rules.rules(request.agent), request.agent, turn)
+        call = partial(self._model, store, runtime, request, spec, reading.messages, rules=rules)
+        timeout_s = spec.limits.model_timeout_s
+        run = partial(model_run.run, bench, request, call, follows=reading.last, claim=claim, timeout_s=timeout_s)
         return await self._attestation.during(store, run)
 
     async def _model(
@@ -555,7 +435,7 @@ class Worker:
 
         agent = agent_of(runtime.app, request.agent)
         counts = ModelCounts(self._counts, spec.model)
-        with model_span(request, spec, messages, self._content) as span:
+        with model_span(request, spec, messages, self._secrets.content) as span:
             outcome = await model.call(
                 store,
                 request,
@@ -564,7 +444,7 @@ class Worker:
                 agent=agent,
                 loop=latest,
                 rules=rules,
-                redaction=self._redaction,
+                redaction=self._secrets.redaction,
                 counts=counts,
             )
             span.ended(outcome, tries=counts.tries)

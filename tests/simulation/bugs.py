@@ -75,8 +75,8 @@ def a_dispatch_without_a_claim():
     """A worker runs the body without having moved its record: nobody else knows that it runs."""
     run = tool_run.run
 
-    async def unclaimed(store, *args, **kwargs):
-        return await run(_Unclaiming(store), *args, **kwargs)
+    async def unclaimed(bench, *args, **kwargs):
+        return await run(dataclasses.replace(bench, store=_Unclaiming(bench.store)), *args, **kwargs)
 
     return mock.patch.object(tool_run, "run", unclaimed)
 
@@ -250,8 +250,8 @@ def a_body_that_runs_whatever_came_of_its_claim():
     """A claim whose outcome is unknown is taken for won."""
     run = tool_run.run
 
-    async def hopeful(store, *args, **kwargs):
-        return await run(_Hopeful(store), *args, **kwargs)
+    async def hopeful(bench, *args, **kwargs):
+        return await run(dataclasses.replace(bench, store=_Hopeful(bench.store)), *args, **kwargs)
 
     return mock.patch.object(tool_run, "run", hopeful)
 

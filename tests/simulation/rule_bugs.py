@@ -2,7 +2,7 @@
 
 from unittest import mock
 
-from holdfast.actors.worker import worker
+from holdfast.actors.worker import run_rules
 from holdfast.actors.worker.gate import Gate, stopped
 from holdfast.client import publishing
 from holdfast.conversation.ruled import Effect
@@ -23,7 +23,7 @@ def rules_that_are_read_once():
 
 def a_dispatch_that_nobody_judges():
     """A call is judged when it is proposed, and nobody looks whether other rules are in force when it runs."""
-    return mock.patch.object(worker, "stopped", return_value=None)
+    return mock.patch.object(run_rules, "stopped", return_value=None)
 
 
 def a_question_at_dispatch_that_is_not_asked():
@@ -33,7 +33,7 @@ def a_question_at_dispatch_that_is_not_asked():
         ruled = stopped(*args, **kwargs)
         return ruled if ruled is not None and ruled.effect is Effect.DENY else None
 
-    return mock.patch.object(worker, "stopped", lenient)
+    return mock.patch.object(run_rules, "stopped", lenient)
 
 
 def a_refusal_of_what_is_claimed():

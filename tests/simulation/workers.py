@@ -74,6 +74,10 @@ class SimRuntime:
     async def loop(self):
         return self
 
+    @property
+    def latest(self):
+        return self
+
     async def run(self, work):
         return await work
 

@@ -6,7 +6,9 @@ import contextlib
 from holdfast.actors import Claimed, StoreAddress, Worker, WorkerSettings
 from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker import asking
-from holdfast.agent import App
+from holdfast.actors.worker.bench import Bench
+from holdfast.actors.worker.gate import FixedRules
+from holdfast.agent import App, Rules
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus
 from holdfast.testing.writer import DESK, Writer, begin, call, start
 
@@ -41,6 +43,11 @@ class OwnLoop:
 
     async def judged(self, agent, judge):
         return await asyncio.to_thread(judge, asking.here)
+
+
+def bench_at(store, **more):
+    """The bench of a worker without rules, whose bodies run on the caller's own loop."""
+    return Bench(**{"store": store, "worker": "w-1", "rules": FixedRules(Rules()), "room": OwnLoop(None)} | more)
 
 
 class GivenWorker(Worker):

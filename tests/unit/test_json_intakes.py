@@ -4,9 +4,11 @@ import asyncio
 import json
 
 import pytest
+from given_worker import bench_at
 
 from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker import tool_run
+from holdfast.actors.worker.claims import Claims
 from holdfast.agent import Agent, App, Tool, ToolContext, tool
 from holdfast.cli import job_file, resolve
 from holdfast.cli.errors import InvalidLines
@@ -139,9 +141,9 @@ async def ran(body, arguments="{}"):
         max_claims=1,
     )
     inputs = await tool_run.inputs_of(store, request)
-    return await asyncio.wait_for(
-        tool_run.run(store, request, inputs, agent=agent, limits=Limits(), resources=None, incarnation="i", worker="w"), 20
-    )
+    claim = Claims("i", "w").new(("c-1", request.effect_id))
+    run = tool_run.run(bench_at(store), request, inputs, agent=agent, limits=Limits(), claim=claim)
+    return await asyncio.wait_for(run, 20)
 
 
 @pytest.mark.parametrize("value", [DEEP, nested(20_000), [nested(300)]])

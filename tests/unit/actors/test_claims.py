@@ -77,7 +77,7 @@ async def test_what_ends_within_a_moment_of_its_claim_is_told_as_its_outcome(cla
     claim = claims.new(RUN)
 
     async def work():
-        claim.stands()
+        claim.made()
         return "found"
 
     async with asyncio.timeout(10):
@@ -88,7 +88,7 @@ async def test_what_goes_on_after_its_claim_is_told_as_claimed_to_each_who_asks_
     claim, gate = claims.new(RUN), asyncio.Event()
 
     async def work():
-        claim.stands()
+        claim.made()
         await gate.wait()
         return "found"
 
@@ -107,7 +107,7 @@ async def test_what_waits_for_its_claim_is_told_as_waiting_for_its_turn(claims, 
 
     async def work():
         await turn.wait()
-        claim.stands()
+        claim.made()
         await gate.wait()
 
     task = carried(claims, claim, work)
@@ -281,7 +281,7 @@ async def calling(claims, conversation_id="c-1", *, confirmed=True):
     carried(claims, claim, forever)
     await asyncio.sleep(0)
     if confirmed:
-        claim.stands()
+        claim.made()
         await claim.confirmed
     return writer, store, claim
 
@@ -329,7 +329,7 @@ async def test_a_run_that_nobody_waits_for_is_told_so_once_and_goes_on(claims):
     assert await inner.claim("c-1", effect_id, incarnation=run.incarnation, worker="worker-0")
     carried(claims, run, forever)
     await asyncio.sleep(0)
-    run.stands()
+    run.made()
     store = Asking(inner)
     looking(claims, store)
     await until(lambda: ("c-1", effect_id, run.incarnation) in store.asked[-1] if store.asked else False)

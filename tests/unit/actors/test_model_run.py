@@ -4,11 +4,13 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from given_worker import bench_at
 
 from holdfast.actors import NoOutcome, Step, WorkPaused
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker import model_run
 from holdfast.actors.worker.asking import JUDGING_S
+from holdfast.actors.worker.bench import at_any_time
 from holdfast.actors.worker.claims import Claims
 from holdfast.actors.workers import GRACE_S
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
@@ -44,16 +46,12 @@ class Model:
         return self.outcome
 
 
-async def at_any_time():
-    return None
-
-
-async def run(store, model, request=REQUEST, *, claim=None, admitted=at_any_time, timeout_s=60.0, reached=lambda _: None):
+async def run(store, model, request=REQUEST, *, claim=None, admit=at_any_time, timeout_s=60.0, reached=lambda _: None):
     """What a worker makes of the request."""
     claim = claim or Claims("process-1", "worker-0").new(("c-1", "t1.m1"))
     async with asyncio.timeout(20):
         return await model_run.run(
-            store, request, model, claim=claim, worker="worker-0", timeout_s=timeout_s, admitted=admitted, reached=reached
+            bench_at(store, admit=admit, reached=reached), request, model, claim=claim, timeout_s=timeout_s
         )
 
 
@@ -132,10 +130,10 @@ async def test_a_call_that_comes_after_the_moment_until_which_it_may_begin_is_no
     store, _ = await calling()
     model, now = Model(), await store.now()
 
-    async def until_then():
+    async def until_then(agent):
         return now - 1
 
-    assert await run(store, model, admitted=until_then) is NoOutcome.NOT_MINE
+    assert await run(store, model, admit=until_then) is NoOutcome.NOT_MINE
     assert (model.calls, (await record(store)).status) == (0, RunStatus.RUNNABLE)
 
 
@@ -143,11 +141,11 @@ async def test_a_call_that_waits_for_the_end_of_a_pause_claims_nothing():
     store, _ = await calling()
     model = Model()
 
-    async def paused():
+    async def paused(agent):
         raise WorkPaused("the new work of agent desk is paused")
 
     with pytest.raises(WorkPaused):
-        await run(store, model, admitted=paused)
+        await run(store, model, admit=paused)
     assert (model.calls, (await record(store)).status) == (0, RunStatus.RUNNABLE)
 
 

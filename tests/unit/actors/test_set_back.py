@@ -3,6 +3,8 @@
 import asyncio
 import copy
 import threading
+from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 from hosted import FromStore, activated, decided
@@ -24,7 +26,7 @@ class GivenWorker(Worker):
     def __init__(self, store, app):
         super().__init__(SETTINGS)
         self._given, self.app, self.left, self.worn = store, app, 0, False
-        self.asked, self.joined = 0, []
+        self.asked, self.joined, self.latest = 0, [], None
 
     async def _open(self):
         return self._given, self
@@ -117,14 +119,18 @@ class Waits:
 
     def __init__(self, worker, monkeypatch):
         self.line = []
-        self._admitted = worker._admitted
-        monkeypatch.setattr(worker, "_admitted", self)
+        self._bench_at = worker._bench_at
+        monkeypatch.setattr(worker, "_bench_at", self._waiting)
 
-    async def __call__(self, store, agent):
+    def _waiting(self, store, room):
+        bench = self._bench_at(store, room)
+        return replace(bench, admit=partial(self._admitted, bench.admit))
+
+    async def _admitted(self, admit, agent):
         gate = asyncio.Event()
         self.line.append(gate)
         await gate.wait()
-        return await self._admitted(store, agent)
+        return await admit(agent)
 
     async def reach(self, number):
         async with asyncio.timeout(10):

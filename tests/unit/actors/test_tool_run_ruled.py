@@ -5,11 +5,12 @@ import threading
 from dataclasses import replace
 
 import pytest
-from given_worker import GivenWorker, carried_out, runnable
+from given_worker import GivenWorker, bench_at, carried_out, runnable
 
 from holdfast.actors import NoOutcome
 from holdfast.actors.worker import asking, tool_run
-from holdfast.actors.worker.gate import UNREADABLE
+from holdfast.actors.worker.claims import Claims
+from holdfast.actors.worker.gate import UNREADABLE, FixedRules
 from holdfast.agent import Agent, Rule, Rules, Tool
 from holdfast.conversation import Limits, RunFinished, RunRuled
 from holdfast.conversation.ruled import Effect, Ruled
@@ -164,25 +165,16 @@ async def test_a_run_begins_by_the_earlier_time_of_both(admitted, in_force, unti
     store, request = await runnable()
     claiming = Claiming(store, Faults())
 
-    async def admits():
+    async def admits(agent):
         return admitted
 
-    async def judges(arguments, turn, *, edits):
-        assert (turn.conversation_id, turn.agent, edits) == ("c-1", "desk", False)
-        return None, in_force
+    class InForce(FixedRules):
+        async def begin_by(self, agent):
+            return Rules(), in_force
 
-    outcome = await tool_run.run(
-        claiming,
-        request,
-        await tool_run.inputs_of(store, request),
-        agent=desk(),
-        limits=Limits(),
-        resources=None,
-        incarnation="i-1",
-        worker="w-1",
-        admitted=admits,
-        judged=judges,
-    )
+    bench = bench_at(claiming, rules=InForce(Rules()), admit=admits)
+    inputs, claim = await tool_run.inputs_of(store, request), Claims("p-1", "w-1").new(("c-1", request.effect_id))
+    outcome = await tool_run.run(bench, request, inputs, agent=desk(), limits=Limits(), claim=claim)
 
     assert outcome.ok
     assert claiming.until == (until,)

@@ -68,6 +68,10 @@ class Given(Worker):
     async def loop(self):
         return self._loop
 
+    @property
+    def latest(self):
+        return self._loop
+
     async def _open_store(self):
         return self.store
 
@@ -92,10 +96,10 @@ async def worker():
 async def test_who_comes_after_a_body_that_goes_on_beyond_its_bound_has_another_process(worker, monkeypatch):
     over = threading.Event()
 
-    async def run(store, request, inputs, *, carried, **_):
+    async def run(bench, request, inputs, **_):
         try:
             async with asyncio.timeout(0.05):
-                await carried(asyncio.to_thread(over.wait, 30))
+                await bench.room.run(asyncio.to_thread(over.wait, 30))
         except TimeoutError:
             return RunFinished(effect_id=request.effect_id, ok=False, content="{}")
 
@@ -341,8 +345,8 @@ def test_litellm_has_a_connection_for_each_model_call_that_goes_on(monkeypatch):
 async def test_a_full_worker_refuses_work_that_may_not_wait_and_joins_what_it_has_already(worker, monkeypatch, kind):
     over = asyncio.Event()
 
-    async def run(store, request, inputs, *, stands, **_):
-        stands()
+    async def run(bench, request, inputs, *, claim, **_):
+        claim.made()
         await over.wait()
         return RunFinished(effect_id=request.effect_id, ok=True, content="{}")
 

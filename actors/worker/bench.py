@@ -1,0 +1,72 @@
+"""The bench: what a worker carries a run or a model call out with."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from holdfast.actors.steps import Reached, untrapped
+from holdfast.agent.callback import InThread
+from holdfast.persistence import Store
+from holdfast.redaction import PLAIN, Redaction
+
+from .gate import RulesInForce
+from .givers import GrantGivers
+from .work_spans import NO_CONTENT, Content
+
+_T = TypeVar("_T")
+
+
+class Room(Protocol):
+    """Where the app's code runs; see `AppLoop`."""
+
+    resources: Any
+
+    @property
+    def in_thread(self) -> InThread:
+        """Runs a plain function in a thread for bodies."""
+        ...
+
+    async def run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run a body's coroutine; its result."""
+        ...
+
+    async def asked(self, agent: str, what: str, function: Callable[[], _T], otherwise: _T) -> _T:
+        """What one of an agent's functions about a call says; `otherwise` where it does not answer."""
+        ...
+
+
+async def at_any_time(agent: str) -> None:
+    """Let the agent's new work begin at any time."""
+    del agent
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What a worker carries a run or a model call out with.
+
+    Attributes:
+        store: The store with the work's record.
+        worker: The worker's name.
+        rules: The permission rules in force.
+        room: Where bodies run.
+        clock: Bounds a body: given seconds, it gives a context like that of `asyncio.timeout`.
+        admit: Called just before a claim: the time by which an agent's work must begin, in ms UTC by the store's clock (None:
+            any time); it raises where new work waits.
+        givers: The holders of API keys who gave grants; None where nobody holds a key.
+        reached: The step listener.
+        redaction: The secrets of this process.
+        content: What spans show of content.
+    """
+
+    store: Store
+    worker: str
+    rules: RulesInForce
+    room: Room
+    clock: Callable[[float], AbstractAsyncContextManager[asyncio.Timeout]] = asyncio.timeout
+    admit: Callable[[str], Awaitable[int | None]] = at_any_time
+    givers: GrantGivers | None = None
+    reached: Reached = untrapped
+    redaction: Redaction = PLAIN
+    content: Content = NO_CONTENT

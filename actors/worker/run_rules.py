@@ -1,0 +1,75 @@
+"""Whether a run may begin: the rules in force, and the app's functions, are asked just before it is claimed."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from holdfast.actors.work_requests import RunRequest
+from holdfast.agent import Agent, TurnContext
+from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.granting import MAY_NOT
+from holdfast.conversation.ruled import Effect, Ruled
+
+from .alone import alone
+from .bench import Bench
+from .gate import UNTOLD_DECIDERS, asks_others, lifted, required_again, stopped
+
+
+async def judged(
+    bench: Bench,
+    request: RunRequest,
+    agent: Agent | None,
+    arguments: dict[str, Any] | None,
+    turn: TurnContext,
+    *,
+    edits: bool,
+) -> tuple[Ruled | None, int | None]:
+    """The verdict that blocks a run, if any, and the latest time at which it may begin otherwise.
+
+    The rules are read after the app's function has said its word: what they let run must begin soon. `edits` says whether a
+    person has edited the arguments.
+    """
+    lapsed, held_until = ((), None) if bench.givers is None else await bench.givers.lapsed(request)
+    if lapsed:
+        return Ruled(effect=Effect.ASK, reason=MAY_NOT, lapsed=lapsed), None
+    required = await _required_again(bench, request, agent, arguments, turn)
+    others = await _others(bench, request, agent, arguments) if edits else None
+    rules, until = await bench.rules.begin_by(request.agent)
+    return stopped(rules, agent, request, arguments, required=required, others=others), earliest(until, held_until)
+
+
+async def decided_alone(
+    bench: Bench, request: RunRequest, agent: Agent | None, arguments: dict[str, Any], *, turn: TurnContext, ruled: Ruled
+) -> Ruling | None:
+    """What a function of the app decides about a run that is asked about only now; None where a person decides."""
+    declared = None if agent is None else agent.tool(request.tool)
+    if agent is None or declared is None or turn.attended or not agent.unattended.by_function:
+        return None
+
+    def decide() -> Ruling | None:
+        return alone(agent, declared.spec, arguments, turn, ruled, prompt=declared.render(arguments))
+
+    return await bench.room.asked(agent.name, f"unattended= of {agent.name}", decide, None)
+
+
+def earliest(*times: int | None) -> int | None:
+    """The earliest of some times; None stands for any time."""
+    return min((time for time in times if time is not None), default=None)
+
+
+async def _required_again(
+    bench: Bench, request: RunRequest, agent: Agent | None, arguments: Mapping[str, Any] | None, turn: TurnContext
+) -> bool:
+    said = partial(required_again, agent, request, arguments, turn)
+    tool = agent.tool(request.tool) if agent is not None else None
+    if not (tool is not None and tool.approves_by_function and lifted(request)):
+        return said()
+    return await bench.room.asked(request.agent, f"approval= of {tool.name}", said, otherwise=True)
+
+
+async def _others(bench: Bench, request: RunRequest, agent: Agent | None, arguments: Mapping[str, Any] | None) -> Ruled | None:
+    said = partial(asks_others, agent, request, arguments)
+    tool = agent.tool(request.tool) if agent is not None else None
+    if tool is None or not tool.is_decided_by_function:
+        return said()
+    return await bench.room.asked(request.agent, f"approvers= of {tool.name}", said, UNTOLD_DECIDERS)
