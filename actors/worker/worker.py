@@ -306,7 +306,8 @@ class Worker:
                 givers=GrantGivers(store),
                 reached=self._reached,
             )
-        return replace(self._bench, room=room, redaction=self._secrets.redaction, content=self._secrets.content)
+        secrets = self._secrets
+        return replace(self._bench, store=store, room=room, redaction=secrets.redaction, content=secrets.content)
 
     async def _joined(self, incarnation: str, *, briefly: bool) -> RunAnswer | ModelAnswer:
         if not incarnation.startswith(f"{self._incarnation}."):

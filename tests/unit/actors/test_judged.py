@@ -10,6 +10,7 @@ from holdfast.actors import StoreAddress, Worker, WorkerSettings
 from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker import asking
 from holdfast.actors.worker.app_loop import AppLoop
+from holdfast.actors.worker.run_rules import judged
 from holdfast.agent import Agent, App, Rules, Tool, TurnContext
 from holdfast.conversation.ruled import Effect
 from holdfast.persistence import AppRecord, MemoryStore
@@ -46,7 +47,7 @@ class Given:
 
     async def judged(self, request):
         async with _app_loop() as loop:
-            return await self._worker._judged(self.store, {}, TURN, request=request, agent=self._agent, loop=loop)
+            return await judged(self._worker._bench_at(self.store, loop), request, self._agent, {}, TURN, edits=False)
 
 
 @asynccontextmanager

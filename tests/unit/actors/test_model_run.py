@@ -78,7 +78,7 @@ async def test_a_call_is_claimed_before_the_model_is_called_and_its_outcome_is_r
     before = await store.now()
     assert await run(store, model, claim=claim, timeout_s=60, reached=steps.append) == outcome
     (stood,) = seen
-    assert (stood.status, stood.incarnation, stood.worker) == (RunStatus.CLAIMED, claim.incarnation, "worker-0")
+    assert (stood.status, stood.incarnation, stood.worker) == (RunStatus.CLAIMED, claim.incarnation, "w-1")
     bound_ms = round((60 + JUDGING_S + GRACE_S) * 1000)
     assert before + bound_ms <= stood.until <= await store.now() + bound_ms
     assert await recorded(store) == outcome

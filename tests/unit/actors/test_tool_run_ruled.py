@@ -111,7 +111,7 @@ async def test_a_run_that_no_rule_is_about_begins():
 async def test_rules_that_are_published_while_a_worker_lives_are_those_that_judge(skip):
     store, request = await runnable()
     worker = GivenWorker(store, desk())
-    assert await worker._in_force(store).rules("desk") == Rules()
+    assert await worker._bench_at(store, worker._runtime).rules.rules("desk") == Rules()
     await publish(store, DENIES)
     skip(PAUSE_LAG_MS / 1000)
 
