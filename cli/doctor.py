@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import asdict, replace
 
 from holdfast.actors.actor_settings import StoreAddress
@@ -92,8 +92,7 @@ async def _examine(settings: Settings, where: Where) -> list[Check]:
                 checks += wrong
             if standing.store_id is not None:
                 place = StoreAddress(url, settings.namespace, standing.store_id, cipher=settings.cipher_at)
-                at = Looked(place, settings, where)
-                stack.push_async_callback(at.store.close)
+                at = await stack.enter_async_context(aclosing(Looked(place, settings, where)))
                 for name, look in LOOKS.items():
                     checks += await bounded(name, look(at), within_s=REDIS_S)
         imported = await bounded("app", import_check(settings.app), within_s=IMPORT_S)

@@ -41,6 +41,10 @@ class Looked:
         url, namespace, store_id = address.redis_url, address.namespace, address.store_id
         self.store = RedisStore(url, namespace=namespace, store_id=store_id, cipher=address.cipher)
 
+    async def aclose(self) -> None:
+        """Close the store."""
+        await self.store.close()
+
 
 async def cipher_checks(at: Looked) -> list[Check]:
     """The check whether this shell has the cipher that the store needs, and whether it works; none without encryption."""

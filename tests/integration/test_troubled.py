@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from contextlib import aclosing
 
 import pytest
 import redis
@@ -46,7 +47,8 @@ def holdfast(store, *arguments):
 async def examined(store):
     """The checks of a store's problems, by name."""
     at = StoreAddress(store.url, store.namespace, store.store_id)
-    return {check.name: check for check in await problem_checks(Looked(at, Settings.of(), Where()))}
+    async with aclosing(Looked(at, Settings.of(), Where())) as looked:
+        return {check.name: check for check in await problem_checks(looked)}
 
 
 async def test_doctor_names_what_cannot_be_taken_up_and_what_is_in_quarantine_with_the_reason(store):

@@ -5,6 +5,7 @@ import io
 import json
 import signal
 import sys
+from contextlib import aclosing
 
 import pytest
 
@@ -124,6 +125,11 @@ def test_what_is_no_conversation_is_bad_input(inside, arguments):
     assert "no such!" in inside(*arguments, code=2).err
 
 
+async def paused_checks(stack):
+    async with aclosing(Looked(StoreAddress(stack.redis_url, "quiet", ""), Settings.of(), Where())) as at:
+        return await pause_checks(at)
+
+
 def test_a_pause_is_said_wherever_somebody_looks_until_it_is_lifted(inside, stack, waiting, hostile):
     namespaced = ("--namespace", "quiet")  # nothing of the other tests is to wait for this
     made = inside("pause", "--agent", "support", "--reason", hostile, *namespaced)
@@ -141,8 +147,7 @@ def test_a_pause_is_said_wherever_somebody_looks_until_it_is_lifted(inside, stac
         assert said[0].startswith("New work of the namespace has been paused for ")
         assert said[0].endswith(": the bill (and 1 more; see `holdfast doctor`).")
         assert [one["agent"] for one in inside(command, "--json", *namespaced).json()["paused"]] == [None, "support"]
-    at = Looked(StoreAddress(stack.redis_url, "quiet", ""), Settings.of(), Where())
-    checks = asyncio.run(pause_checks(at))
+    checks = asyncio.run(paused_checks(stack))
     assert [(check.status, check.fix.rpartition(": ")[2]) for check in checks] == [
         ("warn", "holdfast resume"),
         ("warn", "holdfast resume --agent support"),
@@ -153,7 +158,7 @@ def test_a_pause_is_said_wherever_somebody_looks_until_it_is_lifted(inside, stac
     assert inside("resume", *namespaced).out.startswith("New work of the namespace was not paused; nothing was done.\n")
     assert inside("resume", "--agent", "support", *namespaced, "--json").json()["paused"] == []
     assert inside("list", *namespaced).out == "There are no conversations.\n"
-    assert [check.status for check in asyncio.run(pause_checks(Looked(at.address, at.settings, Where())))] == ["ok"]
+    assert [check.status for check in asyncio.run(paused_checks(stack))] == ["ok"]
 
 
 def test_a_conversation_says_that_its_work_is_paused(inside, stack, waiting):

@@ -1,6 +1,7 @@
 """What Redis holds where there is a cipher: no word of anybody's; and what becomes of whoever has no cipher, or a wrong one."""
 
 import asyncio
+from contextlib import aclosing
 
 import pytest
 
@@ -421,9 +422,11 @@ async def test_secrets_are_taken_out_before_a_reason_is_encrypted(opened):
     assert "pass-word" not in trouble.reason
 
 
-def looked(store, cipher):
+async def looked(look, store, cipher):
+    """The checks that one look at a store makes, in a shell that has this cipher."""
     address = StoreAddress(store.url, store.namespace, store.store_id, cipher=cipher)
-    return Looked(address, Settings.of(app="shop:app"), Where())
+    async with aclosing(Looked(address, Settings.of(app="shop:app"), Where())) as at:
+        return await look(at)
 
 
 async def test_problems_are_listed_with_their_words_where_the_cipher_is_and_all_the_same_where_it_is_not(opened):
@@ -432,7 +435,7 @@ async def test_problems_are_listed_with_their_words_where_the_cipher_is_and_all_
     lost = await Writer.of(store, "c-3")
     await lost.do(start(), begin(), call("ship"), resolve(Approve()), lose())
 
-    seen, unseen = [{check.name: check for check in await problem_checks(looked(store, cipher))} for cipher in (TOY, None)]
+    seen, unseen = [{check.name: check for check in await looked(problem_checks, store, cipher)} for cipher in (TOY, None)]
 
     for checks in (seen, unseen):
         failed = {name for name, check in checks.items() if check.status is Outcome.FAIL}
@@ -442,7 +445,7 @@ async def test_problems_are_listed_with_their_words_where_the_cipher_is_and_all_
         assert MARK not in unseen[name].said
         assert "HOLDFAST_CIPHER" in unseen[name].said
     assert "HOLDFAST_CIPHER" in unseen["lost runs"].said
-    (workers,) = await worker_checks(looked(store, TOY))
+    (workers,) = await looked(worker_checks, store, TOY)
     assert MARK in workers.said
 
 
@@ -473,7 +476,7 @@ async def test_doctor_says_whether_payloads_are_encrypted_and_could_be_read_here
     store = await opened(ToyCipher() if encrypted else None)
     await waiting(store)
 
-    checks = await cipher_checks(looked(store, cipher))
+    checks = await looked(cipher_checks, store, cipher)
 
     assert [check.status for check in checks] == ([] if outcome is None else [outcome])
     assert all(said in check.said for check in checks)
