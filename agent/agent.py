@@ -39,16 +39,10 @@ class Agent:
         unattended: What is done instead of asking, in conversations that are started with `attended=False`.
 
     Attributes:
-        name: The agent's name.
-        errors: The policy for exceptions. It belongs to the code of the app and is not stored.
-        unattended: What is done in conversations that nobody attends. Its functions belong to the code of the app.
-        rules: The permission rules as they were given. They belong to the code of the app and are not part of the spec.
-        tools: Its tools, in the order given.
+        name, tools: As they were given.
+        errors, unattended, rules: As they were given; they belong to the code of the app, and are not stored with the spec.
         spec: The agent as the state machine knows it; its digest names exactly this declaration without `own_options`.
         own_options: The model options that are not stored, by name.
-
-    Raises:
-        ConfigurationError: The declaration is wrong; the error names the field, the problem and the fix.
     """
 
     def __init__(
@@ -78,7 +72,8 @@ class Agent:
             raise ConfigurationError(f"{field}.model", "it is empty", 'name a model, such as "openai/gpt-4o-mini"')
         self.errors = disclosure.checked(errors, f"{field}.errors")
         self.rules = checks.rules(rules, f"{field}.rules")
-        self.unattended = _unattended(unattended, f"{field}.unattended")
+        instead = 'give Unattended(approvals="deny", questions="cancel")'
+        self.unattended = checks.instance(Unattended, unattended, f"{field}.unattended", instead) or Unattended()
         stored, self.own_options = call_options.checked(model_options or {}, f"{field}.model_options")
         self.spec = AgentSpec(
             name=name,
@@ -100,10 +95,8 @@ class Agent:
 
 
 def _tools(declared: Any, field: str) -> tuple[Tool, ...]:
-    if isinstance(declared, Tool | str | Mapping) or not hasattr(declared, "__iter__"):
-        raise ConfigurationError(field, f"{type(declared).__name__} is no list of tools", "give a list: tools=[...]")
     tools: dict[str, Tool] = {}
-    for item in declared:
+    for item in checks.items(declared, Tool, "tools", field):
         if not isinstance(item, Tool) and not callable(item):
             raise ConfigurationError(field, f"{item!r} is no tool", "give functions decorated with @tool, or Tool(...)")
         tool = item if isinstance(item, Tool) else Tool(callback=item)
@@ -114,19 +107,9 @@ def _tools(declared: Any, field: str) -> tuple[Tool, ...]:
     return tuple(tools.values())
 
 
-def _unattended(declared: Any, field: str) -> Unattended:
-    if declared is not None and not isinstance(declared, Unattended):
-        fix = 'give Unattended(approvals="deny", questions="cancel")'
-        raise ConfigurationError(field, f"{type(declared).__name__} is not Unattended", fix)
-    return declared or Unattended()
-
-
 def _limits(limits: Any, field: str) -> Limits:
-    if limits is None:
-        return Limits()
-    if not isinstance(limits, Limits):
-        raise ConfigurationError(field, f"{type(limits).__name__} is not Limits", "give limits=Limits(...)")
-    for name, value in limits:
+    found = checks.instance(Limits, limits, field, "give limits=Limits(...)") or Limits()
+    for name, value in found:
         if not math.isfinite(value):
             raise ConfigurationError(f"{field}.{name}", "without a bound, what waits might never end", "give a finite number")
-    return limits
+    return found

@@ -34,15 +34,7 @@ class App:
             `package.module:name`. None: nothing is encrypted. Every process needs its keys in the environment.
         rules: The permission rules of all agents' tools.
 
-    Attributes:
-        agents: The agents, in the order given.
-        env: The names and patterns of environment variables, in the order given.
-        encrypt: The cipher as it was given.
-        rules: The permission rules as they were given.
-        module: The name of the module that constructed the app.
-
-    Raises:
-        ConfigurationError: The declaration is wrong; the error names the field, the problem and the fix.
+    All but `lifespan` are attributes, as they were given; `module` is the name of the module that constructed the app.
     """
 
     def __init__(
@@ -89,11 +81,7 @@ class App:
 
     @asynccontextmanager
     async def resources(self) -> AsyncIterator[Any]:
-        """Enter the lifespan and yield its resources; None without a lifespan. A worker does this once.
-
-        Raises:
-            ConfigurationError: The lifespan returned no context manager.
-        """
+        """Enter the lifespan and yield its resources; None without a lifespan. A worker does this once."""
         if self._lifespan is None:
             yield None
             return
@@ -110,10 +98,8 @@ class App:
 
 
 def _agents(declared: Any) -> tuple[Agent, ...]:
-    if isinstance(declared, Agent | str | Mapping) or not hasattr(declared, "__iter__"):
-        raise ConfigurationError("app.agents", f"{type(declared).__name__} is no list of agents", "give a list: agents=[...]")
     agents: dict[str, Agent] = {}
-    for agent in declared:
+    for agent in checks.items(declared, Agent, "agents", "app.agents"):
         if not isinstance(agent, Agent):
             raise ConfigurationError("app.agents", f"{agent!r} is no Agent", "give Agent(...) objects")
         if agent.name in agents:

@@ -37,11 +37,7 @@ _NOWHERE = TurnContext(conversation_id="", agent="")
 
 
 class Approving:
-    """A function of the app that says whether a call needs an approval: of the arguments, or of the arguments and the turn.
-
-    Raises:
-        ConfigurationError: It is async, or takes something else.
-    """
+    """A function of the app that says whether a call needs an approval: of the arguments, or of the arguments and the turn."""
 
     def __init__(self, function: Needs, field: str) -> None:
         self._function: Callable[..., Any] = function

@@ -42,11 +42,7 @@ _FIX = "set it in the environment (such as OPENAI_API_KEY) and let App(env=[...]
 
 
 def checked(options: Any, field: str) -> tuple[JsonText, dict[str, Any]]:
-    """The JSON text of the options that are stored, and by name the options that stay with the app.
-
-    Raises:
-        ConfigurationError: The options are no JSON object, set a value that Holdfast sets, or hold a credential.
-    """
+    """The JSON text of the options that are stored, and by name the options that stay with the app."""
     text = checks.json_object(options, field)
     values = loads(text)
     for name, fix in _RESERVED.items():

@@ -30,11 +30,7 @@ class ValidatorRaised(InvalidArguments):
 
 
 class Callback:
-    """A tool's function, and the names of the parameters that receive the call's context; the model fills the others.
-
-    Raises:
-        ConfigurationError: The function cannot serve as a tool's body.
-    """
+    """A tool's function, and the names of the parameters that receive the call's context; the model fills the others."""
 
     def __init__(self, function: Callable[..., Any], field: str) -> None:
         self.function = function
@@ -80,11 +76,7 @@ class Callback:
         return typing.get_type_hints(holder, *self._namespace, include_extras=True)[name]
 
     def check(self, arguments: Mapping[str, Any]) -> None:
-        """Refuse arguments that the function cannot be called with.
-
-        Raises:
-            InvalidArguments: An argument is missing or unknown, or Holdfast fills it.
-        """
+        """Refuse arguments that the function cannot be called with."""
         for name in self.contexts:
             if name in arguments:
                 raise InvalidArguments(f"$.{name}: it is not for the model to fill")
@@ -99,13 +91,7 @@ class Callback:
         return not inspect.iscoroutinefunction(self._body)
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext, in_thread: InThread = asyncio.to_thread) -> Any:
-        """The result of the function: a coroutine function is awaited, another runs in a thread with the caller's contextvars.
-
-        Raises:
-            InvalidArguments: The function cannot be called with these arguments.
-            RuntimeError: The body tried to end the process.
-            Exception: Whatever the body raises.
-        """
+        """The function's result: a coroutine function is awaited, another runs in a thread with the caller's contextvars."""
         self.check(arguments)
         call = partial(self.function, **arguments, **dict.fromkeys(self.contexts, context))
         try:

@@ -1,7 +1,7 @@
 """Checks of a user's declarations: each returns the value in the form that is kept, or raises a `ConfigurationError`."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from holdfast.errors import ConfigurationError
 from .rules import Rules
 
 Member = TypeVar("Member", bound=StrEnum)
+T = TypeVar("T")
 
 
 def text(value: Any, field: str) -> str:
@@ -40,12 +41,25 @@ def member(kind: type[Member], value: Any, field: str) -> Member:
         raise ConfigurationError(field, f"{value!r} is not known", f"use one of {allowed}") from error
 
 
+def instance(kind: type[T], value: Any, field: str, fix: str) -> T | None:
+    """The value, if it is an object of the class or None."""
+    if value is not None and not isinstance(value, kind):
+        raise ConfigurationError(field, f"{type(value).__name__} is not {kind.__name__}", fix)
+    return value
+
+
 def rules(value: Any, field: str) -> Rules | None:
     """The value, if it is permission rules or None."""
-    if value is not None and not isinstance(value, Rules):
-        fix = 'give Rules(allow=[...], ask=[...], deny=[...]), or Rules.load("rules.yaml")'
-        raise ConfigurationError(field, f"{type(value).__name__} is not Rules", fix)
-    return value
+    return instance(Rules, value, field, 'give Rules(allow=[...], ask=[...], deny=[...]), or Rules.load("rules.yaml")')
+
+
+def items(value: Any, kind: type, what: str, field: str) -> Iterable[Any]:
+    """The value, if it is a list, and not one of its items; `what` says of what in an error."""
+    if isinstance(value, kind | str | Mapping) or not hasattr(value, "__iter__"):
+        name = field.rpartition(".")[2]
+        raise ConfigurationError(field, f"{type(value).__name__} is no list of {what}", f"give a list: {name}=[...]")
+    found: Iterable[Any] = value
+    return found
 
 
 def seconds(value: Any, field: str) -> float | None:
@@ -62,14 +76,13 @@ def seconds(value: Any, field: str) -> float | None:
 def json_object(value: Any, field: str) -> JsonText:
     """The JSON text of an object: a string is kept byte for byte, a mapping keeps the order of its keys."""
     if isinstance(value, str):
+        fix = "give the JSON text of an object, or a dict"
         try:
             parsed = loads(value)
         except NotJson as error:
-            raise ConfigurationError(
-                field, f"it is not JSON ({error})", "give the JSON text of an object, or a dict"
-            ) from error
+            raise ConfigurationError(field, f"it is not JSON ({error})", fix) from error
         if not isinstance(parsed, dict):
-            raise ConfigurationError(field, "it is JSON, but no object", "give the JSON text of an object, or a dict")
+            raise ConfigurationError(field, "it is JSON, but no object", fix)
         return value
     if not isinstance(value, Mapping):
         raise ConfigurationError(field, f"{type(value).__name__} is no JSON object", "give a dict, or its JSON text")
@@ -93,8 +106,6 @@ def object_schema(value: Any, field: str) -> JsonText:
     schema = json_schema(value, field)
     kind = loads(schema).get("type")
     if kind != "object":
-        found = "it states no type" if kind is None else f"its type is {kind!r}"
-        raise ConfigurationError(
-            field, f"{found}, but a model's arguments are an object", 'give a schema with "type": "object"'
-        )
+        problem = f"{'it states no type' if kind is None else f'its type is {kind!r}'}, but a model's arguments are an object"
+        raise ConfigurationError(field, problem, 'give a schema with "type": "object"')
     return schema

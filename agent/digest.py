@@ -24,10 +24,6 @@ def code_digest(path: str, *, main_file: str | None = None) -> str:
     Args:
         path: The app's import path, as in `load`.
         main_file: As in `load`.
-
-    Raises:
-        AppNotFound: The path leads to no app.
-        ConfigurationError: The module declares a tool, an agent or the app wrongly.
     """
     app = load(path, main_file=main_file)
     roots = [module_of(path, main_file=main_file), *_modules_of_tools(app)]

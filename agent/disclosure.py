@@ -27,11 +27,7 @@ Errors: TypeAlias = str | Callable[[BaseException], str]
 
 
 def checked(errors: Any, field: str) -> Errors:
-    """The policy for exceptions, if the value is one.
-
-    Raises:
-        ConfigurationError: The value is neither a `Disclosure` nor a plain function of an exception.
-    """
+    """The policy for exceptions, if the value is one."""
     if isinstance(errors, str) and errors in tuple(Disclosure):
         return Disclosure(errors)
     if not callable(errors) or inspect.iscoroutinefunction(errors) or isinstance(errors, str | type):

@@ -58,9 +58,6 @@ class Declared(Generic[T]):
         read: Checks a value, and gives it in the form that is kept.
         fix: What to declare instead of what cannot be used.
         failed: What is logged, after the field, where the function fails.
-
-    Raises:
-        ConfigurationError: It is a function of something else, or async. What `read` raises of a value passes.
     """
 
     def __init__(self, declared: Any, field: str, *, read: Callable[[Any], T], fix: str, failed: str) -> None:
@@ -77,11 +74,7 @@ class Declared(Generic[T]):
         return self._function is not None
 
     def of(self, arguments: Mapping[str, Any]) -> T:
-        """What holds of a call with these arguments; the function is given a copy of them.
-
-        Raises:
-            UntoldError: The function does not say it.
-        """
+        """What holds of a call with these arguments; the function is given a copy of them."""
         function = self._function
         if function is None:
             return self._fixed

@@ -46,7 +46,7 @@ class LooseText:
 
 
 class LooseRegex:
-    """A regular expression of which it is enough that a part matches, in any reading."""
+    """A regular expression that is searched for in each reading, not matched whole."""
 
     __slots__ = ("_each", "_lines")
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
 
 from holdfast.conversation.jsontext import JsonText, NotJson, dumps
 from holdfast.conversation.schema import schema_problem
@@ -16,7 +15,7 @@ from .callback import Callback, InvalidArguments, ValidatorRaised
 from .suspend import Suspend
 
 _SHOWN_ERRORS = 5
-_UNUSABLE = (PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError, NameError, TypeError, SyntaxError)
+_UNUSABLE = (*type_schema.UNUSABLE, SyntaxError)
 _WORDS = {
     "missing_keyword_only_argument": "it is required",
     "missing_argument": "it is required",
@@ -29,9 +28,6 @@ class Parameters:
 
     Attributes:
         schema: The JSON Schema of the arguments; it refuses unknown ones.
-
-    Raises:
-        ConfigurationError: A parameter cannot be filled from JSON, or has no name of its own (`*args`, `**kwargs`).
     """
 
     schema: JsonText
@@ -96,9 +92,7 @@ class Parameters:
                 _adapted(callback, {name: hint})
             except _UNUSABLE as error:
                 problem = f"JSON cannot fill it ({_first_line(error)})"
-                fix = (
-                    "annotate it with a type that pydantic builds from JSON; what the app provides is in ToolContext.resources"
-                )
+                fix = "use a type that pydantic builds from JSON; what the app provides is in ToolContext.resources"
                 raise ConfigurationError(f"{self._field}.{name}", problem, fix) from error
         problem = f"JSON cannot fill them ({_first_line(first)})"
         raise ConfigurationError(self._field, problem, "give parameters=<JSON Schema>") from first

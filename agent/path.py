@@ -47,11 +47,7 @@ def load(path: str, *, main_file: str | None = None) -> App:
 
 
 def split(path: str) -> tuple[str, str]:
-    """The module and the attribute of an import path.
-
-    Raises:
-        AppNotFound: The path is ill-formed.
-    """
+    """The module and the attribute of an import path."""
     if not isinstance(path, str):
         raise AppNotFound(_FIELD, f"{type(path).__name__} is no import path", _SYNTAX)
     module, colon, attribute = path.partition(":")

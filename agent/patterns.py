@@ -172,11 +172,7 @@ class StrictRegex:
 
 
 def parsed(text: str) -> Pattern:
-    """The pattern in a text.
-
-    Raises:
-        BadPattern: The text is none.
-    """
+    """The pattern in a text."""
     if not text or len(text) > LONGEST:
         raise BadPattern(f"a pattern has 1 to {LONGEST} characters", min(len(text), LONGEST))
     for at, char in enumerate(text):

@@ -26,14 +26,7 @@ class Rule:
         approvers: Who may approve, for a rule that asks: `Approvers`, or a list of roles and ids (`role:finance`,
             `id:ana@shop.example`), beside those whom the tool names. None: whoever may decide.
 
-    Attributes:
-        pattern: The pattern, read.
-        name: The rule's name.
-        reason: Why.
-        approvers: Who may approve; None: whoever may decide.
-
-    Raises:
-        InvalidRule: A field cannot be used. The error of a pattern has a » at the place of the mistake.
+    Each is an attribute, too; `pattern` as it was read. The error of a pattern has a » at the place of the mistake.
     """
 
     __slots__ = ("_own_name", "approvers", "name", "pattern", "reason")

@@ -34,7 +34,7 @@ class Verdict:
         effect: What is to become of it.
         rule: The name of the rule that says so; None for the default, or the tool's own approval.
         reason: Why, in the rule's words.
-        approvers: Who may approve; None: whoever may decide.
+        approvers: Who may approve; None: no rule restricts it.
         by: What decided: `rule`, `default`, or the `tool`'s own declaration.
         also: The approvers of further rules that ask about the call: whoever approves it is one of theirs, too.
     """
@@ -48,13 +48,13 @@ class Verdict:
 
     @property
     def terms(self) -> ApproverTerms | None:
-        """Who may approve, as all rules together say that ask about the call; None: whoever may decide."""
+        """Who may approve: those named by every matching "ask" rule; None: no rule restricts it."""
         each = [one.terms for one in (self.approvers, *self.also) if one is not None]
         return reduce(joined, each, None)
 
 
 class Rules:
-    """Rules in three lists. Deny goes over ask, and ask over allow, in whatever order they stand.
+    """Rules in three lists, each an attribute, as is the default. Deny goes over ask, and ask over allow, in any order.
 
     Args:
         allow: Calls that run without asking. A rule lifts a tool's own `approval="required"` only where it names the tool in
@@ -62,15 +62,6 @@ class Rules:
         ask: Calls that a person approves first.
         deny: Calls that do not run.
         default: What holds where no rule is about a call: `allow`, `ask` or `deny`; None leaves it to the tool's own approval.
-
-    Attributes:
-        allow: The rules that allow.
-        ask: The rules that ask.
-        deny: The rules that deny.
-        default: What holds where no rule is about a call.
-
-    Raises:
-        InvalidRule: A rule cannot be used; the error names list and number, and points at the mistake.
     """
 
     def __init__(

@@ -14,11 +14,7 @@ _MOST_DEEP = 8
 
 
 def read(path: Path) -> Any:
-    """What a file holds, as plain values.
-
-    Raises:
-        InvalidRule: The file cannot be read, is too long, or is no YAML; the error names the line.
-    """
+    """What a file holds, as plain values."""
     where = str(path)
     try:
         with path.open("rb") as file:

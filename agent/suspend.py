@@ -62,9 +62,6 @@ class Suspend(BaseException):
 
     Attributes:
         terms: What it asks for.
-
-    Raises:
-        ConfigurationError: An argument cannot be used; the error names the field, the problem and the fix.
     """
 
     terms: Terms | None = None

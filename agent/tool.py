@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, TypedDict, Unpack, overload
 
 from pydantic import TypeAdapter
-from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
 
 from holdfast.conversation.approvers import ApproverTerms
 from holdfast.conversation.grants import CallTarget
@@ -45,8 +44,6 @@ Prompt = str | Callable[[dict[str, Any]], str]
 
 class Tool:
     """A function that a model may call: who produces the result, and whether a person approves before it runs.
-
-    The constructor checks everything, so a wrong declaration fails when the app is imported, not at the first call.
 
     Args:
         name: The name that the model uses, `[a-zA-Z0-9_-]{1,64}` as in OpenAI's format; the callback's name by default.
@@ -88,9 +85,6 @@ class Tool:
         primary: The name of the argument that a permission rule without a name is about, or None.
         spec: The tool as the state machine knows it.
         callback: The function given, or None.
-
-    Raises:
-        ConfigurationError: The declaration is wrong; the error names the field, the problem and the fix.
     """
 
     def __init__(
@@ -126,17 +120,11 @@ class Tool:
         _check_axes(field, who, gate)
         _check_body(field, who, callback, definition, parameters)
         choices = None if decisions is None else _decisions(decisions, f"{field}.decisions")
-        given = {
-            "decisions": choices is not None,
-            "targets": targets is not None,
-            "approvers": approvers is not None,
-            "response_schema": response_schema is not None and Choice.ANSWER not in (choices or ()),
-            "streaming": checks.flag(streaming, f"{field}.streaming"),
-            "on_lost": lost is not None,
-            "approval_timeout_s": approval_timeout_s is not None,
-            "answer_timeout_s": answer_timeout_s is not None,
-            "run_timeout_s": run_timeout_s is not None,
-        }
+        checks.flag(streaming, f"{field}.streaming")
+        given: dict[str, Any] = {"decisions": choices, "targets": targets, "approvers": approvers, "on_lost": lost}
+        given |= {"response_schema": None if Choice.ANSWER in (choices or ()) else response_schema}
+        given |= {"streaming": streaming or None, "approval_timeout_s": approval_timeout_s}
+        given |= {"answer_timeout_s": answer_timeout_s, "run_timeout_s": run_timeout_s}
         _check_applicable(field, who, gate, given)
 
         self.callback = callback
@@ -172,11 +160,7 @@ class Tool:
             functools.update_wrapper(self, callback, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The result of the plain function, as if it had not been declared a tool.
-
-        Raises:
-            TypeError: The tool has no callback.
-        """
+        """The result of the plain function, as if it had not been declared a tool."""
         if self.callback is None:
             raise TypeError(f"tool {self.name!r} has no callback to call")
         return self.callback(*args, **kwargs)
@@ -245,11 +229,7 @@ class Tool:
         return self._deciders is not None and self._deciders.by_function
 
     def deciders(self, arguments: Mapping[str, Any]) -> ApproverTerms | None:
-        """Who may decide a call with these arguments; None: whoever may decide at all.
-
-        Raises:
-            UntoldError: The app's function does not say.
-        """
+        """Who may decide a call with these arguments; None: whoever may decide at all."""
         return None if self._deciders is None else self._deciders.of(arguments)
 
     @property
@@ -331,9 +311,6 @@ def tool(function: Function | None = None, /, **options: Unpack[Options]) -> Too
     """Make a function a tool, as `@tool` or as `@tool(approval="required")`; the options are those of `Tool`.
 
     The result is a `Tool` that can still be called like the function.
-
-    Raises:
-        ConfigurationError: The declaration is wrong.
     """
     if function is None:
         return functools.partial(_decorated, options=options)
@@ -371,10 +348,9 @@ def _check_axes(field: str, who: Executor, gate: Approval) -> None:
 
 def _check_body(field: str, who: Executor, callback: Any, definition: Any, parameters: Any) -> None:
     if who is Executor.SERVER and callback is None:
+        problem = "a server tool's result is what its callback returns, and it has none"
         fix = 'give callback=, or say who else produces it with executor="human", "client" or "provider"'
-        raise ConfigurationError(
-            f"{field}.callback", "a server tool's result is what its callback returns, and it has none", fix
-        )
+        raise ConfigurationError(f"{field}.callback", problem, fix)
     if who is Executor.PROVIDER:
         if definition is None:
             problem = "a provider tool is passed to the provider as it defines it, and there is no definition"
@@ -390,7 +366,7 @@ def _check_body(field: str, who: Executor, callback: Any, definition: Any, param
         raise ConfigurationError(f"{field}.definition", problem, 'describe it with parameters=, or use executor="provider"')
 
 
-def _check_applicable(field: str, who: Executor, gate: Approval, given: dict[str, bool]) -> None:
+def _check_applicable(field: str, who: Executor, gate: Approval, given: dict[str, Any]) -> None:
     """Refuse an option that nothing would ever read."""
     runs, answered = who is Executor.SERVER, who in (Executor.HUMAN, Executor.CLIENT)
     rules = {
@@ -405,7 +381,7 @@ def _check_applicable(field: str, who: Executor, gate: Approval, given: dict[str
         "run_timeout_s": (runs, f"Holdfast does not run a {who} tool", "use answer_timeout_s"),
     }
     for option, (applies, problem, fix) in rules.items():
-        if given[option] and not applies:
+        if given[option] is not None and not applies:
             raise ConfigurationError(f"{field}.{option}", problem, fix)
 
 
@@ -464,14 +440,7 @@ def _response_schema(declared: Any, field: str) -> JsonText | None:
         return checks.json_schema(declared, field)
     try:
         made = dumps(type_schema.inlined(type_schema.of(TypeAdapter(declared))))
-    except (
-        PydanticInvalidForJsonSchema,
-        PydanticSchemaGenerationError,
-        PydanticUserError,
-        TypeError,
-        NameError,
-        NotJson,
-    ) as error:
+    except (*type_schema.UNUSABLE, NotJson) as error:
         fix = "give a pydantic model, a type that pydantic knows, or a JSON Schema"
         raise ConfigurationError(field, f"no JSON Schema can be made of it ({error})", fix) from error
     return checks.json_schema(made, field)

@@ -3,8 +3,11 @@
 from typing import Any
 
 from pydantic import TypeAdapter
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
+UNUSABLE = (PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError, NameError, TypeError)
+"""What is raised of a type of which no schema can be made."""
 _DEFINITIONS = "#/$defs/"
 MAX_INLINED = 5_000
 """How many values a schema may have with each definition inlined: models nested in each other can double at each level."""

@@ -57,9 +57,6 @@ class Unattended:
         questions: What becomes of a human tool's call: `ask`, `cancel`, `defaults` (the defaults of `ask_user_questions` are
             the answers; a call is cancelled where a required answer has no default, and so is every other human tool's), or
             such a function (`Answer({...})`, `Cancel()`, `Deny()`).
-
-    Raises:
-        ConfigurationError: An argument is neither a mode nor a plain function of the call.
     """
 
     approvals: str | Deciding = UnattendedApprovals.ASK

@@ -2,8 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -66,8 +65,8 @@ async def _drain(where: Where, named: str | None, *, undo: bool, wait_s: float, 
         nodes, withheld = await asyncio.to_thread(living_nodes), await found.store.withheld()
         if named is None:
             work = await inventory.work_of(process for process in running if process.worker)
-            shown = _Shown(running, work, nodes, withheld, await found.store.now())
-            _say(shown.as_dict()) if as_json else shown.draw()
+            listed = _listed(running, work, nodes, withheld)
+            _say(listed) if as_json else _draw(listed, await found.store.now())
             return ExitCode.DONE
         wanted = draining.target(named, running, nodes, withheld)
         if undo:
@@ -77,7 +76,9 @@ async def _drain(where: Where, named: str | None, *, undo: bool, wait_s: float, 
             return ExitCode.DONE
         first = await draining.drain(found.store, await found.making(), wanted)
         if not as_json:
-            _say(f"{_title(wanted)} {'is drained from now on' if first else 'is being drained already'}.")
+            _say(
+                f"{wanted.kind.capitalize()} {wanted.name} {'is drained from now on' if first else 'is being drained already'}."
+            )
         rest = await _emptied(found, wanted, wait_s)
         if as_json:
             _say({"kind": wanted.kind, "name": wanted.name, "began": first, "left": [process.name for process in rest]})
@@ -107,76 +108,42 @@ async def _emptied(found: Operated, wanted: "Target", wait_s: float) -> "list[Pr
         await asyncio.sleep(min(LOOK_EVERY_S, max(give_up - loop.time(), 0)))
 
 
-def _title(wanted: "Target") -> str:
-    return clean(f"{wanted.kind.capitalize()} {wanted.name}")
-
-
 def _say(value: Any) -> None:
     sys.stdout.write((clean(value) if isinstance(value, str) else to_json(value, indent=2)) + "\n")
     sys.stdout.flush()
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """The workers and nodes of a store, as they are listed; `withheld` has the drained nodes, with the time of each."""
+def _listed(
+    running: "list[Process]", works: "dict[str, Work]", nodes: Mapping[str, str], withheld: Mapping[str, int]
+) -> dict[str, list[dict[str, Any]]]:
+    """The workers and nodes of a store as plain JSON values; `withheld` has the drained nodes, with the time of each."""
+    workers = []
+    for process in running:
+        if process.worker:
+            work, place = works[process.name], {"node": process.node or None, "address": nodes.get(process.node)}
+            counts = {name: getattr(work, name) if work.known else None for name in ("runs", "model_calls", "leaving")}
+            named = {"worker": process.short, "name": process.name}
+            workers.append(named | place | {"release": process.release, "app": work.app or None} | counts)
+    places = []
+    for node, address in sorted(nodes.items()):
+        here = [process.worker for process in running if process.node == node]
+        counts = {"workers": sum(here), "actors": len(here) - sum(here)}
+        places.append({"node": node, "address": address, "drained_since": withheld.get(node)} | counts)
+    return {"workers": workers, "nodes": places}
 
-    running: "list[Process]"
-    work: "dict[str, Work]"
-    nodes: Mapping[str, str]
-    withheld: Mapping[str, int]
-    now: int
 
-    def as_dict(self) -> dict[str, Any]:
-        """The workers and nodes as plain JSON values."""
-        return {
-            "workers": [
-                {
-                    "worker": process.short,
-                    "name": process.name,
-                    "node": process.node or None,
-                    "address": self.nodes.get(process.node),
-                    "release": process.release,
-                    "app": work.app or None,
-                    "runs": work.runs if work.known else None,
-                    "model_calls": work.model_calls if work.known else None,
-                    "leaving": work.leaving if work.known else None,
-                }
-                for process, work in self._workers()
-            ],
-            "nodes": [
-                {
-                    "node": node,
-                    "address": address,
-                    "drained_since": self.withheld.get(node),
-                    "workers": workers,
-                    "actors": actors,
-                }
-                for node, address, workers, actors in self._places()
-            ],
-        }
-
-    def draw(self) -> None:
-        """Print two tables on standard output."""
-        rows = []
-        for process, work in self._workers():
-            state = "leaving" if work.leaving else "at work" if work.runs or work.model_calls else "idle"
-            told = (str(work.runs), str(work.model_calls), state) if work.known else ("?", "?", "?")
-            rows.append((process.short, process.node[:NODE] or "?", process.release, clean(work.app) or "?", *told))
-        write_table(("WORKER", "NODE", "RELEASE", "APP", "RUNS", "MODEL CALLS", "STATE"), rows)
-        sys.stdout.write("\n")
-        nodes = []
-        for node, address, workers, actors in self._places():
-            since = self.withheld.get(node)
-            drained = "no" if since is None else f"for {span(self.now - since)}"
-            nodes.append((node[:NODE], address, str(workers), str(actors), drained))
-        write_table(("NODE", "ADDRESS", "WORKERS", "ACTORS", "DRAINED"), nodes)
-        sys.stdout.write("\n")
-
-    def _workers(self) -> "list[tuple[Process, Work]]":
-        return [(process, self.work[process.name]) for process in self.running if process.worker]
-
-    def _places(self) -> Iterator[tuple[str, str, int, int]]:
-        """Each node with its address, and how many workers and other actors are there."""
-        for node, address in sorted(self.nodes.items()):
-            here = [process.worker for process in self.running if process.node == node]
-            yield node, address, sum(here), len(here) - sum(here)
+def _draw(listed: dict[str, list[dict[str, Any]]], now: int) -> None:
+    """Print the workers and the nodes as two tables."""
+    rows = []
+    for one in listed["workers"]:
+        state = "leaving" if one["leaving"] else "at work" if one["runs"] or one["model_calls"] else "idle"
+        told = ("?", "?", "?") if one["runs"] is None else (str(one["runs"]), str(one["model_calls"]), state)
+        rows.append((one["worker"], (one["node"] or "?")[:NODE], one["release"], clean(one["app"] or "?"), *told))
+    write_table(("WORKER", "NODE", "RELEASE", "APP", "RUNS", "MODEL CALLS", "STATE"), rows)
+    sys.stdout.write("\n")
+    places = []
+    for one in listed["nodes"]:
+        drained = "no" if one["drained_since"] is None else f"for {span(now - one['drained_since'])}"
+        places.append((one["node"][:NODE], one["address"], str(one["workers"]), str(one["actors"]), drained))
+    write_table(("NODE", "ADDRESS", "WORKERS", "ACTORS", "DRAINED"), places)
+    sys.stdout.write("\n")

@@ -5,19 +5,21 @@ import contextlib
 import os
 import sys
 import time
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
 from holdfast.actors.log_lines import write_lines
-from holdfast.errors import ConfigurationError
+from holdfast.embedded.home import Home
+from holdfast.errors import ConfigurationError, HomeUnusable
 
 from .display import clean
 from .hints import command
 from .options import Where
 from .session import session
-from .sign_in_file import told
 
 HOST = "127.0.0.1"
 PORT = 8484
@@ -83,7 +85,7 @@ async def _serve(where: Where, host: str, port: int, public: list[str], *, no_au
 
             def say(url: str) -> None:
                 linked = local and not authentication.configured and not no_auth
-                signing_in = kept.enter_context(told(sign_in_link(app, url), where)) if linked else None
+                signing_in = kept.enter_context(link_told(sign_in_link(app, url), where)) if linked else None
                 _say(url, signing_in, where, no_auth=no_auth)
 
             await listen(app, opened, ready=say)
@@ -105,3 +107,27 @@ def _say(url: str, signing_in: str | None, where: Where, *, no_auth: bool) -> No
         lines.append(signing_in)
     sys.stdout.write("".join(clean(line) + "\n" for line in lines))
     sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def link_told(link: str, where: Where) -> Iterator[str]:
+    """The line that says the link, or the file that has it until the context is left.
+
+    What a service writes is kept, and read by others who may not sign in: so no link goes where no terminal is.
+    """
+    if sys.stdout.isatty():
+        yield f"To sign in with a browser, once: {link}"
+        return
+    place = urlsplit(link)
+    name = f"sign-in-{(place.hostname or '').replace(':', '-')}-{place.port}"
+    try:
+        home = Home.open(where.settings().home)
+        home.write_file(name, f"{link}\n")
+    except HomeUnusable as error:
+        yield f"To sign in with a browser, start it on a terminal: there is no private place for the link ({error})."
+        return
+    try:
+        yield f"To sign in with a browser, once: the link is in {home.path / name}"
+    finally:
+        with contextlib.suppress(OSError):
+            (home.path / name).unlink(missing_ok=True)

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from holdfast.cli import drain, stop_cluster
+from holdfast.cli import down, drain
 from holdfast.cli.options import Where
 from holdfast.errors import ConfigurationError
 
@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
 
 def test_the_namespace_is_typed_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", Terminal("own\n"))
-    stop_cluster._confirm("own")
+    down._confirm("own")
     assert "Type the namespace (own)" in capsys.readouterr().err
 
 
@@ -27,18 +27,18 @@ def test_the_namespace_is_typed_on_a_terminal(monkeypatch, capsys):
 def test_anything_else_changes_nothing(monkeypatch, typed):
     monkeypatch.setattr("sys.stdin", Terminal(typed))
     with pytest.raises(ConfigurationError, match="nothing was changed"):
-        stop_cluster._confirm("own")
+        down._confirm("own")
 
 
 def test_without_a_terminal_it_is_an_option(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("own\n"))
     with pytest.raises(ConfigurationError, match="--yes own"):
-        stop_cluster._confirm("own")
+        down._confirm("own")
 
 
 def test_who_does_not_say_what_it_is_at_is_named_while_the_grace_lasts(capsys):
-    stop_cluster._told(1, 2, 0)
-    stop_cluster._told(0, 0, 3)
+    down._told(1, 2, 0)
+    down._told(0, 0, 3)
     assert capsys.readouterr().err == (
         "1 runs and 2 model calls go on\n0 runs and 0 model calls go on; 3 workers do not say what they are at\n"
     )
@@ -55,7 +55,7 @@ def test_who_does_not_say_what_it_is_at_is_named_while_the_grace_lasts(capsys):
 )
 async def test_what_cannot_be_meant_is_refused_before_anything_is_asked(where, yes, grace_s, said):
     with pytest.raises(ConfigurationError, match=said):
-        await stop_cluster.stop_cluster(where, yes=yes, grace_s=grace_s)
+        await down.stop_cluster(where, yes=yes, grace_s=grace_s)
 
 
 @pytest.mark.parametrize(
