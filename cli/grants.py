@@ -3,7 +3,6 @@
 import sys
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -113,7 +112,7 @@ def write_given(found: Sequence[Given], failed: Mapping[str, str | None], now: i
 
 def as_given(one: Given) -> dict[str, object]:
     """What was given in a conversation, as plain JSON values."""
-    votes = [asdict(vote) for vote in one.votes]
+    votes = [vote.model_dump() for vote in one.votes]
     plain = {"conversation_id": one.conversation_id, "agent": one.agent, "grants": dumped(one.grants), "votes": votes}
     return plain | {"problem": one.problem}
 

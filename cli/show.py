@@ -64,7 +64,8 @@ async def run(on: Reached, conversation: ConversationId, *, as_json: AsJson = Fa
     """Show a conversation: its messages, its status and its pending calls."""
     found = on.conversation(conversation)
     state = await found.state()
-    state = replace(state, pending=[await _whole(on.client, call) for call in state.pending])
+    whole = [await _whole(on.client, call) for call in state.pending]
+    state = state.model_copy(update={"pending": whole})
     pauses = [pause for pause in await standing(on.client) if pause.agent in (None, state.agent)]
     messages, now = await found.messages(), await on.now()
     shown = Shown(conversation, state, messages, now, pauses[0] if pauses else None, await found.grants())
@@ -89,7 +90,7 @@ def _as_dict(shown: Shown) -> dict[str, Any]:
         "conversation_id": shown.conversation_id,
         **{name: getattr(state, name) for name in ("agent", "app", "created_at", "updated_at", "attended")},
         **{name: getattr(state, name) for name in ("status", "turn_id", "seq", "reply", "error", "stopped", "failed")},
-        "running": [asdict(call) for call in state.running],
+        "running": [call.model_dump() for call in state.running],
         "problem": state.problem,
         "paused": asdict(shown.paused) if shown.paused is not None else None,
         "late": [{"effect_id": one.effect_id, "at": one.at, "content": _late(one)} for one in state.late],

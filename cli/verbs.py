@@ -128,7 +128,7 @@ async def message(
     turn = "" if found.turn_id is None else f" (turn {found.turn_id}, try {found.attempts})"
     said = f"Message {found.message_id}, sent {span(now - found.accepted_at)} ago, {BECAME[found.status]}{turn}."
     texts = [clean_block(text).split("\n") for text in (found.reply, found.error) if text]
-    return Said({"conversation_id": conversation, **asdict(found)}, [said, *chain(*texts)])
+    return Said({"conversation_id": conversation, **found.model_dump()}, [said, *chain(*texts)])
 
 
 @verb(key="request_id")

@@ -4,7 +4,6 @@ import asyncio
 import copy
 import uuid
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -335,7 +334,7 @@ class AsyncClient:
                 was decided.
         """
         own: list[tuple[AsyncPendingCall, Decision]] = [
-            (replace(call, _resolve=self.resolve), decision) for call, decision in pairs_of(decisions)
+            (PendingCall.of(call, self.resolve), decision) for call, decision in pairs_of(decisions)
         ]
         return await resolve_each(own, decision_id)
 
@@ -382,7 +381,7 @@ class AsyncClient:
             after = page.next
             if found or after is None:
                 break
-        return Page([PendingCall.of(view, self._connection.resolve) for view in found], after)
+        return Page(items=[PendingCall.of(view, self._connection.resolve) for view in found], next=after)
 
     async def pending_call(self, suspension_id: str, *, conversation_id: str | None = None) -> AsyncPendingCall:
         """The pending call of a suspension, whole, by the suspension's id alone, or faster by its conversation too.
@@ -480,7 +479,7 @@ class AsyncClient:
         page = await self._connection.read(
             lambda store: store.conversations(limit=limit, after=after, agent=of_agent, status=of_status)
         )
-        return Page(list(page.items), page.next)
+        return Page(items=list(page.items), next=page.next)
 
     async def given(
         self,

@@ -6,10 +6,10 @@ import threading
 import weakref
 from collections.abc import AsyncGenerator, Collection, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from types import EllipsisType, TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from holdfast.agent import App
 from holdfast.conversation import Cancelled, Decision, Grant, Principal, Proof, Receipt, Status, SuspensionKind
@@ -149,7 +149,7 @@ class Client:
         """Decide several pending calls, each by itself. `AsyncClient.resolve_each` describes the arguments and the errors."""
         client = self._async()
         bound: list[tuple[AsyncPendingCall, Decision]] = [
-            (replace(call, _resolve=client.resolve), decision) for call, decision in pairs_of(decisions)
+            (PendingCall.of(call, client.resolve), decision) for call, decision in pairs_of(decisions)
         ]
         return self._run(client.resolve_each(bound, decision_id=decision_id))
 
@@ -164,7 +164,7 @@ class Client:
     ) -> Page[BlockingPendingCall]:
         """A page of the pending calls. `AsyncClient.pending` describes the arguments and the errors."""
         page = self._run(self._async().pending(limit=limit, after=after, agent=agent, kind=kind, approver=approver))
-        return Page([self._bound(call) for call in page.items], page.next)
+        return Page(items=[self._bound(call) for call in page.items], next=page.next)
 
     def conversations(
         self,
@@ -247,7 +247,7 @@ class Client:
         return self._run(self._async().paused())
 
     def _bound(self, call: PendingCall[Any]) -> BlockingPendingCall:
-        return replace(call, _resolve=self.resolve)
+        return PendingCall.of(call, self.resolve)
 
     def _async(self) -> AsyncClient:
         with self._lock:
@@ -335,9 +335,8 @@ class BlockingConversation:
     def wait(self, *, after: int | None = None, timeout_s: float | None = None) -> ConversationState[Receipt]:
         """The state as soon as the conversation rests. `Conversation.wait` describes the arguments and the errors."""
         state = self._client._run(self._conversation.wait(after=after, timeout_s=timeout_s))  # noqa: SLF001 - as above
-        shown = {field.name: getattr(state, field.name) for field in fields(state)}
-        shown["pending"] = [self._client._bound(call) for call in state.pending]  # noqa: SLF001 - as above
-        return ConversationState(**shown)
+        pending = [self._client._bound(call) for call in state.pending]  # noqa: SLF001 - as above
+        return cast("ConversationState[Receipt]", state.model_copy(update={"pending": pending}))
 
     def state(self) -> ConversationState[Receipt]:
         """The state as it is now. `Conversation.state` describes the errors."""

@@ -802,6 +802,7 @@ class Conversation:
         views = await store.pending_of(self.id) if any(call.suspension is not None for call in state.calls) else []
         turn_id = state.turn.turn_id if state.turn is not None else (last.turn_id if last is not None else None)
         return ConversationState(
+            conversation_id=self.id,
             status=state.status if quarantine is None else Status.QUARANTINED,
             turn_id=turn_id,
             reply=reply,

@@ -161,7 +161,7 @@ class HttpClient(AsyncClient):
         query = {"limit": limit, "after": after, "agent": of_agent, "kind": of_kind, **asked_for(approver)}
         check_page(limit, after)
         found = replies.page(await self.exchange.get("/v1/pending", "the pending calls", **query))
-        return Page([replies.pending_call(one, self.resolve) for one in found.items], found.next)
+        return Page(items=[replies.pending_call(one, self.resolve) for one in found.items], next=found.next)
 
     async def pending_call(self, suspension_id: str, *, conversation_id: str | None = None) -> AsyncPendingCall:
         """The pending call of a suspension; see `AsyncClient.pending_call`."""
@@ -210,7 +210,7 @@ class HttpClient(AsyncClient):
         query = {"status": of_status, "agent": of_agent, "limit": limit, "after": after}
         check_page(limit, after)
         found = replies.page(await self.exchange.get("/v1/conversations", "the conversations", **query))
-        return Page([replies.row(one) for one in found.items], found.next)
+        return Page(items=[replies.row(one) for one in found.items], next=found.next)
 
     async def given(
         self,
@@ -225,7 +225,7 @@ class HttpClient(AsyncClient):
         query = {"by": giver, "proof": proven, "limit": limit, "after": after}
         check_page(limit, after)
         found = replies.page(await self.exchange.get("/v1/given", "what was given", **query))
-        return Page([replies.given(one) for one in found.items], found.next)
+        return Page(items=[replies.given(one) for one in found.items], next=found.next)
 
     def audit(self, *, agent: str | None = None, status: Status | str | None = None) -> AsyncGenerator[AuditReport, None]:
         """The audits of all conversations; see `AsyncClient.audit`."""

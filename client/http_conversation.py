@@ -125,7 +125,7 @@ class HttpConversation(Conversation):
     async def turns_page(self, *, limit: int = 50, after: str | None = None) -> Page[Turn]:
         """A page of the turns; see `Conversation.turns_page`."""
         found = replies.page(await self._get("turns", "the turns", limit=limit, after=after))
-        return Page([replies.turn(one) for one in found.items], found.next)
+        return Page(items=[replies.turn(one) for one in found.items], next=found.next)
 
     async def turns(self) -> list[Turn]:
         """The turns; see `Conversation.turns`."""

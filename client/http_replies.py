@@ -1,14 +1,12 @@
 """The replies of a server, checked, as the objects that a client returns."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from holdfast.conversation import Cancelled, Event, FailureReason, Grant, Receipt, Status, StopReason
-from holdfast.conversation.auditing import AuditEntry
-from holdfast.conversation.calls import PendingView
-from holdfast.conversation.chain import AuditBreak
+from holdfast.conversation import Cancelled, Event, Grant, Receipt, Status
 from holdfast.conversation.events import EVENTS
 from holdfast.conversation.live import LIVE_EVENTS, LiveEvent
 from holdfast.conversation.state import RESTING
@@ -21,7 +19,8 @@ from .given import Given
 from .http_answers import UNREADABLE, told
 from .list_events import AsyncListEvent, ListEvent, ListEventKind
 from .log_pages import MessagePage
-from .results import ConversationState, LateResult, PendingCall, RunningCall
+from .replies import AuditReply, ResumedReply
+from .results import ConversationState, Page, PendingCall
 from .results import Event as ClientEvent
 from .rule_check import RuleCheck
 from .turns import Message, Turn
@@ -34,50 +33,9 @@ _RECORDED: Mapping[str, type[Any]] = {kind.model_fields["kind"].default: kind fo
 _LIVE: Mapping[str, type[Any]] = {kind.model_fields["kind"].default: kind for kind in LIVE_EVENTS}
 
 
-class _Standing(BaseModel):
-    """The state of a conversation as a server replies with it."""
-
-    status: Status
-    turn_id: str | None
-    reply: str | None
-    error: str | None
-    failed: FailureReason | None
-    stopped: StopReason | None
-    pending: list[Any]
-    running: list[RunningCall]
-    seq: int
-    agent: str
-    app: str
-    created_at: int
-    updated_at: int
-    problem: str | None
-    late: list[LateResult]
-    attended: bool = True
-
-
-_GIVEN = TypeAdapter(Given)
-_ROW = TypeAdapter(ConversationRow)
-_TURN = TypeAdapter(Turn)
-_MESSAGE = TypeAdapter(Message)
-_MESSAGES = TypeAdapter(MessagePage)
-_AGENT = TypeAdapter(AgentRow)
-_PAUSE = TypeAdapter(Pause)
-_RULE_CHECK = TypeAdapter(RuleCheck)
-_STANDING = TypeAdapter(_Standing)
 _FLAGS = TypeAdapter(dict[str, bool])
-_RESUMED: TypeAdapter[dict[str, Pause | None]] = TypeAdapter(dict[str, Pause | None])
 _SEQ = TypeAdapter(int)
 _PLACE: TypeAdapter[int | None] = TypeAdapter(int | None)
-
-
-class Page(BaseModel):
-    """A page as a server replies with it."""
-
-    items: list[Any]
-    next: str | None = None
-
-
-_PAGE = TypeAdapter(Page)
 
 
 class _ListEvent(BaseModel):
@@ -91,22 +49,6 @@ class _ListEvent(BaseModel):
     data: dict[str, Any]
 
 
-_LIST_EVENT = TypeAdapter(_ListEvent)
-
-
-class _Audit(BaseModel):
-    """A part of an audit as a server replies with it."""
-
-    conversation_id: str
-    head: str
-    breaks: list[AuditBreak]
-    items: list[AuditEntry]
-    next: int | None
-
-
-_AUDIT = TypeAdapter(_Audit)
-
-
 class _Decided(BaseModel):
     """What one of several decisions led to."""
 
@@ -115,47 +57,19 @@ class _Decided(BaseModel):
     problem: dict[str, Any] | None = None
 
 
-_DECIDED = TypeAdapter(_Decided)
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
-def page(reply: Any) -> Page:
-    """The page in a reply; its items are not checked yet."""
-    return _checked(_PAGE, reply)
+def read(kind: type[_T]) -> Callable[[Any], _T]:
+    """What reads a reply as a value of this type; what a later server says beyond it is left out."""
+    return lambda reply: _checked(_adapter(cast("Any", kind)), reply)
 
 
-def row(reply: Any) -> ConversationRow:
-    """The conversation in a list."""
-    return _checked(_ROW, reply)
-
-
-def messages(reply: Any) -> MessagePage:
-    """The page of messages."""
-    return _checked(_MESSAGES, reply)
-
-
-def turn(reply: Any) -> Turn:
-    """The turn."""
-    return _checked(_TURN, reply)
-
-
-def message(reply: Any) -> Message:
-    """The message."""
-    return _checked(_MESSAGE, reply)
-
-
-def agent(reply: Any) -> AgentRow:
-    """The agent."""
-    return _checked(_AGENT, reply)
-
-
-def rule_check(reply: Any) -> RuleCheck:
-    """What permission rules say of a call."""
-    return _checked(_RULE_CHECK, reply)
-
-
-def pause(reply: Any) -> Pause:
-    """The pause."""
-    return _checked(_PAUSE, reply)
+page, row, given = read(Page[Any]), read(ConversationRow), read(Given)
+messages, turn, message = read(MessagePage), read(Turn), read(Message)
+agent, rule_check, pause = read(AgentRow), read(RuleCheck), read(Pause)
 
 
 def receipt(reply: Any) -> Receipt:
@@ -172,7 +86,7 @@ def decided(reply: Any, count: int) -> list[Receipt | HoldfastError]:
     """The receipts of so many decisions, or the errors that say why they were not taken, in the order given."""
     found: list[Receipt | HoldfastError] = []
     for one in _as_many(reply, count):
-        outcome = _checked(_DECIDED, one)
+        outcome = read(_Decided)(one)
         found.append(receipt(outcome.receipt) if outcome.problem is None else told(outcome.problem, outcome.status))
     return found
 
@@ -194,14 +108,9 @@ def grant(reply: Any) -> Grant:
     return _record(Grant, reply)
 
 
-def given(reply: Any) -> Given:
-    """What stands in a conversation."""
-    return _checked(_GIVEN, reply)
-
-
 def audit(reply: Any) -> tuple[AuditReport, int | None]:
     """A part of an audit's entries with the verdict on the whole, and the place after which the next part begins."""
-    found = _checked(_AUDIT, reply)
+    found = read(AuditReply)(reply)
     return AuditReport(found.conversation_id, found.items, found.head, found.breaks), found.next
 
 
@@ -212,20 +121,19 @@ def lifted(reply: Any) -> bool:
 
 def resumed(reply: Any) -> Pause | None:
     """The pause that was lifted, if one stood."""
-    return _checked(_RESUMED, reply).get("resumed")
+    return read(ResumedReply)(reply).resumed
 
 
 def pending_call(reply: Any, resolve: Callable[..., _R]) -> PendingCall[_R]:
     """The pending call, which `resolve` decides."""
-    return PendingCall.of(_record(PendingView, reply), resolve)
+    return PendingCall.of(read(PendingCall)(reply), resolve)
 
 
 def state(reply: Any, resolve: Callable[..., Awaitable[Receipt]]) -> ConversationState[Awaitable[Receipt]]:
     """The state of a conversation, whose pending calls `resolve` decides."""
-    found = _checked(_STANDING, reply)
-    names = set(_Standing.model_fields) - {"pending"}
-    shown: dict[str, Any] = {name: getattr(found, name) for name in names}
-    return ConversationState(**shown, pending=[pending_call(one, resolve) for one in found.pending])
+    found: ConversationState[Any] = read(ConversationState)(reply)
+    pending = [PendingCall.of(call, resolve) for call in found.pending]
+    return found.model_copy(update={"pending": pending})
 
 
 def rests(state: ConversationState[Any], after: int | None) -> bool:
@@ -261,7 +169,7 @@ def event(data: Mapping[str, Any]) -> ClientEvent | None:
 
 def list_event(data: Mapping[str, Any], resolve: Callable[..., Awaitable[Receipt]]) -> AsyncListEvent:
     """The event of the lists in a frame of a stream, without its cursor; its call, if it has one, is decided by `resolve`."""
-    found = _checked(_LIST_EVENT, data)
+    found = read(_ListEvent)(data)
     call = pending_call(found.data, resolve) if found.kind in {ListEventKind.PENDING, ListEventKind.NOTED} else None
     return ListEvent(**dict(found), call=call)
 

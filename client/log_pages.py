@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
+from pydantic import Field
+
 from holdfast.conversation import jsontext
 from holdfast.conversation.events import MessageAccepted, ModelAnswered, TurnStarted
 from holdfast.conversation.transcript import Transcript
@@ -24,20 +26,14 @@ MOST_READS = 8
 _CURSOR = re.compile(r"(?:([0-9]{1,15})\.)?([0-9]{1,9})")
 
 
-@dataclass(frozen=True, slots=True)
-class MessagePage:
-    """A page of messages.
+class MessagePage(Page[dict[str, Any]]):
+    """A page of messages in the OpenAI chat format, without the system message."""
 
-    Attributes:
-        items: The messages, oldest first.
-        next: The cursor to pass as `after` for the page that follows; None at the end.
-        again: The cursor after which the last message begins that is no result of a call, None where the page has none: results
-            take their places behind it as they come.
-    """
-
-    items: list[dict[str, Any]]
-    next: str | None = None
-    again: str | None = None
+    again: str | None = Field(
+        default=None,
+        description="The cursor after which the last message begins that is no result of a call: results take their places "
+        "behind it as they come. None if the page has none.",
+    )
 
 
 @dataclass(slots=True)
@@ -84,7 +80,8 @@ async def message_page(store: Conversations, conversation_id: str, limit: int, a
     items = found.transcript.messages()[skip : min(stop, len(found.sizes))]
     anew = [seq for index, seq in found.marks if skip <= index < stop]
     follows = bool(items) and (more or stop < len(found.sizes))
-    return MessagePage(items, found.cursor(stop) if follows else None, f"{anew[-1]}.0" if anew else None)
+    cursor = found.cursor(stop) if follows else None
+    return MessagePage(items=items, next=cursor, again=f"{anew[-1]}.0" if anew else None)
 
 
 async def turn_page(store: Conversations, conversation_id: str, limit: int, after: str | None) -> Page[Turn]:
@@ -106,7 +103,7 @@ async def turn_page(store: Conversations, conversation_id: str, limit: int, afte
     if log.seq == begin:
         await store.load(conversation_id)  # which says whether there is a conversation at all
     stop = min(limit, len(starts) - 1 if more else len(starts))
-    return Page(log.turns()[:stop], f"{starts[stop] - 1}.0" if stop < len(starts) else None)
+    return Page[Turn](items=log.turns()[:stop], next=f"{starts[stop] - 1}.0" if stop < len(starts) else None)
 
 
 def _ahead(limit: int) -> int:

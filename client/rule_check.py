@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
 
 from holdfast.conversation import AgentSpec, jsontext
 from holdfast.conversation.approvers import Approvers
@@ -21,6 +22,8 @@ from holdfast.errors import (
 )
 from holdfast.persistence import AppRecord, Directory
 
+from .results import Result
+
 if TYPE_CHECKING:
     from holdfast.agent import Verdict
 
@@ -28,31 +31,24 @@ UNREADABLE = "the permission rules cannot be read here"
 BY_FUNCTION = "the tool's own approval is a function of the app, which is not called here: it may let the call run"
 
 
-@dataclass(frozen=True, slots=True)
-class RuleCheck:
-    """What would become of a call.
+class RuleCheck(Result):
+    """What would become of a call under the permission rules that are published."""
 
-    Attributes:
-        effect: What would become of it: `allow`, `ask` or `deny`.
-        rule: The name of the rule that says so; None for the default, or the tool's own approval.
-        reason: Why, in the rule's words.
-        approvers: Who may approve, as the rule says, beside what the tool itself says; empty: whoever may decide.
-        by: What decides: `rule`, `default`, or the `tool`'s own declaration.
-        hidden: Whether the model is not told of the tool: it is denied whatever its arguments are.
-        minimum: How many people have to agree, as the rule says.
-        not_requester: Whether the rule leaves out who sent the message.
-        also: Who may approve as further rules say that ask about the call, each in a line: whoever approves fulfils all.
-    """
-
-    effect: Effect
-    rule: str | None
-    reason: str
-    approvers: tuple[str, ...]
-    by: str
-    hidden: bool
-    minimum: int = 1
-    not_requester: bool = False
-    also: tuple[str, ...] = ()
+    effect: Effect = Field(description="What would become of it.")
+    rule: str | None = Field(description="The rule that says so; None for the default, or the tool's own approval.")
+    reason: str = Field(description="Why, in the rule's words.")
+    approvers: tuple[str, ...] = Field(
+        description="Who may approve, as the rule says, beside what the tool itself says; empty: whoever may decide."
+    )
+    by: Literal["rule", "default", "tool"] = Field(description="What decides; `tool`: the tool's own declaration.")
+    hidden: bool = Field(description="Whether the model is not told of the tool: it is denied whatever its arguments are.")
+    minimum: int = Field(default=1, description="How many people have to agree, as the rule says.")
+    not_requester: bool = Field(default=False, description="Whether the rule leaves out who sent the message.")
+    also: tuple[str, ...] = Field(
+        default=(),
+        description="Who may approve as further rules say that ask about the call, each in a line: whoever approves fulfils "
+        "all of them.",
+    )
 
 
 def arguments_of(arguments: object) -> dict[str, Any]:
@@ -142,20 +138,26 @@ def _judged(text: str | None, record: AppRecord, agent: str, tool: ToolSpec, arg
         reason = BY_FUNCTION
     who = found.approvers or Approvers()
     return RuleCheck(
-        found.effect,
-        found.rule,
-        reason,
-        who.who,
-        found.by,
-        rules.hides(tool.name, executor=tool.executor),
-        who.minimum,
-        who.not_requester,
-        tuple(map(str, found.also)),
+        effect=found.effect,
+        rule=found.rule,
+        reason=reason,
+        approvers=who.who,
+        by=found.by,
+        hidden=rules.hides(tool.name, executor=tool.executor),
+        minimum=who.minimum,
+        not_requester=who.not_requester,
+        also=tuple(map(str, found.also)),
     )
 
 
 def _unreadable(tool: ToolSpec) -> RuleCheck:
     """What becomes of a call under rules that cannot be read: a person is asked, where a person can be."""
-    if tool.executor in (Executor.HUMAN, Executor.PROVIDER):
-        return RuleCheck(Effect.ALLOW, None, UNREADABLE, (), "tool", hidden=tool.executor is Executor.PROVIDER)
-    return RuleCheck(Effect.ASK, None, UNREADABLE, (), "default", hidden=False)
+    asks = tool.executor not in (Executor.HUMAN, Executor.PROVIDER)
+    return RuleCheck(
+        effect=Effect.ASK if asks else Effect.ALLOW,
+        rule=None,
+        reason=UNREADABLE,
+        approvers=(),
+        by="default" if asks else "tool",
+        hidden=tool.executor is Executor.PROVIDER,
+    )

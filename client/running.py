@@ -113,7 +113,7 @@ def _late(effect_id: str, late: Late) -> LateResult:
     try:
         outcome = codec.decode_outcome(late.outcome)
     except StoreError as error:
-        return LateResult(effect_id, late.at, None, problem=str(error))
+        return LateResult(effect_id=effect_id, at=late.at, content=None, problem=str(error))
     match outcome:
         case ModelFailed():
             content: str | None = outcome.error
@@ -123,7 +123,7 @@ def _late(effect_id: str, late: Late) -> LateResult:
             content = f"it did not begin: {outcome.ruled.denial}"
         case _:
             content = outcome.content
-    return LateResult(effect_id, late.at, None if content is None else _short(content))
+    return LateResult(effect_id=effect_id, at=late.at, content=None if content is None else _short(content))
 
 
 def _short(text: str) -> str:

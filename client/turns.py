@@ -1,8 +1,9 @@
 """What became of messages and turns, folded from the log: their status, reply and error, and what a turn used."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from pydantic import Field, computed_field
 
 from holdfast.conversation import Event, FailureReason, StopReason
 from holdfast.conversation.events import (
@@ -17,6 +18,8 @@ from holdfast.conversation.events import (
 from holdfast.conversation.idempotency import message_key
 from holdfast.errors import ConversationNotFound, CorruptStore, MessageNotFound, TurnNotFound
 from holdfast.persistence import Conversations
+
+from .results import Result
 
 READ_AT_ONCE = 500
 
@@ -41,78 +44,52 @@ class MessageStatus(StrEnum):
     DROPPED = "dropped"  # the conversation ended before its turn began
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a turn used so far.
+class Usage(Result):
+    """What a turn used so far."""
 
-    Attributes:
-        model_calls: How many answers of the model the turn has.
-        input_tokens: The tokens of their requests together; None if the provider did not say how many each of them had.
-        output_tokens: The tokens of the answers together; None if the provider did not say how many each of them had.
-    """
-
-    model_calls: int = 0
-    input_tokens: int | None = None
-    output_tokens: int | None = None
+    model_calls: int = Field(default=0, description="How many answers of the model the turn has.")
+    input_tokens: int | None = Field(
+        default=None, description="The tokens of their requests together; None unless the provider said them of each."
+    )
+    output_tokens: int | None = Field(
+        default=None, description="The tokens of the answers together; None unless the provider said them of each."
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One turn of a conversation.
-
-    Attributes:
-        turn_id: The turn's id.
-        message_id: The id of the message that it answers.
-        status: Where it stands.
-        reply: The text of its final answer, once it is completed.
-        error: What went wrong, if it failed.
-        failed: Why it failed; None if it did not, or where none of the reasons fits.
-        stopped: What cut its reply off; None if that is whole.
-        attempts: Which attempt at its message it is, from 1.
-        usage: What it used so far.
-        started_at: When it began, in integer milliseconds UTC.
-        ended_at: When it ended, in integer milliseconds UTC; None while it goes on.
-    """
+class Turn(Result):
+    """One turn of a conversation."""
 
     turn_id: str
-    message_id: str
+    message_id: str = Field(description="The message that it answers.")
     status: TurnStatus
-    started_at: int
-    reply: str | None = None
-    error: str | None = None
-    failed: FailureReason | None = None
-    stopped: StopReason | None = None
-    attempts: int = 1
+    reply: str | None = Field(default=None, description="The text of its final answer, once it is completed.")
+    error: str | None = Field(default=None, description="What went wrong, if it failed.")
+    failed: FailureReason | None = Field(
+        default=None, description="Why it failed; None if it did not, or where none of the reasons fits."
+    )
+    stopped: StopReason | None = Field(default=None, description="What cut its reply off; None if that is whole.")
+    attempts: int = Field(default=1, description="Which attempt at its message it is, from 1.")
     usage: Usage = Usage()
-    ended_at: int | None = None
+    started_at: int = Field(description="When it began, in integer milliseconds UTC.")
+    ended_at: int | None = Field(default=None, description="When it ended, in integer milliseconds UTC; None while it goes on.")
 
+    @computed_field(description="How long the turn took, waiting included; None while it goes on.")  # type: ignore[prop-decorator]
     @property
     def duration_ms(self) -> int | None:
         """How long the turn took, waiting included, in milliseconds; None while it goes on."""
         return None if self.ended_at is None else max(self.ended_at - self.started_at, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """What became of one message of the user.
-
-    Attributes:
-        message_id: The message's id.
-        status: Where it stands.
-        turn_id: The id of its turn; None while it is queued.
-        reply: The text of the turn's final answer, once that is completed.
-        error: What went wrong, if the turn failed.
-        attempts: How many turns were begun for it.
-        accepted_at: When it was recorded, in integer milliseconds UTC.
-    """
+class Message(Result):
+    """What became of one message of the user."""
 
     message_id: str
     status: MessageStatus
-    accepted_at: int
-    turn_id: str | None = None
-    reply: str | None = None
-    error: str | None = None
-    attempts: int = 0
+    accepted_at: int = Field(description="When it was recorded, in integer milliseconds UTC.")
+    turn_id: str | None = Field(default=None, description="Its turn; None while it is queued.")
+    reply: str | None = Field(default=None, description="The text of the turn's final answer, once that is completed.")
+    error: str | None = Field(default=None, description="What went wrong, if the turn failed.")
+    attempts: int = Field(default=0, description="How many turns were begun for it.")
 
 
 class TurnLog:
@@ -180,7 +157,7 @@ class TurnLog:
         turn = self._turns.get(self._turn_of.get(seq, ""))
         if turn is None:
             status = MessageStatus.DROPPED if self.ended else MessageStatus.QUEUED
-            return Message(accepted.message_id, status, accepted.at)
+            return Message(message_id=accepted.message_id, status=status, accepted_at=accepted.at)
         return Message(
             message_id=accepted.message_id,
             status=MessageStatus(turn.status),
@@ -203,7 +180,9 @@ class TurnLog:
             return
         self._current = event.turn_id
         self._turn_of[event.message_seq] = event.turn_id
-        self._turns[event.turn_id] = Turn(event.turn_id, accepted.message_id, TurnStatus.RUNNING, event.at)
+        self._turns[event.turn_id] = Turn(
+            turn_id=event.turn_id, message_id=accepted.message_id, status=TurnStatus.RUNNING, started_at=event.at
+        )
 
     def _used(self, answer: ModelAnswered) -> Usage:
         before = self._turns[self._current].usage if self._current is not None else Usage()
@@ -220,7 +199,7 @@ class TurnLog:
 
     def _change(self, **changes: object) -> None:
         if self._current is not None:
-            self._turns[self._current] = replace(self._turns[self._current], **changes)  # type: ignore[arg-type]
+            self._turns[self._current] = self._turns[self._current].model_copy(update=changes)
 
 
 async def turn_log(store: Conversations, conversation_id: str) -> TurnLog:

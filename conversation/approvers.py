@@ -103,21 +103,20 @@ def approvers_of(given: object, field: str) -> Approvers:
 
 
 class ApproverTerms(Record):
-    """Who may decide one call.
+    """Who may decide one call."""
 
-    Attributes:
-        who: Lists of roles (`role:finance`) and ids (`id:ana`): whoever decides is in each of them. None: anybody with a name.
-        minimum: How many different people have to agree.
-        not_requester: Whether whoever sent the message that led to the call may not decide it.
-        stated: Whether a principal that nobody has proven counts, too.
-        each: Whether each call is decided by itself, so that no grant stands for anybody's word.
-    """
-
-    who: tuple[tuple[str, ...], ...] = ()
-    minimum: int = Field(default=1, ge=1, le=MOST_VOTES)
-    not_requester: bool = False
-    stated: bool = False
-    each: bool = False
+    who: tuple[tuple[str, ...], ...] = Field(
+        default=(),
+        description="Lists of roles (`role:finance`) and ids (`id:ana`): who decides is in each. None: anybody with a name.",
+    )
+    minimum: int = Field(default=1, ge=1, le=MOST_VOTES, description="How many different people have to agree.")
+    not_requester: bool = Field(
+        default=False, description="Whether whoever sent the message that led to the call may not decide it."
+    )
+    stated: bool = Field(default=False, description="Whether a principal that nobody has proven counts, too.")
+    each: bool = Field(
+        default=False, description="Whether each call is decided by itself, so that no grant stands for anybody's word."
+    )
 
     @property
     def digest(self) -> str:

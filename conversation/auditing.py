@@ -9,7 +9,9 @@ An event without a salt is of format 1, which had none, and in which messages we
 
 import hashlib
 from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import Field
 
 from .calls import Suspension
 from .events import (
@@ -58,58 +60,59 @@ class AuditEntry:
 
     Digests are SHA-256 in 64 hexadecimal digits, over the event's salt and what they stand for; in format 1 without a salt.
     Digests and texts are empty where there is nothing to say.
-
-    Attributes:
-        conversation_id: The conversation.
-        seq: The place of the event in the log.
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
-        kind: The kind of the event: `message_accepted`, `suspension_settled`, `vote_cast`, `grant_given`, `grant_revoked`,
-            `given_revoked`, `turn_cancelled`, `pending_cancelled`, `conversation_ended`; `call_resolved` where a rule denies
-            a call.
-        tool_call_id: The call.
-        suspension_id: The suspension that was settled.
-        subject: What else it is about: the turn, the grant, the rule, the grants that settled it, one a line, or how many of
-            how many have agreed.
-        shown_digest: The digest of what whoever decided was shown.
-        settled_by: How the suspension was settled: by which kind of decision, or by `expiry`, `cancellation`, `grant`, `rule`.
-        decision: The kind of decision; empty where nobody decided this very call.
-        body_digest: The digest of what the decision said: edited arguments, a value, a denial's reason, an error, a review; of
-            a message its text, of a grant its terms, of a cancellation the calls, of a rule's denial the result.
-        reason_digest: The digest of the reason, where the body does not hold it.
-        principal_id: Who sent it or decided; empty where nobody did, or nobody said.
-        roles: The roles of who that was.
-        proof: How that was proven: `stated`, `link`, `key`, `oidc` or `proxy`.
-        request_id: The idempotency key of the message, decision or request.
-        tool: The name of the call's tool; not a part of the link, since the digest of what was shown holds it.
-        reason: Why, in words; not a part of the link, since the digests hold it.
-        previous: The head before this link.
-        head: The head with this link; empty for what an older release wrote, before the chain began.
-        problem: Why the link does not hold; None if it does.
-        format: The format of the link.
     """
 
     conversation_id: str
-    seq: int
-    at: int = 0
-    kind: str = ""
+    seq: Annotated[int, Field(description="The place of the event in the log.")]
+    at: Annotated[int, Field(description="When it was decided, in integer milliseconds UTC by the store's clock.")] = 0
+    kind: Annotated[
+        str,
+        Field(
+            description="The kind of the event: `message_accepted`, `suspension_settled`, `vote_cast`, `grant_given`, "
+            "`grant_revoked`, `given_revoked`, `turn_cancelled`, `pending_cancelled`, `conversation_ended`; `call_resolved` if "
+            "a rule denies a call. Empty if the entry cannot be read."
+        ),
+    ] = ""
     tool_call_id: str = ""
-    suspension_id: str = ""
-    subject: str = ""
-    shown_digest: str = ""
-    settled_by: str = ""
-    decision: str = ""
-    body_digest: str = ""
-    reason_digest: str = ""
-    principal_id: str = ""
-    roles: tuple[str, ...] = ()
-    proof: str = ""
-    request_id: str = ""
-    tool: str = ""
-    reason: str = ""
-    previous: str = ""
-    head: str = ""
-    problem: str | None = None
-    format: int = 1
+    suspension_id: Annotated[str, Field(description="The suspension that was settled.")] = ""
+    subject: Annotated[
+        str,
+        Field(
+            description="What else it is about: the turn, the grant, the rule, the grants that settled it, one a line, or how "
+            "many of how many have agreed."
+        ),
+    ] = ""
+    shown_digest: Annotated[str, Field(description="The digest of what whoever decided was shown.")] = ""
+    settled_by: Annotated[
+        str,
+        Field(
+            description="How the suspension was settled: by which kind of decision, or by `expiry`, `cancellation`, `grant`, "
+            "`rule`."
+        ),
+    ] = ""
+    decision: Annotated[str, Field(description="The kind of decision; empty if nobody decided this very call.")] = ""
+    body_digest: Annotated[
+        str,
+        Field(
+            description="The digest of what the decision said: edited arguments, a value, a denial's reason, an error, a "
+            "review; of a message its text, of a grant its terms, of a cancellation the calls, of a rule's denial the result."
+        ),
+    ] = ""
+    reason_digest: Annotated[str, Field(description="The digest of the reason, where the body does not hold it.")] = ""
+    principal_id: Annotated[str, Field(description="Who sent it or decided; empty if nobody did, or nobody said.")] = ""
+    roles: Annotated[tuple[str, ...], Field(description="The roles of who that was.")] = ()
+    proof: Annotated[str, Field(description="How that was proven: `stated`, `link`, `key`, `oidc` or `proxy`.")] = ""
+    request_id: Annotated[str, Field(description="The idempotency key of the message, decision or request.")] = ""
+    tool: Annotated[
+        str, Field(description="The name of the call's tool; no part of the link, since the digest of what was shown holds it.")
+    ] = ""
+    reason: Annotated[str, Field(description="Why, in words; no part of the link, since the digests hold it.")] = ""
+    previous: Annotated[str, Field(description="The head before this link.")] = ""
+    head: Annotated[
+        str, Field(description="The head with this link; empty for what an older release wrote, before the chain began.")
+    ] = ""
+    problem: Annotated[str | None, Field(description="Why the link does not hold; None if it does.")] = None
+    format: Annotated[int, Field(description="The format of the link.")] = 1
 
     def follows(self, previous: str) -> str:
         """The head that this entry leads to from the head before it."""

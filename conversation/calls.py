@@ -192,65 +192,99 @@ def run_effect_id(tool_call_id: str, attempt: int) -> str:
     return f"{tool_call_id}#{attempt}"
 
 
+MS = "In integer milliseconds UTC."
+
+
 class VoteView(Record):
-    """A vote as it is shown: who agreed, when (ms UTC), to what kind of decision, and why."""
+    """A person's yes to a call that several have to agree to, as it is shown."""
 
     by: Principal
-    at: int
+    at: int = Field(description=MS)
     decision: DecisionKind
-    value: Any = None
+    value: Any = Field(default=None, description="What the decision says: an answer, or a review's verdict and notes.")
     reason: str = ""
 
 
 class CommentView(Record):
-    """A comment as it is shown: who wrote it (None where nobody said), when (ms UTC), and what."""
+    """A comment on a pending call, for the others who may decide it."""
 
-    by: Principal | None
-    at: int
+    by: Principal | None = Field(description="Who wrote it; None if nobody said.")
+    at: int = Field(description=MS)
     text: str
 
 
 class Cut(Record):
-    """A field that is too long for a list: its size in bytes, that of its JSON text where it is a value, and its beginning."""
+    """A field that is too long for a list."""
 
-    size_bytes: int
-    begins: str = ""
+    size_bytes: int = Field(description="The size of the field; of a value, that of its JSON text.")
+    begins: str = Field(default="", description="Its first characters.")
 
 
 class PendingView(Record):
-    """A suspended call as people and clients are shown it, as data (see `holdfast.client.PendingCall`). Times in ms UTC.
+    """A suspended call, as it is shown to whoever may decide it.
 
-    `problem` says why a part of the call cannot be read (written by a newer Holdfast, corrupt, nested too deeply, gone); fields
-    that are not known then are empty or None. So are fields that are too long for a list, which `cut` names; `votes` and
-    `comments` that are too long together are shortened, each by itself.
+    The only list of these fields: clients, the server, its description and the types of pages have them from here.
     """
 
     conversation_id: str
-    agent: str = ""
+    agent: str = Field(default="", description="The name of the conversation's agent.")
     tool_call_id: str = ""
-    suspension_id: str
-    tool: str = ""
-    arguments: dict[str, Any] = Field(default_factory=dict)
-    executor: Executor | None = None
-    kind: SuspensionKind | None = None
-    prompt: str | None = None
-    response_schema: dict[str, Any] | bool | None = Field(default=None)
-    created_at: int
-    expires_at: int | None = None
-    problem: str | None = None
-    batch_id: str = ""
-    decisions: tuple[str, ...] = ()
-    title: str | None = None
-    action: str | None = None
-    report_md: str | None = None
-    payload: Any = None
-    rule: str = ""
-    rule_reason: str = ""
-    targets: tuple[CallTarget, ...] | None = None
-    approvers: ApproverTerms | None = None
-    requester: Principal | None = None
-    votes: tuple[VoteView, ...] = ()
-    assigned: str = ""
-    comments: tuple[CommentView, ...] = ()
-    questions: tuple[Question, ...] | None = None
-    cut: dict[str, Cut] = Field(default_factory=dict)
+    suspension_id: str = Field(description="Binds a decision to this call, this phase and these arguments.")
+    tool: str = Field(default="", description="The tool's name.")
+    arguments: dict[str, Any] = Field(default_factory=dict, description="The arguments, a JSON object.")
+    executor: Executor | None = Field(default=None, description="Who produces the result.")
+    kind: SuspensionKind | None = Field(default=None, description="The kind of decision that the call waits for.")
+    prompt: str | None = Field(default=None, description="The tool's question to a person, if it has one.")
+    response_schema: dict[str, Any] | bool | None = Field(
+        default=None, description="The JSON Schema that an answer must fit, if there is one."
+    )
+    created_at: int = Field(description="Since when the call waits, in integer milliseconds UTC.")
+    expires_at: int | None = Field(
+        default=None, description="The deadline, in integer milliseconds UTC; None if the call has none."
+    )
+    problem: str | None = Field(
+        default=None,
+        description="Why not all of the call can be read: a newer Holdfast wrote it, the store is corrupt, it nests too "
+        "deeply, or it is gone. Fields that could not be read are empty or None.",
+    )
+    batch_id: str = Field(
+        default="", description="The model call whose answer asked for the call: what has the same came with one answer."
+    )
+    decisions: tuple[str, ...] = Field(
+        default=(),
+        description="What may be decided: of an approval `approve`, `edit`, `deny`, `answer`, as its tool allows, and "
+        "`cancel`; else kinds of decisions.",
+    )
+    title: str | None = Field(default=None, description="What a review is about, in one line.")
+    action: str | None = Field(default=None, description="What a review asks for, in one word.")
+    report_md: str | None = Field(
+        default=None,
+        description="What a reviewer is to read, in markdown: a tool's words, to be trusted no more than its arguments.",
+    )
+    payload: Any = Field(default=None, description="What a review is about, as a JSON value.")
+    rule: str = Field(default="", description="The permission rule that asks for an approval; empty if no rule does.")
+    rule_reason: str = Field(default="", description="Why the permission rules ask, in the rule's words.")
+    targets: tuple[CallTarget, ...] | None = Field(
+        default=None,
+        description="What the call touches, which a grant for it has to cover. Empty: its tool cannot tell, and no grant "
+        "covers the call. None: its tool does not say, and a grant for the tool covers it.",
+    )
+    approvers: ApproverTerms | None = Field(
+        default=None, description="Who may decide the call, and how many have to agree; None: whoever may decide at all."
+    )
+    requester: Principal | None = Field(
+        default=None, description="Who sent the message that led to the call; None if nobody said."
+    )
+    votes: tuple[VoteView, ...] = Field(default=(), description="Who has agreed so far, where several have to.")
+    assigned: str = Field(default="", description="Who has taken the call on; empty if nobody has.")
+    comments: tuple[CommentView, ...] = Field(default=(), description="What those who may decide the call wrote to each other.")
+    questions: tuple[Question, ...] | None = Field(
+        default=None,
+        description="The questions of a call of `ask_user_questions`, which takes `{id: value}` as an answer; None for every "
+        "other call.",
+    )
+    cut: dict[str, Cut] = Field(
+        default_factory=dict,
+        description="The fields that are too long for a list, by their names: they are empty or None there. The call by itself "
+        "is shown whole. Of `votes` and `comments` that are too long together each is shortened (its end is `…`).",
+    )

@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated
+
+from pydantic import Field
 
 from .auditing import Audited, AuditEntry, entry_of, genesis, is_audited, shown_digest
 from .calls import FIRST_WORDS, SuspensionKind
@@ -17,15 +20,10 @@ _BOUND = FIRST_WORDS | {SuspensionKind.CLIENT_EXEC}
 
 @dataclass(frozen=True, slots=True)
 class AuditBreak:
-    """A place where the chain does not hold.
+    """A place where the chain does not hold."""
 
-    Attributes:
-        seq: The place in the log; None for the head of a receipt whose place nobody said.
-        problem: What is wrong there.
-    """
-
-    seq: int | None
-    problem: str
+    seq: Annotated[int | None, Field(description="The place in the log; None for a receipt's head whose place nobody said.")]
+    problem: Annotated[str, Field(description="What is wrong there.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from holdfast.errors import InvalidDecision
 
@@ -35,65 +35,75 @@ class ReviewVerdict(StrEnum):
     REVIEW = "review"  # the agent is to revise it, as the notes say, and may ask again
 
 
+Reason: TypeAlias = Annotated[str, Field(description="Why; the log keeps it.")]
+Told: TypeAlias = Annotated[str, Field(description="Why; the model reads it.")]
+
+
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """The call may run: with its own arguments, or with these edited ones (a JSON object). The log keeps the reason.
+    """The call may run, with its own arguments or with edited ones."""
 
-    With a `scope`, later calls of the conversation that it covers run without asking, and so do those that wait. A scope and
-    edited arguments do not go together.
-    """
-
-    arguments: Mapping[str, Any] | None = None
-    reason: str = field(default="", kw_only=True)
-    scope: Scope | None = field(default=None, kw_only=True)
+    arguments: Annotated[
+        Mapping[str, Any] | None, Field(description="Edited arguments, a JSON object; None: the call's own.")
+    ] = None
+    reason: Reason = field(default="", kw_only=True)
+    scope: Annotated[
+        Scope | None,
+        Field(
+            description="Lets what it covers run without asking, both later calls of the conversation and those that wait; it "
+            "does not go with edited arguments."
+        ),
+    ] = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """The call must not run, or the person will not answer. The model reads the reason."""
+    """The call must not run, or the person will not answer."""
 
-    reason: str = ""
+    reason: Told = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of a call: any JSON value, `False`, `0`, `""` and `None` included. The log keeps the reason."""
+    """The call's result; `false`, `0`, `""` and `null` are answers like any other."""
 
-    value: Any
-    reason: str = field(default="", kw_only=True)
+    value: Annotated[Any, Field(description="Any JSON value.")]
+    reason: Reason = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The client could not produce a result, or a lost run is to count as failed. The model reads the error, not the reason."""
+    """The client could not produce a result, or a lost run is to count as failed."""
 
-    error: str
-    reason: str = field(default="", kw_only=True)
+    error: Annotated[str, Field(description="What went wrong; the model reads it.")]
+    reason: Reason = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Redispatch:
-    """A lost run is to run again: with the same arguments and idempotency key, `attempt` + 1. The log keeps the reason."""
+    """A lost run is to run again: with the same arguments and idempotency key, `attempt` + 1."""
 
-    reason: str = field(default="", kw_only=True)
+    reason: Reason = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """The call is not to happen any more, and its turn goes on without it. The model reads the reason."""
+    """The call is not to happen any more, and its turn goes on without it."""
 
-    reason: str = ""
+    reason: Told = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """A verdict (`"allow"`, `"block"` or `"review"`: revise and ask again) on what a tool's body has asked to have reviewed.
+    """A verdict on what a tool's body has asked to have reviewed.
 
     The agent reads the verdict and the notes as the call's result, marked as what a person has said.
     """
 
-    verdict: ReviewVerdict | str
-    notes: str = ""
+    verdict: Annotated[
+        ReviewVerdict | str, Field(description="`allow`, `block`, or `review`: the agent is to revise it, and may ask again.")
+    ]
+    notes: Annotated[str, Field(description="What the agent reads beside the verdict.")] = ""
 
 
 Decision: TypeAlias = Approve | Deny | Answer | Fail | Redispatch | Cancel | Review

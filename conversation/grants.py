@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from typing import Annotated
+
+from pydantic import Field
 
 from holdfast.errors import ConfigurationError, InvalidDecision, InvalidInput
 
@@ -79,17 +82,11 @@ class Target:
 
 
 class CallTarget(Record):
-    """A target of a call, as the log keeps it.
+    """A target of a call, as the log keeps it."""
 
-    Attributes:
-        kind: `tool`, `path`, `domain`, `command`, or a name of the app's own.
-        value: The name of what is touched.
-        level: How far the call goes with it.
-    """
-
-    kind: str
-    value: str
-    level: Level = Level.EXECUTE
+    kind: str = Field(description="`tool`, `path`, `domain`, `command`, or a name of the app's own.")
+    value: str = Field(description="The name of what is touched.")
+    level: Level = Field(default=Level.EXECUTE, description="How far the call goes with it.")
 
     @property
     def is_canonical(self) -> bool:
@@ -132,22 +129,26 @@ def tool_target(tool: str) -> Target:
 class Scope:
     """What an approver lets run without asking from now on, beyond the call that is decided.
 
-    Args:
-        kind: The kind of targets: `tool`, `path`, `domain`, `command` or one's own.
-        pattern: A glob over their values, 1 to 256 bytes: `src/**`, `*.example.com`, `npm *`.
-        level: Up to which level: `read`, `write`, `execute` or `admin`.
-        ends_s: After how many seconds it ends, at most ten years; None: with the conversation, or when it is revoked.
-        everything: Whether the pattern may cover every value of its kind. A pattern that does is refused without it.
-
     Raises:
         InvalidDecision: A field cannot be used; the error names the field, the problem and the fix.
     """
 
-    kind: str
-    pattern: str
-    level: Level | str = field(kw_only=True)
-    ends_s: float | None = field(default=None, kw_only=True)
-    everything: bool = field(default=False, kw_only=True)
+    kind: Annotated[str, Field(description="The kind of targets: `tool`, `path`, `domain`, `command` or one of your own.")]
+    pattern: Annotated[str, Field(description="A glob over their values, 1 to 256 bytes: `src/**`, `*.example.com`, `npm *`.")]
+    level: Annotated[
+        Level | str,
+        Field(description="Up to which level (`read`, `write`, `execute`, `admin`); each includes those before it."),
+    ] = field(kw_only=True)
+    ends_s: Annotated[
+        float | None,
+        Field(
+            description="After how many seconds it ends, at most ten years; None: with the conversation, or when it is revoked."
+        ),
+    ] = field(default=None, kw_only=True)
+    everything: Annotated[
+        bool,
+        Field(description="Whether the pattern may cover every value of its kind; a pattern that does is refused without it."),
+    ] = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         _check_kind("scope.kind", self.kind, InvalidDecision)
@@ -164,27 +165,20 @@ class Scope:
 
 
 class Grant(Record):
-    """A scope in force, as a conversation keeps it.
+    """A scope in force, as a conversation keeps it."""
 
-    Attributes:
-        grant_id: Its id in the conversation.
-        kind: The kind of targets that it covers.
-        pattern: The glob over their values.
-        level: Up to which level.
-        ends_at: When it ends, in integer milliseconds UTC; None: with the conversation, or when it is revoked.
-        by: Who gave it; None where nobody said.
-        seq: The seq of the event that gave it.
-        approvers: The digest of who might decide the call at which it was given; empty where anybody might.
-    """
-
-    grant_id: str
-    kind: str
-    pattern: str
-    level: Level
-    ends_at: int | None = None
-    by: Principal | None = None
-    seq: int
-    approvers: str = ""
+    grant_id: str = Field(description="Its id in the conversation.")
+    kind: str = Field(description="The kind of targets that it covers.")
+    pattern: str = Field(description="The glob over their values.")
+    level: Level = Field(description="Up to which level.")
+    ends_at: int | None = Field(
+        default=None, description="In integer milliseconds UTC. None: with the conversation, or when it is revoked."
+    )
+    by: Principal | None = Field(default=None, description="Who gave it; None if nobody said.")
+    seq: int = Field(description="The place in the log of the decision that gave it.")
+    approvers: str = Field(
+        default="", description="The digest of who might decide the call at which it was given; empty: anybody might."
+    )
 
     @classmethod
     def of(

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from pydantic import Field
+
 from .auditing import Audited, linked
 from .events import Event
 from .fold import evolve
@@ -13,39 +15,35 @@ from .state import State
 
 
 class Receipt(Record):
-    """The durable acknowledgement of a start, message, decision or end.
-
-    `seq` is the place in the log of the event that records the request, `accepted_at` the time of that event (integer
-    milliseconds UTC); `duplicate` says whether the request was recorded before under the same id. Where several people have to
-    agree to a call, `votes` of the `needed` have, this decision included, and `settled` says whether the call is decided; where
-    one is enough, `needed` is 0. `audit_head` is the head of the audit chain with what was sent or decided; empty for an
-    assignment and a comment.
-    """
+    """The durable acknowledgement of a start, message, decision or end."""
 
     conversation_id: str
-    seq: int
-    accepted_at: int
-    duplicate: bool = False
-    settled: bool = True
-    votes: int = 0
-    needed: int = 0
-    audit_head: str = ""
+    seq: int = Field(description="The place in the log of the event that records the request.")
+    accepted_at: int = Field(description="The time of that event, in integer milliseconds UTC.")
+    duplicate: bool = Field(default=False, description="Whether the request was recorded before, under the same key.")
+    settled: bool = Field(default=True, description="Whether the call is decided; false if others have to agree, too.")
+    votes: int = Field(default=0, description="How many people have agreed, this one included, where several have to; else 0.")
+    needed: int = Field(default=0, description="How many people have to agree; 0 where one is enough.")
+    audit_head: str = Field(
+        default="",
+        description="The head of the audit chain with what was sent or decided; empty for an assignment and a comment.",
+    )
 
 
 class Cancelled(Record):
-    """The calls that a cancellation really cancelled, and their turn; `turn_id` is None where there was nothing to cancel.
-
-    `duplicate` says whether the cancellation was recorded before under the same id. `running` are those of the calls whose
-    bodies still went on when this was returned: `Conversation.cancel(wait_s=)` waits for their ends. `audit_head` is the head
-    of the audit chain with the cancellation; empty where there was nothing to cancel.
-    """
+    """What a cancellation really cancelled."""
 
     conversation_id: str
-    turn_id: str | None = None
-    calls: tuple[str, ...] = ()
-    duplicate: bool = False
-    running: tuple[str, ...] = ()
-    audit_head: str = ""
+    turn_id: str | None = Field(default=None, description="The turn of the calls; None if there was nothing to cancel.")
+    calls: tuple[str, ...] = Field(default=(), description="The ids of the calls that were cancelled.")
+    duplicate: bool = Field(default=False, description="Whether the cancellation was recorded before, under the same key.")
+    running: tuple[str, ...] = Field(
+        default=(),
+        description="The cancelled calls whose bodies still went on when this was returned (`wait_s` waits for them).",
+    )
+    audit_head: str = Field(
+        default="", description="The head of the audit chain with the cancellation; empty if there was nothing to cancel."
+    )
 
 
 class Receipts(Record):

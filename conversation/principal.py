@@ -4,6 +4,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
 
 from holdfast.errors import InvalidInput
 from holdfast.visible import shows_whole
@@ -27,18 +30,23 @@ class Proof(StrEnum):
 class Principal:
     """A person or a program that starts, sends or decides.
 
-    Attributes:
-        id: The name, 1 to 200 characters without control characters and without white space around it: `ana@shop.example`.
-        roles: What the principal is besides, at most 64 names of the same form: `finance`.
-        proof: How it was proven; whoever verifies a principal sets it.
-
     Raises:
         InvalidInput: The id or a role is no such name, or there are too many roles.
     """
 
-    id: str
-    roles: tuple[str, ...] = field(default=(), kw_only=True)
-    proof: Proof = field(default=Proof.STATED, kw_only=True)
+    id: Annotated[
+        str,
+        Field(
+            description="The name, 1 to 200 characters without control characters and without white space around it: "
+            "`ana@shop.example`."
+        ),
+    ]
+    roles: Annotated[
+        tuple[str, ...], Field(description="What the principal is besides, at most 64 names of the same form: `finance`.")
+    ] = field(default=(), kw_only=True)
+    proof: Annotated[Proof, Field(description="How it was proven; whoever verifies a principal sets it.")] = field(
+        default=Proof.STATED, kw_only=True
+    )
 
     def __post_init__(self) -> None:
         _check("principal.id", self.id)

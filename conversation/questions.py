@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import Field
 
 from holdfast.errors import InvalidDecision, InvalidInput
 from holdfast.visible import without_hidden
@@ -26,24 +28,25 @@ _KEYS = ("id", "text", "options", "multiple", "required", "default")
 class Question:
     """One question to a person: a choice of one option, a choice of several, or a text in free words.
 
-    Args:
-        id: The name that its answer has: 1 to 64 characters that a person sees, without spaces around them.
-        text: What the person is asked, 1 to 2,000 characters.
-        options: What there is to choose from, at most 32 texts of at most 200 characters; None for a text in free words.
-        multiple: Whether several options may be chosen.
-        required: Whether it has to be answered.
-        default: What counts where it is left out: a text, an option, or several options.
-
     Raises:
         InvalidInput: A part of it cannot be used; the error names the part.
     """
 
-    id: str
-    text: str
-    options: Sequence[str] | None = field(default=None, kw_only=True)
-    multiple: bool = field(default=False, kw_only=True)
-    required: bool = field(default=True, kw_only=True)
-    default: Given | None = field(default=None, kw_only=True)
+    id: Annotated[
+        str, Field(description="The name of its answer: 1 to 64 characters that a person sees, without spaces around them.")
+    ]
+    text: Annotated[str, Field(description="What the person is asked, 1 to 2,000 characters.")]
+    options: Annotated[
+        Sequence[str] | None,
+        Field(
+            description="What there is to choose from, at most 32 texts of at most 200 characters; None: a text in free words."
+        ),
+    ] = field(default=None, kw_only=True)
+    multiple: Annotated[bool, Field(description="Whether several options may be chosen.")] = field(default=False, kw_only=True)
+    required: Annotated[bool, Field(description="Whether it has to be answered.")] = field(default=True, kw_only=True)
+    default: Annotated[
+        Given | None, Field(description="What counts if it is left out: a text, an option, or several options.")
+    ] = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         _check_line("id", self.id, LONGEST_ID)

@@ -2,7 +2,9 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
+
+from pydantic import Field
 
 from holdfast.conversation import Status, SuspensionKind
 from holdfast.conversation.calls import PendingView
@@ -20,25 +22,18 @@ TROUBLE_MS = 300_000
 
 @dataclass(frozen=True, slots=True)
 class ConversationRow:
-    """One conversation in a list.
-
-    Attributes:
-        conversation_id: The conversation's id.
-        agent: The name of the conversation's agent.
-        status: The conversation's status.
-        created_at: When the conversation was started, in integer milliseconds UTC.
-        updated_at: When its last event was decided, in integer milliseconds UTC.
-        pending: How many of its calls wait for a decision.
-        problem: Why the conversation cannot be read; fields that could not be read are empty, 0 or None.
-    """
+    """One conversation in a list."""
 
     conversation_id: str
-    agent: str
+    agent: Annotated[str, Field(description="The name of the conversation's agent.")]
     status: Status | None
-    created_at: int
-    updated_at: int
-    pending: int
-    problem: str | None = None
+    created_at: Annotated[int, Field(description="When the conversation was started, in integer milliseconds UTC.")]
+    updated_at: Annotated[int, Field(description="When its last event was decided, in integer milliseconds UTC.")]
+    pending: Annotated[int, Field(description="How many of its calls wait for a decision.")]
+    problem: Annotated[
+        str | None,
+        Field(description="Why the conversation cannot be read; fields that could not be read are empty, 0 or None."),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

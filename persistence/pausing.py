@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from pydantic import Field
 
 from holdfast.errors import InvalidInput
 
@@ -14,21 +16,19 @@ MOST_PAUSED = 64
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """The pause of one agent, or (`agent` is None) of the whole namespace: its new work waits.
+    """The pause of one agent, or of the whole namespace: its new work waits."""
 
-    Attributes:
-        agent: The agent whose work waits; None for every agent.
-        reason: The reason given for the pause; may be empty.
-        by: The user and the machine that paused the work, as the pausing process says.
-        since: The start of the pause, in integer milliseconds UTC by the store's clock.
-        duplicate: Whether the pause stood already when it was requested; the other fields are then those of the earlier pause.
-    """
-
-    agent: str | None
-    reason: str
-    by: str
-    since: int
-    duplicate: bool = False
+    agent: Annotated[str | None, Field(description="The agent whose work waits; None: the whole namespace.")]
+    reason: Annotated[str, Field(description="The reason given for the pause; may be empty.")]
+    by: Annotated[str, Field(description="The user and the machine that paused the work, as the pausing process says.")]
+    since: Annotated[int, Field(description="The start of the pause, in integer milliseconds UTC by the store's clock.")]
+    duplicate: Annotated[
+        bool,
+        Field(
+            description="Whether the pause stood already when it was requested; the other fields are then those of the earlier "
+            "pause."
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)

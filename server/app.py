@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from functools import cache, partial
 from typing import Any
 
-from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -197,12 +196,12 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
     if isinstance(found, EventStream) and operation.scope is not None:
         found.shares = caller.shares
         found.only_while(partial(serving.callers.stands, request.scope, caller))
-    if isinstance(found, BaseModel):
-        content = as_json(page_view.reply_of(caller, found))
-        if operation.scope is not None:
-            serving.callers.spend_bytes(caller, len(content))
-        return Response(content, status_code=operation.status, media_type="application/json")
-    return found
+    if isinstance(found, Response):
+        return found
+    content = as_json(page_view.reply_of(caller, found))
+    if operation.scope is not None:
+        serving.callers.spend_bytes(caller, len(content))
+    return Response(content, status_code=operation.status, media_type="application/json")
 
 
 async def _caller(serving: Serving, request: Request) -> Caller:

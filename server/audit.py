@@ -7,13 +7,13 @@ from typing import Any
 from starlette.responses import Response
 
 from holdfast.client.access import AccessScope
+from holdfast.client.replies import AuditReply
 from holdfast.errors import HoldfastError
 
 from .bodies import AuditQuery
 from .operation import Asked, Operation
 from .problems import problem_of
 from .rendering import as_json
-from .replies import AuditReply
 
 LINES = "application/jsonl"
 
@@ -31,7 +31,7 @@ async def audit(asked: Asked) -> AuditReply | Response:
     later = [entry for entry in report.entries if entry.seq > query.after]
     items = later[: query.limit]
     more = items[-1].seq if items and len(later) > len(items) else None
-    return AuditReply.model_validate({**report.verdict(), "items": [entry.to_dict() for entry in items], "next": more})
+    return AuditReply.model_validate({**report.verdict(), "items": items, "next": more})
 
 
 async def _written(first: dict[str, Any], following: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[bytes, None]:

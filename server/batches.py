@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from holdfast.client import Decision
 from holdfast.client.access import AccessScope
 from holdfast.client.batches import SIDE_BY_SIDE, batch_key, key_of
+from holdfast.client.replies import DecidedEachReply, DecidedManyReply, DecidedReply, Problem, SettledReply
 from holdfast.conversation.batches import MOST
 from holdfast.errors import BatchRefused, HoldfastError, InvalidDecision, StaleCall
 
@@ -14,8 +15,7 @@ from . import page_view
 from .decision_bodies import MOST_EACH, DecisionItem, ResolveEachBody, ResolveManyBody
 from .decisions import decide, page_of
 from .operation import Asked, Operation, of_decision
-from .problems import Problem, problem_of, unexpected
-from .replies import DecidedEachReply, DecidedManyReply, DecidedReply, SettledReply
+from .problems import problem_of, unexpected
 
 logger = logging.getLogger("holdfast.server")
 

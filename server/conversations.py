@@ -6,8 +6,22 @@ from typing import Any, TypeVar, cast
 
 from starlette.responses import Response
 
-from holdfast.client import AgentNotFound, Conversation, ConversationState, Event, HoldfastError, InvalidInput, Receipt
+from holdfast.client import (
+    AgentNotFound,
+    Conversation,
+    ConversationRow,
+    ConversationState,
+    Event,
+    HoldfastError,
+    InvalidInput,
+    Message,
+    Page,
+    Receipt,
+    Turn,
+)
 from holdfast.client.access import AccessScope
+from holdfast.client.log_pages import MessagePage
+from holdfast.client.replies import CancelledReply, EndReply, LiftedReply, MessageReceiptReply
 from holdfast.conversation.ids import conversation_id_from
 from holdfast.events import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 
@@ -26,18 +40,6 @@ from .bodies import (
 )
 from .operation import Asked, Operation, of_message
 from .reach import listed
-from .replies import (
-    CancelledReply,
-    EndReply,
-    LiftedReply,
-    MessageReceiptReply,
-    MessageReply,
-    MessagesReply,
-    RowsReply,
-    StateReply,
-    TurnReply,
-    TurnsReply,
-)
 
 EVENT_STREAM = "text/event-stream"
 
@@ -75,31 +77,25 @@ async def start(asked: Asked) -> MessageReceiptReply | Response:
     return MessageReceiptReply(**receipt.model_dump(), message_id=key)
 
 
-async def conversations(asked: Asked) -> RowsReply:
+async def conversations(asked: Asked) -> Page[ConversationRow]:
     """A page of conversations."""
     status, client = asked.query.status, asked.client
-    page = await listed(asked.caller, asked.query, lambda where: client.conversations(status=status, **where))
-    return RowsReply.model_validate(page)
+    return await listed(asked.caller, asked.query, lambda where: client.conversations(status=status, **where))
 
 
-async def state(asked: Asked) -> StateReply:
+async def state(asked: Asked) -> ConversationState[Any]:
     """The state of a conversation, at once or when it rests."""
     conversation, wait_s = _conversation(asked), min(asked.query.wait_s, asked.serving.bounds.wait_s)
     found: ConversationState[Any] | None = None
     if wait_s:
         waiting = conversation.wait(after=asked.query.after, timeout_s=wait_s)
         found = await asked.serving.draining.unless(waiting)
-    found = found or await conversation.state()
-    names = set(StateReply.model_fields) - {"conversation_id"}
-    return StateReply.model_validate(
-        {"conversation_id": conversation.id, **{name: getattr(found, name) for name in names}}, from_attributes=True
-    )
+    return found or await conversation.state()
 
 
-async def messages(asked: Asked) -> MessagesReply:
+async def messages(asked: Asked) -> MessagePage:
     """A page of messages."""
-    page = await _conversation(asked).messages_page(limit=asked.query.limit, after=asked.query.after)
-    return MessagesReply.model_validate(page)
+    return await _conversation(asked).messages_page(limit=asked.query.limit, after=asked.query.after)
 
 
 async def send(asked: Asked) -> MessageReceiptReply:
@@ -110,20 +106,19 @@ async def send(asked: Asked) -> MessageReceiptReply:
     return MessageReceiptReply(**receipt.model_dump(), message_id=key)
 
 
-async def message(asked: Asked) -> MessageReply:
+async def message(asked: Asked) -> Message:
     """What became of a message."""
-    return MessageReply.model_validate(await _conversation(asked).message(asked.path["message_id"]))
+    return await _conversation(asked).message(asked.path["message_id"])
 
 
-async def turns(asked: Asked) -> TurnsReply:
+async def turns(asked: Asked) -> Page[Turn]:
     """A page of turns."""
-    page = await _conversation(asked).turns_page(limit=asked.query.limit, after=asked.query.after)
-    return TurnsReply.model_validate(page)
+    return await _conversation(asked).turns_page(limit=asked.query.limit, after=asked.query.after)
 
 
-async def turn(asked: Asked) -> TurnReply:
+async def turn(asked: Asked) -> Turn:
     """One turn."""
-    return TurnReply.model_validate(await _conversation(asked).turn(asked.path["turn_id"]))
+    return await _conversation(asked).turn(asked.path["turn_id"])
 
 
 async def cancel(asked: Asked) -> CancelledReply:
@@ -230,7 +225,7 @@ OPERATIONS = (
         "listConversations",
         "A page of conversations, oldest first.",
         conversations,
-        reply=RowsReply,
+        reply=Page[ConversationRow],
         query=ConversationsQuery,
         scope=AccessScope.READ,
     ),
@@ -240,7 +235,7 @@ OPERATIONS = (
         "getConversation",
         "The state of a conversation; with `wait_s`, as soon as it rests.",
         state,
-        reply=StateReply,
+        reply=ConversationState,
         query=StateQuery,
         scope=AccessScope.READ,
     ),
@@ -250,7 +245,7 @@ OPERATIONS = (
         "listMessages",
         "A page of the messages, in the OpenAI chat format.",
         messages,
-        reply=MessagesReply,
+        reply=MessagePage,
         query=PageQuery,
         scope=AccessScope.READ,
     ),
@@ -272,7 +267,7 @@ OPERATIONS = (
         "getMessage",
         "What became of a message.",
         message,
-        reply=MessageReply,
+        reply=Message,
         scope=AccessScope.READ,
     ),
     Operation(
@@ -281,7 +276,7 @@ OPERATIONS = (
         "listTurns",
         "A page of the turns, oldest first.",
         turns,
-        reply=TurnsReply,
+        reply=Page[Turn],
         query=PageQuery,
         scope=AccessScope.READ,
     ),
@@ -291,7 +286,7 @@ OPERATIONS = (
         "getTurn",
         "One turn: status, reply or error, and what it used.",
         turn,
-        reply=TurnReply,
+        reply=Turn,
         scope=AccessScope.READ,
     ),
     Operation(

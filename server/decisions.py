@@ -7,7 +7,8 @@ from typing import Any
 from holdfast.client import Approve, Decision, Receipt
 from holdfast.client.access import AccessScope
 from holdfast.client.deciders import asked_of
-from holdfast.client.results import AsyncPendingCall
+from holdfast.client.replies import DecisionReceiptReply
+from holdfast.client.results import AsyncPendingCall, Page, PendingCall
 from holdfast.errors import StaleCall
 
 from .bodies import PendingQuery, PlaceQuery
@@ -15,21 +16,18 @@ from .decision_bodies import ResolveBody, ResolveCallBody
 from .operation import Asked, Operation, of_decision
 from .reach import listed
 from .refusal import Refusal
-from .replies import DecisionReceiptReply, PendingPageReply, PendingReply
 
 
-async def pending(asked: Asked) -> PendingPageReply:
+async def pending(asked: Asked) -> Page[AsyncPendingCall]:
     """A page of the pending calls of all conversations."""
     kind, client = asked.query.kind, asked.client
     who = asked_of(asked.query.approver, asked.query.roles)
-    page = await listed(asked.caller, asked.query, lambda where: client.pending(kind=kind, approver=who, **where))
-    return PendingPageReply.model_validate(page)
+    return await listed(asked.caller, asked.query, lambda where: client.pending(kind=kind, approver=who, **where))
 
 
-async def pending_call(asked: Asked) -> PendingReply:
+async def pending_call(asked: Asked) -> AsyncPendingCall:
     """One pending call."""
-    call = await asked.client.pending_call(asked.path["suspension_id"], conversation_id=asked.query.conversation_id)
-    return PendingReply.model_validate(call)
+    return await asked.client.pending_call(asked.path["suspension_id"], conversation_id=asked.query.conversation_id)
 
 
 async def resolve(asked: Asked) -> DecisionReceiptReply:
@@ -129,7 +127,7 @@ OPERATIONS = (
         "listPending",
         "A page of the pending calls of all conversations, oldest first.",
         pending,
-        reply=PendingPageReply,
+        reply=Page[PendingCall],  # type: ignore[type-arg]
         query=PendingQuery,
         scope=AccessScope.READ,
     ),
@@ -139,7 +137,7 @@ OPERATIONS = (
         "getPending",
         "One pending call; 409 says what settled it.",
         pending_call,
-        reply=PendingReply,
+        reply=PendingCall,
         query=PlaceQuery,
         scope=AccessScope.READ,
     ),

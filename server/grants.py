@@ -3,10 +3,11 @@
 import uuid
 
 from holdfast.client.access import AccessScope
+from holdfast.client.replies import ConversationGivenReply, GrantsReply, RevokedReply
+from holdfast.client.results import Page
 
 from .bodies import GivenQuery, RevokeBody, RevokeGivenBody
 from .operation import Asked, Operation
-from .replies import GivenReply, GrantsReply, RevokedReply
 
 
 async def grants(asked: Asked) -> GrantsReply:
@@ -24,12 +25,12 @@ async def revoke(asked: Asked) -> RevokedReply:
     return RevokedReply(**receipt.model_dump(), request_id=key)
 
 
-async def given(asked: Asked) -> GivenReply:
+async def given(asked: Asked) -> Page[ConversationGivenReply]:
     """A page of what principals have given, of all agents."""
     asked.caller.check_agent(None)
     query = asked.query
     page = await asked.client.given(query.by, proof=query.proof, limit=query.limit, after=query.after)
-    return GivenReply.model_validate(page, from_attributes=True)
+    return Page[ConversationGivenReply].model_validate(page, from_attributes=True)
 
 
 async def revoke_given(asked: Asked) -> RevokedReply:
@@ -66,7 +67,7 @@ OPERATIONS = (
         "listGiven",
         "A page of the grants and votes that stand, by conversation. Items may be fewer than the limit though a page follows.",
         given,
-        reply=GivenReply,
+        reply=Page[ConversationGivenReply],
         query=GivenQuery,
         scope=AccessScope.READ,
     ),

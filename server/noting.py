@@ -5,11 +5,11 @@ from typing import Any
 
 from holdfast.client import Conversation
 from holdfast.client.access import AccessScope
+from holdfast.client.replies import NotedReply
 
 from .bodies import AssignBody, CommentBody
 from .decisions import page_of
 from .operation import Asked, Operation
-from .replies import NotedReply
 
 
 async def assign(asked: Asked) -> NotedReply:

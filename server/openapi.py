@@ -1,19 +1,23 @@
 """The description of the API (OpenAPI 3.1), made from the operations and their models."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
-from pydantic import BaseModel
-from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from pydantic import BaseModel, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
+
+from holdfast.client.replies import Problem
 
 from .bodies import PATHS
 from .operation import Operation
-from .problems import MEDIA_TYPE, Problem
+from .problems import MEDIA_TYPE
 
 REF = "#/components/schemas/{model}"
 _PART = re.compile(r"\{(\w+)\}")
+_REFERENCE = re.compile(r"(?<=#/components/schemas/)\w+")
 _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -40,20 +44,82 @@ SECURITY = {
 """How callers say who they are. Pages of the server itself have a cookie instead."""
 
 
+NAMES = {
+    "AgentRow": "AgentReply",
+    "ApproverTerms": "ApproversReply",
+    "AuditBreak": "AuditBreakReply",
+    "AuditEntry": "AuditEntryReply",
+    "CallTarget": "TargetReply",
+    "CommentView": "CommentReply",
+    "ConversationRow": "RowReply",
+    "ConversationState": "StateReply",
+    "Cut": "CutReply",
+    "GivenVote": "GivenVoteReply",
+    "LateResult": "LateReply",
+    "Message": "MessageReply",
+    "MessagePage": "MessagesReply",
+    "Page_ConversationGivenReply_": "GivenReply",
+    "Page_ConversationRow_": "RowsReply",
+    "Page_PendingCall_": "PendingPageReply",
+    "Page_Turn_": "TurnsReply",
+    "Pause": "PauseReply",
+    "PendingCall": "PendingReply",
+    "Principal": "PrincipalReply",
+    "Question": "QuestionReply",
+    "RuleCheck": "RulesCheckReply",
+    "RunningCall": "RunningReply",
+    "ToolRow": "ToolReply",
+    "Turn": "TurnReply",
+    "Usage": "UsageReply",
+    "VoteView": "VoteReply",
+}
+"""The names that results of a client have in the description, where those are others than their classes'."""
+
+
+class _Schemas(GenerateJsonSchema):
+    """Schemas of bodies as they are, and of replies as a server sends them: with all their fields, and later with more."""
+
+    def field_is_required(self, field: Any, total: bool) -> bool:  # noqa: FBT001 - the signature of pydantic
+        """Whether a field has to be there."""
+        return self.mode == "serialization" or super().field_is_required(field, total)
+
+    def default_schema(self, schema: Any) -> JsonSchemaValue:
+        """A field with a default, of which a reply says nothing."""
+        return self.generate_inner(schema["schema"]) if self.mode == "serialization" else super().default_schema(schema)
+
+    def model_schema(self, schema: Any) -> JsonSchemaValue:
+        """A model; what is computed in it is a field like any other."""
+        return self._open(super().model_schema(schema))
+
+    def dataclass_schema(self, schema: Any) -> JsonSchemaValue:
+        """A dataclass."""
+        return self._open(super().dataclass_schema(schema))
+
+    def _open(self, found: JsonSchemaValue) -> JsonSchemaValue:
+        if self.mode == "serialization":
+            if found.get("additionalProperties") is False:
+                del found["additionalProperties"]
+            for field in found.get("properties", {}).values():
+                field.pop("readOnly", None)
+        return found
+
+
 def described(operations: Sequence[Operation]) -> dict[str, Any]:
     """The description of these operations."""
-    named: dict[tuple[type[BaseModel], JsonSchemaMode], None] = {(Problem, "serialization"): None}
+    wanted: dict[tuple[Any, JsonSchemaMode], TypeAdapter[Any]] = {(Problem, "serialization"): TypeAdapter(Problem)}
     for operation in operations:
         if operation.body is not None:
-            named[operation.body, "validation"] = None
+            wanted[operation.body, "validation"] = TypeAdapter(operation.body)
         if operation.reply is not None:
-            named[operation.reply, "serialization"] = None
-    schemas, definitions = models_json_schema(list(named), ref_template=REF)
+            wanted[operation.reply, "serialization"] = TypeAdapter(operation.reply)
+    inputs = [(model, mode, adapter) for (model, mode), adapter in wanted.items()]
+    schemas, definitions = TypeAdapter.json_schemas(inputs, ref_template=REF, schema_generator=_Schemas)
     references: dict[Any, Any] = {model: schema for (model, _), schema in schemas.items()}
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation, references)
-    return {
+    named = {NAMES.get(name, name): _named(name, schema) for name, schema in definitions["$defs"].items()}
+    found = {
         "openapi": "3.1.0",
         "info": {
             "title": "Holdfast",
@@ -61,8 +127,17 @@ def described(operations: Sequence[Operation]) -> dict[str, Any]:
             "description": "Conversations of LLM agents, and the decisions that they wait for.",
         },
         "paths": paths,
-        "components": {"schemas": definitions["$defs"], "securitySchemes": SECURITY},
+        "components": {"schemas": named, "securitySchemes": SECURITY},
     }
+    whole: dict[str, Any] = json.loads(_REFERENCE.sub(lambda found: NAMES.get(found[0], found[0]), json.dumps(found)))
+    return whole
+
+
+def _named(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema under the name that it has here, with the first paragraph of what is said of it."""
+    found = schema | ({"title": NAMES[name]} if name in NAMES else {})
+    said = schema.get("description", "").partition("\n\n")[0]
+    return found | ({"description": " ".join(said.split())} if said else {})
 
 
 def _described(operation: Operation, references: Mapping[Any, Any]) -> dict[str, Any]:

@@ -1,14 +1,16 @@
 """The routes of whoever operates: agents, pauses, and whether the server is alive and of use."""
 
 from holdfast.client.access import AccessScope
+from holdfast.client.replies import AgentsReply, HealthReply, PausesReply, ReadyReply, ResumedReply
+from holdfast.client.rule_check import RuleCheck
 from holdfast.errors import AppNotPublished, HoldfastError
+from holdfast.persistence import Pause
 
 from .bodies import PauseBody, ResumeBody, RulesCheckBody
 from .operation import Asked, Operation
 from .problems import problem_of
 from .readiness import unready
 from .refusal import Refusal
-from .replies import AgentsReply, HealthReply, PauseReply, PausesReply, ReadyReply, ResumedReply, RulesCheckReply
 
 
 async def agents(asked: Asked) -> AgentsReply:
@@ -16,38 +18,36 @@ async def agents(asked: Asked) -> AgentsReply:
     touches = asked.caller.touches
     items = [agent for agent in await asked.client.agents() if touches(agent.name)]
     paused = [one for one in await asked.client.paused() if one.agent is None or touches(one.agent)]
-    return AgentsReply.model_validate({"items": items, "paused": paused}, from_attributes=True)
+    return AgentsReply(items=items, paused=paused)
 
 
-async def check_rules(asked: Asked) -> RulesCheckReply:
+async def check_rules(asked: Asked) -> RuleCheck:
     """What the rules that are published say of a call."""
     body = asked.body
     asked.caller.check_agent(body.agent)
     try:
-        found = await asked.client.check_rules(body.agent, body.tool, body.arguments, app=body.app)
+        return await asked.client.check_rules(body.agent, body.tool, body.arguments, app=body.app)
     except AppNotPublished as error:  # nothing is amiss here: there is nothing to judge by
         problem = {name: value for name, value in problem_of(error).items() if name != "status"}
         raise Refusal(404, problem["code"], problem["detail"], problem) from error
-    return RulesCheckReply.model_validate(found)
 
 
-async def pause(asked: Asked) -> PauseReply:
+async def pause(asked: Asked) -> Pause:
     """Stop new work."""
     asked.caller.check_agent(asked.body.agent)
-    return PauseReply.model_validate(await asked.client.pause(asked.body.agent, asked.body.reason))
+    return await asked.client.pause(asked.body.agent, asked.body.reason)
 
 
 async def pauses(asked: Asked) -> PausesReply:
     """The pauses that stand."""
     paused = [one for one in await asked.client.paused() if one.agent is None or asked.caller.touches(one.agent)]
-    return PausesReply.model_validate({"items": paused}, from_attributes=True)
+    return PausesReply(items=paused)
 
 
 async def resume(asked: Asked) -> ResumedReply:
     """Let new work go on."""
     asked.caller.check_agent(asked.body.agent)
-    lifted = await asked.client.resume(asked.body.agent)
-    return ResumedReply.model_validate({"resumed": lifted}, from_attributes=True)
+    return ResumedReply(resumed=await asked.client.resume(asked.body.agent))
 
 
 async def health(_: Asked) -> HealthReply:
@@ -86,7 +86,7 @@ OPERATIONS = (
         "checkRules",
         "What the permission rules in force say of a call, and by which rule; nothing is proposed or run.",
         check_rules,
-        RulesCheckReply,
+        RuleCheck,
         body=RulesCheckBody,
         room=lambda limits: limits.reply_bytes,
         scope=AccessScope.READ,
@@ -106,7 +106,7 @@ OPERATIONS = (
         "pause",
         "Stop new work of an agent, or of all.",
         pause,
-        PauseReply,
+        Pause,
         body=PauseBody,
         scope=AccessScope.ADMIN,
     ),

@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 from starlette.datastructures import Headers
-from starlette.responses import Response
 
 from holdfast.client import AsyncClient
 from holdfast.client.access import AccessScope
@@ -87,7 +86,7 @@ def of_decision(limits: Limits) -> int:
     return limits.result_bytes + limits.note_bytes
 
 
-Run: TypeAlias = Callable[[Asked], Awaitable[BaseModel | Response]]
+Run: TypeAlias = Callable[[Asked], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ class Operation:
         name: The operation's name in the description of the API.
         summary: What it does, in a line.
         run: The function that does it.
-        reply: The model of what it replies; None for a stream or text.
+        reply: The type of what it replies, in whose schema it is described; None for a stream or text.
         query: The model of its query.
         body: The model of its body.
         room: How many bytes the values in its body may have together.
@@ -119,7 +118,7 @@ class Operation:
     name: str
     summary: str
     run: Run
-    reply: type[BaseModel] | None = None
+    reply: Any = None
     query: type[BaseModel] | None = None
     body: type[BaseModel] | None = None
     room: Room = of_note

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from holdfast.client import Event
+from holdfast.client import ConversationState, Event, Message, Page, PendingCall, RunningCall, Turn, Usage, replies
+from holdfast.client.log_pages import MessagePage
 from holdfast.conversation import CallTarget, Principal, Status, live
 from holdfast.conversation import events as log
+from holdfast.conversation.calls import Cut, PendingView
 from holdfast.errors import (
     AlreadyVoted,
     BatchRefused,
@@ -34,9 +36,8 @@ from holdfast.errors import (
 )
 from holdfast.problems import code_of, status_of
 
-from . import replies
 from .caller import Caller
-from .problems import Problem, headers_of
+from .problems import headers_of
 from .refusal import Refusal
 
 
@@ -57,28 +58,26 @@ _CALL = "tool_call_id tool executor"
 _ASKED = "prompt response_schema decisions title action report_md payload rule rule_reason targets questions"
 
 REPLIES: Mapping[type[BaseModel], Row] = {
-    replies.StateReply: Row(
+    ConversationState: Row(
         "conversation_id status turn_id reply failed stopped pending running seq agent created_at updated_at attended",
         "error",
         "app problem late",
     ),
-    replies.PendingReply: Row(
+    PendingCall: Row(
         f"conversation_id agent suspension_id kind created_at expires_at batch_id requester {_CALL}",
         f"arguments problem cut {_ASKED}",
         "approvers votes assigned comments",
     ),
-    replies.CutReply: Row("size_bytes begins"),
-    replies.RunningReply: Row(f"since attempt progress {_CALL}", hidden="arguments grants"),  # which somebody may have edited
-    replies.TargetReply: Row("kind value level"),
-    replies.QuestionReply: Row("id text options multiple required default"),
-    replies.PrincipalReply: Row("id proof", hidden="roles"),
-    replies.MessagesReply: Row("items next again"),
-    replies.MessageReply: Row("message_id status turn_id reply error attempts accepted_at"),
-    replies.TurnReply: Row(
+    Cut: Row("size_bytes begins"),
+    RunningCall: Row(f"since attempt progress {_CALL}", hidden="arguments grants"),  # which somebody may have edited
+    CallTarget: Row("kind value level"),
+    Page[Turn]: Row("items next"),
+    MessagePage: Row("items next again"),
+    Message: Row("message_id status turn_id reply error attempts accepted_at"),
+    Turn: Row(
         "turn_id message_id status reply error failed stopped attempts usage started_at ended_at duration_ms",
     ),
-    replies.TurnsReply: Row("items next"),
-    replies.UsageReply: Row("model_calls input_tokens output_tokens"),
+    Usage: Row("model_calls input_tokens output_tokens"),
     replies.MessageReceiptReply: Row(f"{_RECEIPT} message_id"),
     replies.DecisionReceiptReply: Row(f"{_RECEIPT} decision_id settled votes needed"),
     replies.SettledReply: Row(f"{_RECEIPT} suspension_id settled votes needed"),
@@ -90,7 +89,7 @@ REPLIES: Mapping[type[BaseModel], Row] = {
     replies.CancelledReply: Row("conversation_id turn_id calls running duplicate request_id audit_head"),
     replies.GrantsReply: Row("items"),
     replies.GrantReply: Row("grant_id kind pattern level ends_at by seq"),
-    Problem: Row("type code title status detail"),
+    replies.Problem: Row("type code title status detail"),
 }
 """What is shown of each reply. A principal is shown if it is the page's own, without roles."""
 
@@ -152,9 +151,9 @@ _PLAIN = (
 """Errors that are told to a page as they are."""
 
 
-def reply_of(caller: Caller, reply: BaseModel) -> dict[str, Any]:
+def reply_of(caller: Caller, reply: Any) -> Any:
     """What a caller is shown of a reply."""
-    return _shown(caller, reply) if caller.is_page else reply.model_dump()
+    return _shown(caller, reply) if caller.is_page else TypeAdapter(type(reply)).dump_python(reply)
 
 
 def event_of(caller: Caller, event: Event) -> Mapping[str, Any] | None:
@@ -190,7 +189,7 @@ def _shown(caller: Caller, model: BaseModel) -> dict[str, Any]:
     names = always | own if _is_own(caller, model) else always
     shown = {
         name: _part(caller, getattr(model, name), plain) if name in names else _empty(type(model), name)
-        for name, plain in model.model_dump(mode="json", include=set(type(model).model_fields)).items()
+        for name, plain in model.model_dump(mode="json", exclude=set(model.model_extra or ())).items()
     }
     return shown | (model.model_extra or {})  # a problem has more fields, and is of an error that is told to pages
 
@@ -207,16 +206,16 @@ def _part(caller: Caller, value: Any, plain: Any) -> Any:
     """A field that is shown, as a plain value."""
     if isinstance(value, list | tuple):
         return [_part(caller, one, simple) for one, simple in zip(value, plain, strict=True)]
-    if isinstance(value, Principal | replies.PrincipalReply):
+    if isinstance(value, Principal):
         return {**plain, "roles": []} if _is_principal(caller, value) else None
     return _shown(caller, value) if isinstance(value, BaseModel) else plain
 
 
 def _is_own(caller: Caller, model: BaseModel) -> bool:
     match model:
-        case replies.PendingReply(kind=kind) | log.CallSuspended(suspension_kind=kind):
+        case PendingView(kind=kind) | log.CallSuspended(suspension_kind=kind):
             return kind is not None and caller.decides(kind)
-        case replies.StateReply(status=status):
+        case ConversationState(status=status):
             return status is not Status.QUARANTINED
         case _:
             return _is_principal(caller, getattr(model, "principal", None))

@@ -4,7 +4,6 @@ import math
 import time
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from holdfast.errors import (
@@ -31,18 +30,6 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_S = 1
 """When to come back after an error that goes away and does not say when."""
 SAFE_TO_REPEAT = "It is safe to repeat the request with the same Idempotency-Key"
-
-
-class Problem(BaseModel):
-    """Why a request failed (RFC 9457). The typed error's own fields stand beside these."""
-
-    model_config = ConfigDict(extra="allow")
-
-    type: str = Field(description="A name of the problem that never changes: `urn:holdfast:error:` and the code.")
-    code: str = Field(description="The problem's short name, such as `stale_call`.")
-    title: str = Field(description="The name of the typed error.")
-    status: int = Field(description="The HTTP status.")
-    detail: str = Field(description="What went wrong, and what to do.")
 
 
 def problem_of(error: HoldfastError) -> dict[str, Any]:

@@ -120,7 +120,7 @@ async def listed(caller: Caller, query: Any, fetch: Callable[[Mapping[str, Any]]
         items += page.items
         after = None
         if page.next is not None:
-            return Page(items, f"{agents[place]}~{page.next}")
+            return Page(items=items, next=f"{agents[place]}~{page.next}")
         if len(items) == query.limit:
-            return Page(items, f"{agents[place + 1]}~" if place + 1 < len(agents) else None)
-    return Page(items)
+            return Page(items=items, next=f"{agents[place + 1]}~" if place + 1 < len(agents) else None)
+    return Page(items=items)

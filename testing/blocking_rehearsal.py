@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar, Unpack, cast
 
 from holdfast.agent import Agent
 from holdfast.client.audit import AuditReport, Kept
-from holdfast.client.results import AsyncPendingCall, BlockingPendingCall
+from holdfast.client.results import AsyncPendingCall, BlockingPendingCall, PendingCall
 from holdfast.conversation import Decision, Grant, Principal, Proof, Receipt
 
 from .rehearsal import Rehearsal, RehearsalArguments, RunArguments, run
@@ -139,9 +139,9 @@ def _blocking(result: RehearsalResult[Awaitable[Receipt]], runner: Callable[[Any
     """The result with pending calls whose `resolve` blocks."""
 
     def bound(call: AsyncPendingCall) -> Any:
-        return replace(call, _resolve=lambda *args, **kwargs: runner(call._resolve(*args, **kwargs)))  # noqa: SLF001 - rebound
+        return PendingCall.of(call, lambda *args, **kwargs: runner(call._resolve(*args, **kwargs)))  # noqa: SLF001 - rebound
 
-    state = replace(result.state, pending=[bound(call) for call in result.pending])
+    state = result.state.model_copy(update={"pending": [bound(call) for call in result.pending]})
     return cast("RehearsalResult[Receipt]", replace(result, state=state))
 
 

@@ -97,6 +97,7 @@ async def state_of(
         reply = answer.content if isinstance(answer, ModelAnswered) else None
     turn_id = state.turn.turn_id if state.turn is not None else (last.turn_id if last is not None else None)
     return ConversationState(
+        conversation_id=state.conversation_id,
         status=state.status,
         turn_id=turn_id,
         reply=reply,

@@ -353,14 +353,14 @@ async def deciding_many(client, _):
 async def deciding_each(client, _):
     await client.start("desk", "Hello?", conversation_id="c-8")
     approval, question = await client.conversation("c-1").pending()
-    elsewhere = dataclasses.replace(question, conversation_id="c-8")
-    nowhere = dataclasses.replace(question, conversation_id="c-none", suspension_id="s-2")
-    hidden = dataclasses.replace(approval, suspension_id="s-3", problem="it cannot be read")
-    many = [(dataclasses.replace(question, suspension_id=f"s-more-{number}"), Answer("x")) for number in range(250)]
+    elsewhere = question.model_copy(update={"conversation_id": "c-8"})
+    nowhere = question.model_copy(update={"conversation_id": "c-none", "suspension_id": "s-2"})
+    hidden = approval.model_copy(update={"suspension_id": "s-3", "problem": "it cannot be read"})
+    many = [(question.model_copy(update={"suspension_id": f"s-more-{number}"}), Answer("x")) for number in range(250)]
     deep = None
     for _ in range(99):
         deep = [deep]
-    strange = dataclasses.replace(question, suspension_id="no/such \u00fc")
+    strange = question.model_copy(update={"suspension_id": "no/such \u00fc"})
     pairs = [(question, Answer(7)), (approval, Approve(reason="seen")), (nowhere, Answer(7)), (hidden, Approve())]
     return [
         await client.resolve_each([]),

