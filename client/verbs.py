@@ -103,7 +103,7 @@ _NOTED: Checks = {"suspension_id": _as_it_is, "tool_call_id": _as_it_is}
 
 async def _conversations(store: Store, **where: Any) -> Page[ConversationRow]:
     page = await store.conversations(**where)
-    return Page(list(page.items), page.next)
+    return Page(items=list(page.items), next=page.next)
 
 
 async def _grants(store: Store, conversation_id: str) -> list[Grant]:
