@@ -107,6 +107,16 @@ class Review:
 
 
 Decision: TypeAlias = Approve | Deny | Answer | Fail | Redispatch | Cancel | Review
+BY_KIND: Mapping[DecisionKind, type[Any]] = {
+    DecisionKind.APPROVE: Approve,
+    DecisionKind.DENY: Deny,
+    DecisionKind.ANSWER: Answer,
+    DecisionKind.FAIL: Fail,
+    DecisionKind.REDISPATCH: Redispatch,
+    DecisionKind.CANCEL: Cancel,
+    DecisionKind.REVIEW: Review,
+}
+"""The class of each kind of decision."""
 DECISIONS = "Approve(), Deny(), Answer(), Fail(), Redispatch(), Cancel() or Review()"
 _BODILESS = frozenset({DecisionKind.APPROVE, DecisionKind.REDISPATCH, DecisionKind.CANCEL})
 

@@ -84,9 +84,10 @@ def _by_suspension(conversation_id: str, items: Sequence[DecisionItem]) -> dict[
 
 def _decision(number: int, item: DecisionItem) -> Decision:
     try:
-        return item.root.decided()
+        decision: Decision = item.root.decided()
     except InvalidDecision as error:
         raise InvalidDecision(f"decisions.{number}.{error.field}", error.problem, error.fix) from None
+    return decision
 
 
 def _check_distinct(items: Sequence[DecisionItem]) -> None:
