@@ -26,8 +26,8 @@ class Given(Result):
 
     conversation_id: str
     agent: str
-    grants: tuple[Grant, ...] = Field(default=(), description="The grants that stand, in the order in which they were given.")
-    votes: tuple[GivenVote, ...] = Field(default=(), description="The votes that stand.")
+    grants: list[Grant] = Field(default_factory=list, description="The grants that stand, in the order of their giving.")
+    votes: list[GivenVote] = Field(default_factory=list, description="The votes that stand.")
     problem: str | None = Field(default=None, description="Why the conversation cannot be read; None if it can.")
 
 
@@ -51,12 +51,12 @@ async def _of(store: Store, row: ConversationRow, by: str | None, proof: Proof |
     def counts(giver: str, proven: Proof) -> bool:
         return proof in (None, proven) if by is None else gave(giver, proven, by, proof)
 
-    grants = tuple(one for one in state.grants if one.by is not None and one.stands(now) and counts(one.by.id, one.by.proof))
-    votes = tuple(
+    grants = [one for one in state.grants if one.by is not None and one.stands(now) and counts(one.by.id, one.by.proof)]
+    votes = [
         GivenVote(suspension_id=call.suspension.suspension_id, tool_call_id=call.tool_call_id, by=vote.by, proof=vote.proof)
         for call in state.calls.awaiting()
         if call.suspension is not None
         for vote in call.suspension.votes
         if counts(vote.by, vote.proof)
-    )
+    ]
     return Given(conversation_id=row.conversation_id, agent=row.agent, grants=grants, votes=votes)

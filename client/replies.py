@@ -118,7 +118,7 @@ class GrantsReply(Result):
 class ConversationGivenReply(Given):
     """What people have given in one conversation beyond one decision."""
 
-    grants: tuple[GrantReply, ...]
+    grants: list[GrantReply]  # type: ignore[assignment]
 
 
 class AuditReply(Result):

@@ -1,10 +1,10 @@
 """The routes of whoever operates: agents, pauses, and whether the server is alive and of use."""
 
+from holdfast.client import Pause
 from holdfast.client.access import AccessScope
 from holdfast.client.replies import AgentsReply, HealthReply, PausesReply, ReadyReply, ResumedReply
 from holdfast.client.rule_check import RuleCheck
 from holdfast.errors import AppNotPublished, HoldfastError
-from holdfast.persistence import Pause
 
 from .bodies import PauseBody, ResumeBody, RulesCheckBody
 from .operation import Asked, Operation

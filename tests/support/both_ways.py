@@ -45,7 +45,7 @@ def plain(value):
     if isinstance(value, HoldfastError):
         return as_told(value)
     if isinstance(value, BaseModel):
-        return type(value).__name__, plain(dict(value))
+        return type(value).__name__.partition("[")[0], plain(dict(value))
     if dataclasses.is_dataclass(value):
         names = [one.name for one in dataclasses.fields(value) if one.name not in {"_resolve", "requester"}]
         return type(value).__name__, {name: plain(getattr(value, name)) for name in names}

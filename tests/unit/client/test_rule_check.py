@@ -113,7 +113,7 @@ async def test_rules_that_cannot_be_read_ask_about_what_a_person_can_be_asked_ab
     for text in ("", newer, Rules(deny=["x"]).to_json()):
         store._rules[record.rules["coder"]] = store.payloads.seal(text.encode(), "rules", record.rules["coder"])
         assert await client.check_rules("coder", "look", {}, app=PATH) == RuleCheck(
-            "ask", None, UNREADABLE, (), "default", hidden=False
+            effect="ask", rule=None, reason=UNREADABLE, approvers=(), by="default", hidden=False
         )
         assert (await client.check_rules("coder", "ask", {"question": "?"}, app=PATH)).effect == "allow"
 

@@ -1,7 +1,5 @@
 """What a page offers of a call, what it says of a decision, and which decision a form makes."""
 
-from dataclasses import replace
-
 import pytest
 
 from holdfast.client import PendingCall
@@ -25,7 +23,7 @@ def pending(kind, *decisions, **fields):
         decisions=decisions or tuple(ACCEPTED[kind] if kind else ()),
         created_at=1,
     )
-    return replace(PendingCall.of(view, lambda *_: None), **fields)
+    return PendingCall.of(view.model_copy(update=fields), lambda *_: None)
 
 
 def form(**said):
