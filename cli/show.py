@@ -4,7 +4,7 @@ import contextlib
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holdfast.client import AsyncClient, Pause, StaleCall
