@@ -61,11 +61,11 @@ def meanings(cls: type[Record]) -> dict[str, str]:
 def fields(cls: type[Record]) -> str:
     """A table of the fields."""
     (node,) = ast.parse(inspect.getsource(cls)).body
-    meant = meanings(cls)
+    meant = {name: field.description for name, field in cls.model_fields.items()} | meanings(cls)
     lines = ["| field | type | default | what it is |", "| --- | --- | --- | --- |"]
     for field in node.body:
         if isinstance(field, ast.AnnAssign) and not (field.target.id == "kind" and cls in TOLD):
-            default = "required" if field.value is None else f"`{_value(cls, field.target.id)}`"
+            default = "required" if cls.model_fields[field.target.id].is_required() else f"`{_value(cls, field.target.id)}`"
             kind = ast.unparse(field.annotation).replace("|", "\\|").replace("JsonText", "str")
             lines.append(f"| `{field.target.id}` | `{kind}` | {default} | {meant[field.target.id]} |")
     return "\n".join(lines)

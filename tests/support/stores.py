@@ -81,7 +81,7 @@ class WithActors(InMemory):
         """The writer of a delivery's conversation, which begins with a start."""
         name = delivery.conversation_id
         if name not in self.writers:
-            if not delivery._create:
+            if not delivery.create:
                 raise ConversationNotFound(name)
             self.writers[name] = await Writer.of(self._store, name)
         return self.writers[name]
