@@ -16,7 +16,7 @@ from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
 from holdfast.errors import HoldfastError
 from holdfast.log_context import about
-from holdfast.persistence import RedisStore
+from holdfast.persistence import opened
 from holdfast.redaction import Redaction
 
 from . import logs, wire
@@ -106,7 +106,7 @@ class ConversationActor:
             if self._host is None:
                 address, counts = self._settings.store, Counts()
                 vault = Vault(address)
-                store = RedisStore(
+                store = opened(
                     address.redis_url,
                     namespace=address.namespace,
                     store_id=address.store_id,

@@ -254,7 +254,7 @@ class Host:
                 if not spare and not worn:
                     self._on_offer = True
                     await self._store.offer(self._name, 0)
-                elif await self._store.withdraw(self._name) or not self._on_offer:  # the offer was not taken meanwhile
+                elif await self._store.offer(self._name, None) or not self._on_offer:  # the offer was not taken meanwhile
                     self._leaving = True  # the process may take a while to end, and must not be adopted meanwhile
                     await tell(self._store, self._counts)
                     with contextlib.suppress(StoreError):  # without a heartbeat the actor counts as gone anyway

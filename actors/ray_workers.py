@@ -6,12 +6,12 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from holdfast.background import Background
 from holdfast.conversation.ids import digest
 from holdfast.errors import ClusterStopped, HoldfastError
-from holdfast.persistence import EVERYWHERE, AppRecord, Directory, Runs, RunStatus
+from holdfast.persistence import EVERYWHERE, AppRecord, Directory, DirectoryAndRuns, RunStatus
 
 from . import wire
 from .actor_settings import ActorSettings, SweeperToKeep, WorkerSettings
@@ -35,14 +35,10 @@ SILENT_S = 2 * EVERY_S
 """How long a worker of another cluster must be seen not to attest its claims before it is taken for gone."""
 
 
-class RunsAndDirectory(Runs, Directory, Protocol):
-    """What the workers ask of a store."""
-
-
 class RayWorkers:
     """The workers of one store, in a cluster that behaves as Ray's does."""
 
-    def __init__(self, store: RunsAndDirectory, settings: ActorSettings, cluster: Cluster) -> None:
+    def __init__(self, store: DirectoryAndRuns, settings: ActorSettings, cluster: Cluster) -> None:
         self._store = store
         self._settings = settings
         self._cluster = cluster

@@ -57,7 +57,7 @@ async def measured(rounds: int) -> tuple[dict[str, list[float]], float, int, int
         await store.close()
     one = next(event for event in writer.events if event.kind == "suspension_settled")
     plain = one.model_copy(update={"salt": "", "head": "", "shown": ""})
-    more = len(codec.encode_event(one)) - len(codec.encode_event(plain))
+    more = len(codec.encode(one)) - len(codec.encode(plain))
     return samples, took_ms, len(found.entries), writer.state.seq, more
 
 

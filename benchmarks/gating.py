@@ -134,7 +134,7 @@ async def turn(writer: Writer, way: Way, found: Turns) -> None:
     await writer.do(send("Refund it."))
     await writer.do(begin())
     await writer.do(way.proposal())
-    found.open.append(len(codec.encode_state(writer.state)))
+    found.open.append(len(codec.encode(writer.state)))
     for decision in way.decisions:
         began = time.perf_counter()
         await writer.do(decision())
@@ -142,8 +142,8 @@ async def turn(writer: Writer, way: Way, found: Turns) -> None:
     await writer.do(finish())
     await writer.do(reply("It is refunded."))
     found.written.append(await store_drive.written_bytes(writer.store) - before)
-    found.log.append(sum(len(codec.encode_event(event)) for event in writer.events))
-    found.rest.append(len(codec.encode_state(writer.state)))
+    found.log.append(sum(len(codec.encode(event)) for event in writer.events))
+    found.rest.append(len(codec.encode(writer.state)))
     writer.events.clear()
 
 

@@ -11,7 +11,7 @@ from holdfast.embedded.home import Home
 from holdfast.embedded.local_ray import running_ray
 from holdfast.embedded.local_redis import running_redis
 from holdfast.errors import ClusterUnavailable, ConfigurationError
-from holdfast.persistence import RedisStore
+from holdfast.persistence import Store, opened
 from holdfast.registry import cluster
 from holdfast.registry.encryption import checked_cipher
 
@@ -23,7 +23,7 @@ from .options import Where
 class Operated:
     """A store, opened, and the settings and the cluster of its actors."""
 
-    store: RedisStore
+    store: Store
     settings: ActorSettings
     joined: cluster.Cluster
 
@@ -51,7 +51,7 @@ async def operated(where: Where) -> AsyncIterator[Operated]:
         os.environ.update(embedded.env)
     joined = await asyncio.to_thread(cluster.join, address, embedded=embedded is not None)
     cipher = settings.cipher_at
-    store = RedisStore(url, namespace=settings.namespace, store_id=standing.store_id, cipher=cipher)
+    store = opened(url, namespace=settings.namespace, store_id=standing.store_id, cipher=cipher)
     try:
         bound = standing.bound
         elsewhere = bound is not None and bound.cluster.partition("@")[0] != joined.cluster_id

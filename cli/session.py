@@ -19,7 +19,7 @@ from holdfast.errors import ConfigurationError
 from .options import Where
 
 if TYPE_CHECKING:
-    from holdfast.persistence import RedisStore
+    from holdfast.persistence import Store
 
 TIMEOUT_S = 30.0
 LOGGING = ("HOLDFAST_LOG_LEVEL", "HOLDFAST_LOG_FORMAT")
@@ -38,7 +38,7 @@ class Reached:
         """The conversation of an id."""
         return self.client.conversation(conversation_id)
 
-    async def store(self) -> "RedisStore | None":
+    async def store(self) -> "Store | None":
         """The store, opened, for answers that the client does not give; None over a server."""
         return None if self.stack is None else await self.stack.store()
 

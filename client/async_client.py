@@ -405,15 +405,11 @@ class AsyncClient:
             ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         check_suspension(suspension_id, conversation_id)
-        if conversation_id is None:
-            view = await self._connection.read(lambda store: store.suspended(suspension_id))
-        else:
-            of_it = check_conversation_id(conversation_id)
-            views = await self._connection.read(lambda store: store.pending_of(of_it, suspension_id))
-            view = next(iter(views), None)
-        if view is None:
+        of_it = None if conversation_id is None else check_conversation_id(conversation_id)
+        views = await self._connection.read(lambda store: store.pending_of(of_it, suspension_id))
+        if not views:
             raise await self._connection.settled(suspension_id, conversation_id)
-        return PendingCall.of(view, self._connection.resolve)
+        return PendingCall.of(views[0], self._connection.resolve)
 
     async def settle(
         self,

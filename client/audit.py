@@ -141,7 +141,7 @@ async def audited(read: Read, check: ChainCheck) -> AsyncGenerator[AuditEntry, N
 async def _page(store: Store, conversation_id: str, after: int) -> Sequence[tuple[int, Event | StoreError]]:
     """The next entries of the log; where one of them cannot be read, its error stands in its place."""
     try:
-        return list(await store.log_page(conversation_id, after=after, limit=READ_AT_ONCE))
+        return list(await store.read(conversation_id, after=after, limit=READ_AT_ONCE))
     except UNREADABLE:
         pass
     found: list[tuple[int, Event | StoreError]] = []

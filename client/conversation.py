@@ -356,7 +356,7 @@ class Conversation:
     async def _transcript(self, store: Conversations) -> Transcript:
         transcript = Transcript()
         while True:
-            entries = await store.log_page(self.id, after=transcript.seq, limit=READ_AT_ONCE)
+            entries = await store.read(self.id, after=transcript.seq, limit=READ_AT_ONCE)
             for seq, event in entries:
                 transcript.add(seq, event)
             if not entries:
@@ -422,7 +422,7 @@ class Conversation:
         """
         check_limit(limit)
         state = await self._connection.read(lambda store: store.load(self.id))
-        found = await self._connection.read(lambda store: store.log_page(self.id, before=state.seq + 1, limit=limit))
+        found = await self._connection.read(lambda store: store.read(self.id, before=state.seq + 1, limit=limit))
         return [Event.recorded(seq, event) for seq, event in found]
 
     async def cancel(self, turn_id: str | None = None, *, wait_s: float = 0, request_id: str | None = None) -> Cancelled:

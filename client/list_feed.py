@@ -295,7 +295,7 @@ async def _settlements(store: Store, change: Change) -> dict[str, SuspensionSett
     """The events of a change that settle suspensions, by the ids of those."""
     found, after = dict[str, SuspensionSettled](), change.first - 1
     while after < change.seq:
-        page = await store.log_page(change.conversation_id, after=after, limit=change.seq - after)
+        page = await store.read(change.conversation_id, after=after, limit=change.seq - after)
         found |= {event.suspension_id: event for _, event in page if isinstance(event, SuspensionSettled)}
         after = page[-1][0] if page else change.seq
     return found

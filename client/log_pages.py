@@ -48,7 +48,7 @@ class _Messages:
     async def read_on(self, store: Conversations, conversation_id: str, limit: int) -> bool:
         """Read some more; false at the end of the log."""
         fold = self.transcript
-        page = await store.log_page(conversation_id, after=max(fold.seq, self.begin), limit=limit)
+        page = await store.read(conversation_id, after=max(fold.seq, self.begin), limit=limit)
         for seq, event in page:
             if isinstance(event, TurnStarted) and event.message_seq <= self.begin:
                 fold.add(event.message_seq, await _accepted(store, conversation_id, event))
@@ -92,7 +92,7 @@ async def turn_page(store: Conversations, conversation_id: str, limit: int, afte
     check_limit(limit)
     log, starts, reads, more = TurnLog(conversation_id, after=begin), list[int](), 0, True
     while more and len(starts) <= limit and (reads < MOST_READS or len(starts) <= 1):
-        page, reads = await store.log_page(conversation_id, after=log.seq, limit=_ahead(limit)), reads + 1
+        page, reads = await store.read(conversation_id, after=log.seq, limit=_ahead(limit)), reads + 1
         for seq, event in page:
             if isinstance(event, TurnStarted):
                 starts.append(seq)

@@ -153,12 +153,12 @@ async def _troubled(store: Lists, command: Said) -> Problem | None:
 async def _hung(store: Directory, timing: Timing, command: Said) -> Problem | None:
     """The silent actors of a cluster that lives: its sweeper deregisters those that are dead."""
     bound = await store.binding()
-    silent = await store.silent(timing.stale_ms)
+    silent = await store.live(quiet_ms=timing.stale_ms)
     if not silent or bound is None or bound.age_ms >= BINDING_STALE_MS:
         return None
     which = [
-        Which(one.actor, one.since, f"it hosts {one.conversation_id}" if one.conversation_id else "it hosts nothing")
-        for one in silent[:NAMED]
+        Which(name, one.since, f"it hosts {one.conversation_id}" if one.conversation_id else "it hosts nothing")
+        for name, one in list(silent.items())[:NAMED]
     ]
     fix = f"read Ray's logs of its process; the sweeper ends it by itself, unless it hangs too: {command(['doctor'])}"
     return Problem(Kind.HUNG_ACTOR, len(silent), "actors that live and no longer answer", fix, which)

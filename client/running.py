@@ -2,13 +2,13 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from holdfast.conversation import Event, ModelFailed, RunRuled, RunSuspended, State, jsontext
 from holdfast.conversation.calls import CallStatus, run_effect_id
 from holdfast.conversation.events import CallSuspended, RunScheduled
 from holdfast.errors import CorruptStore, NewerRecord, StoreError
-from holdfast.persistence import Conversations, Directory, Late, Runs, codec
+from holdfast.persistence import Conversations, ConversationsAndRuns, Directory, Late, Runs, codec
 from holdfast.persistence.views import arguments_in, arguments_text
 
 from .results import LateResult, RunningCall
@@ -18,10 +18,6 @@ SHOWN_ARGUMENTS_BYTES = 1 << 20
 READ_AT_ONCE = 500
 
 logger = logging.getLogger("holdfast.client")
-
-
-class ConversationsAndRuns(Conversations, Runs, Protocol):
-    """The part of a store that tells how a conversation's calls stand."""
 
 
 async def running_calls(store: ConversationsAndRuns, state: State) -> list[RunningCall]:
@@ -91,7 +87,7 @@ async def _scheduled(store: Conversations, state: State, after: int) -> dict[str
     """When each run since the model's last answer was scheduled, by effect id."""
     found: dict[str, int] = {}
     while after < state.seq:
-        entries = await store.log_page(state.conversation_id, after=after, limit=READ_AT_ONCE)
+        entries = await store.read(state.conversation_id, after=after, limit=READ_AT_ONCE)
         if not entries:
             break
         after = entries[-1][0]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from holdfast.agent import App
     from holdfast.embedded.home import Home
     from holdfast.embedded.revival import Revival
-    from holdfast.persistence import RedisStore
+    from holdfast.persistence import Store
     from holdfast.registry.cluster import Presence
 
     from .transport import RayTransport
@@ -80,7 +80,7 @@ class Stack:
         _stacks.add(self)
 
     def _blank(self) -> None:
-        self._store: RedisStore | None = None
+        self._store: Store | None = None
         self._transport: RayTransport | None = None
         self._revival: Revival | None = None
         self._opening = SingleFlight(self._open)
@@ -148,7 +148,7 @@ class Stack:
         """Whether the next call may have to start the embedded stack."""
         return self.settings.redis_url is None and not self._opened
 
-    async def store(self) -> "RedisStore":
+    async def store(self) -> "Store":
         """The store, opened."""
         if self._store is None or (self._revival is not None and self._revival.stopped):
             return await self._opening.result()
@@ -241,14 +241,14 @@ class Stack:
         self._blank()
         return inherited
 
-    async def _open(self) -> "RedisStore":
-        from holdfast.persistence import RedisStore  # noqa: PLC0415 - imports redis, which a client over HTTP does without
+    async def _open(self) -> "Store":
+        from holdfast.persistence import opened  # noqa: PLC0415 - imports redis, which a client over HTTP does without
 
         url = await self._redis_url()
         if self._store is not None:  # its server was stopped and runs again, at the same address
             return self._store
         app = None if isinstance(self._app, str | None) else self._app
-        store = RedisStore(
+        store = opened(
             url, namespace=self.settings.namespace, revive=self._revival, cipher=self.cipher(app), counts=self.counts
         )
         try:

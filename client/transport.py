@@ -16,7 +16,7 @@ from holdfast.conversation import Command, Start
 from holdfast.daemon import in_daemon
 from holdfast.embedded.home import Home
 from holdfast.errors import AgentNotFound, AppNotPublished, ClusterStopped, HoldfastError
-from holdfast.persistence import EVERYWHERE, Directory, RedisStore
+from holdfast.persistence import EVERYWHERE, Directory, Store
 from holdfast.registry import cluster as clusters
 from holdfast.registry.encryption import checked_cipher
 from holdfast.registry.pool import Pool
@@ -36,7 +36,7 @@ logger = logging.getLogger("holdfast.client")
 class RayTransport:
     """The transport of commands to the actors of one Ray cluster."""
 
-    def __init__(self, store: RedisStore, settings: ActorSettings, joined: clusters.Cluster, *, publishes: bool) -> None:
+    def __init__(self, store: Store, settings: ActorSettings, joined: clusters.Cluster, *, publishes: bool) -> None:
         self.settings = settings
         self.cluster = joined
         self._store = store
@@ -51,7 +51,7 @@ class RayTransport:
     @classmethod
     async def open(
         cls,
-        store: RedisStore,
+        store: Store,
         settings: Settings,
         address: str,
         app: App | None,

@@ -242,7 +242,7 @@ async def what_became(store: Conversations, conversation_id: str, message_id: st
 
 async def _read_on(store: Conversations, conversation_id: str, log: TurnLog) -> bool:
     """Whether there may be more to read than what was read now."""
-    entries = await store.log_page(conversation_id, after=log.seq, limit=READ_AT_ONCE)
+    entries = await store.read(conversation_id, after=log.seq, limit=READ_AT_ONCE)
     log.add_all(entries)
     return bool(entries)
 

@@ -20,16 +20,17 @@ from .conversations import (
     Stands,
     TakeoverReason,
 )
-from .directory import EVERYWHERE, AppRecord, Binding, BrokenApp, Directory, Silent
+from .directory import EVERYWHERE, AppRecord, Binding, BrokenApp, Directory, Living
 from .lists import Census, ConversationRow, Due, Listing, Lists, Overdue, Rebuilt, Trouble
 from .pausing import PAUSE_LAG_MS, Pause, Paused, Pausing
 from .runs import Late, Run, Runs, RunStatus
-from .store import Store
+from .store import ConversationsAndRuns, DirectoryAndRuns, Store
 from .tallies import Survey, Tallies, Waiting
 from .tickets import Ticket, TicketKind, Tickets
 
 if TYPE_CHECKING:
     from .memory_store import MemoryStore
+    from .opening import opened
     from .redis_store import RedisStore
 
 __all__ = [
@@ -51,12 +52,15 @@ __all__ = [
     "Changes",
     "ConversationRow",
     "Conversations",
+    "ConversationsAndRuns",
     "Directory",
+    "DirectoryAndRuns",
     "Due",
     "KnownIds",
     "Late",
     "Listing",
     "Lists",
+    "Living",
     "Look",
     "MemoryStore",
     "Moved",
@@ -72,7 +76,6 @@ __all__ = [
     "Run",
     "RunStatus",
     "Runs",
-    "Silent",
     "Stands",
     "Store",
     "Survey",
@@ -84,8 +87,9 @@ __all__ = [
     "Tickets",
     "Trouble",
     "Waiting",
+    "opened",
 ]
 
 
-__getattr__ = lazily(__name__, {"memory_store": ("MemoryStore",), "redis_store": ("RedisStore",)})
-# The one is for tests, and `holdfast pending` counts milliseconds; the other imports redis, which a client over HTTP lacks.
+__getattr__ = lazily(__name__, {"memory_store": ("MemoryStore",), "opening": ("opened",), "redis_store": ("RedisStore",)})
+# The first is for tests, and `holdfast pending` counts milliseconds; the others import redis, which a client over HTTP lacks.

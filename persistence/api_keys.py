@@ -130,20 +130,15 @@ class ApiKeys(Protocol):
         Raises:
             InvalidInput: `MOST_API_KEYS` other keys stand.
         """
-        ...
 
     async def api_key(self, key_id: str) -> ApiKey | None:
         """The key of that id, None if there is none."""
-        ...
 
     async def api_keys(self) -> ApiKeyList:
         """All keys, also those that have expired. One whose record cannot be read does not hide the others."""
-        ...
 
     async def remove_api_key(self, key_id: str) -> bool:
         """Remove a key; false if there was none before, whatever became of the replies to an operation that was repeated."""
-        ...
 
     async def note_api_key_use(self, key_id: str, at: int) -> None:
         """Note when a key was used (ms UTC); nothing happens if the key is gone."""
-        ...

@@ -148,11 +148,9 @@ class Changes(Protocol):
 
     async def changes(self, place: Place | None = None, *, block_ms: int = 0) -> ChangePage:
         """The changes after a place, awaited for `block_ms` if there are none; without a place, none, and the present one."""
-        ...
 
     async def pending_at(self, places: Sequence[PendingPlace]) -> Sequence[PendingView]:
         """The suspensions at these places in their logs, also if they are closed, as rows of `Lists.pending` are."""
-        ...
 
 
 def page(found: Mapping[int, Sequence[Change]], place: Place, *, missed: bool) -> ChangePage:

@@ -4,7 +4,7 @@ A record is the array `[version, kind, fields]`; fields that have their default 
 upgraded by pure functions, newer ones refused. JSON from outside stands in a record as its text (UTF-8), never as msgpack
 values. An encrypted payload stands in a record of its own kind, with the version of the record in it.
 
-Every `decode_...` function raises `CorruptStore` for bytes that are no record of its kind, `NewerRecord` for a newer version
+Each function that decodes raises `CorruptStore` for bytes that are no record of its kind, `NewerRecord` for a newer version
 and, but for `decode_sealed`, `CipherMissing` for an encrypted record.
 """
 
@@ -52,11 +52,37 @@ _OUTCOMES: dict[str, type[Record]] = {
     str(cls.model_fields["kind"].default): cls for cls in (RunFinished, RunSuspended, RunRuled, ModelReplied, ModelFailed)
 }
 _R = TypeVar("_R", bound=Record)
+KINDS: dict[type[Record], str] = {
+    State: "state",
+    IdempotencyRecord: "known",
+    AgentSpec: "spec",
+    AppRecord: "app",
+    ApiKey: "api_key",
+    Ticket: "ticket",
+}
+"""The kinds of records that are no events or outcomes, which name their own."""
+_KIND_OF: Mapping[type[Record], str] = KINDS | {cls: kind for kind, cls in (_EVENTS | _OUTCOMES).items()}
 
 
-def encode_event(event: Event) -> bytes:
-    """An event as a log entry."""
-    return _pack(event.kind, event)
+def encode(record: Record) -> bytes:
+    """The bytes of a record; those of an API key do not say when it was last used."""
+    if isinstance(record, ApiKey):
+        record = record.model_copy(update={"used_at": None})
+    return pack([VERSION, _KIND_OF[type(record)], record.model_dump(exclude_defaults=True)])
+
+
+def decode(cls: type[_R], data: bytes) -> _R:
+    """The record of a class among `KINDS` in these bytes."""
+    kind, fields = _unpack(data)
+    if kind != KINDS[cls]:
+        what = f"a {KINDS[cls]} record has the kind {kind!r}"
+        raise CorruptStore(what)
+    return _validated(cls, kind, fields)
+
+
+def decode_api_key(data: bytes, used_at: int | None) -> ApiKey:
+    """The API key in these bytes, with the time of its last use."""
+    return decode(ApiKey, data).model_copy(update={"used_at": used_at})
 
 
 def decode_event(data: bytes) -> Event:
@@ -69,82 +95,8 @@ def decode_event(data: bytes) -> Event:
     return cast("Event", _validated(cls, kind, fields))
 
 
-def encode_state(state: State) -> bytes:
-    """A state as a snapshot."""
-    return _pack("state", state)
-
-
-def decode_state(data: bytes) -> State:
-    """The state of a snapshot."""
-    return _decode(State, "state", data)
-
-
-def encode_known(known: IdempotencyRecord) -> bytes:
-    """The bytes of an idempotency record."""
-    return _pack("known", known)
-
-
-def decode_known(data: bytes) -> IdempotencyRecord:
-    """The idempotency record in these bytes."""
-    return _decode(IdempotencyRecord, "known", data)
-
-
-def encode_spec(spec: AgentSpec) -> bytes:
-    """The bytes of an agent spec."""
-    return _pack("spec", spec)
-
-
-def decode_spec(data: bytes, digest: str) -> AgentSpec:
-    """The agent spec that is stored as `digest`, which stays its digest."""
-    return _decode(AgentSpec, "spec", data).stored_as(digest)
-
-
-def encode_app(record: AppRecord) -> bytes:
-    """The bytes of an app's record."""
-    return _pack("app", record)
-
-
-def decode_app(data: bytes) -> AppRecord:
-    """The app's record in these bytes."""
-    return _decode(AppRecord, "app", data)
-
-
-def readable_apps(records: Iterable[bytes]) -> list[AppRecord]:
-    """The apps' records in these bytes, without those that cannot be read."""
-    found = []
-    for data in records:
-        with contextlib.suppress(StoreError):
-            found.append(decode_app(data))
-    return found
-
-
-def encode_api_key(key: ApiKey) -> bytes:
-    """The bytes of an API key, without the time of its last use."""
-    return _pack("api_key", key.model_copy(update={"used_at": None}))
-
-
-def decode_api_key(data: bytes, used_at: int | None) -> ApiKey:
-    """The API key in these bytes, with the time of its last use."""
-    return _decode(ApiKey, "api_key", data).model_copy(update={"used_at": used_at})
-
-
-def encode_ticket(ticket: Ticket) -> bytes:
-    """The bytes of a ticket."""
-    return _pack("ticket", ticket)
-
-
-def decode_ticket(data: bytes) -> Ticket:
-    """The ticket in these bytes."""
-    return _decode(Ticket, "ticket", data)
-
-
-def encode_outcome(outcome: Outcome) -> bytes:
-    """The bytes of the outcome of a run or a model call."""
-    return _pack(outcome.kind, outcome)
-
-
 def decode_outcome(data: bytes) -> Outcome:
-    """The outcome in these bytes."""
+    """The outcome of a run or a model call in these bytes."""
     kind, fields = _unpack(data)
     cls = _OUTCOMES.get(kind)
     if cls is None:
@@ -153,13 +105,19 @@ def decode_outcome(data: bytes) -> Outcome:
     return cast("Outcome", _validated(cls, kind, fields))
 
 
-def encode_sealed(ciphertext: bytes, seq: int | None = None) -> bytes:
-    """The record of an encrypted payload; that of a snapshot names its `seq` in the open, since the scripts look at it.
+def readable_apps(records: Iterable[bytes]) -> list[AppRecord]:
+    """The apps' records in these bytes, without those that cannot be read."""
+    found = []
+    for data in records:
+        with contextlib.suppress(StoreError):
+            found.append(decode(AppRecord, data))
+    return found
 
-    Redis's own msgpack knows no binary values, so the ciphertext stands in a value of the older raw type.
-    """
+
+def encode_sealed(ciphertext: bytes, seq: int | None = None) -> bytes:
+    """The record of an encrypted payload; that of a snapshot names its `seq` in the open, since the scripts look at it."""
     fields = {"data": ciphertext} if seq is None else {"seq": seq, "data": ciphertext}
-    return cast("bytes", msgpack.packb([VERSION, SEALED, fields], use_bin_type=False))
+    return pack_raw([VERSION, SEALED, fields])
 
 
 def is_sealed(data: bytes) -> bool:
@@ -188,21 +146,14 @@ def pack(value: Any) -> bytes:
     return cast("bytes", msgpack.packb(value))
 
 
+def pack_raw(value: Any) -> bytes:
+    """The bytes of plain values for a script: Redis's own msgpack knows no binary values, so bytes are of the older type."""
+    return cast("bytes", msgpack.packb(value, use_bin_type=False))
+
+
 def unpack(data: bytes) -> Any:
     """The plain value that `pack` was given."""
     return msgpack.unpackb(data)
-
-
-def _pack(kind: str, record: Record) -> bytes:
-    return pack([VERSION, kind, record.model_dump(exclude_defaults=True)])
-
-
-def _decode(cls: type[_R], expected: str, data: bytes) -> _R:
-    kind, fields = _unpack(data)
-    if kind != expected:
-        what = f"a {expected} record has the kind {kind!r}"
-        raise CorruptStore(what)
-    return _validated(cls, kind, fields)
 
 
 def _validated(cls: type[_R], kind: str, fields: Fields) -> _R:

@@ -203,7 +203,6 @@ class Conversations(Database, Protocol):
 
     async def owner(self, conversation_id: str) -> Owner | None:
         """The owner of the conversation; None if nothing was started under the id and no activation holds the id."""
-        ...
 
     async def acquire(
         self,
@@ -227,7 +226,6 @@ class Conversations(Database, Protocol):
             CipherMissing: The conversation is encrypted, and this store has no cipher; the owner stays the one before.
             CipherFailed: The conversation cannot be decrypted; the takeover is given up again.
         """
-        ...
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
         """Write events, snapshot, receipts, runs and indexes, all or nothing, as the current owner; renews the lease.
@@ -237,7 +235,6 @@ class Conversations(Database, Protocol):
             Fenced: The token is not the owner's.
             CorruptStore: The log does not end where the writer's state does, or a key has the wrong type.
         """
-        ...
 
     async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:
         """Renew the lease, and return the store's clock in ms UTC.
@@ -245,7 +242,6 @@ class Conversations(Database, Protocol):
         Raises:
             Fenced: The token is not the owner's.
         """
-        ...
 
     async def release(self, conversation_id: str, token: str, *, paused: bool = False, look_ms: int = 0) -> None:
         """Give the conversation up; nothing happens if the token is not the owner's.
@@ -255,11 +251,9 @@ class Conversations(Database, Protocol):
         A conversation released as `paused` while work is outstanding needs attention only for its deadlines, until an
         activation takes it over or `readmit` finds that the pause is over.
         """
-        ...
 
     async def look(self, conversation_id: str, look_ms: int) -> Look:
         """How a conversation stands that needs attention; a parked one needs it again after `look_ms`, or when due before."""
-        ...
 
     async def strike(
         self, conversation_id: str, token: str, *, process: str, reason: str, limit: int, claims: int = 1
@@ -275,19 +269,15 @@ class Conversations(Database, Protocol):
         Raises:
             Fenced: The token is not the owner's (any more), or the conversation was never started or is in quarantine already.
         """
-        ...
 
     async def retry(self, conversation_id: str) -> bool:
         """Lift the quarantine, so that the conversation is taken up again; false if it was in none."""
-        ...
 
     async def quarantine(self, conversation_id: str) -> Quarantine | None:
         """Why and since when the conversation is in quarantine, if it is."""
-        ...
 
     async def known(self, conversation_id: str, keys: Sequence[str]) -> Mapping[str, IdempotencyRecord]:
         """The idempotency records under these keys, as far as there are any; read without the owner or the state."""
-        ...
 
     async def load(self, conversation_id: str) -> State:
         """The state as of now, folded from the snapshot and the log tail.
@@ -295,34 +285,38 @@ class Conversations(Database, Protocol):
         Raises:
             ConversationNotFound: The conversation was never started.
         """
-        ...
 
     async def read(
-        self, conversation_id: str, *, after: int, limit: int = 500, block_ms: int = 0
-    ) -> Sequence[tuple[int, Event]]:
-        """At most `limit` events, each with its `seq`, after the place `after` in the log; waits `block_ms` for a first one."""
-        ...
-
-    async def log_page(
-        self, conversation_id: str, *, after: int = 0, before: int | None = None, limit: int = 500
+        self,
+        conversation_id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int = 500,
+        block_ms: int = 0,
+        whole: bool = False,
     ) -> Sequence[tuple[int, Event]]:
         """A part of the log: at most `limit` events, each with its `seq`, of `PAGE_BYTES` together, but one at least.
 
         They are the first ones after the place `after`, or, where `before` is given, the last ones before that place. A part
         that has fewer than `limit` events need not be the last one: an empty one is.
+
+        With `block_ms`, the read waits that long for a first event after `after`. Then, and with `whole`, the part has no
+        bound in bytes.
         """
-        ...
 
     async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
         """The events at these places in the log, None for each place where there is none."""
-        ...
 
-    async def pending_of(self, conversation_id: str, suspension_id: str | None = None) -> Sequence[PendingView]:
+    async def pending_of(self, conversation_id: str | None, suspension_id: str | None = None) -> Sequence[PendingView]:
         """The open suspensions of one conversation, or the one of that id alone, in the model's order of calls.
 
         They are whole as far as they are read from `PAGE_BYTES` of the log, the first one always; further ones are in short.
 
+        Without a conversation, the suspension of that id is looked for among all open ones, inside the server: the indexes are
+        ordered by time.
+
         Raises:
             ConversationNotFound: The conversation was never started.
+            InvalidInput: No conversation is named, and more than `pages.MOST_SCANNED` suspensions are open.
         """
-        ...

@@ -1,13 +1,26 @@
 """The server under a store: how it is opened, identified and closed."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from .payloads import Payloads
 
 
 class Database(Protocol):
-    """The verbs of a `Store` that concern its server; each of the four protocols of a store has them."""
+    """The verbs of a `Store` that concern its server; most parts of a store have them.
+
+    Attributes:
+        namespace: The namespace.
+        url: Where the store is.
+        store_id: The store's id; None while it is not known.
+        payloads: The encoding of payloads, with the cipher if there is one.
+    """
 
     namespace: str
+    url: str
+    store_id: str | None
+    payloads: "Payloads"
 
     async def open(self) -> str:
         """Check the server and this namespace's layout, create what is missing of them, and return the store's id.
@@ -18,24 +31,18 @@ class Database(Protocol):
             NewerRecord: The layout was written by a newer Holdfast.
             CorruptStore: The layout cannot be read, or has another number of buckets.
         """
-        ...
 
     async def identity(self) -> str | None:
         """The store's id, None where no store was ever opened; unlike `open`, this verb creates and checks nothing."""
-        ...
 
     async def close(self) -> None:
         """Close the connections."""
-        ...
 
     async def weaknesses(self) -> Sequence[str]:
         """The cases in which this store may lose acknowledged writes, one sentence each; none if its settings are hidden."""
-        ...
 
     async def encrypted(self) -> bool:
         """Whether some payloads of the store are encrypted: a process without a cipher leaves it to processes that have one."""
-        ...
 
     async def now(self) -> int:
         """The store's clock, in integer milliseconds UTC."""
-        ...

@@ -5,6 +5,7 @@ Cluster; keys that belong to no conversation have the hash tag `{<namespace>:met
 """
 
 import binascii
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 BUCKETS = 64
@@ -16,11 +17,37 @@ def bucket_of(conversation_id: str) -> int:
     return binascii.crc_hqx(conversation_id.encode(), 0) % BUCKETS
 
 
+def _of_conversation(name: str) -> Callable[["Keys", str], str]:
+    return lambda keys, conversation_id: f"{keys.prefix(conversation_id)}c:{conversation_id}:{name}"
+
+
+def _of_bucket(name: str) -> Callable[["Keys", int], str]:
+    return lambda keys, bucket: f"{keys.bucket(bucket)}{name}"
+
+
 @dataclass(frozen=True, slots=True)
 class Keys:
     """The key names of one namespace."""
 
     namespace: str
+
+    # Of a conversation, by its id.
+    head = _of_conversation("head")  # hash: owner, lease, seq, snapshot, standing in the lists
+    log = _of_conversation("log")  # stream: the events, with ids `<seq>-0`
+    copy = _of_conversation("log:copy")  # stream: the log while it is copied, else absent
+    known = _of_conversation("known")  # hash: receipts, settled suspensions, call ids used
+    passing = _of_conversation("passing")  # hash: receipts of requests that changed nothing, as many as may be; it expires
+    runs = _of_conversation("runs")  # hash: run records by effect id
+    late = _of_conversation("late")  # hash: late outcomes, which came after their call was settled, by effect id
+    abandoned = _of_conversation("abandoned")  # hash: claims of runs that went on when their calls were settled; it expires
+    progress = _of_conversation("progress")  # hash: the last progress of runs, by effect id; it expires
+    live = _of_conversation("live")  # channel: live, lossy events
+
+    # Of a bucket, by its number.
+    given = _of_bucket("conversations:given")  # sorted set by name: the conversations in which grants or votes stand
+    attention = _of_bucket("attention")  # sorted set by time: when each conversation must be looked at
+    changes = _of_bucket("changes")  # stream: the latest changes of the lists
+    paused = _of_bucket("paused")  # sorted set by name (`agent|conversation`): those released as paused, with work outstanding
 
     def bucket(self, bucket: int) -> str:
         """The prefix of a bucket's keys."""
@@ -30,69 +57,22 @@ class Keys:
         """The prefix of the keys of a conversation's bucket."""
         return self.bucket(bucket_of(conversation_id))
 
-    def head(self, conversation_id: str) -> str:
-        """Hash: owner, lease, seq, snapshot, standing in the lists."""
-        return f"{self.prefix(conversation_id)}c:{conversation_id}:head"
-
-    def log(self, conversation_id: str) -> str:
-        """Stream: the events, with ids `<seq>-0`."""
-        return f"{self.prefix(conversation_id)}c:{conversation_id}:log"
-
-    def known(self, conversation_id: str) -> str:
-        """Hash: receipts, settled suspensions, call ids used."""
-        return f"{self.prefix(conversation_id)}c:{conversation_id}:known"
-
-    def passing(self, conversation_id: str) -> str:
-        """Hash: receipts of requests that changed nothing, as many as may be; it expires."""
-        return f"{self.prefix(conversation_id)}c:{conversation_id}:passing"
-
-    def runs(self, conversation_id: str) -> str:
-        """Hash: run records by effect id."""
-        return f"{self.prefix(conversation_id)}c:{conversation_id}:runs"
-
-    def late(self, conversation_id: str) -> str:
-        """Hash: late outcomes, which came after their call was settled, by effect id."""
-        return f"{self.prefix(conversation_id)}c:{conversation_id}:late"
-
-    def abandoned(self, conversation_id: str) -> str:
-        """Hash: the claims of runs that went on when their calls were settled, by effect id; it expires."""
-        return f"{self.prefix(conversation_id)}c:{conversation_id}:abandoned"
-
-    def progress(self, conversation_id: str) -> str:
-        """Hash: the last progress of runs, by effect id; it expires."""
-        return f"{self.prefix(conversation_id)}c:{conversation_id}:progress"
-
-    def live(self, conversation_id: str) -> str:
-        """Channel: live, lossy events."""
-        return f"{self.prefix(conversation_id)}c:{conversation_id}:live"
-
-    def pending(self, bucket: int, agent: str | None, kind: str | None) -> str:
+    def pending(self, bucket: int, agent: str | None = None, kind: str | None = None) -> str:
         """Sorted set by name: open suspensions."""
         return f"{self.bucket(bucket)}{_index('pending', agent, kind)}"
 
-    def conversations(self, bucket: int, agent: str | None, status: str | None) -> str:
+    def conversations(self, bucket: int, agent: str | None = None, status: str | None = None) -> str:
         """Sorted set by name: conversations."""
         return f"{self.bucket(bucket)}{_index('conversations', agent, status)}"
-
-    def given(self, bucket: int) -> str:
-        """Sorted set by name: the conversations in which grants or votes stand."""
-        return f"{self.bucket(bucket)}conversations:given"
-
-    def attention(self, bucket: int) -> str:
-        """Sorted set by time: when each conversation must be looked at."""
-        return f"{self.bucket(bucket)}attention"
-
-    def changes(self, bucket: int) -> str:
-        """Stream: the latest changes of the lists."""
-        return f"{self.bucket(bucket)}changes"
-
-    def paused(self, bucket: int) -> str:
-        """Sorted set by name (`agent|conversation`): conversations released with work outstanding, because of a pause."""
-        return f"{self.bucket(bucket)}paused"
 
     def meta(self, name: str) -> str:
         """The key of that name among those that belong to no conversation."""
         return f"{{{self.namespace}:meta}}:{name}"
+
+    def of(self, conversation_id: str, names: Iterable[str]) -> list[str]:
+        """The keys of a conversation and of its bucket that have these names, in their order."""
+        bucket = bucket_of(conversation_id)
+        return [getattr(self, name)(bucket if name in {"attention", "paused"} else conversation_id) for name in names]
 
 
 def _index(name: str, agent: str | None, other: str | None) -> str:

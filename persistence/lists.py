@@ -7,7 +7,6 @@ from typing import Annotated, Any, Protocol
 from pydantic import Field
 
 from holdfast.conversation import Status, SuspensionKind
-from holdfast.conversation.calls import PendingView
 
 from .database import Database
 from .pausing import Pausing
@@ -108,18 +107,6 @@ class Lists(Pausing, Database, Protocol):
         Raises:
             InvalidInput: The limit is no whole number from 1 to 1000, or `after` is no cursor.
         """
-        ...
-
-    async def suspended(self, suspension_id: str) -> PendingView | None:
-        """The open suspension of that id, whole, whatever conversation it is of; None if none of that id is open.
-
-        The indexes are ordered by time, so this looks through all open suspensions, inside the server. Whoever knows the
-        conversation asks `Store.pending_of`.
-
-        Raises:
-            InvalidInput: More than `pages.MOST_SCANNED` suspensions are open: the conversation has to be named.
-        """
-        ...
 
     async def conversations(
         self,
@@ -137,42 +124,30 @@ class Lists(Pausing, Database, Protocol):
         Raises:
             InvalidInput: The limit is no whole number from 1 to 1000, or `after` is no cursor.
         """
-        ...
 
     def reindex(self) -> AsyncIterator[Rebuilt]:
         """Rebuild every index from the states, bucket by bucket, under the append's fence; conversations go on meanwhile."""
-        ...
 
     async def attention(self, limit: int) -> Due:
         """The conversations whose moment of attention has come, the longest overdue first in each bucket."""
-        ...
 
     async def postpone(self, conversation_id: str, delay_ms: int) -> None:
         """Have an overdue conversation looked at again in `delay_ms`; its next write sets its moment of attention anew.
 
         A conversation that needs no attention (any more), or does not exist, leaves the index.
         """
-        ...
 
     async def overdue(self, late_ms: int, *, limit: int) -> Overdue:
         """The conversations whose moment of attention is at least `late_ms` ago; at most `limit` of them are named.
 
         A conversation that cannot be taken up is postponed, and is in trouble instead; see `Store.troubles`.
         """
-        ...
 
     async def census(self, *, since: int) -> Census:
         """The numbers of conversations and open suspensions; `begun` counts the conversations since a moment (ms UTC)."""
-        ...
 
-    async def troubled(self, conversation_id: str, reason: str) -> int:
-        """Note why a conversation cannot be taken up, and return for how many ms it has been in trouble."""
-        ...
-
-    async def untroubled(self, conversation_id: str) -> None:
-        """Forget a conversation's trouble."""
-        ...
+    async def troubled(self, conversation_id: str, reason: str | None) -> int:
+        """Note why a conversation cannot be taken up (None: it can); returns for how many ms it has been in trouble."""
 
     async def troubles(self) -> Sequence[Trouble]:
         """The conversations in trouble, the longest troubled first; at most `TROUBLES`."""
-        ...

@@ -21,7 +21,6 @@ class MemoryChanges(MemoryDatabase):
     """The verbs of `Changes`, in memory."""
 
     async def changes(self, place: Place | None = None, *, block_ms: int = 0) -> ChangePage:
-        """See `Store.changes`."""
         if place is None:
             return ChangePage((), (await self.changes(Place.before_all_of(self._clock()))).place)
         if block_ms and not self._after(place):
@@ -40,7 +39,6 @@ class MemoryChanges(MemoryDatabase):
         return page(found, place, missed=missed)
 
     async def pending_at(self, places: Sequence[PendingPlace]) -> Sequence[PendingView]:
-        """See `Store.pending_at`."""
         return self._all_views(places, short=True)
 
     def _after(self, place: Place) -> dict[int, list[Change]]:

@@ -10,6 +10,7 @@ from holdfast.conversation.idempotency import IdempotencyRecord, facts
 from holdfast.conversation.machine import due_at
 from holdfast.errors import ConversationNotFound, Fenced, LeaseHeld, Quarantined
 
+from . import pages
 from .conversations import (
     MOST_PASSING,
     PASSING_MS,
@@ -29,6 +30,7 @@ from .lists import PAGE_BYTES
 from .memory_changes import MemoryChanges, standing_of
 from .memory_database import check
 from .memory_kept import Kept
+from .pages import PendingPlace
 from .runs import Run, RunStatus
 from .views import naming, open_places, raised
 
@@ -40,7 +42,6 @@ class MemoryConversations(MemoryChanges):
     """The verbs of `Conversations`, in memory."""
 
     async def owner(self, conversation_id: str) -> Owner | None:
-        """See `Store.owner`."""
         found = self._unexpired(conversation_id)
         if found is None or not (found.log or found.token):
             return None
@@ -58,7 +59,6 @@ class MemoryConversations(MemoryChanges):
         lease_ms: int,
         create: bool = False,
     ) -> Acquired | Moved:
-        """See `Store.acquire`."""
         check(bool(new_token), "arguments")
         found = self._unexpired(conversation_id)
         if (found is None or not found.log) and not create:
@@ -80,7 +80,6 @@ class MemoryConversations(MemoryChanges):
         return Acquired(found.epoch, now, state, runs, found.blame, found.tail_bytes)
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
-        """See `Store.append`."""
         check(bool(write.token and write.append_id), "arguments: an empty token or append id")
         found = self._unexpired(conversation_id) or Kept()
         now = self._clock()
@@ -133,13 +132,11 @@ class MemoryConversations(MemoryChanges):
         return Appended(now, 0 if fresh else tail_bytes, removed)
 
     async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:
-        """See `Store.renew`."""
         found = self._owned(conversation_id, token)
         found.lease, found.postponed = self._clock() + lease_ms, 0
         return self._clock()
 
     async def release(self, conversation_id: str, token: str, *, paused: bool = False, look_ms: int = 0) -> None:
-        """See `Store.release`."""
         check(bool(token), "arguments")
         found = self._conversations.get(conversation_id)
         if found is None or found.token != token:
@@ -154,7 +151,6 @@ class MemoryConversations(MemoryChanges):
         found.looked_at = now if done else now + look_ms
 
     async def look(self, conversation_id: str, look_ms: int) -> Look:
-        """See `Store.look`."""
         found = self._conversations.get(conversation_id)
         if found is None or found.token or not found.busy or found.quarantine is not None or found.paused:
             return Look(Stands.WAKE)
@@ -173,7 +169,6 @@ class MemoryConversations(MemoryChanges):
     async def strike(
         self, conversation_id: str, token: str, *, process: str, reason: str, limit: int, claims: int = 1
     ) -> Blame | None:
-        """See `Store.strike`."""
         check(bool(process) and "," not in process and limit > 0, "arguments")
         found = self._conversations.get(conversation_id)
         if found is None or not found.log or found.token != token or found.quarantine is not None:
@@ -190,7 +185,6 @@ class MemoryConversations(MemoryChanges):
         return None
 
     async def retry(self, conversation_id: str) -> bool:
-        """See `Store.retry`."""
         found = self._conversations.get(conversation_id)
         if found is None or found.quarantine is None:
             return False
@@ -201,7 +195,6 @@ class MemoryConversations(MemoryChanges):
         return True
 
     async def quarantine(self, conversation_id: str) -> Quarantine | None:
-        """See `Store.quarantine`."""
         found = self._conversations.get(conversation_id)
         if found is None or found.quarantine is None:
             return None
@@ -209,13 +202,11 @@ class MemoryConversations(MemoryChanges):
         return Quarantine(self.payloads.open_text(reason, "quarantine", conversation_id), at)
 
     async def known(self, conversation_id: str, keys: Sequence[str]) -> Mapping[str, IdempotencyRecord]:
-        """See `Store.known`."""
         found = self._conversations.get(conversation_id)
         known = found.known | self._passing(found) if found is not None else {}
         return {key: self.payloads.open_known(conversation_id, key, known[key]) for key in keys if key in known}
 
     async def load(self, conversation_id: str) -> State:
-        """See `Store.load`."""
         found = self._conversations.get(conversation_id)
         if found is None or not found.log:
             raise ConversationNotFound(conversation_id)
@@ -223,43 +214,54 @@ class MemoryConversations(MemoryChanges):
             return self._state(conversation_id, found)
 
     async def read(
-        self, conversation_id: str, *, after: int, limit: int = 500, block_ms: int = 0
+        self,
+        conversation_id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int = 500,
+        block_ms: int = 0,
+        whole: bool = False,
     ) -> Sequence[tuple[int, Event]]:
-        """See `Store.read`."""
+        def seqs() -> range:
+            length = len(self._conversations.get(conversation_id, Kept()).log)
+            found = range(after + 1, length + 1) if before is None else range(min(before - 1, length), 0, -1)
+            return found[:limit]
 
-        def entries() -> list[bytes]:
-            return self._conversations.get(conversation_id, Kept()).log[after : after + limit]
-
-        if block_ms and not entries():
+        if block_ms and not seqs():
             async with self._changed:
                 try:
                     async with asyncio.timeout(block_ms / 1000):
-                        await self._changed.wait_for(lambda: bool(entries()))
+                        await self._changed.wait_for(lambda: bool(seqs()))
                 except TimeoutError:
                     return []
-        with naming(conversation_id):
-            return [
-                (seq, self.payloads.open_event(conversation_id, seq, data)) for seq, data in enumerate(entries(), after + 1)
-            ]
-
-    async def log_page(
-        self, conversation_id: str, *, after: int = 0, before: int | None = None, limit: int = 500
-    ) -> Sequence[tuple[int, Event]]:
-        """See `Store.log_page`."""
-        log = self._conversations.get(conversation_id, Kept()).log
-        seqs = range(after + 1, len(log) + 1) if before is None else range(min(before - 1, len(log)), 0, -1)
-        weights = accumulate(len(log[seq - 1]) for seq in seqs)
-        page = [seq for seq, weight in zip(seqs[:limit], weights, strict=False) if weight <= PAGE_BYTES] or list(seqs[:1])
+        page, log = seqs(), self._conversations.get(conversation_id, Kept()).log
+        if not (block_ms or whole):
+            weights = accumulate(len(log[seq - 1]) for seq in page)
+            page = page[: max(sum(weight <= PAGE_BYTES for weight in weights), 1)]
         with naming(conversation_id):
             return [(seq, self.payloads.open_event(conversation_id, seq, log[seq - 1])) for seq in sorted(page)]
 
     async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
-        """See `Store.at`."""
         return raised([self._entry(conversation_id, seq) for seq in seqs])
 
-    async def pending_of(self, conversation_id: str, suspension_id: str | None = None) -> Sequence[PendingView]:
-        """See `Store.pending_of`."""
+    async def pending_of(self, conversation_id: str | None, suspension_id: str | None = None) -> Sequence[PendingView]:
+        if conversation_id is None:
+            return self._all_views(self._found(suspension_id or ""), short=False)
         return self._all_views(open_places(await self.load(conversation_id), suspension_id), short=False)
+
+    def _found(self, suspension_id: str) -> list[PendingPlace]:
+        """The place of the open suspension of that id, if there is one."""
+        if not pages.is_name(suspension_id):
+            return []
+        listed = {name: found for name, found in self._conversations.items() if found.index is not None}
+        pages.check_scan(sum(len(found.pending) for found in listed.values()))
+        return [
+            PendingPlace(name, entry.seq, suspension_id, entry.created_at)
+            for name, found in listed.items()
+            for entry in found.pending.values()
+            if entry.suspension_id == suspension_id
+        ][:1]
 
     def _passing(self, found: Kept) -> dict[str, bytes]:
         return found.passing if self._clock() < found.passing_until else {}

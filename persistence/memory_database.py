@@ -41,7 +41,9 @@ class MemoryDatabase:
         cipher: Cipher | CipherAt | None = None,
     ) -> None:
         self.namespace = check_namespace(namespace)
-        self.store_id = uuid.uuid4().hex
+        self.url = "memory:"
+        self._id = uuid.uuid4().hex
+        self.store_id: str | None = self._id
         self.payloads = Payloads(self.namespace, lambda: self.store_id, cipher)
         self._clock = clock
         self._conversations: dict[str, Kept] = {}
@@ -75,26 +77,21 @@ class MemoryDatabase:
         self._changes: dict[int, deque[Change]] = {}
 
     async def open(self) -> str:
-        """See `Store.open`."""
-        return self.store_id
+        return self._id
 
     async def identity(self) -> str:
-        """See `Store.identity`."""
-        return self.store_id
+        return self._id
 
     async def close(self) -> None:
-        """See `Store.close`."""
+        pass
 
     async def weaknesses(self) -> list[str]:
-        """See `Store.weaknesses`."""
         return ["it is in memory: it ends with this process"]
 
     async def encrypted(self) -> bool:
-        """See `Store.encrypted`."""
         return self._encrypted
 
     async def now(self) -> int:
-        """See `Store.now`."""
         return self._clock()
 
     def _unexpired(self, conversation_id: str) -> Kept | None:

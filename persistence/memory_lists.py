@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 
 from holdfast.conversation import Status, SuspensionKind
-from holdfast.conversation.calls import PendingView
 from holdfast.conversation.index import index
 from holdfast.redaction import PLAIN
 
@@ -13,7 +12,6 @@ from .keys import BUCKETS, bucket_of
 from .lists import TROUBLE_MS, TROUBLES, Census, ConversationRow, Due, Listing, Overdue, Rebuilt, Trouble
 from .memory_database import check
 from .memory_pausing import MemoryPausing
-from .pages import PendingPlace
 
 
 class MemoryLists(MemoryPausing):
@@ -22,7 +20,6 @@ class MemoryLists(MemoryPausing):
     async def pending(
         self, *, limit: int, after: str | None = None, agent: str | None = None, kind: SuspensionKind | None = None
     ) -> Listing:
-        """See `Store.pending`."""
         members = sorted(
             f"{entry.created_at:015d}|{entry.suspension_id}|{conversation_id}|{entry.seq}"
             for conversation_id, found in self._conversations.items()
@@ -35,21 +32,6 @@ class MemoryLists(MemoryPausing):
         rows = self._views([place for place in places if place is not None], short=True)
         return Listing(rows, pages.cursor_of(page[len(rows) - 1]) if len(rows) < len(page) else following)
 
-    async def suspended(self, suspension_id: str) -> PendingView | None:
-        """See `Store.suspended`."""
-        if not pages.is_name(suspension_id):
-            return None
-        pages.check_scan(sum(len(found.index.pending) for found in self._conversations.values() if found.index is not None))
-        places = (
-            PendingPlace(conversation_id, entry.seq, entry.suspension_id, entry.created_at)
-            for conversation_id, found in self._conversations.items()
-            if found.index is not None
-            for entry in found.index.pending
-            if entry.suspension_id == suspension_id
-        )
-        place = next(places, None)
-        return None if place is None else self._views([place], short=False)[0]
-
     async def conversations(
         self,
         *,
@@ -59,7 +41,6 @@ class MemoryLists(MemoryPausing):
         status: Status | None = None,
         given: bool = False,
     ) -> Listing:
-        """See `Store.conversations`."""
         rows = {
             f"{found.index.created_at:015d}|{conversation_id}": ConversationRow(
                 conversation_id,
@@ -77,7 +58,6 @@ class MemoryLists(MemoryPausing):
         return Listing([rows[member] for member in page], following)
 
     async def reindex(self) -> AsyncIterator[Rebuilt]:
-        """See `Store.reindex`."""
         for bucket in range(BUCKETS):
             mine = [name for name, found in self._conversations.items() if found.log and bucket_of(name) == bucket]
             for conversation_id in mine:
@@ -87,13 +67,11 @@ class MemoryLists(MemoryPausing):
             yield Rebuilt(bucket, len(mine), 0, [])
 
     async def attention(self, limit: int) -> Due:
-        """See `Store.attention`."""
         now = self._clock()
         due = [(found.attention, name) for name, found in self._conversations.items() if found.attention is not None]
         return Due(now, [name for at, name in sorted(due) if at <= now][:limit])
 
     async def postpone(self, conversation_id: str, delay_ms: int) -> None:
-        """See `Store.postpone`."""
         check(delay_ms >= 0, "arguments")
         found = self._conversations.get(conversation_id)
         now = self._clock()
@@ -101,14 +79,12 @@ class MemoryLists(MemoryPausing):
             found.postponed = now + delay_ms
 
     async def overdue(self, late_ms: int, *, limit: int) -> Overdue:
-        """See `Store.overdue`."""
         before = self._clock() - late_ms
         moments = [(found.attention, name) for name, found in self._conversations.items() if found.attention is not None]
         late = sorted((at, name) for at, name in moments if at <= before)
         return Overdue(len(late), tuple((name, at) for at, name in late[:limit]))
 
     async def census(self, *, since: int) -> Census:
-        """See `Store.census`."""
         listed = {name: found for name, found in self._conversations.items() if found.index is not None}
         starts = [found.index.created_at for found in listed.values() if found.index is not None]
         waiting = [entry for found in listed.values() for entry in found.pending.values()]
@@ -121,8 +97,10 @@ class MemoryLists(MemoryPausing):
             quarantined=sum(found.status is Status.QUARANTINED for found in listed.values()),
         )
 
-    async def troubled(self, conversation_id: str, reason: str) -> int:
-        """See `Store.troubled`."""
+    async def troubled(self, conversation_id: str, reason: str | None) -> int:
+        if reason is None:
+            self._troubles.pop(conversation_id, None)
+            return 0
         now = self._clock()
         fresh = {name: found for name, found in self._troubles.items() if found[1] > now - TROUBLE_MS}
         if conversation_id not in fresh and len(fresh) >= TROUBLES:
@@ -132,12 +110,7 @@ class MemoryLists(MemoryPausing):
         self._troubles = fresh | {conversation_id: (since, now, text)}
         return max(now - since, 0)
 
-    async def untroubled(self, conversation_id: str) -> None:
-        """See `Store.untroubled`."""
-        self._troubles.pop(conversation_id, None)
-
     async def troubles(self) -> Sequence[Trouble]:
-        """See `Store.troubles`."""
         now = self._clock()
         fresh = [
             Trouble(name, self.payloads.open_text(text, "trouble", name), since)

@@ -11,7 +11,6 @@ class MemoryPausing(MemoryDatabase):
     """The verbs of `Pausing`, in memory."""
 
     async def pause(self, agent: str | None, *, by: str, reason: str) -> Pause:
-        """See `Store.pause`."""
         stands = self._pauses.get(agent or "")
         if stands is not None:
             return replace(stands, duplicate=True)
@@ -21,15 +20,12 @@ class MemoryPausing(MemoryDatabase):
         return pause
 
     async def resume(self, agent: str | None) -> Pause | None:
-        """See `Store.resume`."""
         return self._pauses.pop(agent or "", None)  # read and lifted in one step: no other pause can come between
 
     async def paused(self) -> Paused:
-        """See `Store.paused`."""
         return Paused(self._clock(), [self._pauses[whose] for whose in sorted(self._pauses)])
 
     async def readmit(self, limit: int) -> int:
-        """See `Store.readmit`."""
         paused, left = await self.paused(), dict[int, int]()
         for conversation_id, found in self._conversations.items():
             index, bucket = found.index, bucket_of(conversation_id)

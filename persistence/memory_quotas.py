@@ -10,7 +10,6 @@ class MemoryQuotas(MemoryDatabase):
     """The verbs of `QuotaStore`, in memory."""
 
     async def use(self, key_id: str, request: str, wants: Sequence[Want]) -> Exceeded | None:
-        """See `Store.use`."""
         until, amounts, requests = self._used_now(key_id)
         again = bool(request) and request in requests
         for want in wants:
@@ -23,17 +22,14 @@ class MemoryQuotas(MemoryDatabase):
         return None
 
     async def used(self, key_ids: Sequence[str]) -> Sequence[Used]:
-        """See `Store.used`."""
         found = [self._quotas_used.get(key_id, (0, {}, set())) for key_id in key_ids]
         return [Used(dict(amounts), until) if until > self._clock() else Used() for until, amounts, _ in found]
 
     async def charge(self, conversation_id: str, key_id: str) -> None:
-        """See `Store.charge`."""
         found = self._conversations[conversation_id]
         found.charged_to = found.charged_to or key_id
 
     async def spend(self, conversation_id: str, tokens: int, nano_usd: int) -> None:
-        """See `Store.spend`."""
         found = self._conversations.get(conversation_id)
         if found is not None and found.charged_to:
             self._add(found.charged_to, {TOKENS: tokens, COST: nano_usd}, "")

@@ -28,7 +28,6 @@ class MemoryRuns(MemoryDatabase):
         epoch: int | None = None,
         follows: tuple[int, Event] | None = None,
     ) -> bool:
-        """See `Store.claim`."""
         check(bool(effect_id and incarnation) and "|" not in incarnation and bound_ms >= 0, "arguments")
         runs = self._runs(conversation_id)
         run = runs.get(effect_id)
@@ -61,7 +60,6 @@ class MemoryRuns(MemoryDatabase):
     async def finish(
         self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes, keeps_late: bool = True
     ) -> bool:
-        """See `Store.finish`."""
         check(bool(effect_id and incarnation) and "|" not in incarnation, "arguments")
         runs = self._runs(conversation_id)
         run = runs.get(effect_id)
@@ -77,7 +75,6 @@ class MemoryRuns(MemoryDatabase):
         return True
 
     async def refuse(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:
-        """See `Store.refuse`."""
         check(bool(effect_id and incarnation) and "|" not in incarnation, "arguments")
         run = self._runs(conversation_id).get(effect_id)
         if run is None or run.status is RunStatus.CLAIMED:
@@ -101,7 +98,6 @@ class MemoryRuns(MemoryDatabase):
             queue.put_nowait(conversation_id)
 
     async def give_back(self, conversation_id: str, effect_id: str, *, incarnation: str) -> bool:
-        """See `Store.give_back`."""
         check(bool(effect_id and incarnation), "arguments")
         run, found = self._runs(conversation_id).get(effect_id), self._conversations.get(conversation_id)
         stands = run is not None and run.status is RunStatus.CLAIMED and run.incarnation == incarnation
@@ -112,7 +108,6 @@ class MemoryRuns(MemoryDatabase):
         return not found.token
 
     async def claims_stand(self, claims: Sequence[tuple[str, str, str]]) -> Sequence[bool]:
-        """See `Store.claims_stand`."""
         return [self._stands(*claim) for claim in claims]
 
     def _stands(self, conversation_id: str, effect_id: str, incarnation: str) -> bool:
@@ -120,7 +115,6 @@ class MemoryRuns(MemoryDatabase):
         return run is not None and run.status is RunStatus.CLAIMED and run.incarnation == incarnation
 
     async def outcomes(self) -> AsyncIterator[str]:
-        """See `Store.outcomes`."""
         queue: asyncio.Queue[str] = asyncio.Queue()
         self._outcome_listeners.append(queue)
         try:
@@ -130,17 +124,14 @@ class MemoryRuns(MemoryDatabase):
             self._outcome_listeners.remove(queue)
 
     async def run(self, conversation_id: str, effect_id: str) -> Run | None:
-        """See `Store.run`."""
         return self._opened_runs(conversation_id).get(effect_id)
 
     async def abandoned(self, conversation_id: str) -> Mapping[str, str]:
-        """See `Store.abandoned`."""
         found = self._conversations.get(conversation_id)
         claims = found.abandoned if found is not None else {}
         return {name: run.incarnation for name, run in claims.items() if run.until == 0 or run.until > self._clock()}
 
     async def late(self, conversation_id: str) -> Mapping[str, Late]:
-        """See `Store.late`."""
         found = self._conversations.get(conversation_id)
         late = found.late if found is not None else {}
         return {
@@ -149,23 +140,19 @@ class MemoryRuns(MemoryDatabase):
         }
 
     async def attest(self, incarnation: str, lease_ms: int, *, company: int = 1) -> None:
-        """See `Store.attest`."""
         now = self._clock()
         known = {name: one for name, one in self._company.items() if one[1] > now}
         self._company = known | {incarnation: (company, now + COMPANY_MS)}
         self._attested = {name: until for name, until in self._attested.items() if until > now} | {incarnation: now + lease_ms}
 
     async def attested(self, incarnation: str) -> bool:
-        """See `Store.attested`."""
         return self._attested.get(incarnation, 0) > self._clock()
 
     async def company(self, incarnation: str) -> int:
-        """See `Store.company`."""
         found, until = self._company.get(incarnation, (1, 0))
         return found if until > self._clock() else 1
 
     async def keep_progress(self, conversation_id: str, effect_id: str, payload: bytes) -> bool:
-        """See `Store.keep_progress`."""
         if not effect_id:
             raise CorruptStore("arguments")
         runs = self._runs(conversation_id)
@@ -179,14 +166,12 @@ class MemoryRuns(MemoryDatabase):
         return True
 
     async def progress(self, conversation_id: str) -> dict[str, bytes]:
-        """See `Store.progress`."""
         return {
             effect_id: self.payloads.open_or_leave(sealed, "progress", conversation_id, effect_id)
             for effect_id, sealed in self._kept(conversation_id).items()
         }
 
     async def publish(self, conversation_id: str, payload: bytes) -> bool:
-        """See `Store.publish`."""
         sealed = self.payloads.seal(payload, "live", conversation_id)
         listeners = self._listeners.get(conversation_id, [])
         for queue in listeners:
@@ -194,7 +179,6 @@ class MemoryRuns(MemoryDatabase):
         return bool(listeners)
 
     async def listen(self, conversation_id: str) -> AsyncIterator[bytes]:
-        """See `Store.listen`."""
         queue: asyncio.Queue[bytes] = asyncio.Queue()
         self._listeners.setdefault(conversation_id, []).append(queue)
         try:

@@ -15,7 +15,6 @@ class MemoryTallies(MemoryDatabase):
     """The verbs of `Tallies`, in memory."""
 
     async def count(self, counts: Mapping[str, int]) -> None:
-        """See `Store.count`."""
         check(all(name and by >= 0 for name, by in counts.items()), "arguments")
         new = Counter(name.rpartition("|")[0] or name for name in counts if name not in self._counts)
         room: dict[str, bool] = {}
@@ -26,11 +25,9 @@ class MemoryTallies(MemoryDatabase):
                 self._counts[name] = self._counts.get(name, 0) + by
 
     async def counted(self) -> Mapping[str, int]:
-        """See `Store.counted`."""
         return dict(self._counts)
 
     async def survey(self) -> Survey:
-        """See `Store.survey`."""
         now = self._clock()
         agents = set(sorted({agent for record in codec.readable_apps(self._apps.values()) for agent in record.agents})[:AGENTS])
         listed = [found for found in self._conversations.values() if found.index is not None]

@@ -9,18 +9,15 @@ class MemoryTickets(MemoryDatabase):
     """The verbs of `Tickets`, in memory."""
 
     async def put_ticket(self, ticket: Ticket) -> None:
-        """See `Store.put_ticket`."""
-        self._tickets[ticket.digest] = ticket.expires_at, codec.encode_ticket(ticket)
+        self._tickets[ticket.digest] = ticket.expires_at, codec.encode(ticket)
         self._forget()
 
     async def ticket(self, digest: str) -> Ticket | None:
-        """See `Store.ticket`."""
         self._forget()
         found = self._tickets.get(digest)
-        return None if found is None else codec.decode_ticket(found[1])
+        return None if found is None else codec.decode(Ticket, found[1])
 
     async def remove_ticket(self, digest: str) -> bool:
-        """See `Store.remove_ticket`."""
         self._forget()
         return self._tickets.pop(digest, None) is not None
 

@@ -58,19 +58,15 @@ class Pausing(Protocol):
         Raises:
             InvalidInput: `MOST_PAUSED` other pauses stand, and this one is an agent's.
         """
-        ...
 
     async def resume(self, agent: str | None) -> Pause | None:
         """Lift the pause of an agent, or that of the namespace, and no other; returns that pause, None if there was none."""
-        ...
 
     async def paused(self) -> Paused:
         """The pauses that stand: that of the namespace first, then those of agents by name."""
-        ...
 
     async def readmit(self, limit: int) -> int:
         """Let conversations that were released as paused need attention again once no pause holds them; returns how many.
 
         At most `limit` conversations in each bucket are readmitted at a time.
         """
-        ...

@@ -19,7 +19,7 @@ class Payloads(Sealing):
 
     def seal_event(self, conversation_id: str, seq: int, event: Event) -> bytes:
         """An event as a log entry."""
-        data = codec.encode_event(event)
+        data = codec.encode(event)
         return data if self.cipher is None else self.seal(data, "log", conversation_id, str(seq))
 
     def open_event(self, conversation_id: str, seq: int, data: bytes) -> Event:
@@ -28,21 +28,21 @@ class Payloads(Sealing):
 
     def seal_state(self, conversation_id: str, state: State) -> bytes:
         """A state as a snapshot; the snapshot's place in the log stays readable, since scripts look at it."""
-        return self.seal(codec.encode_state(state), "snapshot", conversation_id, seq=state.seq)
+        return self.seal(codec.encode(state), "snapshot", conversation_id, seq=state.seq)
 
     def open_state(self, conversation_id: str, data: bytes) -> State:
         """The state of a snapshot; without a snapshot, the state of a conversation that was never started."""
         if not data:
             return State(conversation_id=conversation_id)
-        return codec.decode_state(self.open(data, "snapshot", conversation_id))
+        return codec.decode(State, self.open(data, "snapshot", conversation_id))
 
     def seal_known(self, conversation_id: str, key: str, known: IdempotencyRecord) -> bytes:
         """The bytes to store of an idempotency record."""
-        return self.seal(codec.encode_known(known), "known", conversation_id, key)
+        return self.seal(codec.encode(known), "known", conversation_id, key)
 
     def open_known(self, conversation_id: str, key: str, data: bytes) -> IdempotencyRecord:
         """The idempotency record in stored bytes."""
-        return codec.decode_known(self.open(data, "known", conversation_id, key))
+        return codec.decode(IdempotencyRecord, self.open(data, "known", conversation_id, key))
 
     def seal_outcome(self, conversation_id: str, effect_id: str, outcome: bytes) -> bytes:
         """The bytes to store of a run's encoded outcome, in time or late."""
@@ -58,11 +58,11 @@ class Payloads(Sealing):
 
     def seal_spec(self, spec: AgentSpec) -> bytes:
         """The bytes to store of an agent spec."""
-        return self.seal(codec.encode_spec(spec), "spec", spec.digest)
+        return self.seal(codec.encode(spec), "spec", spec.digest)
 
     def open_spec(self, digest: str, data: bytes) -> AgentSpec:
-        """The agent spec that is stored as `digest`."""
-        return codec.decode_spec(self.open(data, "spec", digest), digest)
+        """The agent spec that is stored as `digest`, which stays its digest."""
+        return codec.decode(AgentSpec, self.open(data, "spec", digest)).stored_as(digest)
 
     def seal_rules(self, digest: str, text: str) -> bytes:
         """The bytes to store of permission rules."""

@@ -43,19 +43,15 @@ class QuotaStore(Protocol):
 
         A request that was counted is counted once: `request` names it.
         """
-        ...
 
     async def used(self, key_ids: Sequence[str]) -> Sequence[Used]:
         """What each of these keys has used."""
-        ...
 
     async def charge(self, conversation_id: str, key_id: str) -> None:
         """Have the model calls of a conversation count for a key; the first one that is named stays."""
-        ...
 
     async def spend(self, conversation_id: str, tokens: int, nano_usd: int) -> None:
         """Count a model call for the key that the conversation is charged to, if there is one.
 
         After `StoreUnavailable` it may have been counted: who says it again may count it twice.
         """
-        ...

@@ -1,7 +1,6 @@
 """API keys in Redis: two hashes in the meta slot, one of the keys and one of when each was last used."""
 
 from functools import partial
-from typing import Any
 
 from . import codec, redis_values
 from .api_keys import MOST_API_KEYS, ApiKey, ApiKeyList, too_many_keys
@@ -12,55 +11,29 @@ class RedisApiKeys(RedisDatabase):
     """The verbs of `ApiKeys`, in Redis."""
 
     async def put_api_key(self, key: ApiKey) -> None:
-        """See `Store.put_api_key`."""
-        answer = await self._script("put_api_key", [self._places[0]], [key.key_id, codec.encode_api_key(key), MOST_API_KEYS])
+        answer = await self._script("put_api_key", [self._places[0]], [key.key_id, codec.encode(key), MOST_API_KEYS])
         if answer[0] == b"full":
             raise too_many_keys()
 
     async def api_key(self, key_id: str) -> ApiKey | None:
-        """See `Store.api_key`."""
         keys, used = self._places
-
-        async def read() -> Any:
-            async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.hget(keys, key_id)
-                pipe.hget(used, key_id)
-                return await pipe.execute()
-
-        data, at = await self._do(read)
+        data, at = await self._pipe(lambda pipe: [pipe.hget(keys, key_id), pipe.hget(used, key_id)], atomic=True)
         return _key(data, at) if data is not None else None
 
     async def api_keys(self) -> ApiKeyList:
-        """See `Store.api_keys`."""
         keys, used = self._places
-
-        async def read() -> Any:
-            async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.hgetall(keys)
-                pipe.hgetall(used)
-                return await pipe.execute()
-
-        records, times = await self._do(read)
+        records, times = await self._pipe(lambda pipe: [pipe.hgetall(keys), pipe.hgetall(used)], atomic=True)
         return ApiKeyList.of(
             {name.decode(errors="replace"): partial(_key, data, times.get(name)) for name, data in records.items()}
         )
 
     async def remove_api_key(self, key_id: str) -> bool:
-        """See `Store.remove_api_key`."""
         keys, used = self._places
-
-        async def write() -> Any:
-            async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.hdel(keys, key_id)
-                pipe.hdel(used, key_id)
-                return await pipe.execute()
-
         stood = await self._do(lambda: self._redis.hexists(keys, key_id))  # a removal that is repeated would find nothing
-        await self._do(write)
+        await self._pipe(lambda pipe: [pipe.hdel(keys, key_id), pipe.hdel(used, key_id)], atomic=True)
         return bool(stood)
 
     async def note_api_key_use(self, key_id: str, at: int) -> None:
-        """See `Store.note_api_key_use`."""
         await self._script("note_api_key_use", list(self._places), [key_id, at])
 
     @property

@@ -27,7 +27,6 @@ class RedisChanges(RedisViews):
     """The verbs of `Changes`, in Redis."""
 
     async def changes(self, place: Place | None = None, *, block_ms: int = 0) -> ChangePage:
-        """See `Store.changes`."""
         if place is None:
             return ChangePage((), (await self.changes(Place.before_all_of(await self.now()))).place)
         try:
@@ -40,7 +39,6 @@ class RedisChanges(RedisViews):
         return page(read, place, missed=missed)
 
     async def pending_at(self, places: Sequence[PendingPlace]) -> Sequence[PendingView]:
-        """See `Store.pending_at`."""
         return await self._all_views(places, short=True)
 
     async def _read_changes(self, place: Place, buckets: Sequence[int], block_ms: int) -> dict[int, list[tuple[Id, Any]]]:
@@ -59,28 +57,20 @@ class RedisChanges(RedisViews):
 
     async def _streams(self) -> list[int]:
         """The buckets whose changes are a stream, or none."""
-
-        async def read() -> Any:
-            async with self._redis.pipeline(transaction=False) as pipe:
-                for bucket in range(BUCKETS):
-                    pipe.type(self._keys.changes(bucket))
-                return await pipe.execute()
-
-        return [bucket for bucket, kind in enumerate(await self._do(read)) if kind in {b"stream", b"none"}]
+        kinds = await self._pipe(lambda pipe: [pipe.type(self._keys.changes(bucket)) for bucket in range(BUCKETS)])
+        return [bucket for bucket, kind in enumerate(kinds) if kind in {b"stream", b"none"}]
 
     async def _dropped(self, first: Mapping[int, Id]) -> bool:
         """Whether changes may have been dropped before the first ones that were read: the streams begin there, and are full."""
         if not first:
             return False
 
-        async def read() -> Any:
-            async with self._redis.pipeline(transaction=False) as pipe:
-                for bucket in first:
-                    pipe.xlen(self._keys.changes(bucket))
-                    pipe.xrange(self._keys.changes(bucket), count=1)
-                return await pipe.execute()
+        def read(pipe: Any) -> None:
+            for bucket in first:
+                pipe.xlen(self._keys.changes(bucket))
+                pipe.xrange(self._keys.changes(bucket), count=1)
 
-        found = await self._do(read)
+        found = await self._pipe(read)
         return any(
             length >= CHANGES_KEPT and bool(begin) and _id_of(begin[0][0]) >= id_
             for length, begin, id_ in zip(found[::2], found[1::2], first.values(), strict=True)

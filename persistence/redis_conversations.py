@@ -34,7 +34,6 @@ from .conversations import (
     Stands,
     TakeoverReason,
 )
-from .keys import bucket_of
 from .lists import PAGE_BYTES
 from .redis_changes import RedisChanges
 from .runs import Run
@@ -45,7 +44,6 @@ class RedisConversations(RedisChanges):
     """The verbs of `Conversations`, in Redis."""
 
     async def owner(self, conversation_id: str) -> Owner | None:
-        """See `Store.owner`."""
         key = self._keys.head(conversation_id)
         fields = ["token", "epoch", "holder", "seq", "quarantine", "quarantined_at"]
         with naming(conversation_id):
@@ -63,27 +61,9 @@ class RedisConversations(RedisChanges):
         lease_ms: int,
         create: bool = False,
     ) -> Acquired | Moved:
-        """See `Store.acquire`."""
-        keys = [
-            self._keys.head(conversation_id),
-            self._keys.log(conversation_id),
-            self._keys.runs(conversation_id),
-            self._keys.attention(bucket_of(conversation_id)),
-            self._keys.paused(bucket_of(conversation_id)),
-        ]
-        opens = int(self.payloads.cipher is not None)
-        args: list[str | bytes | int] = [
-            seen_token,
-            new_token,
-            because,
-            holder,
-            lease_ms,
-            int(create),
-            conversation_id,
-            codec.VERSION,
-            opens,
-        ]
-        answer = await self._script("acquire", keys, args)
+        opens = self.payloads.cipher is not None
+        args = seen_token, new_token, because, holder, lease_ms, create, conversation_id, codec.VERSION, opens
+        answer = await self._on(conversation_id, "acquire", *args)
         match answer[0]:
             case b"missing":
                 raise ConversationNotFound(conversation_id)
@@ -117,20 +97,10 @@ class RedisConversations(RedisChanges):
         )
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
-        """See `Store.append`."""
-        keys = [
-            self._keys.head(conversation_id),
-            self._keys.log(conversation_id),
-            self._keys.known(conversation_id),
-            self._keys.runs(conversation_id),
-            self._keys.attention(bucket_of(conversation_id)),
-            self._keys.abandoned(conversation_id),
-            self._keys.passing(conversation_id),
-        ]
-        args, tail_bytes = redis_values.append_args(conversation_id, self._keys.prefix(conversation_id), write, self.payloads)
+        told, tail_bytes = redis_values.append_args(conversation_id, self._keys.prefix(conversation_id), write, self.payloads)
         await self._raise_indexes()
         await self._note_encryption()
-        answer = await self._script("append", keys, args)
+        answer = await self._on(conversation_id, "append", codec.pack_raw(told))
         match answer[0]:
             case b"fenced":
                 raise Fenced(conversation_id)
@@ -144,106 +114,85 @@ class RedisConversations(RedisChanges):
         return Appended(now=int(answer[1]), tail_bytes=tail_bytes, removed=removed)
 
     async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:
-        """See `Store.renew`."""
-        keys = [self._keys.head(conversation_id), self._keys.attention(bucket_of(conversation_id))]
-        answer = await self._script("renew", keys, [token, lease_ms, conversation_id])
+        answer = await self._on(conversation_id, "renew", token, lease_ms, conversation_id)
         if answer[0] == b"fenced":
             raise Fenced(conversation_id)
         return int(answer[1])
 
     async def release(self, conversation_id: str, token: str, *, paused: bool = False, look_ms: int = 0) -> None:
-        """See `Store.release`."""
-        log, bucket = self._keys.log(conversation_id), bucket_of(conversation_id)
-        keys = [
-            self._keys.head(conversation_id),
-            self._keys.attention(bucket),
-            log,
-            f"{log}:copy",
-            self._keys.paused(bucket),
-            self._keys.runs(conversation_id),
-        ]
-        await self._script("release", keys, [token, conversation_id, int(paused), look_ms])
+        await self._on(conversation_id, "release", token, conversation_id, paused, look_ms)
 
     async def look(self, conversation_id: str, look_ms: int) -> Look:
-        """See `Store.look`."""
-        keys = [
-            self._keys.head(conversation_id),
-            self._keys.runs(conversation_id),
-            self._keys.attention(bucket_of(conversation_id)),
-        ]
-        answer = await self._script("look", keys, [conversation_id, look_ms])
+        answer = await self._on(conversation_id, "look", conversation_id, look_ms)
         claims = tuple(redis_values.run_of(conversation_id, "", record, self.payloads) for record in answer[1:])
         return Look(Stands(answer[0].decode()), claims)
 
     async def strike(
         self, conversation_id: str, token: str, *, process: str, reason: str, limit: int, claims: int = 1
     ) -> Blame | None:
-        """See `Store.strike`."""
-        keys = [self._keys.head(conversation_id), self._keys.attention(bucket_of(conversation_id))]
-        prefix = self._keys.prefix(conversation_id)
         await self._raise_indexes()
         text = self.payloads.seal_text(reason, "quarantine", conversation_id)
-        args: list[str | bytes | int] = [token, process, limit, text, conversation_id, prefix, claims, SMALL_COMPANY]
-        answer = await self._script("strike", keys, args)
+        prefix = self._keys.prefix(conversation_id)
+        answer = await self._on(
+            conversation_id, "strike", token, process, limit, text, conversation_id, prefix, claims, SMALL_COMPANY
+        )
         if answer[0] == b"fenced":
             raise Fenced(conversation_id)
         return None if answer[2] else Blame(int(answer[1]), int(answer[3]))
 
     async def retry(self, conversation_id: str) -> bool:
-        """See `Store.retry`."""
-        keys = [self._keys.head(conversation_id), self._keys.attention(bucket_of(conversation_id))]
         await self._raise_indexes()
-        answer = await self._script("retry", keys, [conversation_id, self._keys.prefix(conversation_id)])
-        return bool(answer[0] == b"ok")
+        return await self._did(conversation_id, "retry", conversation_id, self._keys.prefix(conversation_id))
 
     async def quarantine(self, conversation_id: str) -> Quarantine | None:
-        """See `Store.quarantine`."""
         fields = ["quarantine", "quarantined_at"]
         with naming(conversation_id):
             reason, at = await self._do(lambda: self._redis.hmget(self._keys.head(conversation_id), fields))
             return redis_values.quarantine_of(conversation_id, reason, at, self.payloads)
 
     async def known(self, conversation_id: str, keys: Sequence[str]) -> Mapping[str, IdempotencyRecord]:
-        """See `Store.known`."""
         if not keys:
             return {}
 
-        async def read() -> Any:
-            async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.hmget(self._keys.known(conversation_id), list(keys))
-                pipe.hmget(self._keys.passing(conversation_id), list(keys))
-                return await pipe.execute()
-
-        found = zip(keys, *(await self._do(read)), strict=True)
+        places = self._keys.of(conversation_id, ("known", "passing"))
+        found = await self._pipe(lambda pipe: [pipe.hmget(place, list(keys)) for place in places], atomic=True)
         return {
             key: self.payloads.open_known(conversation_id, key, stays or passing)
-            for key, stays, passing in found
+            for key, stays, passing in zip(keys, *found, strict=True)
             if stays or passing
         }
 
     async def load(self, conversation_id: str) -> State:
-        """See `Store.load`."""
-        keys = [self._keys.head(conversation_id), self._keys.log(conversation_id)]
         with naming(conversation_id):
-            _, seq, snapshot, tail = await self._script("load", keys, [])
+            _, seq, snapshot, tail = await self._on(conversation_id, "load")
             if int(seq) == 0:
                 raise ConversationNotFound(conversation_id)
             return redis_values.fold(conversation_id, snapshot, tail, int(seq), self.payloads)
 
     async def read(
-        self, conversation_id: str, *, after: int, limit: int = 500, block_ms: int = 0
+        self,
+        conversation_id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int = 500,
+        block_ms: int = 0,
+        whole: bool = False,
     ) -> Sequence[tuple[int, Event]]:
-        """See `Store.read`."""
         with naming(conversation_id):
-            entries: list[tuple[bytes, Mapping[bytes, bytes]]] = []
-            if not block_ms or not self._broadcasts.hears(self._keys.live(conversation_id)):
+            entries: list[tuple[bytes, Any]] = []
+            if not (block_ms or whole):
+                begin = after + 1 if before is None else max(before - 1, 0)
+                args = f"{begin}-0", limit, PAGE_BYTES, before is not None
+                _, *entries = await self._on(conversation_id, "log_page", *args)
+            elif not block_ms or not self._broadcasts.hears(self._keys.live(conversation_id)):
                 entries = await self._read_now(conversation_id, after, limit)
             if block_ms and not entries:
                 entries = await self._repeated(  # it waits for news, so its time says nothing
                     lambda: self._read_later(conversation_id, after, limit, block_ms), waits=True
                 )
-            found = [(redis_values.seq_of(entry_id), fields) for entry_id, fields in entries]
-            return [(seq, redis_values.event_of(conversation_id, seq, fields, self.payloads)) for seq, fields in found]
+            found = [redis_values.entry_of(conversation_id, entry_id, fields, self.payloads) for entry_id, fields in entries]
+            return found if before is None else found[::-1]
 
     async def _read_now(self, conversation_id: str, after: int, limit: int) -> Any:
         log = self._keys.log(conversation_id)
@@ -264,31 +213,12 @@ class RedisConversations(RedisChanges):
                     entries = await self._read_now(conversation_id, after, limit)
             return entries
 
-    async def log_page(
-        self, conversation_id: str, *, after: int = 0, before: int | None = None, limit: int = 500
-    ) -> Sequence[tuple[int, Event]]:
-        """See `Store.log_page`."""
-        begin = after + 1 if before is None else max(before - 1, 0)
-        with naming(conversation_id):
-            args: list[str | bytes | int] = [f"{begin}-0", limit, PAGE_BYTES, int(before is not None)]
-            _, *entries = await self._script("log_page", [self._keys.log(conversation_id)], args)
-            found = [
-                (
-                    seq,
-                    redis_values.event_of(
-                        conversation_id, seq, dict(zip(fields[::2], fields[1::2], strict=True)), self.payloads
-                    ),
-                )
-                for seq, fields in ((redis_values.seq_of(entry_id), fields) for entry_id, fields in entries)
-            ]
-            return found if before is None else found[::-1]
-
     async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
-        """See `Store.at`."""
         return raised(await self._entries([(conversation_id, seq) for seq in seqs]))
 
-    async def pending_of(self, conversation_id: str, suspension_id: str | None = None) -> Sequence[PendingView]:
-        """See `Store.pending_of`."""
+    async def pending_of(self, conversation_id: str | None, suspension_id: str | None = None) -> Sequence[PendingView]:
+        if conversation_id is None:
+            return await self._all_views(await self._found(suspension_id or ""), short=False)
         places = open_places(await self.load(conversation_id), suspension_id)
         return await self._all_views(places, short=False)
 

@@ -3,7 +3,7 @@
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from . import redis_scripts, redis_values
 from .broadcasts import Broadcasts
 from .keys import BUCKETS, STORE_ID, Keys
 from .payloads import Payloads
-from .redis_connection import SOCKET_TIMEOUT_S, client, translated
+from .redis_connection import SOCKET_TIMEOUT_S, client, is_wrong_type, translated
 
 UNCOUNTED = frozenset({"count", "heartbeat"})
 """Scripts whose time is not counted: with them, a process that does nothing would have something to say each time."""
@@ -70,8 +70,6 @@ class RedisDatabase:
         self._broadcasts = Broadcasts(self._blocking.connection_pool.make_connection)
 
     async def open(self) -> str:
-        """See `Store.open`."""
-
         async def read() -> tuple[dict[str, Any], bytes | None, dict[bytes, bytes]]:
             info = await self._redis.info("server")
             store_id = await self._redis.get(STORE_ID)
@@ -101,12 +99,10 @@ class RedisDatabase:
         return self.store_id
 
     async def identity(self) -> str | None:
-        """See `Store.identity`."""
         found = await self._do(lambda: self._redis.get(STORE_ID))
         return found.decode(errors="replace") if found else None
 
     async def encrypted(self) -> bool:
-        """See `Store.encrypted`."""
         return bool(await self._do(lambda: self._redis.hexists(self._keys.meta("layout"), "encrypted")))
 
     async def _note_encryption(self) -> None:
@@ -122,7 +118,6 @@ class RedisDatabase:
             self._indexes = redis_values.INDEX_VERSION
 
     async def weaknesses(self) -> list[str]:
-        """See `Store.weaknesses`."""
         names = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write")
         settings: dict[str, str] = {}
         try:
@@ -134,14 +129,12 @@ class RedisDatabase:
         return redis_values.weaknesses({str(_text(k)): str(_text(v)) for k, v in settings.items()}, replicas)
 
     async def close(self) -> None:
-        """See `Store.close`."""
         self._closed = True
         await self._broadcasts.close()
         await self._redis.aclose()
         await self._blocking.aclose()
 
     async def now(self) -> int:
-        """See `Store.now`."""
         seconds, micros = await self._do(self._redis.time)
         return int(seconds) * 1000 + int(micros) // 1000
 
@@ -182,7 +175,42 @@ class RedisDatabase:
                     raise
             await backoff.sleep()
 
-    async def _script(self, name: str, keys: list[str], args: list[str | bytes | int]) -> list[Any]:
+    async def _pipe(self, fill: Callable[[Any], object], *, atomic: bool = False) -> list[Any]:
+        """The answers to the commands that a function puts into a pipeline; the first error is raised."""
+
+        async def run() -> list[Any]:
+            async with self._redis.pipeline(transaction=atomic) as pipe:
+                fill(pipe)
+                answers: list[Any] = await pipe.execute()
+            return answers
+
+        return await self._do(run)
+
+    async def _each(self, fill: Callable[[Any], object]) -> list[Any]:
+        """The answers to a pipeline of reads; a key of the wrong type spoils its own answer alone, as a `CorruptStore`."""
+
+        async def read() -> list[Any]:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                fill(pipe)
+                answers = await pipe.execute(raise_on_error=False) if len(pipe) else []
+            for answer in answers:
+                if isinstance(answer, Exception) and not is_wrong_type(answer):
+                    raise answer
+            return [CorruptStore(f"a key has the wrong type ({one})") if isinstance(one, Exception) else one for one in answers]
+
+        return await self._do(read)
+
+    async def _on(self, conversation_id: str, script: str, *args: str | bytes | int | None) -> list[Any]:
+        """The answer of a script that concerns one conversation; an argument that is None is ''."""
+        keys = self._keys.of(conversation_id, redis_scripts.keys(script))
+        plain = (int(one) if isinstance(one, bool) else one for one in args)
+        return await self._script(script, keys, ["" if one is None else one for one in plain])
+
+    async def _did(self, conversation_id: str, script: str, *args: str | bytes | int | None) -> bool:
+        """Whether a script that concerns one conversation answers 'ok'."""
+        return bool((await self._on(conversation_id, script, *args))[0] == b"ok")
+
+    async def _script(self, name: str, keys: list[str], args: Sequence[str | bytes | int]) -> list[Any]:
         began_s = time.perf_counter()
         answer: list[Any] = await self._repeated(lambda: redis_scripts.run(self._redis, name, keys, args))
         if self._counts is not None and name not in UNCOUNTED:

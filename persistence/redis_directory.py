@@ -4,12 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import AgentSpec
-from holdfast.errors import (
-    CorruptStore,
-)
+from holdfast.errors import CorruptStore
 
 from . import codec
-from .directory import NO_RULES, AppRecord, Binding, BrokenApp, Silent
+from .directory import NO_RULES, AppRecord, Binding, BrokenApp, Living
 from .redis_connection import translated
 from .redis_database import RedisDatabase
 from .redis_values import binding_of
@@ -22,43 +20,35 @@ class RedisDirectory(RedisDatabase):
     """The verbs of `Directory`, in Redis."""
 
     async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec], rules: Mapping[str, str] = NO_RULES) -> None:
-        """See `Store.put_app`."""
         sealed = {spec.digest: self.payloads.seal_spec(spec) for spec in specs}
         texts = {digest: self.payloads.seal_rules(digest, text) for digest, text in rules.items()}
         await self._note_encryption()
 
-        async def write() -> None:
-            async with self._redis.pipeline(transaction=True) as pipe:
-                for digest, spec in sealed.items():
-                    pipe.hset(self._keys.meta("specs"), digest, spec)
-                for digest, text in texts.items():
-                    pipe.hset(self._keys.meta("rules"), digest, text)
-                pipe.hset(self._keys.meta("apps"), record.app, codec.encode_app(record))
-                await pipe.execute()
+        def write(pipe: Any) -> None:
+            for digest, spec in sealed.items():
+                pipe.hset(self._keys.meta("specs"), digest, spec)
+            for digest, text in texts.items():
+                pipe.hset(self._keys.meta("rules"), digest, text)
+            pipe.hset(self._keys.meta("apps"), record.app, codec.encode(record))
 
-        await self._do(write)
+        await self._pipe(write, atomic=True)
 
     async def app(self, path: str) -> AppRecord | None:
-        """See `Store.app`."""
         data = await self._do(lambda: self._redis.hget(self._keys.meta("apps"), path))
-        return codec.decode_app(data) if data is not None else None
+        return codec.decode(AppRecord, data) if data is not None else None
 
     async def apps(self) -> Sequence[AppRecord]:
-        """See `Store.apps`."""
         return codec.readable_apps(await self._do(lambda: self._redis.hvals(self._keys.meta("apps"))))
 
     async def spec(self, digest: str) -> AgentSpec | None:
-        """See `Store.spec`."""
         data = await self._do(lambda: self._redis.hget(self._keys.meta("specs"), digest))
         return self.payloads.open_spec(digest, data) if data is not None else None
 
     async def rules(self, digest: str) -> str | None:
-        """See `Store.rules`."""
         data = await self._do(lambda: self._redis.hget(self._keys.meta("rules"), digest))
         return self.payloads.open_rules(digest, data) if data is not None else None
 
     async def put_problem(self, path: str, problem: str | None) -> None:
-        """See `Store.put_problem`."""
         key, since = self._keys.meta("problems"), f"{path}{SINCE}"
         if problem is None:
             await self._do(lambda: self._redis.hdel(key, path, since))
@@ -66,21 +56,13 @@ class RedisDirectory(RedisDatabase):
         now = await self.now()
         text = self.payloads.seal_text(problem, "problem", path)
 
-        async def write() -> None:
-            async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.hset(key, path, text)
-                pipe.hsetnx(key, since, now)
-                await pipe.execute()
-
-        await self._do(write)
+        await self._pipe(lambda pipe: [pipe.hset(key, path, text), pipe.hsetnx(key, since, now)], atomic=True)
 
     async def problem(self, path: str) -> str | None:
-        """See `Store.problem`."""
         text = await self._do(lambda: self._redis.hget(self._keys.meta("problems"), path))
         return self.payloads.open_text(text, "problem", path) if text is not None else None
 
     async def broken_apps(self) -> Sequence[BrokenApp]:
-        """See `Store.broken_apps`."""
         fields = await self._do(lambda: self._redis.hgetall(self._keys.meta("problems")))
         said = {name.decode(errors="replace"): text for name, text in fields.items()}
         found = [
@@ -90,73 +72,39 @@ class RedisDirectory(RedisDatabase):
         ]
         return sorted(found, key=lambda broken: (broken.since or 0, broken.app))
 
-    async def offer(self, actor: str, since: int) -> None:
-        """See `Store.offer`."""
-        await self._do(lambda: self._redis.zadd(self._keys.meta("standby"), {actor: since}))
+    async def offer(self, actor: str, since: int | None) -> bool:
+        key = self._keys.meta("standby")
+        if since is None:
+            return bool(await self._do(lambda: self._redis.zrem(key, actor)))
+        await self._do(lambda: self._redis.zadd(key, {actor: since}))
+        return True
 
-    async def withdraw(self, actor: str) -> bool:
-        """See `Store.withdraw`."""
-        return bool(await self._do(lambda: self._redis.zrem(self._keys.meta("standby"), actor)))
-
-    async def take(self) -> str | None:
-        """See `Store.take`."""
-        taken = await self.take_many(1)
-        return taken[0] if taken else None
-
-    async def take_many(self, most: int) -> Sequence[str]:
-        """See `Store.take_many`."""
+    async def take(self, most: int = 1) -> Sequence[str]:
         async with translated():  # not repeated: after a lost reply a repetition would take others
             popped = await self._redis.zpopmin(self._keys.meta("standby"), most)
         return [name.decode() for name, _ in popped]
 
     async def offers(self) -> int:
-        """See `Store.offers`."""
         return int(await self._do(lambda: self._redis.zcard(self._keys.meta("standby"))))
 
     async def heartbeat(self, actor: str, *, limit: int) -> bool:
-        """See `Store.heartbeat`."""
         answer = await self._script("heartbeat", [self._keys.meta("living")], [actor, limit])
         return bool(answer[0] == b"ok")
 
     async def deregister(self, actor: str) -> None:
-        """See `Store.deregister`."""
+        living, hosting = self._keys.meta("living"), self._keys.meta("hosting")
+        await self._pipe(lambda pipe: [pipe.zrem(living, actor), pipe.hdel(hosting, actor)], atomic=True)
 
-        async def write() -> None:
-            async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.zrem(self._keys.meta("living"), actor)
-                pipe.hdel(self._keys.meta("hosting"), actor)
-                await pipe.execute()
-
-        await self._do(write)
-
-    async def live(self, *, quiet_ms: int = 0) -> Sequence[str]:
-        """See `Store.live`."""
+    async def live(self, *, quiet_ms: int = 0) -> Mapping[str, Living]:
         heard_before = await self.now() - quiet_ms
-        found = await self._do(lambda: self._redis.zrangebyscore(self._keys.meta("living"), "-inf", heard_before))
-        return [actor.decode() for actor in found]
-
-    async def silent(self, quiet_ms: int) -> Sequence[Silent]:
-        """See `Store.silent`."""
-        heard_before = await self.now() - quiet_ms
-
-        async def read() -> Any:
-            async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.zrangebyscore(self._keys.meta("living"), "-inf", heard_before, withscores=True)
-                pipe.hgetall(self._keys.meta("hosting"))
-                return await pipe.execute()
-
-        actors, hosting = await self._do(read)
-        return [
-            Silent(
-                name.decode(errors="replace"),
-                int(at),
-                hosted.decode(errors="replace") if (hosted := hosting.get(name)) is not None else None,
-            )
-            for name, at in actors
-        ]
+        living, hosting = self._keys.meta("living"), self._keys.meta("hosting")
+        actors, hosted = await self._pipe(
+            lambda pipe: [pipe.zrangebyscore(living, "-inf", heard_before, withscores=True), pipe.hgetall(hosting)], atomic=True
+        )
+        hosts = {name: found.decode(errors="replace") for name, found in hosted.items()}
+        return {name.decode(errors="replace"): Living(int(at), hosts.get(name)) for name, at in actors}
 
     async def hosts(self, actor: str, conversation_id: str | None) -> None:
-        """See `Store.hosts`."""
         key = self._keys.meta("hosting")
         if conversation_id is None:
             await self._do(lambda: self._redis.hdel(key, actor))
@@ -164,55 +112,44 @@ class RedisDirectory(RedisDatabase):
             await self._do(lambda: self._redis.hset(key, actor, conversation_id))
 
     async def hosted(self, actor: str) -> str | None:
-        """See `Store.hosted`."""
         found = await self._do(lambda: self._redis.hget(self._keys.meta("hosting"), actor))
         return found.decode() if found is not None else None
 
     async def generation(self, worker: str) -> int:
-        """See `Store.generation`."""
         return int(await self._do(lambda: self._redis.hget(self._keys.meta("generations"), worker)) or 0)
 
     async def succeed(self, worker: str, generation: int) -> None:
-        """See `Store.succeed`."""
         await self._do(lambda: self._redis.hset(self._keys.meta("generations"), worker, generation))
 
     async def bind(self, cluster: str, address: str, stale_ms: int, *, gone: Sequence[str] = ()) -> Binding | None:
-        """See `Store.bind`."""
         answer = await self._script("bind", [self._keys.meta("cluster")], [cluster, address, stale_ms, *gone])
         if answer[0] == b"bound":
             return Binding(answer[1].decode(), answer[2].decode(), int(answer[3]))
         return None
 
     async def binding(self) -> Binding | None:
-        """See `Store.binding`."""
         found = await self._do(lambda: self._redis.hmget(self._keys.meta("cluster"), ["cluster", "address", "at"]))
         return binding_of(found, await self.now())
 
     async def unbind(self, cluster: str) -> None:
-        """See `Store.unbind`."""
         await self._script("unbind", [self._keys.meta("cluster")], [cluster])
 
     async def serving(self) -> str | None:
-        """See `Store.serving`."""
         release = await self._do(lambda: self._redis.hget(self._keys.meta("release"), "release"))
         return release.decode(errors="replace") if release is not None else None
 
     async def serve(self, release: str, *, before: str | None) -> bool:
-        """See `Store.serve`."""
         answer = await self._script("serve", [self._keys.meta("release")], [release, before or ""])
         return bool(answer[0] == b"ok")
 
     async def withhold(self, where: str) -> bool:
-        """See `Store.withhold`."""
         now = await self.now()
         return bool(await self._do(lambda: self._redis.hsetnx(self._keys.meta("withheld"), where, now)))
 
     async def allow(self, where: str) -> bool:
-        """See `Store.allow`."""
         return bool(await self._do(lambda: self._redis.hdel(self._keys.meta("withheld"), where)))
 
     async def withheld(self) -> Mapping[str, int]:
-        """See `Store.withheld`."""
         found = await self._do(lambda: self._redis.hgetall(self._keys.meta("withheld")))
         try:
             return {where.decode(): int(since) for where, since in found.items()}

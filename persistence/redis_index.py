@@ -10,7 +10,7 @@ from holdfast.conversation.index import index
 from holdfast.conversation.machine import busy, due_at
 from holdfast.errors import ConversationNotFound, HoldfastError, StoreUnavailable
 
-from . import redis_values
+from . import redis_scripts, redis_values
 from .keys import BUCKETS, Keys, bucket_of
 from .lists import Rebuilt
 
@@ -18,7 +18,7 @@ AT_ONCE = 500
 TRIES = 5
 """How often a member is checked whose conversation is written to all the time; after that it is left to the next rebuild."""
 
-Script = Callable[[str, list[str], list[str | bytes | int]], Awaitable[list[Any]]]
+Script = Callable[[str, list[str], Sequence[str | bytes | int]], Awaitable[list[Any]]]
 
 
 @dataclass(slots=True)
@@ -84,11 +84,7 @@ class IndexRebuild:
             found[bucket].indexes.append(key)
 
     async def _conversation(self, conversation_id: str) -> None:
-        keys = [
-            self._keys.head(conversation_id),
-            self._keys.log(conversation_id),
-            self._keys.attention(bucket_of(conversation_id)),
-        ]
+        keys = self._keys.of(conversation_id, redis_scripts.keys("reindex"))
         while True:
             try:
                 state = await self._load(conversation_id)

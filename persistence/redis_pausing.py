@@ -16,14 +16,12 @@ class RedisPausing(RedisDatabase):
     """The verbs of `Pausing`, in Redis."""
 
     async def pause(self, agent: str | None, *, by: str, reason: str) -> Pause:
-        """See `Store.pause`."""
         answer = await self._script("pause", [self._keys.meta("pauses")], [agent or "", by, reason, MOST_PAUSED])
         if answer[0] == b"full":
             raise too_many()
         return _pause(agent or "", answer[2], duplicate=bool(answer[1]))
 
     async def resume(self, agent: str | None) -> Pause | None:
-        """See `Store.resume`."""
         _, _, found = await self._script("paused", [self._keys.meta("pauses")], [])
         record = dict(zip(found[::2], found[1::2], strict=True)).get((agent or "").encode())
         if record is None:
@@ -33,30 +31,26 @@ class RedisPausing(RedisDatabase):
         return _pause(agent or "", record)
 
     async def paused(self) -> Paused:
-        """See `Store.paused`."""
         _, now, found = await self._script("paused", [self._keys.meta("pauses")], [])
         records = sorted(zip(found[::2], found[1::2], strict=True))
         return Paused(int(now), [_pause(whose.decode(errors="replace"), record) for whose, record in records])
 
     async def readmit(self, limit: int) -> int:
-        """See `Store.readmit`."""
         paused = await self.paused()
         if any(pause.agent is None for pause in paused.pauses):
             return 0
         ranges = _others([pause.agent for pause in paused.pauses if pause.agent is not None])
 
-        async def read() -> Any:
-            async with self._redis.pipeline(transaction=False) as pipe:
-                for bucket in range(BUCKETS):
-                    for first, last in ranges:
-                        pipe.zrangebylex(self._keys.paused(bucket), first, last, start=0, num=limit)
-                return await pipe.execute(raise_on_error=False)
+        def read(pipe: Any) -> None:
+            for bucket in range(BUCKETS):
+                for first, last in ranges:
+                    pipe.zrangebylex(self._keys.paused(bucket), first, last, start=0, num=limit)
 
-        answers = await self._do(read)
+        answers = await self._each(read)
         readmitted = 0
         for bucket in range(BUCKETS):
-            found = redis_values.readable(answers[bucket * len(ranges) : (bucket + 1) * len(ranges)])
-            members = [member for members in found for member in members][:limit]
+            found = answers[bucket * len(ranges) : (bucket + 1) * len(ranges)]
+            members = [member for members in found if isinstance(members, list) for member in members][:limit]
             if members:
                 keys = [self._keys.paused(bucket), self._keys.attention(bucket)]
                 await self._script("readmit", keys, [self._keys.bucket(bucket), *members])

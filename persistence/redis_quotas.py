@@ -12,27 +12,19 @@ class RedisQuotas(RedisDatabase):
     """The verbs of `QuotaStore`, in Redis."""
 
     async def use(self, key_id: str, request: str, wants: Sequence[Want]) -> Exceeded | None:
-        """See `Store.use`."""
         answer = await self._use(key_id, request, [part for want in wants for part in want])
         return Exceeded(answer[1].decode(), int(answer[2]), int(answer[3])) if answer[0] == b"exceeded" else None
 
     async def used(self, key_ids: Sequence[str]) -> Sequence[Used]:
-        """See `Store.used`."""
-
-        async def read() -> Any:
-            async with self._redis.pipeline(transaction=False) as pipe:
-                for key_id in key_ids:
-                    pipe.hgetall(self._used_place(key_id))
-                return await pipe.execute()
-
-        return [_used(fields) for fields in await self._do(read)] if key_ids else []
+        if not key_ids:
+            return []
+        found = await self._pipe(lambda pipe: [pipe.hgetall(self._used_place(key_id)) for key_id in key_ids])
+        return [_used(fields) for fields in found]
 
     async def charge(self, conversation_id: str, key_id: str) -> None:
-        """See `Store.charge`."""
         await self._do(lambda: self._redis.hsetnx(self._keys.head(conversation_id), "charged_to", key_id))
 
     async def spend(self, conversation_id: str, tokens: int, nano_usd: int) -> None:
-        """See `Store.spend`."""
         key_id = await self._do(lambda: self._redis.hget(self._keys.head(conversation_id), "charged_to"))
         if key_id is not None:
             await self._use(key_id.decode(errors="replace"), "", [TOKENS, tokens, "", COST, nano_usd, ""])

@@ -1,18 +1,44 @@
 """The Lua scripts, loaded once a process and run by digest."""
 
 import hashlib
+import re
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from redis.exceptions import NoScriptError
 
+KEY = re.compile(r"  (\w+) \((unchecked )?(hash|stream|sorted set)")
+"""A key in the header of a script: its name, and its type."""
+
+
+@cache
+def _text(name: str) -> str:
+    return (resources.files(__package__) / "lua" / f"{name}.lua").read_text()
+
+
+@cache
+def _declared(name: str) -> list[tuple[str, str, str]]:
+    head = re.search(r"^-- KEYS(.*?)^-- (?:ARGV|Returns)", _text(name), re.DOTALL | re.MULTILINE)
+    return KEY.findall(head[1]) if head is not None else []
+
+
+def keys(name: str) -> list[str]:
+    """The names of a script's keys, in their order, as its header declares them."""
+    return [key for key, _, _ in _declared(name)]
+
 
 @cache
 def source(name: str) -> str:
-    """The text of a script, with the shared prelude before it."""
-    folder = resources.files(__package__) / "lua"
-    return (folder / "_prelude.lua").read_text() + (folder / f"{name}.lua").read_text()
+    """The text of a script, behind the prelude, and behind its keys as locals whose types are checked."""
+    bound = [f"local {key} = KEYS[{number}]" for number, key in enumerate(keys(name), 1)]
+    checked = [
+        f"if not is({key}, '{kind.replace('sorted set', 'zset')}') then return {{'corrupt', '{key} is no {kind}'}} end"
+        for key, unchecked, kind in _declared(name)
+        if not unchecked
+    ]
+    return "\n".join([_text("_prelude"), *bound, *checked, _text(name)])
 
 
 @cache
@@ -20,7 +46,7 @@ def _digest(name: str) -> str:
     return hashlib.sha1(source(name).encode()).hexdigest()  # noqa: S324 - what EVALSHA takes
 
 
-async def run(redis: Any, name: str, keys: list[str], args: list[str | bytes | int]) -> Any:
+async def run(redis: Any, name: str, keys: list[str], args: Sequence[str | bytes | int]) -> Any:
     """Run a script atomically, and return its answer: a list that begins with a word."""
     try:
         return await redis.evalsha(_digest(name), len(keys), *keys, *args)

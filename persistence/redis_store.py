@@ -22,7 +22,6 @@ class RedisStore(
     """The verbs of `Store`, in Redis. Operations are idempotent, so they are repeated for a moment on a broken connection."""
 
     async def reindex(self) -> AsyncIterator[Rebuilt]:
-        """See `Store.reindex`."""
         await self._script("raise", [self._keys.meta("layout")], [redis_values.INDEX_VERSION])
         rebuild = IndexRebuild(self._redis, self._keys, script=self._script, load=self.load)
         async with translated():

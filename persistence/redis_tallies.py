@@ -1,37 +1,33 @@
 """Numbers over everything, in Redis: counts in one hash, and the lengths of indexes."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import Status, SuspensionKind
 
-from . import codec, redis_values
+from . import codec
 from .keys import BUCKETS
 from .pages import pending_place
-from .redis_database import RedisDatabase
-from .redis_views import row_of_head
+from .redis_views import RedisViews, row_of_head
 from .tallies import AGENTS, AGES_S, SERIES, Survey, Waiting
 
 COUNTS = "counts"
 
 
-class RedisTallies(RedisDatabase):
+class RedisTallies(RedisViews):
     """The verbs of `Tallies`, in Redis."""
 
     async def count(self, counts: Mapping[str, int]) -> None:
-        """See `Store.count`."""
         if counts:
             pairs: list[str | bytes | int] = [part for name, by in counts.items() for part in (name, by)]
             await self._script("count", [self._keys.meta(COUNTS)], [SERIES, *pairs])
 
     async def counted(self) -> Mapping[str, int]:
-        """See `Store.counted`."""
         found = await self._do(lambda: self._redis.hgetall(self._keys.meta(COUNTS)))
         return {name.decode(errors="replace"): int(count) for name, count in found.items() if count.isdigit()}
 
     async def survey(self) -> Survey:
-        """See `Store.survey`."""
         now, agents = await self.now(), await self._agents()
         kinds, statuses = list(SuspensionKind), list(Status)
         keys = self._keys
@@ -43,11 +39,11 @@ class RedisTallies(RedisDatabase):
             for bucket in range(BUCKETS):
                 pipe.zcard(keys.paused(bucket))
                 for status in statuses:
-                    pipe.zcard(keys.conversations(bucket, None, status.value))
+                    pipe.zcard(keys.conversations(bucket, status=status.value))
                 for kind in kinds:
-                    pipe.zcard(keys.pending(bucket, None, kind.value))
+                    pipe.zcard(keys.pending(bucket, kind=kind.value))
 
-        hosting, *numbers = await self._answers(lengths)
+        hosting, *numbers = await self._each(lengths)
         (actors, offers), *rows = _rows(numbers, 2, 1 + len(statuses) + len(kinds))
         sums = [sum(column) for column in zip(*rows, strict=True)]
         there = [
@@ -74,12 +70,7 @@ class RedisTallies(RedisDatabase):
     async def _statuses(self, conversation_ids: Sequence[str]) -> Counter[Status]:
         """How many of these conversations have each status; those that are not listed, or cannot be read, have none."""
         once = sorted(set(conversation_ids))
-
-        def look(pipe: Any) -> None:
-            for conversation_id in once:
-                pipe.hmget(self._keys.head(conversation_id), ["index", "at"])
-
-        heads = await self._answers(look) if once else []
+        heads = await self._heads(once)
         rows = [row_of_head(0, conversation_id, head) for conversation_id, head in zip(once, heads, strict=True)]
         return Counter(row.status for row in rows if row.status is not None)
 
@@ -92,7 +83,7 @@ class RedisTallies(RedisDatabase):
         def look(pipe: Any) -> None:
             for bucket, kind, _ in there:
                 for age_s in AGES_S:
-                    pipe.zlexcount(self._keys.pending(bucket, None, kind.value), "-", f"({_moment(now, age_s)}")
+                    pipe.zlexcount(self._keys.pending(bucket, kind=kind.value), "-", f"({_moment(now, age_s)}")
                 for agent in asked:
                     pipe.zcard(self._keys.pending(bucket, agent, kind.value))
                     pipe.zrange(self._keys.pending(bucket, agent, kind.value), 0, 0)
@@ -100,7 +91,7 @@ class RedisTallies(RedisDatabase):
         older: Counter[tuple[SuspensionKind, int]] = Counter()
         count: Counter[tuple[str | None, SuspensionKind]] = Counter()
         since: dict[tuple[str | None, SuspensionKind], int] = {}
-        answers = iter(await self._answers(look) if there else ())
+        answers = iter(await self._each(look) if there else ())
         for _, kind, _ in there:
             for age_s in AGES_S:
                 older[kind, age_s] += _number(next(answers))
@@ -113,18 +104,6 @@ class RedisTallies(RedisDatabase):
                     since[place] = min(since.get(place, oldest.created_at), oldest.created_at)
         found = {place: Waiting(number, since.get(place)) for place, number in count.items()}
         return _by_agent(found, agents), older
-
-    async def _answers(self, asks: Callable[[Any], None]) -> list[Any]:
-        """The answers to the commands that a function asks; in place of one to a key of the wrong type, the error."""
-
-        async def read() -> Any:
-            async with self._redis.pipeline(transaction=False) as pipe:
-                asks(pipe)
-                return await pipe.execute(raise_on_error=False)
-
-        answers: list[Any] = await self._do(read)
-        redis_values.readable(answers)  # raises every error but that of a wrong type
-        return answers
 
     async def _agents(self) -> list[str]:
         """The agents of the published apps, as many as are counted by name; a record that cannot be read has none."""

@@ -1,7 +1,5 @@
 """Tickets in Redis: a string for each in the meta slot, which expires."""
 
-from typing import Any
-
 from . import codec
 from .redis_database import RedisDatabase
 from .tickets import Ticket
@@ -11,21 +9,14 @@ class RedisTickets(RedisDatabase):
     """The verbs of `Tickets`, in Redis."""
 
     async def put_ticket(self, ticket: Ticket) -> None:
-        """See `Store.put_ticket`."""
-        place, data = self._ticket_place(ticket.digest), codec.encode_ticket(ticket)
-
-        async def write() -> Any:
-            return await self._redis.set(place, data, pxat=max(ticket.expires_at, 1))
-
-        await self._do(write)
+        place, data = self._ticket_place(ticket.digest), codec.encode(ticket)
+        await self._do(lambda: self._redis.set(place, data, pxat=max(ticket.expires_at, 1)))
 
     async def ticket(self, digest: str) -> Ticket | None:
-        """See `Store.ticket`."""
         data = await self._do(lambda: self._redis.get(self._ticket_place(digest)))
-        return None if data is None else codec.decode_ticket(data)
+        return None if data is None else codec.decode(Ticket, data)
 
     async def remove_ticket(self, digest: str) -> bool:
-        """See `Store.remove_ticket`."""
         return bool(await self._do(lambda: self._redis.delete(self._ticket_place(digest))))
 
     def _ticket_place(self, digest: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import Event, State, Status, evolve
-from holdfast.conversation.idempotency import facts
+from holdfast.conversation.idempotency import IdempotencyRecord, facts
 from holdfast.conversation.index import PendingEntry, has_given
 from holdfast.conversation.machine import busy, due_at
 from holdfast.errors import CorruptStore, NewerRecord, UnsupportedServer
@@ -32,57 +32,46 @@ INDEX_VERSION = 2
 """
 
 
-def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payloads) -> tuple[list[str | bytes | int], int]:
-    """The arguments of `append.lua`, whose header names them, and the size of the log tail after the append, in bytes.
+def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payloads) -> tuple[dict[str, Any], int]:
+    """What `append.lua` is told, by the names in its header, and the size of the log tail after the append, in bytes.
 
     Raises:
         CipherFailed: A payload cannot be encrypted.
     """
-    changes = write.delta
-    scheduled = [*changes.scheduled, *write.unrecorded]
-    first = write.before.seq + 1
-    known, passing = facts(write.events, first), write.passing
+    changes, first = write.delta, write.before.seq + 1
     entries = [payloads.seal_event(conversation_id, seq, event) for seq, event in enumerate(write.events, first)]
     tail_bytes = write.tail_bytes + sum(map(len, entries))
-    snapshot = payloads.seal_state(conversation_id, write.after) if write.snapshot(tail_bytes) else b""
-    due = due_at(write.after)
-    args: list[str | bytes | int] = [
-        write.token,
-        write.append_id,
-        write.before.seq,
-        write.lease_ms,
-        conversation_id,
-        prefix,
-        snapshot,
-        int(busy(write.after)),
-        "" if due is None else due,
-        packed_index(write.after),
-        len(entries),
-        len(write.absent),
-        len(known),
-        len(scheduled),
-        len(changes.settled),
-        int(write.advances),
-        len(changes.opened),
-        len(changes.closed),
-        write.after.grants_epoch or "",
-        " ".join(members_of(conversation_id, changes.noted)),
-        len(passing),
-        MOST_PASSING,
-        PASSING_MS,
-        *entries,
-        *write.absent,
-        *(
-            part
-            for key, value in (*known.items(), *passing.items())
-            for part in (key, payloads.seal_known(conversation_id, key, value))
-        ),
-        *scheduled,
-        *changes.settled,
-        *members_of(conversation_id, changes.opened),
-        *members_of(conversation_id, changes.closed),
-    ]
-    return args, 0 if snapshot else tail_bytes
+    snapshot = payloads.seal_state(conversation_id, write.after) if write.snapshot(tail_bytes) else None
+
+    def sealed(records: Mapping[str, IdempotencyRecord]) -> list[str | bytes]:
+        return [part for key, one in records.items() for part in (key, payloads.seal_known(conversation_id, key, one))]
+
+    told = {
+        "token": write.token,
+        "append_id": write.append_id,
+        "conversation": conversation_id,
+        "prefix": prefix,
+        "expected": write.before.seq,
+        "lease_ms": write.lease_ms,
+        "events": entries,
+        "snapshot": snapshot,
+        "index": packed_index(write.after),
+        "busy": busy(write.after),
+        "progress": write.advances,
+        "due": due_at(write.after),
+        "grants": write.after.grants_epoch or None,
+        "absent": list(write.absent),
+        "known": sealed(facts(write.events, first)),
+        "passing": sealed(write.passing),
+        "most_passing": MOST_PASSING,
+        "passing_ms": PASSING_MS,
+        "add": [*changes.scheduled, *write.unrecorded],
+        "remove": list(changes.settled),
+        "opened": members_of(conversation_id, changes.opened),
+        "closed": members_of(conversation_id, changes.closed),
+        "noted": " ".join(members_of(conversation_id, changes.noted)),
+    }
+    return {name: value for name, value in told.items() if value is not None}, tail_bytes if snapshot is None else 0
 
 
 def packed_index(state: State) -> bytes:
@@ -115,8 +104,7 @@ def fold(
     for entry_id, fields in tail:
         if seq_of(entry_id) != state.seq + 1:
             raise CorruptStore(f"the log of {conversation_id!r} lacks entry {state.seq + 1}")
-        by_name = dict(zip(fields[::2], fields[1::2], strict=True))
-        event = event_of(conversation_id, state.seq + 1, by_name, payloads)
+        _, event = entry_of(conversation_id, entry_id, fields, payloads)
         try:
             state = evolve(state, event)
         except ValueError as error:
@@ -124,6 +112,13 @@ def fold(
     if state.seq != seq:
         raise CorruptStore(f"the log of {conversation_id!r} ends at {state.seq}, its head says {seq}")
     return state
+
+
+def entry_of(conversation_id: str, entry_id: bytes, fields: Any, payloads: Payloads) -> tuple[int, Event]:
+    """The place and the event of a log entry, whose fields are a mapping, or names and values in turns as scripts answer."""
+    seq = seq_of(entry_id)
+    by_name = fields if isinstance(fields, Mapping) else dict(zip(fields[::2], fields[1::2], strict=True))
+    return seq, event_of(conversation_id, seq, by_name, payloads)
 
 
 def seq_of(entry_id: bytes) -> int:
@@ -212,14 +207,6 @@ def quarantine_of(conversation_id: str, reason: bytes | None, at: bytes | None, 
         return None
     said = payloads.open_text(reason, "quarantine", conversation_id)
     return Quarantine(said, number_of(at or b"0", "a quarantine's time"))
-
-
-def readable(answers: Sequence[Any]) -> list[Any]:
-    """The answers of a pipeline without those that say that a key has the wrong type; any other error is raised."""
-    for answer in answers:
-        if isinstance(answer, Exception) and "WRONGTYPE" not in str(answer):
-            raise answer
-    return [answer for answer in answers if not isinstance(answer, Exception)]
 
 
 def late_of(conversation_id: str, effect_id: str, record: bytes, payloads: Payloads) -> Late:

@@ -1,6 +1,6 @@
 """Reads that several verbs of the store on Redis share: events at their places, heads, open suspensions as they are shown."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -9,12 +9,15 @@ from holdfast.conversation.events import CallSuspended
 from holdfast.conversation.idempotency import notes_key
 from holdfast.errors import CorruptStore, StoreError
 
-from . import noted, redis_values
+from . import noted, pages, redis_values
+from .keys import BUCKETS
 from .lists import PAGE_BYTES, ConversationRow
 from .pages import PendingPlace
-from .redis_connection import is_wrong_type
 from .redis_database import RedisDatabase
 from .views import Entry, checked_row, naming, pending_view, unreadable_row
+
+SCANNED_AT_ONCE = 100
+"""Of how many members of each bucket one look for a suspension goes through at most; other clients are served in between."""
 
 
 class RedisViews(RedisDatabase):
@@ -27,37 +30,17 @@ class RedisViews(RedisDatabase):
         """
         once = list(dict.fromkeys(places))
 
-        def fill(pipe: Any) -> None:
-            for conversation_id, seq in once:
-                pipe.xrange(self._keys.log(conversation_id), min=f"{seq}-0", max=f"{seq}-0")
-
-        found = zip(once, await self._each(fill), strict=True)
-        by_place = {place: self._entry(place, one) for place, one in found}
+        log = self._keys.log
+        found = await self._each(lambda pipe: [pipe.xrange(log(name), min=f"{seq}-0", max=f"{seq}-0") for name, seq in once])
+        by_place = {place: self._entry(place, one) for place, one in zip(once, found, strict=True)}
         return [by_place[place] for place in places]
 
-    async def _heads(self, conversation_ids: Sequence[str], fields: Sequence[str]) -> list[Any]:
+    async def _heads(self, conversation_ids: Sequence[str]) -> list[Any]:
+        """The fields of heads that tell how conversations stand in the lists."""
         once = list(dict.fromkeys(conversation_ids))
-
-        def fill(pipe: Any) -> None:
-            for conversation_id in once:
-                pipe.hmget(self._keys.head(conversation_id), fields)
-
-        by_name = dict(zip(once, await self._each(fill), strict=True))
+        heads = await self._each(lambda pipe: [pipe.hmget(self._keys.head(name), ["index", "at"]) for name in once])
+        by_name = dict(zip(once, heads, strict=True))
         return [by_name[conversation_id] for conversation_id in conversation_ids]
-
-    async def _each(self, fill: Callable[[Any], None]) -> list[Any]:
-        """The answers to a pipeline of reads; a key of the wrong type spoils its own answer alone."""
-
-        async def read() -> list[Any]:
-            async with self._redis.pipeline(transaction=False) as pipe:
-                fill(pipe)
-                answers = await pipe.execute(raise_on_error=False) if len(pipe) else []
-            for answer in answers:
-                if isinstance(answer, Exception) and not is_wrong_type(answer):
-                    raise answer
-            return [CorruptStore(f"a key has the wrong type ({one})") if isinstance(one, Exception) else one for one in answers]
-
-        return await self._do(read)
 
     def _entry(self, place: tuple[str, int], found: Any) -> Entry:
         try:
@@ -86,7 +69,7 @@ class RedisViews(RedisDatabase):
         )
         notes = await self._notes(places[: len(around)], left)
         rows = places[: len(notes)]
-        heads = await self._heads([place.conversation_id for place in rows], ["index", "at"])
+        heads = await self._heads([place.conversation_id for place in rows])
         return [
             pending_view(place, _agent(place, head), entry, source, message=message, notes=said, short=short)
             for place, head, entry, (source, message), said in zip(rows, heads, entries, around, notes, strict=False)
@@ -94,12 +77,11 @@ class RedisViews(RedisDatabase):
 
     async def _notes(self, places: Sequence[PendingPlace], most: int) -> list[list[Entry]]:
         """The entries of the votes, assignments and comments on each of the first of these suspensions."""
-
-        def fill(pipe: Any) -> None:
-            for place in places:
-                pipe.hget(self._keys.known(place.conversation_id), notes_key(place.suspension_id))
-
-        last = [self._last_note(place, found) for place, found in zip(places, await self._each(fill), strict=True)]
+        known = self._keys.known
+        said = await self._each(
+            lambda pipe: [pipe.hget(known(place.conversation_id), notes_key(place.suspension_id)) for place in places]
+        )
+        last = [self._last_note(place, found) for place, found in zip(places, said, strict=True)]
         if not any(last):
             return [[] for _ in places]
         names = [place.conversation_id for place in places]
@@ -109,6 +91,34 @@ class RedisViews(RedisDatabase):
             for place, some in zip(places, latest, strict=False)
         ]
         return [[*some, *one] for some, one in zip((await self._groups(before, left))[0], latest, strict=False)]
+
+    async def _found(self, suspension_id: str) -> list[PendingPlace]:
+        """The place of the open suspension of that id, if there is one: all buckets are looked through."""
+        if not pages.is_name(suspension_id):  # nor is it a pattern that finds others
+            return []
+        counts = await self._each(lambda pipe: [pipe.zcard(self._keys.pending(bucket)) for bucket in range(BUCKETS)])
+        pages.check_scan(sum(one for one in counts if isinstance(one, int)))
+        cursors = dict.fromkeys(range(BUCKETS), 0)
+        while cursors:
+            found, cursors = await self._scanned(cursors, f"*|{suspension_id}|*")
+            places = (pages.pending_place(member) for member in found)
+            place = next((one for one in places if one is not None and one.suspension_id == suspension_id), None)
+            if place is not None:
+                return [place]
+        return []
+
+    async def _scanned(self, cursors: Mapping[int, int], pattern: str) -> tuple[list[str], dict[int, int]]:
+        """The members of the buckets' pending indexes that fit, of a part of each, and the cursors of what is left."""
+        keys = self._keys
+        answers = await self._each(
+            lambda pipe: [
+                pipe.zscan(keys.pending(bucket), cursor, match=pattern, count=SCANNED_AT_ONCE)
+                for bucket, cursor in cursors.items()
+            ]
+        )
+        pairs = [(bucket, one) for bucket, one in zip(cursors, answers, strict=True) if not isinstance(one, StoreError)]
+        members = [member.decode("latin-1") for _, (_, found) in pairs for member, _ in found]
+        return members, {bucket: int(cursor) for bucket, (cursor, _) in pairs if int(cursor)}
 
     async def _groups(self, groups: Sequence[Sequence[tuple[str, int]]], most: int) -> tuple[list[list[Entry]], int]:
         """The entries of the first groups of places, at least of one, within so many bytes; and the bytes that are left."""

@@ -91,7 +91,6 @@ class Runs(Database, Protocol):
             follows: The last log entry that the work follows from, with its place. If the log holds another entry there, it was
                 set back, and nothing stays claimed.
         """
-        ...
 
     async def finish(
         self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes, keeps_late: bool = True
@@ -101,14 +100,12 @@ class Runs(Database, Protocol):
         A conversation that has no owner needs attention then. An outcome of settled work is late: it changes nothing, and with
         `keeps_late` it is kept beside the log.
         """
-        ...
 
     async def refuse(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:
         """Move a record from runnable to done, with the outcome of work that is not to begin; false if it is not runnable.
 
         True also if this incarnation has refused it before. A conversation that has no owner needs attention then.
         """
-        ...
 
     async def give_back(self, conversation_id: str, effect_id: str, *, incarnation: str) -> bool:
         """Have a conversation without an owner looked at now: a worker had this work in its line, and has it no more.
@@ -116,58 +113,45 @@ class Runs(Database, Protocol):
         Nothing changes where the work is settled, done, or claimed by another incarnation. False while the conversation has an
         owner, which may be about to leave it to that worker: the worker says it again later.
         """
-        ...
 
     async def claims_stand(self, claims: Sequence[tuple[str, str, str]]) -> Sequence[bool]:
         """Which of these claims stand without an outcome; each is a conversation's id, an effect id and an incarnation."""
-        ...
 
     def outcomes(self) -> AsyncIterator[str]:
         """The ids of conversations without an owner for which an outcome is recorded meanwhile; some may be missed."""
-        ...
 
     async def run(self, conversation_id: str, effect_id: str) -> Run | None:
         """The record of a run or a model call, None once that is settled."""
-        ...
 
     async def abandoned(self, conversation_id: str) -> Mapping[str, str]:
         """The runs that go on though their calls are settled, with the incarnations that claimed them, by effect id.
 
         One is named until its outcome has come, late, or the bound of its claim has passed: its worker may have died meanwhile.
         """
-        ...
 
     async def late(self, conversation_id: str) -> Mapping[str, Late]:
         """The late outcomes of the conversation's runs, by effect id."""
-        ...
 
     async def attest(self, incarnation: str, lease_ms: int, *, company: int = 1) -> None:
         """Note that a worker's incarnation lives: its claims stand for `lease_ms` by the store's clock, and are so many."""
-        ...
 
     async def company(self, incarnation: str) -> int:
         """How many claims an incarnation had when it was last attested; 1 where that is not known (any more)."""
-        ...
 
     async def attested(self, incarnation: str) -> bool:
         """Whether the claims of that incarnation stand."""
-        ...
 
     async def keep_progress(self, conversation_id: str, effect_id: str, payload: bytes) -> bool:
         """Keep the last progress of a claimed run for later readers; false if the run is not claimed.
 
         The progress of a conversation's runs is removed `PROGRESS_MS` after the last report.
         """
-        ...
 
     async def progress(self, conversation_id: str) -> Mapping[str, bytes]:
         """The last progress of each run, by effect id; also of runs that were settled since."""
-        ...
 
     async def publish(self, conversation_id: str, payload: bytes) -> bool:
         """Send a live event to the listeners of the moment; true if there are any. It may be lost, and is not kept."""
-        ...
 
     def listen(self, conversation_id: str) -> AsyncIterator[bytes]:
         """The live events that are published while the caller iterates."""
-        ...

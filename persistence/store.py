@@ -18,6 +18,14 @@ from .tallies import Tallies
 from .tickets import Tickets
 
 
+class ConversationsAndRuns(Conversations, Runs, Protocol):
+    """The part of a store that tells how the work of a conversation stands."""
+
+
+class DirectoryAndRuns(Directory, Runs, Protocol):
+    """The part of a store that tells which workers there are and what they have claimed."""
+
+
 class Store(Conversations, Runs, Lists, Directory, Changes, Tallies, ApiKeys, Tickets, QuotaStore, Protocol):
     """The one place where conversations are kept.
 

@@ -62,12 +62,9 @@ class Tallies(Database, Protocol):
 
         After `StoreUnavailable` the numbers may have been added: who says them again may count them twice.
         """
-        ...
 
     async def counted(self) -> Mapping[str, int]:
         """The counts by name, as all processes have said them."""
-        ...
 
     async def survey(self) -> Survey:
         """The numbers of conversations, open suspensions and actors now. It reads no log, and costs what the indexes cost."""
-        ...

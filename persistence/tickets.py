@@ -56,12 +56,9 @@ class Tickets(Protocol):
 
     async def put_ticket(self, ticket: Ticket) -> None:
         """Store a ticket under its digest, until it expires by the store's clock."""
-        ...
 
     async def ticket(self, digest: str) -> Ticket | None:
         """The ticket of that digest; None if there is none, or not any more."""
-        ...
 
     async def remove_ticket(self, digest: str) -> bool:
         """Remove a ticket. True for one caller at most: where the reply to a removal is lost, for nobody."""
-        ...

@@ -3,10 +3,10 @@
 from holdfast.cipher import CipherAt
 from holdfast.daemon import in_daemon
 from holdfast.errors import CipherMissing
-from holdfast.persistence import RedisStore
+from holdfast.persistence import Store
 
 
-async def checked_cipher(store: RedisStore) -> CipherAt | None:
+async def checked_cipher(store: Store) -> CipherAt | None:
     """The cipher of a store's payloads, with the folder where this process found it, which other processes search too.
 
     Raises:

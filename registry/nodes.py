@@ -19,7 +19,7 @@ from holdfast.agent import load
 from holdfast.agent.path import placed
 from holdfast.errors import HoldfastError
 from holdfast.machine_load import machine_load
-from holdfast.persistence import RedisStore
+from holdfast.persistence import opened
 from holdfast.redaction import Redaction
 
 from .node_look import AppToImport, NodeLook
@@ -82,7 +82,7 @@ def look(address: str, store: StoreAddress | None, app: AppToImport | None) -> N
 
 
 async def _clock(address: StoreAddress) -> tuple[int | None, int, str | None]:
-    store = RedisStore(address.redis_url, namespace=address.namespace, store_id=address.store_id, retry_s=0)
+    store = opened(address.redis_url, namespace=address.namespace, store_id=address.store_id, retry_s=0)
     try:
         async with asyncio.timeout(STORE_S):
             await store.now()  # which connects

@@ -105,7 +105,7 @@ class Pool:
         """The actor for the first in the line, with its handle if it was spawned for the line."""
         while not self._spawned:
             if not self._taken:
-                self._taken = list(await self._store.take_many(min(self._waiting, TAKEN_AT_ONCE)))
+                self._taken = list(await self._store.take(min(self._waiting, TAKEN_AT_ONCE)))
             if self._taken:
                 name = self._taken.pop(0)
                 if not self._actors.ours(name):
@@ -198,7 +198,7 @@ class Pool:
         self._found.pop(name, None)
         with contextlib.suppress(StoreError):  # a later `reap` tries again
             await self._store.deregister(name)
-            await self._store.withdraw(name)
+            await self._store.offer(name, None)
 
     async def reap(self, *, quiet_ms: int) -> None:
         """Look for the actors that have sent no heartbeat for `quiet_ms`, and count out the dead; at most every other tick.

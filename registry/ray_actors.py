@@ -3,7 +3,7 @@
 import itertools
 import uuid
 from collections.abc import Awaitable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import ray
 from ray.exceptions import ActorDiedError, RayActorError, RayError
@@ -16,14 +16,9 @@ from holdfast.conversation import Command
 from holdfast.daemon import in_daemon
 from holdfast.errors import ClusterStopped, OtherBuild
 from holdfast.log_context import REQUEST
-from holdfast.persistence import EVERYWHERE, Directory, Runs, TakeoverReason
+from holdfast.persistence import EVERYWHERE, DirectoryAndRuns, TakeoverReason
 
 from .actors import ActorDied, ActorUnavailable
-
-
-class DirectoryAndRuns(Directory, Runs, Protocol):
-    """What the actors ask of a store."""
-
 
 _RemoteActor = ray.remote(ConversationActor)
 _T = TypeVar("_T")

@@ -62,7 +62,7 @@ async def stop(
     ended = await _end(store, settings)
     for actor in await store.live():
         await store.deregister(actor)
-        await store.withdraw(actor)
+        await store.offer(actor, None)
     await store.unbind(settings.cluster)
     return ended
 

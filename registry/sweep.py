@@ -218,7 +218,7 @@ class Sweep:
             self._counts.add(metrics.WAKES, "woken")
             if conversation_id in troubled:
                 troubled.discard(conversation_id)
-                await self._store.untroubled(conversation_id)
+                await self._store.troubled(conversation_id, None)
         except (HoldfastError, TimeoutError) as error:
             self._counts.add(metrics.WAKES, "failed")
             logger.warning("%s could not be woken: %s", conversation_id, error or type(error).__name__)
@@ -251,7 +251,7 @@ class Sweep:
         try:
             if isinstance(error, CorruptStore) and await self._set_aside(conversation_id, error):
                 troubled.discard(conversation_id)
-                await self._store.untroubled(conversation_id)
+                await self._store.troubled(conversation_id, None)
                 return
             if isinstance(error, Overloaded):  # not the conversation's fault, so its turn does not come after the others'
                 delay_ms = _delay_ms(error, 0)

@@ -19,7 +19,7 @@ from holdfast.counting import Counts
 from holdfast.embedded.home import Home
 from holdfast.embedded.revival import Revival
 from holdfast.errors import HomeUnusable, StoreError
-from holdfast.persistence import EVERYWHERE, Directory, RedisStore, Runs
+from holdfast.persistence import EVERYWHERE, Directory, Runs, Store, opened
 from holdfast.redaction import Redaction
 
 from . import cluster
@@ -64,9 +64,9 @@ class Sweeper:
         """End this actor: Ray ends an actor only at the end of a call."""
         exit_actor()
 
-    def _store(self, *, revive: Revival | None = None) -> RedisStore:
+    def _store(self, *, revive: Revival | None = None) -> Store:
         address = self._settings.store
-        return RedisStore(
+        return opened(
             address.redis_url,
             namespace=address.namespace,
             store_id=address.store_id,

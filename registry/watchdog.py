@@ -13,7 +13,7 @@ from typing import Protocol
 from holdfast import metrics
 from holdfast.counting import Counts
 from holdfast.errors import StoreError
-from holdfast.persistence import Conversations, Directory
+from holdfast.persistence import Store
 from holdfast.settings import ProcessLimits, Timing
 
 logger = logging.getLogger("holdfast.sweeper")
@@ -52,10 +52,6 @@ class Processes(Protocol):
         ...
 
 
-class ConversationsAndDirectory(Conversations, Directory, Protocol):
-    """The part of a store that a watchdog uses."""
-
-
 class Watchdog:
     """Asks each worker and actor of a store for an answer, again and again, and ends those that have stopped answering.
 
@@ -65,7 +61,7 @@ class Watchdog:
 
     def __init__(
         self,
-        store: ConversationsAndDirectory,
+        store: Store,
         processes: Processes,
         *,
         timing: Timing,

@@ -92,17 +92,17 @@ class Finding:
         assert await other.problem(APP.app) is None
 
     async def test_the_lowest_offer_is_taken_first(self, store: Store, other: Store) -> None:
-        assert await store.take() is None
+        assert await store.take() == []
         await store.offer("idle-late", 2_000)
         await store.offer("blank-b", 0)
         await store.offer("idle-early", 1_000)
         await store.offer("blank-a", 0)
 
         assert await other.offers() == 4
-        taken = [await (store if number % 2 else other).take() for number in range(5)]
+        taken = [name for number in range(5) for name in await (store if number % 2 else other).take()]
 
         assert set(taken[:2]) == {"blank-a", "blank-b"}
-        assert taken[2:] == ["idle-early", "idle-late", None]
+        assert taken[2:] == ["idle-early", "idle-late"]
         assert await store.offers() == 0
 
     async def test_an_offer_is_taken_once(self, store: Store, other: Store) -> None:
@@ -112,7 +112,7 @@ class Finding:
 
         taken = await asyncio.gather(*((store if number % 2 else other).take() for number in range(30)))
 
-        got = [name for name in taken if name is not None]
+        got = [name for names in taken for name in names]
         assert len(got) == 10
         assert set(got) == names
 
@@ -122,14 +122,14 @@ class Finding:
         assert await store.offers() == 1
         await store.offer("actor-1", 7)
         assert await store.offers() == 1
-        assert [await store.take(), await store.take()] == ["actor-1", None]
+        assert [await store.take(), await store.take()] == [["actor-1"], []]
 
     async def test_a_withdrawn_offer_is_not_taken(self, store: Store) -> None:
         await store.offer("actor-1", 0)
-        await store.withdraw("actor-1")
-        await store.withdraw("actor-2")
+        await store.offer("actor-1", None)
+        await store.offer("actor-2", None)
 
-        assert await store.take() is None
+        assert await store.take() == []
 
     async def test_a_store_is_bound_to_one_cluster(self, store: Store, other: Store) -> None:
         assert await store.bind("cluster-1", "10.0.0.1:6379", 60_000) is None

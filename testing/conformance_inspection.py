@@ -43,9 +43,12 @@ class Inspecting:
         while await store.now() < heard + 3:
             pass
 
-        assert [(one.actor, one.conversation_id) for one in await other.silent(2)] == [("a-1", None), ("a-2", "c-2")]
-        assert all(one.since <= heard for one in await other.silent(2))
-        assert await other.silent(60_000) == []
+        assert [(name, one.conversation_id) for name, one in (await other.live(quiet_ms=2)).items()] == [
+            ("a-1", None),
+            ("a-2", "c-2"),
+        ]
+        assert all(one.since <= heard for one in (await other.live(quiet_ms=2)).values())
+        assert await other.live(quiet_ms=60_000) == {}
 
     async def test_what_passed_its_moment_long_ago_is_counted_and_the_longest_named(self, store: Store, other: Store) -> None:
         assert await store.overdue(0, limit=5) == Overdue(0)

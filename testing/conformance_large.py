@@ -70,7 +70,7 @@ class Large:
         assert whole.arguments == {"text": "x" * MEGA}
         assert whole.cut == {}
         assert await other.pending_of("c-1") == [whole]
-        assert await other.suspended(row.suspension_id) == whole
+        assert await other.pending_of(None, row.suspension_id) == [whole]
         assert await other.pending_of("c-1", "s-unknown") == []
 
     async def test_of_many_large_calls_of_one_conversation_the_last_ones_are_in_short(self, store: Store, other: Store) -> None:
@@ -123,24 +123,24 @@ class Large:
         await writer.do(start(), begin(), call(*["lookup"] * 5))
         for run in [one.effect_id for one in writer.state.calls]:
             await writer.do(finish(run, content="x" * 3 * MEGA))
-        everything = list(await store.read("c-1", after=0))
+        everything = list(await store.read("c-1", whole=True))
 
         seen: list[tuple[int, Event]] = []
         sizes: list[int] = []
-        while page := await other.log_page("c-1", after=len(seen)):
+        while page := await other.read("c-1", after=len(seen)):
             seen += page
             sizes.append(len(page))
-        back, before = list(await other.log_page("c-1", before=writer.state.seq + 1)), []
-        while page := await other.log_page("c-1", before=back[0][0]):
+        back, before = list(await other.read("c-1", before=writer.state.seq + 1)), []
+        while page := await other.read("c-1", before=back[0][0]):
             before.append(len(page))
             back = [*page, *back]
 
         assert seen == back == everything
         assert len(sizes) == 3
         assert len(before) == 2
-        assert await other.log_page("c-1", after=2, limit=3) == everything[2:5]
-        assert await other.log_page("c-1", before=5, limit=3) == everything[1:4]
-        assert await other.log_page("c-1", before=1) == await other.log_page("c-2") == []
+        assert await other.read("c-1", after=2, limit=3) == everything[2:5]
+        assert await other.read("c-1", before=5, limit=3) == everything[1:4]
+        assert await other.read("c-1", before=1) == await other.read("c-2") == []
 
     async def test_a_page_of_a_log_has_one_event_whatever_it_weighs(self, store: Store, other: Store) -> None:
         writer = await Writer.of(store, "c-1")
@@ -148,8 +148,8 @@ class Large:
         await writer.do(finish(content="x" * (PAGE_BYTES + 1)), send())
         seq = next(seq for seq, event in await store.read("c-1", after=0) if event.kind == "call_resolved")
 
-        assert [at for at, _ in await other.log_page("c-1", after=seq - 1)] == [seq]
-        assert [at for at, _ in await other.log_page("c-1", before=seq + 1)] == [seq]
+        assert [at for at, _ in await other.read("c-1", after=seq - 1)] == [seq]
+        assert [at for at, _ in await other.read("c-1", before=seq + 1)] == [seq]
 
 
 async def _waiting(store: Store, name: str, arguments: object, at: int) -> PendingView:

@@ -143,7 +143,7 @@ class Supervising:
         assert [await store.heartbeat(name, limit=limit) for name in ("a", "b", "c")] == [True, True, False]
         assert await other.heartbeat("a", limit=limit), "it says again that it lives"
         assert set(await other.live()) == {"a", "b"}
-        assert await other.live(quiet_ms=60_000) == []
+        assert await other.live(quiet_ms=60_000) == {}
 
         await other.deregister("a")
 

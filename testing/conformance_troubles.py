@@ -124,8 +124,8 @@ class Troubling:
         first, second = await other.troubles()
         assert (first.conversation_id, first.reason, first.since) == ("c-1", "still unreadable", trouble.since)
         assert second.since >= first.since
-        await store.untroubled("c-1")
-        await store.untroubled("c-none")
+        await store.troubled("c-1", None)
+        await store.troubled("c-none", None)
         assert [trouble.conversation_id for trouble in await other.troubles()] == ["c-2"]
 
     async def test_whom_an_actor_hosts_is_known_until_it_hosts_none_or_deregisters(self, store: Store, other: Store) -> None:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from holdfast.client.results import ConversationState, Event, PendingCall
-from holdfast.client.running import ConversationsAndRuns, running_calls, shown_arguments
+from holdfast.client.running import running_calls, shown_arguments
 from holdfast.conversation import Receipt, State, Status
 from holdfast.conversation.events import CallSuspended, ModelAnswered, TurnCompleted, TurnFailed
 from holdfast.conversation.transcript import Transcript
-from holdfast.persistence import Conversations
+from holdfast.persistence import Conversations, ConversationsAndRuns
 
 from .transcripts import Message
 
@@ -118,7 +118,7 @@ async def state_of(
 async def log_of(store: Conversations, state: State) -> tuple[list[Event], list[Message]]:
     """The durable events and the messages of a conversation."""
     transcript, events = Transcript(), list[Event]()
-    for seq, event in await store.read(state.conversation_id, after=0, limit=state.seq):
+    for seq, event in await store.read(state.conversation_id, limit=state.seq, whole=True):
         transcript.add(seq, event)
         arguments = None
         if isinstance(event, CallSuspended):

@@ -5,20 +5,15 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from holdfast.actors.actor_settings import WorkerSettings
 from holdfast.actors.memory import allowed_mb, resident_mb
 from holdfast.actors.placement import drained
 from holdfast.conversation import Status
 from holdfast.errors import StoreError
-from holdfast.persistence import EVERYWHERE, AppRecord, Directory, Lists
+from holdfast.persistence import EVERYWHERE, AppRecord, Directory, Lists, Store
 
 logger = logging.getLogger("holdfast.worker")
-
-
-class DirectoryAndLists(Directory, Lists, Protocol):
-    """What a worker without work asks of a store."""
 
 
 class Succession:
@@ -75,7 +70,7 @@ class Succession:
             self.succeeded = True
 
     async def end_unless_used(
-        self, store: DirectoryAndLists, record: AppRecord | None, used_at: float, working: Callable[[], bool]
+        self, store: Store, record: AppRecord | None, used_at: float, working: Callable[[], bool]
     ) -> None:
         """Give way to a successor, which is made when an actor asks for it, once this worker was not asked for long.
 

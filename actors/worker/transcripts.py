@@ -109,7 +109,7 @@ async def _continued(kept: _Kept, store: Conversations, request: ModelRequest) -
     while kept.seq < known_from or not certain:
         known = list(kept.tail)
         limit = len(known) + max(0, min(PAGE, known_from - kept.seq))
-        entries = list(await store.read(request.conversation_id, after=kept.seq - len(known), limit=limit))
+        entries = list(await store.read(request.conversation_id, after=kept.seq - len(known), limit=limit, whole=True))
         if entries[: len(known)] != known:
             kept, certain, anew = _Kept(), True, anew + 1
             if anew > TRIES:

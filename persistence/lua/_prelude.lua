@@ -1,5 +1,8 @@
 -- Shared by every script: the clock, type checks and the index entries.
 --
+-- The header of a script names its keys with their types. Each is a local of that name, and its type is checked before the script
+-- begins, unless the header says `unchecked`.
+--
 -- Redis does not roll a failing script back, so each script first checks everything it reads and only then writes; the first write
 -- is one that a read-only or (unless it only gives up) a full server refuses, so nothing is half done.
 
@@ -18,6 +21,11 @@ end
 local function integer(text)
   if type(text) ~= 'string' or not string.match(text, '^%d+$') then return nil end
   return tonumber(text)
+end
+
+-- True of a number without a fraction that is not below 0.
+local function whole(number)
+  return type(number) == 'number' and number >= 0 and number % 1 == 0
 end
 
 -- True if what the head holds in place of a number is none; an absent one is fine.

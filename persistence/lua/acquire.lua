@@ -1,7 +1,7 @@
 -- Take a conversation over: compare-and-set on the owner's token.
 --
--- KEYS  1 head (hash)   2 log (stream)   3 runs (hash)   4 attention (sorted set)
---       5 those released as paused (sorted set by name: 'agent|conversation')
+-- KEYS  head (hash)   log (stream)   runs (hash)   attention (sorted set)
+--       paused (sorted set by name: 'agent|conversation')
 -- ARGV  1 seen token   2 new token   3 because: asked|died|own   4 holder   5 lease in ms   6 create 0|1   7 conversation id
 --       8 the record version that the caller reads   9 whether the caller has a cipher, 0|1
 -- Returns {'ok', epoch, now, seq, snapshot, runs, entries, strikes, company} | {'missing'} | {'moved', token, epoch, holder}
@@ -11,15 +11,9 @@
 -- whether any of it is encrypted where the caller has no cipher.
 
 local UNSTARTED_LEASES, UNSTARTED_MS = 10, 2000
-local head, log, runs, attention, paused = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local seen, new, because, holder, conversation = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[7]
 local lease_ms, readable, opens = integer(ARGV[5]), integer(ARGV[8]), ARGV[9] == '1'
 if not lease_ms or not readable or new == '' then return {'corrupt', 'arguments'} end
-if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
-if not is(log, 'stream') then return {'corrupt', 'the log is no stream'} end
-if not is(runs, 'hash') then return {'corrupt', 'the runs are no hash'} end
-if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
-if not is(paused, 'zset') then return {'corrupt', 'those released as paused are no sorted set'} end
 
 local now = clock()
 local h = redis.call('HMGET', head, 'token', 'epoch', 'holder', 'lease', 'busy', 'seq', 'snapshot', 'due', 'quarantine',

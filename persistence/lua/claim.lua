@@ -1,7 +1,7 @@
 -- Move a record from runnable to claimed, just before the work begins, and before the moment until which that is allowed.
 --
--- KEYS  1 runs (hash: effect id -> 'R' | 'C|incarnation|worker' | 'B|incarnation|until|worker' | 'D|incarnation|outcome')
---       2 head (hash)   3 log (stream)
+-- KEYS  runs (hash: effect id -> 'R' | 'C|incarnation|worker' | 'B|incarnation|until|worker' | 'D|incarnation|outcome')
+--       head (hash)   log (stream)
 -- ARGV  1 effect id   2 incarnation   3 worker   4 the moment in ms from which on nothing is claimed, or ''   5 how long the claim may stand in ms, 0 for ever
 --       6 the incarnation of a claim that gives way, or ''   7 the epoch of grants that let the work run, '' if it needs none   8 the place in the log of an entry to return, 0 for none
 -- Returns {'ok', the fields of that entry} | {'no'} | {'corrupt', what}
@@ -10,20 +10,17 @@ local bound_ms = integer(ARGV[5])
 if ARGV[1] == '' or ARGV[2] == '' or string.find(ARGV[2], '|', 1, true) or (ARGV[4] ~= '' and not integer(ARGV[4])) then return {'corrupt', 'arguments'} end
 if not bound_ms then return {'corrupt', 'arguments'} end
 if ARGV[7] ~= '' and not integer(ARGV[7]) then return {'corrupt', 'arguments'} end
-if not is(KEYS[1], 'hash') then return {'corrupt', 'the runs are no hash'} end
-if not is(KEYS[2], 'hash') then return {'corrupt', 'the head is no hash'} end
 if not integer(ARGV[8]) then return {'corrupt', 'arguments'} end
-if not is(KEYS[3], 'stream') then return {'corrupt', 'the log is no stream'} end
 local entry = {}
-if ARGV[8] ~= '0' then entry = redis.call('XRANGE', KEYS[3], ARGV[8] .. '-0', ARGV[8] .. '-0')[1] or {} end
-local run = redis.call('HGET', KEYS[1], ARGV[1])
+if ARGV[8] ~= '0' then entry = redis.call('XRANGE', log, ARGV[8] .. '-0', ARGV[8] .. '-0')[1] or {} end
+local run = redis.call('HGET', runs, ARGV[1])
 local by, worker = claim_of(run)
 if by == ARGV[2] and worker == ARGV[3] then return {'ok', entry[2] or {}} end
 if run ~= 'R' and not (by and by == ARGV[6]) then return {'no'} end
-if ARGV[7] ~= '' and (redis.call('HGET', KEYS[2], 'grants') or '0') ~= ARGV[7] then return {'no'} end
+if ARGV[7] ~= '' and (redis.call('HGET', head, 'grants') or '0') ~= ARGV[7] then return {'no'} end
 local now = clock()
 if ARGV[4] ~= '' and now >= tonumber(ARGV[4]) then return {'no'} end
 local claimed = 'C|' .. ARGV[2] .. '|' .. ARGV[3]
 if bound_ms > 0 then claimed = 'B|' .. ARGV[2] .. string.format('|%d|', now + bound_ms) .. ARGV[3] end
-redis.call('HSET', KEYS[1], ARGV[1], claimed)
+redis.call('HSET', runs, ARGV[1], claimed)
 return {'ok', entry[2] or {}}

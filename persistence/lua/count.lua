@@ -1,26 +1,25 @@
 -- Add to counts, each of which only grows. New names beyond the bound are left out; the names that are known go on.
 -- New names that differ only behind their last `|`, as those of a histogram do, are kept together or left out together.
 --
--- KEYS  1 counts (hash)
+-- KEYS  counts (hash)
 -- ARGV  1 how many names there may be   then (name, what to add) pairs
 -- Returns {'ok'} | {'corrupt', what}
 
 local most = integer(ARGV[1])
 if not most or #ARGV % 2 == 0 then return {'corrupt', 'arguments'} end
-if not is(KEYS[1], 'hash') then return {'corrupt', 'the counts are no hash'} end
 local function group_of(name) return string.match(name, '^(.+)|[^|]*$') or name end
 local stands, new = {}, {}
 for i = 2, #ARGV, 2 do
   local name = ARGV[i]
   if name == '' or not integer(ARGV[i + 1]) then return {'corrupt', 'arguments'} end
-  local found = redis.call('HGET', KEYS[1], name)
+  local found = redis.call('HGET', counts, name)
   if found then
     stands[name] = integer(found) and tonumber(found) or 0
   else
     new[group_of(name)] = (new[group_of(name)] or 0) + 1
   end
 end
-local there = redis.call('HLEN', KEYS[1])
+local there = redis.call('HLEN', counts)
 local room, sums = {}, {}
 for i = 2, #ARGV, 2 do
   local name = ARGV[i]
@@ -34,5 +33,5 @@ for i = 2, #ARGV, 2 do
     sums[#sums + 1] = string.format('%.0f', (stands[name] or 0) + by)
   end
 end
-for i = 1, #sums, 2 do redis.call('HSET', KEYS[1], sums[i], sums[i + 1]) end
+for i = 1, #sums, 2 do redis.call('HSET', counts, sums[i], sums[i + 1]) end
 return {'ok'}

@@ -1,31 +1,24 @@
 -- Move a record from claimed to done, right after the work; a conversation without an owner needs attention then, and its id is
 -- published. An outcome that nobody waits for any more may be kept beside the log, as late.
 --
--- KEYS  1 runs (hash: see claim.lua)   2 late outcomes (hash: effect id -> 'ms|incarnation|outcome')   3 log (stream)
---       4 head (hash)   5 attention (sorted set)   6 abandoned runs (hash: see append.lua)
+-- KEYS  runs (hash: see claim.lua)   late (hash: effect id -> 'ms|incarnation|outcome')   log (stream)   head (hash)
+--       attention (sorted set)   abandoned (hash: see append.lua)
 -- ARGV  1 effect id   2 incarnation   3 outcome   4 1 if a late outcome is kept, else 0   5 conversation id   6 channel
 -- Returns {'ok'} | {'late'} | {'no'} | {'corrupt', what}
 
-local head, attention = KEYS[4], KEYS[5]
 local conversation = ARGV[5]
 if ARGV[1] == '' or ARGV[2] == '' or string.find(ARGV[2], '|', 1, true) or conversation == '' then return {'corrupt', 'arguments'} end
-if not is(KEYS[1], 'hash') then return {'corrupt', 'the runs are no hash'} end
-if not is(KEYS[2], 'hash') then return {'corrupt', 'the late outcomes are no hash'} end
-if not is(KEYS[3], 'stream') then return {'corrupt', 'the log is no stream'} end
-if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
-if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
-if not is(KEYS[6], 'hash') then return {'corrupt', 'the abandoned runs are no hash'} end
-local run = redis.call('HGET', KEYS[1], ARGV[1])
+local run = redis.call('HGET', runs, ARGV[1])
 local done = 'D|' .. ARGV[2] .. '|'
 if run and string.sub(run, 1, #done) == done then return {'ok'} end
 local waited_for = claim_of(run) == ARGV[2]
-if not waited_for and (run or ARGV[4] ~= '1' or redis.call('EXISTS', KEYS[3]) == 0) then return {'no'} end
+if not waited_for and (run or ARGV[4] ~= '1' or redis.call('EXISTS', log) == 0) then return {'no'} end
 local h = redis.call('HMGET', head, 'token', 'quarantine')
 if waited_for then
-  redis.call('HSET', KEYS[1], ARGV[1], done .. ARGV[3])
+  redis.call('HSET', runs, ARGV[1], done .. ARGV[3])
 else
-  redis.call('HSET', KEYS[2], ARGV[1], string.format('%d|', clock()) .. ARGV[2] .. '|' .. ARGV[3])
-  redis.call('HDEL', KEYS[6], ARGV[1])
+  redis.call('HSET', late, ARGV[1], string.format('%d|', clock()) .. ARGV[2] .. '|' .. ARGV[3])
+  redis.call('HDEL', abandoned, ARGV[1])
 end
 if waited_for and not h[1] and not h[2] then
   local at = tonumber(redis.call('ZSCORE', attention, conversation) or 'inf')

@@ -1,12 +1,10 @@
 -- Read snapshot and tail as of one moment.
 --
--- KEYS  1 head (hash)   2 log (stream)
+-- KEYS  head (hash)   log (stream)
 -- Returns {'ok', seq, snapshot, entries} | {'corrupt', what}
 -- A snapshot that cannot be read here comes without a tail: its reader says what is wrong with it.
 
-if not is(KEYS[1], 'hash') then return {'corrupt', 'the head is no hash'} end
-if not is(KEYS[2], 'stream') then return {'corrupt', 'the log is no stream'} end
-local h = redis.call('HMGET', KEYS[1], 'seq', 'snapshot')
+local h = redis.call('HMGET', head, 'seq', 'snapshot')
 if bad(h[1]) then return {'corrupt', 'the head: a number is none'} end
 local from = 1
 if h[2] then
@@ -14,4 +12,4 @@ if h[2] then
   if not at then return {'ok', tonumber(h[1] or '0'), h[2], {}} end
   from = at + 1
 end
-return {'ok', tonumber(h[1] or '0'), h[2] or '', redis.call('XRANGE', KEYS[2], string.format('%d-0', from), '+')}
+return {'ok', tonumber(h[1] or '0'), h[2] or '', redis.call('XRANGE', log, string.format('%d-0', from), '+')}

@@ -1,17 +1,16 @@
 -- Read a part of a log that has a bound in entries and in bytes; it has one entry at least, if there is one.
 --
--- KEYS  1 log (stream)
+-- KEYS  log (stream)
 -- ARGV  1 the id at which to begin   2 how many entries   3 how many bytes   4 '1' to go towards the log's beginning
 -- Returns {'ok', {id, fields}, ...}, in the order in which they are met | {'corrupt', what}
 
 local left, most = integer(ARGV[2]), integer(ARGV[3])
 if not left or not most then return {'corrupt', 'arguments'} end
-if not is(KEYS[1], 'stream') then return {'corrupt', 'the log is no stream'} end
 local back, from, out, bytes = ARGV[4] == '1', ARGV[1], {'ok'}, 0
 while left > 0 do
   local count = math.min(left, 8)
-  local found = back and redis.call('XREVRANGE', KEYS[1], from, '-', 'COUNT', count)
-    or redis.call('XRANGE', KEYS[1], from, '+', 'COUNT', count)
+  local found = back and redis.call('XREVRANGE', log, from, '-', 'COUNT', count)
+    or redis.call('XRANGE', log, from, '+', 'COUNT', count)
   for _, entry in ipairs(found) do
     bytes = bytes + weight(entry[2])
     if bytes > most and #out > 1 then return out end

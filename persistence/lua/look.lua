@@ -1,17 +1,13 @@
 -- Look at a conversation that needs attention: may it go on without an actor, since all its work is claimed, or must one take it up?
 --
--- KEYS  1 head (hash)   2 runs (hash: see claim.lua)   3 attention (sorted set)
+-- KEYS  head (hash)   runs (hash: see claim.lua)   attention (sorted set)
 -- ARGV  1 conversation id   2 after how many ms it is looked at again
 -- Returns {'parked', record, ...} | {'done'} | {'wake'} | {'corrupt', what}
 -- Parked: nobody owns it and nothing is due, no outcome is recorded, and each claim has a bound that has not passed. It then needs
 -- attention again after a while, or when something is due before that. Done: the same, but an outcome is recorded.
 
-local head, runs, attention = KEYS[1], KEYS[2], KEYS[3]
 local look_ms = integer(ARGV[2])
 if not look_ms or ARGV[1] == '' then return {'corrupt', 'arguments'} end
-if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
-if not is(runs, 'hash') then return {'corrupt', 'the runs are no hash'} end
-if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
 local h = redis.call('HMGET', head, 'token', 'busy', 'due', 'quarantine', 'paused')
 if h[1] or h[2] ~= '1' or h[4] or h[5] or (h[3] ~= '' and bad(h[3])) then return {'wake'} end
 local now = clock()

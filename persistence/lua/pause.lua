@@ -1,15 +1,14 @@
 -- Note that new work waits: of the namespace, or of one agent.
 --
--- KEYS  1 pauses (hash: '' for the namespace, or the agent's name -> 'since|by|reason', since in ms)
+-- KEYS  pauses (hash: '' for the namespace, or the agent's name -> 'since|by|reason', since in ms)
 -- ARGV  1 whose   2 by, without '|'   3 reason   4 how many may stand where another agent's is added; the namespace's always may
 -- Returns {'ok', 1 if it stood before, else 0, record} | {'full'} | {'corrupt', what}
 
 local most = integer(ARGV[4])
 if not most or string.find(ARGV[2], '|', 1, true) then return {'corrupt', 'arguments'} end
-if not is(KEYS[1], 'hash') then return {'corrupt', 'the pauses are no hash'} end
-local stands = redis.call('HGET', KEYS[1], ARGV[1])
+local stands = redis.call('HGET', pauses, ARGV[1])
 if stands then return {'ok', 1, stands} end
-if ARGV[1] ~= '' and redis.call('HLEN', KEYS[1]) >= most then return {'full'} end
+if ARGV[1] ~= '' and redis.call('HLEN', pauses) >= most then return {'full'} end
 local record = string.format('%d|', clock()) .. ARGV[2] .. '|' .. ARGV[3]
-redis.call('HSET', KEYS[1], ARGV[1], record)
+redis.call('HSET', pauses, ARGV[1], record)
 return {'ok', 0, record}

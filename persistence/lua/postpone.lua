@@ -1,14 +1,12 @@
 -- Have a conversation that is overdue looked at again after a delay. What needs no attention any more leaves the index.
 --
--- KEYS  1 head (hash)   2 attention (sorted set)
+-- KEYS  head (unchecked hash)   attention (sorted set)
 -- ARGV  1 conversation id   2 delay in ms
 -- Returns {'ok'} | {'corrupt', what}
 -- The head is only looked at: whatever is wrong with it, its entry must not stand before others for ever.
 
-local head, attention = KEYS[1], KEYS[2]
 local delay_ms = integer(ARGV[2])
 if not delay_ms or ARGV[1] == '' then return {'corrupt', 'arguments'} end
-if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
 local at = tonumber(redis.call('ZSCORE', attention, ARGV[1]) or 'nan')
 if not at or at ~= at then return {'ok'} end
 local gone = redis.call('EXISTS', head) == 0 or (is(head, 'hash') and redis.call('HEXISTS', head, 'quarantine') == 1)

@@ -1,15 +1,14 @@
 -- Remove from an index what no conversation accounts for.
 --
--- KEYS  1 index (sorted set)
+-- KEYS  index (sorted set)
 -- ARGV  1 bucket prefix   2 attention|conversations|pending   then members; of a pending index, each with the seq of the state
 --       in which it is no open suspension.
 -- Returns {'ok', removed, moved} | {'corrupt', what}; moved are members whose conversation's log ends elsewhere by now.
 -- Heads share the slot; their keys are made from the bucket's prefix.
 
-local key, prefix, kind = KEYS[1], ARGV[1], ARGV[2]
+local prefix, kind = ARGV[1], ARGV[2]
 if kind ~= 'attention' and kind ~= 'conversations' and kind ~= 'pending' then return {'corrupt', 'arguments'} end
 if kind == 'pending' and #ARGV % 2 ~= 0 then return {'corrupt', 'arguments'} end
-if not is(KEYS[1], 'zset') then return {'corrupt', 'the index is no sorted set'} end
 
 local function head_of(conversation)
   local head = prefix .. 'c:' .. conversation .. ':head'
@@ -29,7 +28,7 @@ local function listed_here(member)
   local head = conversation and head_of(conversation)
   if not head then return false end
   local idx = standing(redis.call('HGET', head, 'index') or '')
-  return idx and listed(prefix, conversation, idx)[key .. '\0' .. member]
+  return idx and listed(prefix, conversation, idx)[index .. '\0' .. member]
 end
 
 -- Whether a conversation's log no longer ends where the state did that does not know the member.
@@ -51,6 +50,6 @@ for i = 3, #ARGV, step do
   else
     stays = listed_here(member)
   end
-  if not stays then removed = removed + redis.call('ZREM', key, member) end
+  if not stays then removed = removed + redis.call('ZREM', index, member) end
 end
 return {'ok', removed, moved}

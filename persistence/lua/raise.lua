@@ -1,14 +1,13 @@
 -- Raise the version of the indexes that the layout names.
 --
--- KEYS  1 layout (hash)
+-- KEYS  layout (hash)
 -- ARGV  1 the version
 -- Returns {'ok'} | {'corrupt', what}
 -- A namespace that is already at this version or a later one stays as it is.
 
 local version = integer(ARGV[1])
 if not version then return {'corrupt', 'arguments'} end
-if not is(KEYS[1], 'hash') then return {'corrupt', 'the layout is no hash'} end
-local found = redis.call('HGET', KEYS[1], 'indexes')
+local found = redis.call('HGET', layout, 'indexes')
 if bad(found) then return {'corrupt', 'the layout: a number is none'} end
-if tonumber(found or '1') < version then redis.call('HSET', KEYS[1], 'indexes', string.format('%d', version)) end
+if tonumber(found or '1') < version then redis.call('HSET', layout, 'indexes', string.format('%d', version)) end
 return {'ok'}

@@ -1,23 +1,20 @@
 -- Move a record from runnable to done without the work: the rules in force do not let it begin. A conversation without an owner
 -- needs attention then, and its id is published.
 --
--- KEYS  1 runs (hash: see claim.lua)   2 head (hash)   3 attention (sorted set)
+-- KEYS  runs (hash: see claim.lua)   head (hash)   attention (sorted set)
 -- ARGV  1 effect id   2 incarnation   3 outcome   4 conversation id   5 channel
 -- Returns {'ok'} | {'no'} | {'corrupt', what}
 
 if ARGV[1] == '' or ARGV[2] == '' or string.find(ARGV[2], '|', 1, true) or ARGV[4] == '' then return {'corrupt', 'arguments'} end
-if not is(KEYS[1], 'hash') then return {'corrupt', 'the runs are no hash'} end
-if not is(KEYS[2], 'hash') then return {'corrupt', 'the head is no hash'} end
-if not is(KEYS[3], 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
-local run = redis.call('HGET', KEYS[1], ARGV[1])
+local run = redis.call('HGET', runs, ARGV[1])
 local done = 'D|' .. ARGV[2] .. '|'
 if run and string.sub(run, 1, #done) == done then return {'ok'} end
 if run ~= 'R' then return {'no'} end
-local h = redis.call('HMGET', KEYS[2], 'token', 'quarantine')
-redis.call('HSET', KEYS[1], ARGV[1], done .. ARGV[3])
+local h = redis.call('HMGET', head, 'token', 'quarantine')
+redis.call('HSET', runs, ARGV[1], done .. ARGV[3])
 if not h[1] and not h[2] then
-  local at = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[4]) or 'inf')
-  redis.call('ZADD', KEYS[3], string.format('%d', math.min(at, clock())), ARGV[4])
+  local at = tonumber(redis.call('ZSCORE', attention, ARGV[4]) or 'inf')
+  redis.call('ZADD', attention, string.format('%d', math.min(at, clock())), ARGV[4])
   redis.call('PUBLISH', ARGV[5], ARGV[4])
 end
 return {'ok'}

@@ -1,19 +1,15 @@
 -- Write a conversation's index entries anew, if its log still ends where the state did that they were made from.
 --
--- KEYS  1 head (hash)   2 log (stream)   3 attention (sorted set)
+-- KEYS  head (hash)   log (stream)   attention (sorted set)
 --       Index keys (sorted sets), and that of those released as paused, are made from the bucket's prefix, ARGV[2]; they share
 --       the slot.
 -- ARGV  1 conversation id   2 bucket prefix   3 expected seq   4 packed standing in the lists   5 busy 0|1
 --       6 earliest deadline or ''   then of each open suspension its kind and its member in the pending indexes.
 -- Returns {'ok'} | {'moved'} | {'corrupt', what}
 
-local head, log, attention = KEYS[1], KEYS[2], KEYS[3]
 local conversation, prefix, packed, busy, due = ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6]
 local expected = integer(ARGV[3])
 if not expected or (busy ~= '0' and busy ~= '1') or (due ~= '' and not integer(due)) or #ARGV % 2 ~= 0 then return {'corrupt', 'arguments'} end
-if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
-if not is(log, 'stream') then return {'corrupt', 'the log is no stream'} end
-if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
 local h = redis.call('HMGET', head, 'seq', 'index', 'lease', 'quarantine', 'paused')
 if bad(h[1]) or bad(h[3]) then return {'corrupt', 'the head: a number is none'} end
 if tonumber(h[1] or '0') ~= expected then return {'moved'} end

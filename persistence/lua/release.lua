@@ -1,20 +1,14 @@
 -- Give a conversation up, if the token still owns it.
 --
--- KEYS  1 head (hash)   2 attention (sorted set)   3 log (stream)   4 the log while it is copied, else absent
---       5 those released as paused (sorted set by name: 'agent|conversation')
---       6 runs (hash: see claim.lua)
+-- KEYS  head (hash)   attention (sorted set)   log (stream)
+--       copy (unchecked stream: the log while it is copied, else absent)   paused (sorted set by name: 'agent|conversation')
+--       runs (hash: see claim.lua)
 -- ARGV  1 token   2 conversation id   3 1 if its work is paused, so that its deadlines alone need attention, else 0
 --       4 after how many ms a conversation is looked at whose work goes on; at once if an outcome is recorded already
 -- Returns {'ok'} | {'fenced'} | {'corrupt', what}
 
-local head, attention, log, spare, paused, runs = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local look_ms = integer(ARGV[4])
 if not look_ms or ARGV[1] == '' or (ARGV[3] ~= '0' and ARGV[3] ~= '1') then return {'corrupt', 'arguments'} end
-if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
-if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
-if not is(log, 'stream') then return {'corrupt', 'the log is no stream'} end
-if not is(paused, 'zset') then return {'corrupt', 'those released as paused are no sorted set'} end
-if not is(runs, 'hash') then return {'corrupt', 'the runs are no hash'} end
 local h = redis.call('HMGET', head, 'token', 'busy', 'due', 'seq', 'index')
 if h[1] ~= ARGV[1] then return {'fenced'} end
 if (h[3] ~= '' and bad(h[3])) or bad(h[4]) then return {'corrupt', 'the head: a number is none'} end
@@ -44,5 +38,5 @@ local info = redis.pcall('XINFO', 'STREAM', log)
 for i = 1, #info - 1, 2 do
   if info[i] == 'radix-tree-keys' then nodes = info[i + 1] end
 end
-if nodes == 1 and redis.pcall('COPY', log, spare, 'REPLACE') == 1 then redis.call('RENAME', spare, log) end
+if nodes == 1 and redis.pcall('COPY', log, copy, 'REPLACE') == 1 then redis.call('RENAME', copy, log) end
 return {'ok'}

@@ -1,14 +1,11 @@
 -- Lift a conversation's quarantine, and have it looked at.
 --
--- KEYS  1 head (hash)   2 attention (sorted set)
+-- KEYS  head (hash)   attention (sorted set)
 --       Index keys (sorted sets) are made from the bucket's prefix, ARGV[2]; they share the slot.
 -- ARGV  1 conversation id   2 bucket prefix
 -- Returns {'ok'} | {'no'} | {'corrupt', what}
 
-local head, attention = KEYS[1], KEYS[2]
 local conversation, prefix = ARGV[1], ARGV[2]
-if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
-if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
 local h = redis.call('HMGET', head, 'quarantine', 'index', 'plain_index', 'busy', 'due', 'seq')
 if not h[1] then return {'no'} end
 if h[5] ~= '' and bad(h[5]) then return {'corrupt', 'the head: a number is none'} end

@@ -1,6 +1,6 @@
 -- Count that a conversation's effect took its process down; at the limit, put the conversation in quarantine and depose its owner.
 --
--- KEYS  1 head (hash)   2 attention (sorted set)
+-- KEYS  head (hash)   attention (sorted set)
 --       Index keys (sorted sets) are made from the bucket's prefix, ARGV[6]; they share the slot.
 -- ARGV  1 the owner's token as the caller has seen it, '' if there was none   2 the process that died   3 limit   4 reason   5 conversation id   6 bucket prefix
 --       7 how many claims the process had   8 up to how many claims a process has died of each of them
@@ -10,12 +10,9 @@
 -- One process's death counts once, however many effects it took along and however often it is told, also after a retry.
 -- Neither snapshot nor log is read, and index entries that cannot be read stay as they are: what is broken can be set aside too.
 
-local head, attention = KEYS[1], KEYS[2]
 local conversation, prefix = ARGV[5], ARGV[6]
 local limit, claims, small = integer(ARGV[3]), integer(ARGV[7]), integer(ARGV[8])
 if not limit or not claims or not small or limit == 0 or ARGV[2] == '' or string.find(ARGV[2], ',', 1, true) then return {'corrupt', 'arguments'} end
-if not is(head, 'hash') then return {'corrupt', 'the head is no hash'} end
-if not is(attention, 'zset') then return {'corrupt', 'the attention index is no sorted set'} end
 local h = redis.call('HMGET', head, 'token', 'strikes', 'struck_by', 'index', 'seq', 'quarantine', 'company')
 if (h[1] or '') ~= ARGV[1] or not h[5] or h[6] then return {'fenced'} end
 if bad(h[2]) or bad(h[7]) then return {'corrupt', 'the head: a number is none'} end

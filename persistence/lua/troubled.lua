@@ -1,13 +1,12 @@
 -- Note why a conversation cannot be taken up.
 --
--- KEYS  1 troubles (hash: conversation id -> 'since|last|reason', both in ms)
+-- KEYS  troubles (hash: conversation id -> 'since|last|reason', both in ms)
 -- ARGV  1 conversation id   2 reason   3 how many are named at most   4 ms after which one that is not met again is forgotten
 -- Returns {'ok', ms since the first time} | {'corrupt', what}
 -- Where there is no room for another one, it counts as long-standing: so many troubles are none of a single conversation.
 
 local most, stale_ms = integer(ARGV[3]), integer(ARGV[4])
 if not most or not stale_ms or ARGV[1] == '' then return {'corrupt', 'arguments'} end
-if not is(KEYS[1], 'hash') then return {'corrupt', 'the troubles are no hash'} end
 local now = clock()
 
 -- When a record was begun and last met; nil if it is old, or none.
@@ -17,16 +16,16 @@ local function times(record)
   return tonumber(since), tonumber(last)
 end
 
-local since = times(redis.call('HGET', KEYS[1], ARGV[1]))
+local since = times(redis.call('HGET', troubles, ARGV[1]))
 if not since then
-  if redis.call('HLEN', KEYS[1]) >= most then
-    local all = redis.call('HGETALL', KEYS[1])
+  if redis.call('HLEN', troubles) >= most then
+    local all = redis.call('HGETALL', troubles)
     for i = 1, #all, 2 do
-      if not times(all[i + 1]) then redis.call('HDEL', KEYS[1], all[i]) end
+      if not times(all[i + 1]) then redis.call('HDEL', troubles, all[i]) end
     end
-    if redis.call('HLEN', KEYS[1]) >= most then return {'ok', stale_ms} end
+    if redis.call('HLEN', troubles) >= most then return {'ok', stale_ms} end
   end
   since = now
 end
-redis.call('HSET', KEYS[1], ARGV[1], string.format('%d|%d|', since, now) .. ARGV[2])
+redis.call('HSET', troubles, ARGV[1], string.format('%d|%d|', since, now) .. ARGV[2])
 return {'ok', math.max(now - since, 0)}

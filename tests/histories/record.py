@@ -225,7 +225,7 @@ class Recorder:
         content = '{"ok":true,"result":0.10}' if ok else '{"ok":false,"error":"no"}'
         outcome = RunFinished(effect_id=f"{call_id}#{attempt}", ok=ok, content=content)
         await self.claims(call_id, tool, attempt)
-        await self.store.finish(CONVERSATION, outcome.effect_id, incarnation="i-1", outcome=codec.encode_outcome(outcome))
+        await self.store.finish(CONVERSATION, outcome.effect_id, incarnation="i-1", outcome=codec.encode(outcome))
         await self.notes(f"the worker records the outcome of {tool}")
         await self.does(f"{tool} is over", lambda _: outcome)
 
@@ -233,7 +233,7 @@ class Recorder:
         """A worker claims a run, whose body asks for a review, and the conversation hears of it."""
         outcome = RunSuspended(effect_id=f"{call_id}#{attempt}", **asked)
         await self.claims(call_id, tool, attempt)
-        await self.store.finish(CONVERSATION, outcome.effect_id, incarnation="i-1", outcome=codec.encode_outcome(outcome))
+        await self.store.finish(CONVERSATION, outcome.effect_id, incarnation="i-1", outcome=codec.encode(outcome))
         await self.notes(f"the worker records that {tool} asks for a review")
         await self.does(f"{tool} waits for a review", lambda _: outcome)
 
@@ -250,9 +250,7 @@ class Recorder:
         """A worker finds that the rules in force do not let a run begin, and the conversation hears of it."""
         ruled = Ruled(effect=effect, rule="late", reason="It is late.", approvers=approvers, lapsed=lapsed)
         outcome = RunRuled(effect_id=f"{call_id}#{attempt}", ruled=ruled, ruling=ruling)
-        recorded = await self.store.refuse(
-            CONVERSATION, outcome.effect_id, incarnation="i-1", outcome=codec.encode_outcome(outcome)
-        )
+        recorded = await self.store.refuse(CONVERSATION, outcome.effect_id, incarnation="i-1", outcome=codec.encode(outcome))
         assert recorded
         await self.notes(f"a worker records what the rules say of {call_id}: {effect}")
         await self.does(f"the rules say of {call_id}: {effect}", lambda _: outcome)
@@ -687,9 +685,9 @@ async def record() -> list[dict[str, Any]]:
     recorder.lines[-1]["messages"] = transcript.messages()
     header = {
         "version": codec.VERSION,
-        "app": text_of(codec.encode_app(SHOP)),
-        "spec": text_of(codec.encode_spec(DESK)),
-        "later_specs": [text_of(codec.encode_spec(spec)) for spec in (CLERK, BOARD, CALM, NIGHT)],
+        "app": text_of(codec.encode(SHOP)),
+        "spec": text_of(codec.encode(DESK)),
+        "later_specs": [text_of(codec.encode(spec)) for spec in (CLERK, BOARD, CALM, NIGHT)],
         "vocabulary": vocabulary(),
     }
     return [header, *recorder.lines]

@@ -36,7 +36,7 @@ from holdfast.conversation.idempotency import IdempotencyRecord, facts
 from holdfast.conversation.machine import due_at
 from holdfast.conversation.transcript import Transcript
 from holdfast.errors import ConversationEnded
-from holdfast.persistence import MemoryStore, RunStatus, codec
+from holdfast.persistence import AppRecord, MemoryStore, RunStatus, codec
 from holdfast.persistence.memory_kept import Kept
 from holdfast.persistence.redis_values import run_of
 from holdfast.testing.writer import Writer, begin, finish, reply, resolve, send
@@ -66,19 +66,19 @@ def records(recorded: History) -> list[tuple[bytes, object, object]]:
     """Everything that was written, with what reads and what writes it."""
     known = {data for step in recorded.steps for data in step.kept.known.values()}
     return [
-        (recorded.app, codec.decode_app, codec.encode_app),
-        (recorded.spec, lambda data: codec.decode_spec(data, "d"), codec.encode_spec),
-        *((spec, lambda data: codec.decode_spec(data, "d"), codec.encode_spec) for spec in recorded.later_specs),
-        *((entry, codec.decode_event, codec.encode_event) for entry in recorded.kept.log),
-        *((snapshot, codec.decode_state, codec.encode_state) for _, snapshot in recorded.snapshots),
-        *((data, codec.decode_known, codec.encode_known) for data in sorted(known)),
-        *((data, codec.decode_outcome, codec.encode_outcome) for data in recorded.outcomes),
+        (recorded.app, functools.partial(codec.decode, AppRecord), codec.encode),
+        (recorded.spec, lambda data: codec.decode(AgentSpec, data).stored_as("d"), codec.encode),
+        *((spec, lambda data: codec.decode(AgentSpec, data).stored_as("d"), codec.encode) for spec in recorded.later_specs),
+        *((entry, codec.decode_event, codec.encode) for entry in recorded.kept.log),
+        *((snapshot, functools.partial(codec.decode, State), codec.encode) for _, snapshot in recorded.snapshots),
+        *((data, functools.partial(codec.decode, IdempotencyRecord), codec.encode) for data in sorted(known)),
+        *((data, codec.decode_outcome, codec.encode) for data in recorded.outcomes),
     ]
 
 
 def spec_of(recorded: History) -> AgentSpec:
     """The spec of its agent, under the digest that it was stored as."""
-    return codec.decode_spec(recorded.spec, codec.decode_app(recorded.app).agents["desk"])
+    return codec.decode(AgentSpec, recorded.spec).stored_as(codec.decode(AppRecord, recorded.app).agents["desk"])
 
 
 def events(step: Step):
@@ -87,7 +87,7 @@ def events(step: Step):
 
 def of_turn(recorded: History, state: State) -> AgentSpec:
     """The spec that the turn which goes on runs with."""
-    later = [codec.decode_spec(data, "").model_copy() for data in recorded.later_specs]
+    later = [codec.decode(AgentSpec, data).stored_as("").model_copy() for data in recorded.later_specs]
     return next((spec for spec in later if state.turn is not None and spec.digest == state.turn.spec_digest), spec_of(recorded))
 
 
@@ -157,7 +157,7 @@ def test_every_snapshot_is_what_folding_from_the_start_leads_to(recorded):
     for seq, event in enumerate(events(recorded.steps[-1]), 1):
         state = evolve(state, event)
         if seq in snapshots:
-            snapshot = codec.decode_state(snapshots[seq])
+            snapshot = codec.decode(State, snapshots[seq])
             assert snapshot == state if recorded.version >= SHOWN_SINCE else but_for_shown(snapshot) == but_for_shown(state)
 
 
@@ -180,13 +180,13 @@ def but_for_shown(state):
 def test_every_snapshot_and_the_log_after_it_lead_to_the_end(recorded):
     log = events(recorded.steps[-1])
     for seq, snapshot in recorded.snapshots:
-        state = functools.reduce(evolve, log[seq:], codec.decode_state(snapshot))
+        state = functools.reduce(evolve, log[seq:], codec.decode(State, snapshot))
         assert stands(state) == recorded.steps[-1].line["stands"]
 
 
 @each_history
 def test_what_is_known_beside_the_log_is_what_the_log_makes_known(recorded):
-    known = {key: codec.decode_known(data) for key, data in recorded.kept.known.items()}
+    known = {key: codec.decode(IdempotencyRecord, data) for key, data in recorded.kept.known.items()}
     assert facts(events(recorded.steps[-1]), 1) == known
     assert all(isinstance(one, IdempotencyRecord) for one in known.values())
 
@@ -204,8 +204,8 @@ async def test_the_spec_still_has_the_digest_that_its_turns_name(store, recorded
     """Whatever fields specs have been given since: what a spec is stored as does not follow from what this code makes of it."""
     await load(store, recorded, recorded.steps[-1])
     begun = {event.spec_digest for event in events(recorded.steps[-1]) if event.kind == "turn_started"}
-    stored = await store.spec(codec.decode_app(recorded.app).agents["desk"])
-    later = {codec.decode_spec(data, "").model_copy().digest for data in recorded.later_specs}
+    stored = await store.spec(codec.decode(AppRecord, recorded.app).agents["desk"])
+    later = {codec.decode(AgentSpec, data).stored_as("").model_copy().digest for data in recorded.later_specs}
     assert begun == {stored.digest} | later
 
 
@@ -230,18 +230,18 @@ async def load(store, recorded: History, step: Step) -> None:
     """What lay in the store after a step lies in this one; nobody owns it."""
     spec, kept = spec_of(recorded), step.kept
     specs = {spec.digest: recorded.spec}
-    specs |= {codec.decode_spec(data, "").model_copy().digest: data for data in recorded.later_specs}
+    specs |= {codec.decode(AgentSpec, data).stored_as("").model_copy().digest: data for data in recorded.later_specs}
     if isinstance(store, MemoryStore):
         runs = {effect_id: run_of(CONVERSATION, effect_id, record, store.payloads) for effect_id, record in kept.runs.items()}
         snapshot = kept.head.get("snapshot", b"")
         store._conversations[CONVERSATION] = Kept(
             log=list(kept.log),
             snapshot=snapshot,
-            folded=codec.decode_state(snapshot).seq if snapshot else 0,
+            folded=codec.decode(State, snapshot).seq if snapshot else 0,
             known=dict(kept.known),
             runs=runs,
         )
-        store._apps[codec.decode_app(recorded.app).app] = recorded.app
+        store._apps[codec.decode(AppRecord, recorded.app).app] = recorded.app
         store._specs |= specs
     else:
         keys = store._keys
@@ -251,7 +251,7 @@ async def load(store, recorded: History, step: Step) -> None:
             for key, fields in ((keys.head, kept.head), (keys.known, kept.known), (keys.runs, kept.runs)):
                 if fields:
                     pipeline.hset(key(CONVERSATION), mapping=fields)
-            pipeline.hset(keys.meta("apps"), codec.decode_app(recorded.app).app, recorded.app)
+            pipeline.hset(keys.meta("apps"), codec.decode(AppRecord, recorded.app).app, recorded.app)
             pipeline.hset(keys.meta("specs"), mapping=specs)
             await pipeline.execute()
     problems = [problem async for bucket in store.reindex() for problem in bucket.problems]
@@ -328,7 +328,7 @@ async def _run(writer, store, effect_id):
         run = await store.run(CONVERSATION, effect_id)
     if run.status is RunStatus.CLAIMED:
         outcome = finish(effect_id)(writer.state)
-        assert await store.finish(CONVERSATION, effect_id, incarnation=run.incarnation, outcome=codec.encode_outcome(outcome))
+        assert await store.finish(CONVERSATION, effect_id, incarnation=run.incarnation, outcome=codec.encode(outcome))
         run = await store.run(CONVERSATION, effect_id)
     outcome = codec.decode_outcome(run.outcome)
     await writer.do(lambda _: outcome)

@@ -104,7 +104,7 @@ async def test_an_actor_and_a_store_whose_names_are_no_text_are_told_of(raw):
     raw.zadd(KEYS.meta("living"), {b"a\xff": 1, "b": 1})
     raw.hset(KEYS.meta("hosting"), mapping={b"a\xff": "c-1", "b": b"c\xff"})
     store = RedisStore(raw.url)
-    found = {one.actor: one.conversation_id for one in await store.silent(1)}
+    found = {name: one.conversation_id for name, one in (await store.live(quiet_ms=1)).items()}
     await store.close()
     assert found == {"a\ufffd": "c-1", "b": "c\ufffd"}
 

@@ -17,6 +17,7 @@ from holdfast.actors.worker import tool_run
 from holdfast.actors.worker.claims import Claim, Claims
 from holdfast.actors.worker_cluster import WorkerUnavailable
 from holdfast.conversation import Execution, OnLost, batches, decide, lifecycle, outcomes, progress, suspensions
+from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.conversation.round import Round
 from holdfast.errors import BatchRefused, HoldfastError, StoreUnavailable
 from holdfast.persistence import Appended, Due, KnownIds, MemoryStore, Run, RunStatus, codec, memory_conversations
@@ -65,7 +66,7 @@ def an_unfenced_refusal():
         if write.events:
             return await append(self, conversation_id, write)
         known = self._conversations[conversation_id].known
-        found = {key: codec.decode_known(known[key]) for key in write.absent if key in known}
+        found = {key: codec.decode(IdempotencyRecord, known[key]) for key in write.absent if key in known}
         return KnownIds(self._clock(), found) if found else Appended(self._clock())
 
     return mock.patch.object(MemoryStore, "append", unfenced)

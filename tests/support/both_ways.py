@@ -121,8 +121,8 @@ async def showing(client, _):
 async def troubled(client, server):
     conversation, store = client.conversation("c-1"), server.store
     before = await conversation.state()
-    late = [("call_9#1", codec.encode_outcome(RunFinished(effect_id="call_9#1", ok=True, content="\u00fc" * 600)))]
-    late += [("call_9#2", codec.encode_outcome(ModelFailed(effect_id="call_9#2", error="no answer"))), ("call_9#3", b"nothing")]
+    late = [("call_9#1", codec.encode(RunFinished(effect_id="call_9#1", ok=True, content="\u00fc" * 600)))]
+    late += [("call_9#2", codec.encode(ModelFailed(effect_id="call_9#2", error="no answer"))), ("call_9#3", b"nothing")]
     for effect_id, outcome in late:
         await aside(server, store.finish("c-1", effect_id, incarnation="i-1", outcome=outcome))
     await aside(server, store.put_problem(before.app, "ImportError: no module"))

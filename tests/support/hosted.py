@@ -174,5 +174,5 @@ async def soon(condition):
 
 
 async def recorded(store, outcome, incarnation="p-1.x"):
-    data = codec.encode_outcome(outcome)
+    data = codec.encode(outcome)
     assert await store.finish("c-1", outcome.effect_id, incarnation=incarnation, outcome=data)

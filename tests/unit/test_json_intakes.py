@@ -127,7 +127,7 @@ async def ran(body, arguments="{}"):
     log, place = store._conversations["c-1"].log, one.arguments_at - 1
     answered = codec.decode_event(log[place])
     called = answered.calls[0].model_copy(update={"arguments": arguments})
-    log[place] = codec.encode_event(answered.model_copy(update={"calls": (called,)}))
+    log[place] = codec.encode(answered.model_copy(update={"calls": (called,)}))
     request = RunRequest(
         conversation_id="c-1",
         agent="desk",

@@ -139,7 +139,7 @@ def test_what_is_in_quarantine_is_listed_shown_with_its_reason_and_taken_up_agai
         where = {"holder": "nobody", "lease_ms": 1000, "because": TakeoverReason.ASKED}
         await store.acquire("listed-1", seen_token=before.token, new_token="mine", **where)
         assert await store.strike("listed-1", "mine", process="p-1", reason="tool crash took it down", limit=1) is None
-        outcome = codec.encode_outcome(RunFinished(effect_id="call_1#1", ok=True, content='{"ok": true, "result": "paid"}'))
+        outcome = codec.encode(RunFinished(effect_id="call_1#1", ok=True, content='{"ok": true, "result": "paid"}'))
         assert not await store.finish("listed-1", "call_1#1", incarnation="gone", outcome=outcome)
         await store.close()
 

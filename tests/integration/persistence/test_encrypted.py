@@ -84,7 +84,7 @@ def everything(raw):
 
 def _denied(effect_id):
     ruled = Ruled(effect=Effect.DENY, rule=f"about {MARK}", reason=f"{MARK} said so")
-    return codec.encode_outcome(RunRuled(effect_id=effect_id, ruled=ruled))
+    return codec.encode(RunRuled(effect_id=effect_id, ruled=ruled))
 
 
 async def live_a_whole_life(store):
@@ -100,7 +100,7 @@ async def live_a_whole_life(store):
     await store.claim("c-1", effect_id, incarnation="i-1", worker="w-1")
     report = codec.pack(["progress", effect_id, 1, 1, f'{{"message":"{MARK}"}}'])
     assert await store.keep_progress("c-1", effect_id, report)
-    outcome = codec.encode_outcome(RunFinished(effect_id=effect_id, ok=True, content=f'{{"ok":true,"result":"{MARK}"}}'))
+    outcome = codec.encode(RunFinished(effect_id=effect_id, ok=True, content=f'{{"ok":true,"result":"{MARK}"}}'))
     assert await store.finish("c-1", effect_id, incarnation="i-1", outcome=outcome)
     assert not await store.finish("c-1", "call_0#9", incarnation="i-9", outcome=outcome)
     await store.publish("c-1", report)

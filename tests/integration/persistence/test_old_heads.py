@@ -9,7 +9,7 @@ from history import CONVERSATION, history
 from holdfast.conversation import State, Status, SuspensionKind, evolve
 from holdfast.conversation.index import index
 from holdfast.errors import CorruptStore, NewerRecord
-from holdfast.persistence import RedisStore, codec
+from holdfast.persistence import AppRecord, RedisStore, codec
 from holdfast.persistence.keys import BUCKETS, Keys, bucket_of
 from holdfast.testing.writer import DESK, Writer, begin, call, cancel, end, reply, send, start
 
@@ -47,7 +47,7 @@ class Older:
         for key, fields in ((self.keys.head, kept.head), (self.keys.known, kept.known), (self.keys.runs, kept.runs)):
             if fields:
                 self.redis.hset(key(CONVERSATION), mapping=fields)
-        app = codec.decode_app(recorded.app)
+        app = codec.decode(AppRecord, recorded.app)
         self.redis.hset(self.keys.meta("apps"), app.app, recorded.app)
         self.redis.hset(self.keys.meta("specs"), app.agents["desk"], recorded.spec)
         self.has(CONVERSATION, kept.head["index"])

@@ -8,7 +8,7 @@ from stores import InMemory
 from holdfast.client import AsyncClient
 from holdfast.conversation import Answer, Approve, Limits, SuspensionKind
 from holdfast.errors import InvalidInput, QueueFull
-from holdfast.persistence import RedisStore, pages, redis_values
+from holdfast.persistence import RedisStore, codec, pages, redis_values
 from holdfast.persistence.keys import Keys
 from holdfast.persistence.lists import PAGE_BYTES
 from holdfast.testing import FaultyStore
@@ -18,7 +18,7 @@ REFUND = ("refund", '{"order_id":"4711","amount_cents":2990,"reason":"arrived br
 
 
 def argument_bytes(arguments):
-    return sum(len(one) if isinstance(one, bytes) else len(str(one).encode()) for one in arguments)
+    return len(codec.pack_raw(arguments))
 
 
 class Weighing(FaultyStore):
@@ -117,7 +117,7 @@ class Sized(Weighing):
     async def append(self, conversation_id, write):
         prefix = Keys(self.namespace).prefix(conversation_id)
         args, _ = redis_values.append_args(conversation_id, prefix, write, self.inner.payloads)
-        snapshot = len(args[6])
+        snapshot = len(args.get("snapshot", b""))
         self.appends.append((argument_bytes(args) - snapshot, snapshot))
         return await self.inner.append(conversation_id, write)
 
@@ -363,12 +363,12 @@ async def test_among_very_many_calls_none_is_looked_for_by_its_suspension_alone(
         writer = await Writer.of(through, f"c-{number}")
         await writer.do(start(), begin(), call("ask"))
     (suspension_id,) = writer.suspension_ids
-    assert (await through.suspended(suspension_id)).conversation_id == "c-2"
+    assert [one.conversation_id for one in await through.pending_of(None, suspension_id)] == ["c-2"]
     monkeypatch.setattr(pages, "MOST_SCANNED", 2)
     proxy.requests.clear()
 
     with pytest.raises(InvalidInput, match=r"conversation_id: more than 2 calls wait"):
-        await through.suspended(suspension_id)
+        await through.pending_of(None, suspension_id)
 
     assert proxy.sent(b"ZSCAN") == 0
     assert [view.suspension_id for view in await through.pending_of("c-2", suspension_id)] == [suspension_id]

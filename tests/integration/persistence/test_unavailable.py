@@ -76,7 +76,7 @@ async def test_a_full_server_lets_go_of_what_it_has(own_store, own_raw, writer):
     own_raw.redis.config_set("maxmemory", 1)
 
     await writer.release()
-    await own_store.withdraw("actor-1")
+    await own_store.offer("actor-1", None)
 
     assert (await own_store.owner("c-1")).token == ""
     assert (await own_store.attention(10)).conversation_ids == ["c-1"]
@@ -195,7 +195,7 @@ async def test_everything_acknowledged_is_there_after_a_kill(own_server, own_sto
     assert await own_store.pending(limit=10) == before
     assert (await own_store.run("c-1", outcome[0])).outcome == outcome[1]
     assert await own_store.app(APP.app) == APP
-    assert await own_store.take() == "actor-1"
+    assert await own_store.take() == ["actor-1"]
     await writer.do(resolve(Answer("blue")), finish(), finish(), reply())
 
 
@@ -279,7 +279,7 @@ async def test_a_store_that_is_expected_must_be_there(own_server, own_store):
         await wrong.open()
     with pytest.raises(WrongStore):
         await wrong.offer("actor-1", 0)
-    assert await right.take() is None
+    assert await right.take() == []
     await right.close()
     await wrong.close()
 

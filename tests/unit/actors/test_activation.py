@@ -64,7 +64,7 @@ async def test_an_outcome_that_was_recorded_is_taken_without_asking_any_worker()
     async with asyncio.timeout(10):
         while (await store.run("c-1", "call_4_1#1")) is None or not workers.runs:
             await asyncio.sleep(0)
-    outcome = codec.encode_outcome(RunFinished(effect_id="call_4_1#1", ok=True, content=success("1")))
+    outcome = codec.encode(RunFinished(effect_id="call_4_1#1", ok=True, content=success("1")))
     assert await store.finish("c-1", "call_4_1#1", incarnation="i.1", outcome=outcome)
     second = FakeWorkers(reply())
     await activated(store, second, seen=(await store.owner("c-1")).token, because=TakeoverReason.DIED)

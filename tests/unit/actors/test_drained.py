@@ -58,7 +58,7 @@ async def test_an_actor_on_a_drained_node_leaves_and_takes_nothing_up_until_it_h
         drained=look,
     )
     await host.offer_blank()
-    assert await store.take() == "actor-1"  # by one that has not asked yet
+    assert await store.take() == ["actor-1"]  # by one that has not asked yet
     await store.withhold("here")
     async with asyncio.timeout(10):
         while not host._drained:
@@ -67,4 +67,4 @@ async def test_an_actor_on_a_drained_node_leaves_and_takes_nothing_up_until_it_h
     async with asyncio.timeout(10):
         await left.wait()
     assert await store.offers() == 0
-    assert await store.live() == []
+    assert await store.live() == {}

@@ -88,7 +88,7 @@ async def test_an_outcome_that_was_recorded_counts_also_when_its_worker_answers_
     store, _, effect_id, outcome = await running()
     assert await store.claim("c-1", effect_id, incarnation="i.1", worker="w")
     recorded = RunFinished(effect_id=effect_id, ok=True, content=success('"done"'))
-    await store.finish("c-1", effect_id, incarnation="i.1", outcome=codec.encode_outcome(recorded))
+    await store.finish("c-1", effect_id, incarnation="i.1", outcome=codec.encode(recorded))
     # when its bound has passed
     async with asyncio.timeout(10):
         found = await outcome
@@ -205,7 +205,7 @@ async def test_an_answer_of_the_model_that_was_recorded_counts_although_its_work
     async with asyncio.timeout(10):
         await workers.asked.wait()
     recorded = ModelReplied(effect_id="t1.m1", content="Hi.")
-    assert await store.finish("c-1", "t1.m1", incarnation="p-1.x", outcome=codec.encode_outcome(recorded))
+    assert await store.finish("c-1", "t1.m1", incarnation="p-1.x", outcome=codec.encode(recorded))
     assert await outcome == recorded
 
 
@@ -314,7 +314,7 @@ async def test_nobody_is_blamed_where_the_outcome_of_a_process_that_is_gone_was_
     struck, strike = striking()
 
     async def recorded():
-        assert await store.finish("c-1", "t1.m1", incarnation="p-1.x", outcome=codec.encode_outcome(REPLIED))
+        assert await store.finish("c-1", "t1.m1", incarnation="p-1.x", outcome=codec.encode(REPLIED))
         return NoOutcome.GONE
 
     workers = Telling(recorded)

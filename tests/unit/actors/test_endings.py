@@ -50,7 +50,7 @@ class Losing(FakeWorkers):
         if self.lost:
             return NoOutcome.GONE
         outcome = RunFinished(effect_id=request.effect_id, ok=False, content=failure("no"))
-        recorded = codec.encode_outcome(outcome)
+        recorded = codec.encode(outcome)
         await self.store.finish(request.conversation_id, request.effect_id, incarnation="i.1", outcome=recorded)
         return outcome
 

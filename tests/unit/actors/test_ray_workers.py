@@ -162,7 +162,7 @@ async def test_a_run_of_another_clusters_worker_is_not_lost_while_its_claims_are
     attest = partial(abroad.store.attest, "process-1", STANDS_MS)
     await attest()
     abroad.happening.update({look: [attest] for look in range(3, 300, 3)})
-    outcome = codec.encode_outcome(RunFinished(effect_id=abroad.effect_id, ok=True, content="{}"))
+    outcome = codec.encode(RunFinished(effect_id=abroad.effect_id, ok=True, content="{}"))
     finish = partial(abroad.store.finish, "c-1", abroad.effect_id, incarnation="process-1.abc", outcome=outcome)
     abroad.happening[301] = [finish]
     assert (

@@ -240,7 +240,7 @@ async def test_a_refusal_of_a_run_that_is_settled_is_not_mine():
     store, request = await runnable()
     await publish(store, DENIES)
     other = RunRuled(effect_id=request.effect_id, ruled=Ruled(effect=Effect.ASK))
-    assert await store.refuse("c-1", request.effect_id, incarnation="other.1", outcome=codec.encode_outcome(other))
+    assert await store.refuse("c-1", request.effect_id, incarnation="other.1", outcome=codec.encode(other))
 
     assert await run(store, request) is NoOutcome.NOT_MINE
     assert codec.decode_outcome((await store.run("c-1", request.effect_id)).outcome) == other

@@ -37,7 +37,7 @@ def tampered(writer):
     """Change the first decision in the store; its place."""
     log = writer.store._conversations["c-1"].log
     seq = next(seq for seq, data in enumerate(log, 1) if codec.decode_event(data).kind == "suspension_settled")
-    log[seq - 1] = codec.encode_event(codec.decode_event(log[seq - 1]).model_copy(update={"reason": "never"}))
+    log[seq - 1] = codec.encode(codec.decode_event(log[seq - 1]).model_copy(update={"reason": "never"}))
     return seq
 
 

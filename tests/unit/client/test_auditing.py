@@ -44,7 +44,7 @@ async def decided(given):
 def tampered(given, seq, **fields):
     """Change a stored entry of the log."""
     log = given.store._conversations["c-1"].log
-    log[seq - 1] = codec.encode_event(codec.decode_event(log[seq - 1]).model_copy(update=fields))
+    log[seq - 1] = codec.encode(codec.decode_event(log[seq - 1]).model_copy(update=fields))
 
 
 async def test_an_audit_lists_the_decisions_and_ends_at_the_last_receipts_head(given, decided):
@@ -104,8 +104,8 @@ async def test_a_log_that_was_rewritten_with_all_its_heads_is_found_by_a_receipt
         bound = linked(state, event, "forged")
         state = evolve(state, bound)
         whole.append(bound)
-    found.log[:] = [codec.encode_event(event) for event in whole]
-    found.snapshot = codec.encode_state(state)
+    found.log[:] = [codec.encode(event) for event in whole]
+    found.snapshot = codec.encode(state)
     assert (await given.conversation.audit()).intact
     report = await given.conversation.audit(receipts=decided[0])
     assert (report.intact, report.broken_at) == (False, decided[0].seq)

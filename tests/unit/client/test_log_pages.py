@@ -42,14 +42,14 @@ async def paged(read, limit):
 
 def counted(store, monkeypatch):
     """How many entries of the log are read from now on."""
-    read, inner = [], store.log_page
+    read, inner = [], store.read
 
     async def counting(conversation_id, **how):
         found = await inner(conversation_id, **how)
         read.append(len(found))
         return found
 
-    monkeypatch.setattr(store, "log_page", counting)
+    monkeypatch.setattr(store, "read", counting)
     return read
 
 

@@ -79,13 +79,13 @@ async def test_what_became_of_a_message_is_found_however_far_its_turn_is_and_rea
     await writer.do(start(message_id="m-1"), begin(), send(message_id="m-2"), call("lookup"), finish())
     await writer.do(reply("One."), begin(), reply("Two."), send(message_id="m-3"), begin(), reply("Three."))
     read = []
-    inner = store.log_page
+    inner = store.read
 
     async def counted(conversation_id, **options):
         read.append(options["after"])
         return await inner(conversation_id, **options)
 
-    monkeypatch.setattr(store, "log_page", counted)
+    monkeypatch.setattr(store, "read", counted)
 
     assert [(await conversation.message(f"m-{number}")).reply for number in (1, 2, 3)] == ["One.", "Two.", "Three."]
     read.clear()

@@ -156,7 +156,7 @@ def test_a_snapshot_at_any_place_says_the_same_as_the_log(executing, execution):
     begun.resolve(Approve(), calls[0])
     state = State(conversation_id="c-1")
     for event in begun.log:
-        state = codec.decode_state(codec.encode_state(evolve(state, event)))
+        state = codec.decode(State, codec.encode(evolve(state, event)))
     assert state == begun.state
     assert begun.status is (Status.EXECUTING_TOOLS if execution is Execution.SEQUENTIAL else Status.AWAITING_INPUT)
 

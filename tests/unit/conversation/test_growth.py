@@ -225,7 +225,7 @@ def with_grants(count, pattern=LONGEST):
 
 def kept(state):
     """How many bytes a snapshot of the state has, as the stores keep it."""
-    return len(codec.encode_state(state))
+    return len(codec.encode(state))
 
 
 def test_what_grants_add_to_a_state_is_bounded():

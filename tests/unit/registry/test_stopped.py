@@ -86,7 +86,7 @@ async def test_nothing_new_is_made_first_then_runs_finish_then_the_sweeper_ends_
     assert given.noted == [f"retire {NAMES[2]}", f"retire {NAMES[3]}", NAMES[1], NAMES[0], NAMES[2], NAMES[3], NAMES[1]]
     assert sorted(process.name for process in ended) == sorted(NAMES)
     assert set(await store.withheld()) == {EVERYWHERE}
-    assert (await store.binding(), await store.live(), await store.offers()) == (None, [], 0)
+    assert (await store.binding(), await store.live(), await store.offers()) == (None, {}, 0)
 
 
 async def test_runs_that_take_longer_than_the_grace_are_cut_short(given):

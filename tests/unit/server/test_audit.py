@@ -65,14 +65,14 @@ async def test_what_was_tampered_with_is_told_with_its_place(api, writer, store)
 
 async def test_an_export_that_breaks_off_says_so_in_its_last_line(api, writer, store, monkeypatch):
     monkeypatch.setattr("holdfast.client.audit.READ_AT_ONCE", 5)
-    read = store.log_page
+    read = store.read
 
     async def failing(*args, after, **more):
         if after >= writer.state.seq - 3:
             raise StoreUnavailable("gone")
         return await read(*args, after=after, **more)
 
-    monkeypatch.setattr(store, "log_page", failing)
+    monkeypatch.setattr(store, "read", failing)
     *_, last = lines(await api.http.get(PLACE, headers=LINES))
     assert (last["kind"], last["problem"]["code"]) == ("audit_failed", "store_unavailable")
 
