@@ -8,7 +8,7 @@ from holdfast.actors.actor_settings import StoreAddress
 from holdfast.agent import load, main_file, python_path
 from holdfast.daemon import in_daemon
 from holdfast.errors import AppNotPublished, HoldfastError, InvalidInput
-from holdfast.persistence import RedisStore
+from holdfast.persistence import opened
 from holdfast.registry.node_look import AppToImport
 
 from .check import Check, fail, ok
@@ -49,7 +49,7 @@ async def app_of_workers(here: AppToImport, where: StoreAddress) -> AppToImport:
     from holdfast.actors.signature import vouched  # noqa: PLC0415 - only where it is needed
     from holdfast.actors.vault import Vault  # noqa: PLC0415 - imports ray
 
-    store = RedisStore(where.redis_url, namespace=where.namespace, store_id=where.store_id)
+    store = opened(where.redis_url, namespace=where.namespace, store_id=where.store_id)
     try:
         async with asyncio.timeout(STORE_S):
             record = await store.app(here.path)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from holdfast.errors import CorruptStore
-from holdfast.persistence import Binding, RedisStore
+from holdfast.persistence import Binding, opened
 from holdfast.persistence.keys import STORE_ID, Keys
 
 _T = TypeVar("_T")
@@ -30,7 +30,7 @@ async def store_standing(url: str, namespace: str) -> StoreStanding:
 
 async def readable_store_standing(url: str, namespace: str) -> tuple[StoreStanding, dict[str, CorruptStore]]:
     """The readable ones of a store's id, binding and release, and the errors of the others, by key."""
-    store, keys = RedisStore(url, namespace=namespace), Keys(namespace)
+    store, keys = opened(url, namespace=namespace), Keys(namespace)
     wrong: dict[str, CorruptStore] = {}
 
     async def read(key: str, reading: Awaitable[_T]) -> _T | None:

@@ -7,7 +7,7 @@ from holdfast.actors.actor_settings import StoreAddress
 from holdfast.client.problems import Kind, Problem, problems_of
 from holdfast.daemon import in_daemon
 from holdfast.errors import CipherFailed, HoldfastError
-from holdfast.persistence import RedisStore
+from holdfast.persistence import opened
 from holdfast.persistence.keys import Keys
 from holdfast.persistence.redis_connection import client, translated
 from holdfast.settings import Settings
@@ -39,7 +39,7 @@ class Looked:
     def __init__(self, address: StoreAddress, settings: Settings, where: Where) -> None:
         self.address, self.settings, self.where = address, settings, where
         url, namespace, store_id = address.redis_url, address.namespace, address.store_id
-        self.store = RedisStore(url, namespace=namespace, store_id=store_id, cipher=address.cipher)
+        self.store = opened(url, namespace=namespace, store_id=store_id, cipher=address.cipher)
 
     async def aclose(self) -> None:
         """Close the store."""

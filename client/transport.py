@@ -118,7 +118,7 @@ class RayTransport:
             )
             await take_office(store, actor_settings.release, roll_back=roll_back, other_builds=publishes)
             if lift:
-                await store.allow(EVERYWHERE)
+                await store.withhold(EVERYWHERE, lift=True)
             await in_daemon(end_other_releases, actor_settings, roll_back=roll_back)
             ensure_sweeper(actor_settings, avoid=await store.withheld())
             here = await Here.of(app, app_path) if app is not None and app_path is not None else None

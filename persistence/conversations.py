@@ -287,18 +287,11 @@ class Conversations(Database, Protocol):
         """
 
     async def read(
-        self,
-        conversation_id: str,
-        *,
-        after: int = 0,
-        before: int | None = None,
-        limit: int = 500,
-        block_ms: int = 0,
-        whole: bool = False,
+        self, conversation_id: str, *, after: int = 0, before: int = 0, limit: int = 500, block_ms: int = 0, whole: bool = False
     ) -> Sequence[tuple[int, Event]]:
         """A part of the log: at most `limit` events, each with its `seq`, of `PAGE_BYTES` together, but one at least.
 
-        They are the first ones after the place `after`, or, where `before` is given, the last ones before that place. A part
+        They are the first ones after the place `after`, or, where `before` is no 0, the last ones before that place. A part
         that has fewer than `limit` events need not be the last one: an empty one is.
 
         With `block_ms`, the read waits that long for a first event after `after`. Then, and with `whole`, the part has no

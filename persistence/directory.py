@@ -150,11 +150,11 @@ class Directory(Database, Protocol):
     async def serve(self, release: str, *, before: str | None) -> bool:
         """Note which release serves the store from now on; false if the one noted is neither `before` nor this one."""
 
-    async def withhold(self, where: str) -> bool:
-        """Note that a node of the cluster, or `EVERYWHERE`, gets no new actors and workers; false if it was noted already."""
+    async def withhold(self, where: str, *, lift: bool = False) -> bool:
+        """Note that a node of the cluster, or `EVERYWHERE`, gets no new actors and workers; false if it was noted already.
 
-    async def allow(self, where: str) -> bool:
-        """Remove the note of `withhold` for a node, or for `EVERYWHERE`; false if there was none."""
+        With `lift` the note is removed; false if there was none.
+        """
 
     async def withheld(self) -> Mapping[str, int]:
         """The nodes (or `EVERYWHERE`) that are withheld, each with the time since when (ms UTC)."""

@@ -1,6 +1,5 @@
 """The changes of the lists in memory."""
 
-import asyncio
 from collections import deque
 from collections.abc import Sequence
 
@@ -24,12 +23,7 @@ class MemoryChanges(MemoryDatabase):
         if place is None:
             return ChangePage((), (await self.changes(Place.before_all_of(self._clock()))).place)
         if block_ms and not self._after(place):
-            async with self._changed:
-                try:
-                    async with asyncio.timeout(block_ms / 1000):
-                        await self._changed.wait_for(lambda: bool(self._after(place)))
-                except TimeoutError:
-                    return ChangePage((), place)
+            await self._awaited(lambda: bool(self._after(place)), block_ms)
         found = self._after(place)
         missed = any(
             len(self._changes[bucket]) >= CHANGES_KEPT and self._changes[bucket][0].id >= changes[0].id

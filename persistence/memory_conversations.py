@@ -1,6 +1,5 @@
 """The store's verbs for one conversation, in memory."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
@@ -214,27 +213,14 @@ class MemoryConversations(MemoryChanges):
             return self._state(conversation_id, found)
 
     async def read(
-        self,
-        conversation_id: str,
-        *,
-        after: int = 0,
-        before: int | None = None,
-        limit: int = 500,
-        block_ms: int = 0,
-        whole: bool = False,
+        self, conversation_id: str, *, after: int = 0, before: int = 0, limit: int = 500, block_ms: int = 0, whole: bool = False
     ) -> Sequence[tuple[int, Event]]:
         def seqs() -> range:
             length = len(self._conversations.get(conversation_id, Kept()).log)
-            found = range(after + 1, length + 1) if before is None else range(min(before - 1, length), 0, -1)
-            return found[:limit]
+            return (range(min(before - 1, length), 0, -1) if before else range(after + 1, length + 1))[:limit]
 
         if block_ms and not seqs():
-            async with self._changed:
-                try:
-                    async with asyncio.timeout(block_ms / 1000):
-                        await self._changed.wait_for(lambda: bool(seqs()))
-                except TimeoutError:
-                    return []
+            await self._awaited(lambda: bool(seqs()), block_ms)
         page, log = seqs(), self._conversations.get(conversation_id, Kept()).log
         if not (block_ms or whole):
             weights = accumulate(len(log[seq - 1]) for seq in page)

@@ -1,6 +1,7 @@
 """The data of a store in memory, and how its verbs reach the data."""
 
 import asyncio
+import contextlib
 import time
 import uuid
 from collections import deque
@@ -93,6 +94,13 @@ class MemoryDatabase:
 
     async def now(self) -> int:
         return self._clock()
+
+    async def _awaited(self, ready: Callable[[], bool], block_ms: int) -> None:
+        """Wait until something has changed that is waited for, at most so long."""
+        async with self._changed:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(block_ms / 1000):
+                    await self._changed.wait_for(ready)
 
     def _unexpired(self, conversation_id: str) -> Kept | None:
         found = self._conversations.get(conversation_id)

@@ -125,13 +125,12 @@ class MemoryDirectory(MemoryDatabase):
         self._release = release
         return True
 
-    async def withhold(self, where: str) -> bool:
+    async def withhold(self, where: str, *, lift: bool = False) -> bool:
+        if lift:
+            return self._withheld.pop(where, None) is not None
         stood = where in self._withheld
         self._withheld.setdefault(where, self._clock())
         return not stood
-
-    async def allow(self, where: str) -> bool:
-        return self._withheld.pop(where, None) is not None
 
     async def withheld(self) -> Mapping[str, int]:
         return dict(self._withheld)

@@ -1,16 +1,12 @@
 """The store in memory: for unit tests. It passes the same conformance suite as `RedisStore`, with the same codec."""
 
-from .memory_api_keys import MemoryApiKeys
+from .memory_access import MemoryAccess
 from .memory_conversations import MemoryConversations
 from .memory_directory import MemoryDirectory
 from .memory_lists import MemoryLists
-from .memory_quotas import MemoryQuotas
 from .memory_runs import MemoryRuns
 from .memory_tallies import MemoryTallies
-from .memory_tickets import MemoryTickets
 
 
-class MemoryStore(
-    MemoryConversations, MemoryRuns, MemoryLists, MemoryDirectory, MemoryTallies, MemoryApiKeys, MemoryTickets, MemoryQuotas
-):
+class MemoryStore(MemoryConversations, MemoryRuns, MemoryLists, MemoryDirectory, MemoryTallies, MemoryAccess):
     """The verbs of `Store`, in this process's memory."""

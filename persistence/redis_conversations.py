@@ -170,20 +170,13 @@ class RedisConversations(RedisChanges):
             return redis_values.fold(conversation_id, snapshot, tail, int(seq), self.payloads)
 
     async def read(
-        self,
-        conversation_id: str,
-        *,
-        after: int = 0,
-        before: int | None = None,
-        limit: int = 500,
-        block_ms: int = 0,
-        whole: bool = False,
+        self, conversation_id: str, *, after: int = 0, before: int = 0, limit: int = 500, block_ms: int = 0, whole: bool = False
     ) -> Sequence[tuple[int, Event]]:
         with naming(conversation_id):
             entries: list[tuple[bytes, Any]] = []
             if not (block_ms or whole):
-                begin = after + 1 if before is None else max(before - 1, 0)
-                args = f"{begin}-0", limit, PAGE_BYTES, before is not None
+                begin = max(before - 1, 0) if before else after + 1
+                args = f"{begin}-0", limit, PAGE_BYTES, before > 0
                 _, *entries = await self._on(conversation_id, "log_page", *args)
             elif not block_ms or not self._broadcasts.hears(self._keys.live(conversation_id)):
                 entries = await self._read_now(conversation_id, after, limit)
@@ -192,7 +185,7 @@ class RedisConversations(RedisChanges):
                     lambda: self._read_later(conversation_id, after, limit, block_ms), waits=True
                 )
             found = [redis_values.entry_of(conversation_id, entry_id, fields, self.payloads) for entry_id, fields in entries]
-            return found if before is None else found[::-1]
+            return found[::-1] if before else found
 
     async def _read_now(self, conversation_id: str, after: int, limit: int) -> Any:
         log = self._keys.log(conversation_id)

@@ -142,12 +142,12 @@ class RedisDirectory(RedisDatabase):
         answer = await self._script("serve", [self._keys.meta("release")], [release, before or ""])
         return bool(answer[0] == b"ok")
 
-    async def withhold(self, where: str) -> bool:
+    async def withhold(self, where: str, *, lift: bool = False) -> bool:
+        key = self._keys.meta("withheld")
+        if lift:
+            return bool(await self._do(lambda: self._redis.hdel(key, where)))
         now = await self.now()
-        return bool(await self._do(lambda: self._redis.hsetnx(self._keys.meta("withheld"), where, now)))
-
-    async def allow(self, where: str) -> bool:
-        return bool(await self._do(lambda: self._redis.hdel(self._keys.meta("withheld"), where)))
+        return bool(await self._do(lambda: self._redis.hsetnx(key, where, now)))
 
     async def withheld(self) -> Mapping[str, int]:
         found = await self._do(lambda: self._redis.hgetall(self._keys.meta("withheld")))

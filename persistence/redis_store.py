@@ -4,21 +4,17 @@ from collections.abc import AsyncIterator
 
 from . import redis_values
 from .lists import Rebuilt
-from .redis_api_keys import RedisApiKeys
+from .redis_access import RedisAccess
 from .redis_connection import translated
 from .redis_conversations import RedisConversations
 from .redis_directory import RedisDirectory
 from .redis_index import IndexRebuild
 from .redis_lists import RedisLists
-from .redis_quotas import RedisQuotas
 from .redis_runs import RedisRuns
 from .redis_tallies import RedisTallies
-from .redis_tickets import RedisTickets
 
 
-class RedisStore(
-    RedisConversations, RedisRuns, RedisLists, RedisDirectory, RedisTallies, RedisApiKeys, RedisTickets, RedisQuotas
-):
+class RedisStore(RedisConversations, RedisRuns, RedisLists, RedisDirectory, RedisTallies, RedisAccess):
     """The verbs of `Store`, in Redis. Operations are idempotent, so they are repeated for a moment on a broken connection."""
 
     async def reindex(self) -> AsyncIterator[Rebuilt]:

@@ -50,20 +50,21 @@ def pending_view(
         problems.insert(0, _missing(place.seq, entry, "call_suspended"))
         return unreadable_call(place, "; ".join(problems), agent)
     row = Shortening(short)
-    arguments: dict[str, Any] = {}
-    schema: dict[str, Any] | bool | None = None
-    try:
-        if isinstance(source, StoreError) or source is None:
-            problems.append(f"its arguments: {_missing(entry.arguments_at, source, 'model_answered')}")
-        else:
-            text = row.text("arguments", arguments_text(source, entry.tool_call_id))
-            arguments = {} if text is None else _object_in(text)
-    except jsontext.NotJson as error:
-        problems.append(f"its arguments cannot be shown ({error})")
-    try:
-        schema = _loaded(row.text("response_schema", entry.response_schema))
-    except jsontext.NotJson as error:
-        problems.append(f"its response schema cannot be shown ({error})")
+
+    def loaded(text: str | None, what: str) -> Any:
+        try:
+            return None if text is None else jsontext.loads(text)
+        except jsontext.NotJson as error:
+            problems.append(f"{what} cannot be shown ({error})")
+            return None
+
+    found = None
+    if isinstance(source, StoreError) or source is None:
+        problems.append(f"its arguments: {_missing(entry.arguments_at, source, 'model_answered')}")
+    else:
+        found = loaded(row.text("arguments", arguments_text(source, entry.tool_call_id)), "its arguments")
+    arguments = found if isinstance(found, dict) else {}
+    schema = loaded(row.text("response_schema", entry.response_schema), "its response schema")
     asked: tuple[Question, ...] | None = None
     if entry.questions and "arguments" in row.cut:
         row.cut["questions"] = row.cut["arguments"]
@@ -73,11 +74,7 @@ def pending_view(
             schema = questions.schema_of(asked)
         except questions.NotQuestions as error:
             problems.append(f"its questions cannot be shown ({error})")
-    payload: Any = None
-    try:
-        payload = _loaded(row.text("payload", entry.payload))
-    except jsontext.NotJson as error:
-        problems.append(f"what is to be reviewed cannot be shown ({error})")
+    payload = loaded(row.text("payload", entry.payload), "what is to be reviewed")
     said = noted.shown(notes)
     by_rule = entry.suspension_kind is SuspensionKind.APPROVAL  # the event of another kind may name the rule that lets it go on
     return PendingView(
@@ -109,10 +106,6 @@ def pending_view(
         questions=asked,
         cut=row.cut,
     )
-
-
-def _loaded(text: str | None) -> Any:
-    return None if text is None else jsontext.loads(text)
 
 
 def _taken(entry: CallSuspended) -> tuple[str, ...]:
@@ -220,11 +213,7 @@ def arguments_in(source: Event | None, tool_call_id: str) -> dict[str, Any]:
     Raises:
         NotJson: The text is not strict JSON, or exceeds the bounds.
     """
-    return _object_in(arguments_text(source, tool_call_id))
-
-
-def _object_in(text: str) -> dict[str, Any]:
-    value = jsontext.loads(text)
+    value = jsontext.loads(arguments_text(source, tool_call_id))
     return value if isinstance(value, dict) else {}
 
 

@@ -110,7 +110,7 @@ async def undo(store: Directory, wanted: Target) -> bool:
         raise ConfigurationError(
             "target", f"a {wanted.kind} that was drained has been succeeded", "only a node's drain can be taken back"
         )
-    return await store.allow(wanted.name)
+    return await store.withhold(wanted.name, lift=True)
 
 
 async def left(settings: ActorSettings, wanted: Target) -> list[Process]:
@@ -162,7 +162,7 @@ async def _drain_node(store: Directory, settings: ActorSettings, wanted: Target)
         problem = "it is the only node that is not drained: nothing would run anywhere"
         raise ConfigurationError("target", problem, "add a node first, or stop all of it: holdfast down --cluster")
     for gone in set(withheld) - {EVERYWHERE, *nodes}:  # ids are drawn at random, and never come back
-        await store.allow(gone)
+        await store.withhold(gone, lift=True)
     first = await store.withhold(wanted.name)
     for process in await _of(settings, wanted):
         if process.worker:

@@ -146,7 +146,7 @@ class Large:
         writer = await Writer.of(store, "c-1")
         await writer.do(start(), begin(), call("lookup"))
         await writer.do(finish(content="x" * (PAGE_BYTES + 1)), send())
-        seq = next(seq for seq, event in await store.read("c-1", after=0) if event.kind == "call_resolved")
+        seq = next(seq for seq, event in await store.read("c-1", whole=True) if event.kind == "call_resolved")
 
         assert [at for at, _ in await other.read("c-1", after=seq - 1)] == [seq]
         assert [at for at, _ in await other.read("c-1", before=seq + 1)] == [seq]

@@ -175,8 +175,8 @@ class Supervising:
         assert await other.withhold("*")
         assert set(await store.withheld()) == {"node-1", "*"}
         assert (await store.withheld())["node-1"] == since
-        assert await other.allow("node-1")
-        assert not await store.allow("node-1")
+        assert await other.withhold("node-1", lift=True)
+        assert not await store.withhold("node-1", lift=True)
         assert set(await store.withheld()) == {"*"}
 
     async def test_a_turn_that_completes_is_progress(self, store: Store) -> None:

@@ -53,7 +53,7 @@ async def run(
     outcome = await call()
     bench.reached(Step.MODEL_3_ANSWERED)
     try:
-        counts = await deposit(bench.store, request, claim.incarnation, codec.encode_outcome(outcome), keeps_late=False)
+        counts = await deposit(bench.store, request, claim.incarnation, codec.encode(outcome), keeps_late=False)
     except (StoreError, ValueError, TypeError, OverflowError) as error:  # the answer is paid for; another would be like it
         logger.exception("model call %s of %s: its outcome cannot be recorded", request.effect_id, request.conversation_id)
         outcome = ModelFailed(
@@ -61,6 +61,6 @@ async def run(
             error=f"the model's answer cannot be recorded: {PLAIN.said(error, 300)}",
             reason=FailureReason.UNUSABLE,
         )
-        counts = await deposit(bench.store, request, claim.incarnation, codec.encode_outcome(outcome), keeps_late=False)
+        counts = await deposit(bench.store, request, claim.incarnation, codec.encode(outcome), keeps_late=False)
     bench.reached(Step.MODEL_4_RECORDED)
     return outcome if counts else NoOutcome.NOT_MINE

@@ -145,7 +145,7 @@ async def run(
             span.suspended(outcome.title)
     bench.reached(Step.RUN_3_RETURNED)
     try:
-        await deposit(bench.store, request, claim.incarnation, codec.encode_outcome(outcome))
+        await deposit(bench.store, request, claim.incarnation, codec.encode(outcome))
     except StoreError:
         logger.exception("run %s of %s: its outcome cannot be recorded", request.effect_id, request.conversation_id)
     bench.reached(Step.RUN_4_RECORDED)
@@ -162,7 +162,7 @@ async def _refused(
         request.conversation_id,
         request.effect_id,
         incarnation=claim.incarnation,
-        outcome=codec.encode_outcome(outcome),
+        outcome=codec.encode(outcome),
     )
     bench.reached(Step.RUN_4_RECORDED)
     return outcome if recorded else NoOutcome.NOT_MINE

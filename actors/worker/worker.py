@@ -35,7 +35,7 @@ from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
 from holdfast.errors import HoldfastError
 from holdfast.log_context import about, about_nothing
-from holdfast.persistence import Directory, RedisStore, Store
+from holdfast.persistence import Directory, Store, opened
 from holdfast.single_flight import SingleFlight
 
 from . import model_run, tool_run
@@ -322,7 +322,7 @@ class Worker:
     async def _connected(self) -> Store:
         if self._store is None:
             address = self._settings.store
-            store = RedisStore(
+            store = opened(
                 address.redis_url,
                 namespace=address.namespace,
                 store_id=address.store_id,

@@ -157,6 +157,13 @@ local function note_change(prefix, conversation, first, seq, packed, opened, clo
     'x', table.concat(closed or {}, ' '), 'n', noted or '')
 end
 
+-- Have a conversation looked at now, if not earlier, and tell who listens that there is something to see.
+local function look_now(attention, conversation, channel)
+  local at = tonumber(redis.call('ZSCORE', attention, conversation) or 'inf')
+  redis.call('ZADD', attention, string.format('%d', math.min(at, clock())), conversation)
+  redis.call('PUBLISH', channel, conversation)
+end
+
 -- When a conversation must be looked at: the lease's end while work is outstanding, and the earliest deadline.
 local function attend(key, conversation, busy, lease, due)
   local at = nil

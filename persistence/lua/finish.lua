@@ -21,8 +21,6 @@ else
   redis.call('HDEL', abandoned, ARGV[1])
 end
 if waited_for and not h[1] and not h[2] then
-  local at = tonumber(redis.call('ZSCORE', attention, conversation) or 'inf')
-  redis.call('ZADD', attention, string.format('%d', math.min(at, clock())), conversation)
-  redis.call('PUBLISH', ARGV[6], conversation)
+  look_now(attention, conversation, ARGV[6])
 end
 return {waited_for and 'ok' or 'late'}

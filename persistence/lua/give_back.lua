@@ -11,8 +11,6 @@ if run ~= 'R' and claim_of(run) ~= ARGV[2] then return {'ok'} end
 local h = redis.call('HMGET', head, 'token', 'quarantine', 'paused')
 if h[1] then return {'owned'} end
 if not h[2] and not h[3] then
-  local at = tonumber(redis.call('ZSCORE', attention, ARGV[3]) or 'inf')
-  redis.call('ZADD', attention, string.format('%d', math.min(at, clock())), ARGV[3])
-  redis.call('PUBLISH', ARGV[4], ARGV[3])
+  look_now(attention, ARGV[3], ARGV[4])
 end
 return {'ok'}

@@ -13,8 +13,6 @@ if run ~= 'R' then return {'no'} end
 local h = redis.call('HMGET', head, 'token', 'quarantine')
 redis.call('HSET', runs, ARGV[1], done .. ARGV[3])
 if not h[1] and not h[2] then
-  local at = tonumber(redis.call('ZSCORE', attention, ARGV[4]) or 'inf')
-  redis.call('ZADD', attention, string.format('%d', math.min(at, clock())), ARGV[4])
-  redis.call('PUBLISH', ARGV[5], ARGV[4])
+  look_now(attention, ARGV[4], ARGV[5])
 end
 return {'ok'}

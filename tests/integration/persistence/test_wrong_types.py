@@ -152,7 +152,7 @@ COMMANDS = {
     lambda store: store.binding(): ["cluster"],
     lambda store: store.serving(): ["release"],
     lambda store: store.withhold("node-1"): ["withheld"],
-    lambda store: store.allow("node-1"): ["withheld"],
+    lambda store: store.withhold("node-1", lift=True): ["withheld"],
     lambda store: store.withheld(): ["withheld"],
     lambda store: store.known(NAME, ["m:m-1"]): ["known", "passing"],
     lambda store: store.hosts("actor-1", NAME): ["hosting"],

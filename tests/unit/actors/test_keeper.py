@@ -68,7 +68,7 @@ async def test_where_holdfast_was_stopped_none_is_made_until_it_is_started(keep)
     made = keep(store, "0.2.0")
     await until(lambda: store.calls["withheld"] > 5)
     assert made == []
-    await store.allow(EVERYWHERE)
+    await store.withhold(EVERYWHERE, lift=True)
     await until(lambda: made)
 
 

@@ -534,7 +534,7 @@ async def test_no_worker_is_made_where_holdfast_was_stopped_and_none_on_a_draine
     with pytest.raises(ClusterStopped):
         await workers.call_model("shop:app", "code-1", REQUEST)
     assert known.spawned == []
-    await store.allow(EVERYWHERE)
+    await store.withhold(EVERYWHERE, lift=True)
     assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
     assert known.avoided == [{"node-1"}]
 

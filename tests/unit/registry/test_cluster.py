@@ -171,7 +171,7 @@ async def test_a_connected_client_notices_that_holdfast_was_stopped_and_that_it_
     for _ in range(2):
         with pytest.raises(ClusterStopped, match="holdfast up"):
             await bond.check(within_s=5)
-    await store.allow(EVERYWHERE)
+    await store.withhold(EVERYWHERE, lift=True)
     await bond.check(within_s=5)
 
 

@@ -128,7 +128,7 @@ async def test_a_worker_that_died_is_told_from_one_that_is_not_reached(monkeypat
 
 async def started_again(store, given):
     """Somebody runs `holdfast up`."""
-    await store.allow(EVERYWHERE)
+    await store.withhold(EVERYWHERE, lift=True)
     await store.bind("c", "a:1", 1000)
     given.there += ["new:sweeper", "new:worker:e:0"]
 

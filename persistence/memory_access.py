@@ -1,13 +1,58 @@
-"""What API keys have used, in memory."""
+"""Who may call, in memory: API keys, what each key has used, and tickets."""
 
 from collections.abc import Sequence
+from functools import partial
 
+from . import codec
+from .api_keys import MOST_API_KEYS, ApiKey, ApiKeyList, too_many_keys
 from .memory_database import MemoryDatabase
 from .quotas import COST, TOKENS, WINDOW_MS, Exceeded, Used, Want
+from .tickets import Ticket
 
 
-class MemoryQuotas(MemoryDatabase):
-    """The verbs of `QuotaStore`, in memory."""
+class MemoryAccess(MemoryDatabase):
+    """The verbs of `ApiKeys`, `Tickets` and `QuotaStore`, in memory."""
+
+    async def put_api_key(self, key: ApiKey) -> None:
+        if key.key_id not in self._api_keys and len(self._api_keys) >= MOST_API_KEYS:
+            raise too_many_keys()
+        self._api_keys[key.key_id] = codec.encode(key)
+
+    async def api_key(self, key_id: str) -> ApiKey | None:
+        data = self._api_keys.get(key_id)
+        return codec.decode_api_key(data, self._api_keys_used.get(key_id)) if data is not None else None
+
+    async def api_keys(self) -> ApiKeyList:
+        read = {
+            name: partial(codec.decode_api_key, data, self._api_keys_used.get(name)) for name, data in self._api_keys.items()
+        }
+        return ApiKeyList.of(read)
+
+    async def remove_api_key(self, key_id: str) -> bool:
+        self._api_keys_used.pop(key_id, None)
+        return self._api_keys.pop(key_id, None) is not None
+
+    async def note_api_key_use(self, key_id: str, at: int) -> None:
+        if key_id in self._api_keys:
+            self._api_keys_used[key_id] = at
+
+    async def put_ticket(self, ticket: Ticket) -> None:
+        self._tickets[ticket.digest] = ticket.expires_at, codec.encode(ticket)
+        self._forget()
+
+    async def ticket(self, digest: str) -> Ticket | None:
+        self._forget()
+        found = self._tickets.get(digest)
+        return None if found is None else codec.decode(Ticket, found[1])
+
+    async def remove_ticket(self, digest: str) -> bool:
+        self._forget()
+        return self._tickets.pop(digest, None) is not None
+
+    def _forget(self) -> None:
+        now = self._clock()
+        for digest in [digest for digest, (expires_at, _) in self._tickets.items() if expires_at <= now]:
+            del self._tickets[digest]
 
     async def use(self, key_id: str, request: str, wants: Sequence[Want]) -> Exceeded | None:
         until, amounts, requests = self._used_now(key_id)
