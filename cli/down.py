@@ -11,7 +11,7 @@ from holdfast.embedded.home import Home
 from holdfast.embedded.local_ray import gone_rays, stop_ray
 from holdfast.embedded.local_redis import running_redis, stop_redis
 from holdfast.errors import ConfigurationError, StoreError
-from holdfast.persistence import EVERYWHERE, RedisStore
+from holdfast.persistence import EVERYWHERE, opened
 
 from .display import clean
 from .errors import ExitCode
@@ -65,7 +65,7 @@ def run(
 
 async def _release(url: str, namespace: str, gone: Sequence[str]) -> None:
     """Give the store's binding up if its cluster is a Ray of this home that is gone; another's may have the same address."""
-    store = RedisStore(url, namespace=namespace)
+    store = opened(url, namespace=namespace)
     try:
         bound = await store.binding()
         if bound is not None and bound.cluster.partition("@")[0] in gone:
