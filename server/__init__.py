@@ -6,6 +6,22 @@ and each may die at any time.
 
 from .app import create_app, drain, sign_in_link
 from .authentication import Authentication, Issuer, Proxy
+from .authenticators import Authenticator, Credential, Presented
 from .bounds import Bounds
+from .caller import Caller
+from .tokens import InvalidToken
 
-__all__ = ["Authentication", "Bounds", "Issuer", "Proxy", "create_app", "drain", "sign_in_link"]
+__all__ = [
+    "Authentication",
+    "Authenticator",
+    "Bounds",
+    "Caller",
+    "Credential",
+    "InvalidToken",
+    "Issuer",
+    "Presented",
+    "Proxy",
+    "create_app",
+    "drain",
+    "sign_in_link",
+]

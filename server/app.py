@@ -1,7 +1,7 @@
 """The ASGI application: the routes before a client, and what all of them have in common."""
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
 from typing import Any
@@ -32,6 +32,7 @@ from . import (
     static_files,
 )
 from .authentication import Authentication
+from .authenticators import Authenticator
 from .bounds import Bounds
 from .caller import LOCAL, Caller
 from .callers import Callers
@@ -81,6 +82,7 @@ def create_app(
     hosts: Collection[str] = LOOPBACK_NAMES,
     bounds: Bounds | None = None,
     authentication: Authentication | None = None,
+    authenticators: Sequence[Authenticator] = (),
 ) -> Starlette:
     """The ASGI application that serves a client's conversations, for `holdfast serve` or to be mounted elsewhere.
 
@@ -93,6 +95,7 @@ def create_app(
         hosts: The names under which the application is reached, without ports; by default those of loopback.
         bounds: The bounds of requests and streams.
         authentication: Who is let in besides the holders of API keys.
+        authenticators: Ways of your own to say who sends a request, asked after those of `authentication`.
     """
     bounds = bounds or Bounds()
     draining = Draining()
@@ -105,7 +108,7 @@ def create_app(
         Streams(bounds, draining),
         requests,
         Intake(client.access, bounds),
-        Callers(client, authentication, tickets, bounds),
+        Callers(client, authentication, tickets, bounds, authenticators=authenticators),
         Reach(client),
         Sessions(tickets),
         tickets,

@@ -71,7 +71,8 @@ PUBLIC = {
         SuspensionKind Target ToolRow Turn TurnNotFound TurnStatus Usage WrongCluster WrongStore
     """,
     "server": """
-        Authentication Bounds Issuer Proxy create_app drain sign_in_link
+        Authentication Authenticator Bounds Caller Credential InvalidToken Issuer Presented Proxy create_app drain
+        sign_in_link
     """,
     "cli": """
         main

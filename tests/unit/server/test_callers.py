@@ -14,9 +14,20 @@ from holdfast.conversation import Principal, Proof
 from holdfast.conversation.ids import conversation_id_from
 from holdfast.errors import ConfigurationError, StoreUnavailable
 from holdfast.persistence import AccessScope
-from holdfast.server import Authentication, Bounds, Proxy, callers, create_app, key_table, sign_in_link, streams
+from holdfast.server import (
+    Authentication,
+    Bounds,
+    Caller,
+    Credential,
+    InvalidToken,
+    Proxy,
+    callers,
+    create_app,
+    key_table,
+    sign_in_link,
+    streams,
+)
 from holdfast.server.app import OPERATIONS
-from holdfast.server.caller import Caller
 from holdfast.testing.writer import Writer, begin, end, start
 
 from .conftest import HERE, Api
@@ -245,7 +256,7 @@ async def test_the_use_of_a_key_is_noted_now_and_then(api, client, store):
         while (await store.api_key(key.key_id)).used_at is None:
             await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert len(api.app.state.serving.callers._noting) == 0
+    assert len(api.app.state.serving.callers._keys._noting) == 0
 
 
 async def test_a_verified_key_is_looked_up_once_in_a_while(api, client, store, monkeypatch):
@@ -327,7 +338,7 @@ async def test_a_good_key_gets_in_from_an_address_that_has_failed_too_often_and_
     monkeypatch.setattr(store, "api_keys", listed)
     api = opened(client, bounds=Bounds(failures_burst=1, failures_per_s=0.001))
     monkeypatch.setattr(callers_of(api), "_clock", lambda: now[0])
-    monkeypatch.setattr(callers_of(api)._table, "_clock", lambda: now[0])
+    monkeypatch.setattr(callers_of(api)._keys._table, "_clock", lambda: now[0])
     (key, good), (_, expired), (gone, revoked) = [
         await key_of(client, "read", expires_s=expires) for expires in (None, 0.001, None)
     ]
@@ -611,3 +622,49 @@ async def test_what_nobody_attends_is_started_with_a_scope_of_its_own(api, clien
 
     place = {"conversation_id": made["conversation_id"], "scopes": ["start", "unattended"]}
     assert (await api("POST", "/v1/page-tokens", 422, json=place, headers=alone))["code"] == "invalid_request"
+
+
+class Badges:
+    """An authenticator of an application's own: a badge in a header, looked up in a table."""
+
+    def __init__(self, people):
+        self.people, self.looked = people, []
+
+    def found(self, request):
+        badge = request.only("x-badge")
+        return None if badge is None else Credential("badge", badge, lambda: self.verified(badge), self.is_good)
+
+    async def verified(self, badge):
+        self.looked.append(badge)
+        if badge not in self.people:
+            raise InvalidToken("nobody has that badge")
+        return Caller(Principal(self.people[badge], proof=Proof.PROXY), frozenset({AccessScope.READ})), 60.0
+
+    async def is_good(self):
+        return False
+
+
+async def test_an_application_says_in_a_way_of_its_own_who_calls(client, waiting):
+    badges = Badges({"b-7": "ana"})
+    api = opened(client, authenticators=[badges])
+    async with api.http:
+        assert (await api.http.get("/v1/pending", headers={"X-Badge": "b-7"})).status_code == 200
+        assert (await api.http.get("/v1/pending", headers={"X-Badge": "b-7"})).status_code == 200
+        assert badges.looked == ["b-7"], "what was verified a moment ago is taken as it is"
+        unknown = await api.http.get("/v1/pending", headers={"X-Badge": "b-8"})
+        assert (unknown.status_code, unknown.json()["detail"]) == (401, "the credential is not taken: nobody has that badge")
+        twice = await api.http.get("/v1/pending", headers=[("X-Badge", "b-7"), ("X-Badge", "b-8")])
+        assert twice.status_code == 401
+        _, key = await key_of(client, "start")
+        assert (await api.http.get("/v1/pending", headers=key | {"X-Badge": "b-7"})).status_code == 403, (
+            "its own ways come last"
+        )
+
+
+async def test_guesses_in_a_way_of_ones_own_are_bounded_as_all_are(client, waiting):
+    badges = Badges({})
+    api = opened(client, authenticators=[badges], bounds=Bounds(failures_per_s=0.001, failures_burst=3))
+    async with api.http:
+        said = [(await api.http.get("/v1/pending", headers={"X-Badge": f"b-{number}"})).status_code for number in range(6)]
+    assert said == [401, 401, 401, 429, 429, 429]
+    assert len(badges.looked) == 3

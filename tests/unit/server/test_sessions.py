@@ -12,7 +12,7 @@ from holdfast.client.access import TicketKind
 from holdfast.conversation import Principal, Proof
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import AccessScope
-from holdfast.server import Authentication, Bounds, Proxy, callers, create_app, sign_in_link
+from holdfast.server import Authentication, Bounds, Proxy, authenticators, callers, create_app, sign_in_link
 from holdfast.server.arrived import Arrived
 from holdfast.server.caller import LOCAL, Caller
 from holdfast.server.refusal import Refusal
@@ -158,13 +158,13 @@ async def test_guesses_of_an_address_keep_no_session_out_and_are_looked_at_in_pa
 
     monkeypatch.setattr(store, "ticket", counted)
     browser = Browser(stack, bounds=Bounds(failures_burst=1, failures_per_s=0.001))
-    browser.serving.callers._looks._clock = lambda: 0.0
+    browser.serving.callers._cookies._looks._looks._clock = lambda: 0.0
     cookie = await server.serving.sessions.opened(LOCAL)
     guesses = [f"holdfast-8484={number:064x}" for number in range(60)]
     assert await browser.status(headers={"Cookie": guesses[0]}) == 401
     assert {await browser.status(headers={"Cookie": guess}) for guess in guesses[1:]} == {429}
-    assert len(looked) == 1 + callers.TICKET_LOOKS_PER_S
-    browser.serving.callers._looks = callers.Rates(1, 1)
+    assert len(looked) == 1 + authenticators.TICKET_LOOKS_PER_S
+    browser.serving.callers._cookies._looks._looks = callers.Rates(1, 1)
     assert await browser.status(headers={"Cookie": f"holdfast-8484={cookie}"}) == 200
     assert await browser.status(headers={"Cookie": f"holdfast-8484={cookie}"}) == 200, "it is known by now"
 

@@ -1,0 +1,311 @@
+"""The ways in which a request says who sends it, one small object each. `create_app(authenticators=)` takes more of them.
+
+An authenticator reads what stands in a request and looks nothing up: `Callers` verifies what it found, keeps the result for a
+moment, and bounds how often somebody may try.
+"""
+
+import asyncio
+import logging
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol, TypeAlias
+
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+from starlette.types import Scope
+
+from holdfast.client.access import API_KEY, Access, ApiKey, TicketKind, fits
+from holdfast.conversation import Principal, Proof
+from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.redaction import PLAIN
+
+from .arrived import Arrived, peer_of
+from .authentication import Authentication, Proxy
+from .caller import Caller
+from .key_table import KeyTable
+from .rates import Rates
+from .refusal import Refusal
+from .sessions import cookie_of
+from .tickets import PAGE_TOKEN, SECRET, Tickets, digest_of
+from .tokens import InvalidToken, Tokens
+
+TICKET_LOOKS_PER_S = 20
+"""How many new tickets a second are looked at of addresses that have failed too often: they stand in no list of all."""
+MOST_GONE = 4096
+"""How many sessions that have ended are remembered."""
+NOTED_MS = 3_600_000
+"""How old (ms) the noted use of a key may be before it is noted again."""
+MOST_NOTING = 16
+LONGEST = 20_000
+"""How many characters a header with credentials may have."""
+
+logger = logging.getLogger("holdfast.server")
+
+Verified: TypeAlias = tuple[Caller, float]
+"""A caller, and for how many seconds the credential still holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Presented:
+    """A request before its body is read.
+
+    Attributes:
+        headers: Its headers.
+        arrived: How it reached the server.
+        peer: The address from which it comes; '' where there is none.
+        bearer: The credential of its header `Authorization`; None where there is no such header.
+    """
+
+    headers: Headers
+    arrived: Arrived
+    peer: str
+    bearer: str | None
+
+    @classmethod
+    def of(cls, scope: Scope) -> "Presented":
+        """What a request presents.
+
+        Raises:
+            Refusal: Its header `Authorization` holds no bearer, or stands there twice.
+        """
+        headers, bearer = Headers(scope=scope), None
+        if given := headers.getlist("authorization"):
+            kind, _, credential = given[0].partition(" ")
+            if len(given) > 1 or kind.lower() != "bearer" or len(given[0]) > LONGEST:
+                raise unauthenticated("send one header Authorization: Bearer, with an API key or a token")
+            bearer = credential.strip()
+        return cls(headers, scope["state"]["arrived"], peer_of(scope), bearer)
+
+    @property
+    def is_ambient(self) -> bool:
+        """Whether what a browser or a proxy adds by itself counts: a bearer goes before it."""
+        return self.bearer is None and self.arrived.ambient
+
+    def only(self, name: str) -> str | None:
+        """The value of a header that stands once; None where it is absent.
+
+        Raises:
+            Refusal: It stands there more than once, or is too long.
+        """
+        found = self.headers.getlist(name)
+        if len(found) > 1 or any(len(value) > LONGEST for value in found):
+            raise unauthenticated(f"the header {name} stands there more than once, or is too long", bad=True)
+        return found[0].strip() if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a request presents, and how it is verified.
+
+    Attributes:
+        sort: What tells it apart from a credential of another sort with the same text.
+        text: The text, of which a digest alone is kept.
+        verified: Verifies it; raises `InvalidToken` where it does not hold.
+        is_good: Whether it holds by what is known for all together: asked for addresses that have failed too often.
+        or_next: Whether the request may be somebody's by the next authenticator where this credential does not hold.
+    """
+
+    sort: Hashable
+    text: str
+    verified: Callable[[], Coroutine[Any, Any, Verified]]
+    is_good: Callable[[], Awaitable[bool]]
+    or_next: bool = False
+
+
+class Authenticator(Protocol):
+    """One way to say who sends a request."""
+
+    def found(self, request: Presented) -> Credential | Caller | None:
+        """The credential that a request presents in this way, or its caller where nothing is to be verified; None for neither.
+
+        Raises:
+            Refusal: What it presents cannot be a credential.
+        """
+        ...
+
+
+class ApiKeys:
+    """API keys, as a bearer. `clock` gives seconds."""
+
+    def __init__(self, access: Access, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._access = access
+        self._table = KeyTable(access, clock=clock)
+        self._noting: set[asyncio.Task[None]] = set()
+
+    def found(self, request: Presented) -> Credential | None:
+        """See `Authenticator.found`."""
+        return None if request.bearer is None else self.credential(request.bearer)
+
+    def credential(self, text: str) -> Credential | None:
+        """The credential in a text; None if it is no API key."""
+        if (parts := API_KEY.fullmatch(text)) is None:
+            return None
+        pair = parts[1], parts[2]
+        return Credential(Proof.KEY, text, partial(self._verified, *pair), partial(self._table.has, *pair))
+
+    async def _verified(self, key_id: str, secret: str) -> Verified:
+        key, now = await self._access.key(key_id), time.time()
+        if key is None or not fits(key, secret):
+            raise InvalidToken("there is no such key, or not any more")
+        holds_s = math.inf if key.expires_at is None else key.expires_at / 1000 - now
+        if holds_s <= 0:
+            raise InvalidToken("the key has expired")
+        self._note(key, round(now * 1000))
+        agents = None if key.agents is None else frozenset(key.agents)
+        try:
+            principal = Principal(key.name, roles=key.roles, proof=Proof.KEY).check_visible()
+        except InvalidInput as error:
+            raise InvalidToken(f"the key's holder cannot be a principal: {error.field}: {error.problem}") from None
+        caller = Caller(principal, frozenset(key.scopes), agents, key_id=key.key_id, ends_at=key.expires_at, quotas=key.quotas)
+        return caller, holds_s
+
+    def _note(self, key: ApiKey, now: int) -> None:
+        """Note that a key was used, once an hour or so, without anybody waiting for it."""
+        if (key.used_at is not None and now - key.used_at < NOTED_MS) or len(self._noting) >= MOST_NOTING:
+            return
+        task = asyncio.create_task(self._noted(key.key_id, now))
+        self._noting.add(task)
+        task.add_done_callback(self._noting.discard)
+
+    async def _noted(self, key_id: str, now: int) -> None:
+        try:
+            await self._access.note_use(key_id, now)
+        except HoldfastError as error:
+            logger.warning("the use of the API key %s was not noted: %s", key_id, PLAIN.said(error, 300))
+
+
+class TicketLooks:
+    """The tickets of sessions and pages, and the looks at them that addresses have which failed too often."""
+
+    def __init__(self, tickets: Tickets, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._tickets = tickets
+        self._looks = Rates(TICKET_LOOKS_PER_S, TICKET_LOOKS_PER_S, clock=clock)
+
+    def credential(self, kind: TicketKind, secret: str) -> Credential:
+        """The credential of a ticket's secret."""
+        return Credential(kind, secret, partial(self._tickets.caller, kind, secret), partial(self._is_good, kind, secret))
+
+    async def _is_good(self, kind: TicketKind, secret: str) -> bool:
+        if self._looks.take(None):  # so many looks a second, for all together
+            return False
+        try:
+            await self._tickets.caller(kind, secret)
+        except InvalidToken:
+            return False
+        return True
+
+
+class PageTokens:
+    """The tokens of pages, as a bearer."""
+
+    def __init__(self, looks: TicketLooks) -> None:
+        self._looks = looks
+
+    def found(self, request: Presented) -> Credential | None:
+        """See `Authenticator.found`."""
+        token = PAGE_TOKEN.fullmatch(request.bearer or "")
+        return None if token is None else self._looks.credential(TicketKind.PAGE, token[1])
+
+
+class SessionCookies:
+    """The cookies of browsers that have signed in. One that has ended costs one look: browsers send it for a long time."""
+
+    def __init__(self, looks: TicketLooks) -> None:
+        self._looks = looks
+        self._gone: OrderedDict[str, None] = OrderedDict()
+
+    def found(self, request: Presented) -> Credential | None:
+        """See `Authenticator.found`."""
+        value = self.value_of(request) if request.is_ambient else None
+        if value is None or digest_of(value) in self._gone:
+            return None
+        ticket = self._looks.credential(TicketKind.SESSION, value)
+
+        async def verified() -> Verified:
+            try:
+                return await ticket.verified()
+            except InvalidToken:
+                self.forget(value)
+                raise
+
+        return replace(ticket, verified=verified, or_next=True)
+
+    def value_of(self, request: Presented) -> str | None:
+        """The value of the session's cookie; None where there is none."""
+        arrived = request.arrived
+        cookies = cookie_parser("; ".join(request.headers.getlist("cookie"))[:LONGEST])
+        found = cookies.get(cookie_of(arrived.scheme, arrived.host))
+        return found if found is not None and SECRET.fullmatch(found) else None
+
+    def forget(self, value: str) -> None:
+        """Remember that a session has ended: it never comes back."""
+        self._gone[digest_of(value)] = None
+        if len(self._gone) > MOST_GONE:
+            self._gone.popitem(last=False)
+
+
+class IssuedTokens:
+    """The tokens of an identity provider: as a bearer, or in the header of a proxy that signs in with it."""
+
+    def __init__(self, tokens: Tokens, header: str | None) -> None:
+        self._tokens = tokens
+        self._header = header
+
+    def found(self, request: Presented) -> Credential | None:
+        """See `Authenticator.found`."""
+        if request.bearer is not None:
+            is_token = request.bearer.count(".") == 2  # noqa: PLR2004 - header, claims, signature
+            return self._credential(request.bearer, Proof.OIDC) if is_token else None
+        token = request.only(self._header) if self._header is not None and request.is_ambient else None
+        return self._credential(token, Proof.PROXY) if token else None
+
+    def _credential(self, token: str, proof: Proof) -> Credential:
+        return Credential(proof, token, partial(self._verified, token, proof), partial(self._is_good, token))
+
+    async def _verified(self, token: str, proof: Proof) -> Verified:
+        caller, until = await self._tokens.caller(token, proof)
+        return replace(caller, ends_at=round(until * 1000)), until - time.time()
+
+    async def _is_good(self, token: str) -> bool:
+        return self._tokens.holds(token)
+
+
+class ProxyHeaders:
+    """The plain headers of a proxy that authenticates, from its own addresses alone."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+
+    def found(self, request: Presented) -> Caller | None:
+        """See `Authenticator.found`."""
+        proxy = self._proxy
+        if proxy.user_header is None or not request.is_ambient or not proxy.is_peer(request.peer):
+            return None
+        if not (name := request.only(proxy.user_header)):
+            return None
+        listed = request.only(proxy.roles_header) if proxy.roles_header is not None else None
+        roles = tuple(dict.fromkeys(role.strip() for role in (listed or "").split(",") if role.strip()))
+        try:
+            principal = Principal(name, roles=roles, proof=Proof.PROXY).check_visible()
+        except InvalidInput as error:
+            raise unauthenticated(f"the proxy's headers name nobody: {error.problem}", bad=True) from None
+        return Caller(principal, frozenset(proxy.scopes))
+
+
+def chain_of(
+    keys: ApiKeys, cookies: SessionCookies, looks: TicketLooks, authentication: Authentication, more: Sequence[Authenticator]
+) -> Sequence[Authenticator]:
+    """The authenticators of a server, in the order in which they are asked; an application's own come last."""
+    issuer, proxy = authentication.issuer, authentication.proxy
+    issued = [] if issuer is None else [IssuedTokens(Tokens(issuer), proxy.token_header)]
+    return [keys, PageTokens(looks), cookies, *issued, ProxyHeaders(proxy), *more]
+
+
+def unauthenticated(detail: str, *, bad: bool = False) -> Refusal:
+    """The refusal of a request whose caller is not known; `bad` says that it had credentials."""
+    challenge = 'Bearer realm="holdfast"' + (', error="invalid_token"' if bad else "")
+    return Refusal(401, "unauthenticated", detail, headers={"WWW-Authenticate": challenge})
