@@ -253,7 +253,7 @@ class Ledger:
         return any(
             isinstance(event, SuspensionSettled)
             and event.tool_call_id == call
-            and event.by in (SettledBy.APPROVE, SettledBy.REVIEW)
+            and event.by in (SettledBy.APPROVE, SettledBy.REVIEW, SettledBy.REDISPATCH)
             for event in self.log(conversation_id).events
         )
 
