@@ -197,7 +197,7 @@ async def test_an_address_of_mail_must_be_verified_where_it_stands(claim, verifi
 
 async def test_a_token_with_an_end_beyond_all_numbers_is_no_mistake_of_the_servers(client):
     app = create_app(client, authentication=Authentication(issuer=ISSUER))
-    app.state.serving.callers._tokens = Tokens(ISSUER, AtHand())
+    app.state.serving.callers._chain = [IssuedTokens(Tokens(ISSUER, AtHand()), None)]
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=HERE) as http:
         for digits in (400, 5000):
             token = signed_text(json.dumps(claims(exp="E")).replace('"E"', "9" * digits))
@@ -208,7 +208,7 @@ async def test_a_token_with_an_end_beyond_all_numbers_is_no_mistake_of_the_serve
 async def test_tokens_come_as_a_bearer_or_in_the_proxys_header_and_pages_of_other_sites_cannot_use_that(client):
     authentication = Authentication(issuer=ISSUER, proxy=Proxy(token_header="X-Assertion"))
     app = create_app(client, authentication=authentication)
-    app.state.serving.callers._tokens = Tokens(ISSUER, AtHand())
+    app.state.serving.callers._chain = [IssuedTokens(Tokens(ISSUER, AtHand()), None)]
     token = signed(claims())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=HERE) as http:
         for headers, status in (
