@@ -14,6 +14,7 @@ from joserfc.errors import SecurityWarning
 from holdfast.conversation import Proof
 from holdfast.persistence import AccessScope
 from holdfast.server import Authentication, Bounds, Issuer, Proxy, create_app
+from holdfast.server.authenticators import IssuedTokens
 from holdfast.server.tokens import LONGEST, InvalidToken, Tokens
 
 from .conftest import HERE
@@ -208,7 +209,7 @@ async def test_a_token_with_an_end_beyond_all_numbers_is_no_mistake_of_the_serve
 async def test_tokens_come_as_a_bearer_or_in_the_proxys_header_and_pages_of_other_sites_cannot_use_that(client):
     authentication = Authentication(issuer=ISSUER, proxy=Proxy(token_header="X-Assertion"))
     app = create_app(client, authentication=authentication)
-    app.state.serving.callers._chain = [IssuedTokens(Tokens(ISSUER, AtHand()), None)]
+    app.state.serving.callers._chain = [IssuedTokens(Tokens(ISSUER, AtHand()), "X-Assertion")]
     token = signed(claims())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=HERE) as http:
         for headers, status in (
