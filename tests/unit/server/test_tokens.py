@@ -239,7 +239,7 @@ async def test_a_token_that_holds_gets_in_from_an_address_that_has_failed_too_of
             asked.append(key_id)
             return await super().key(key_id)
 
-    app.state.serving.callers._chain = [IssuedTokens(Tokens(ISSUER, Counted()), None)]
+    app.state.serving.callers._chain = [IssuedTokens(Tokens(ISSUER, Counted()), "X-Assertion")]
     bad = [signed(claims(), key=OTHER), signed(claims(exp=5)), signed(claims(), key=OTHER, kid="unknown"), "a.b.c"]
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=HERE) as http:
         found = [(await http.get("/v1/agents", headers={"Authorization": f"Bearer {token}"})).status_code for token in bad]
