@@ -6,12 +6,12 @@ from typing import Any
 
 from starlette.responses import Response
 
-from holdfast.client.access import AccessScope
+from holdfast.client import verbs
 from holdfast.client.replies import AuditReply
 from holdfast.errors import HoldfastError
 
 from .bodies import AuditQuery
-from .operation import Asked, Operation
+from .operation import Asked, of
 from .problems import problem_of
 from .rendering import as_json
 
@@ -46,15 +46,12 @@ async def _written(first: dict[str, Any], following: AsyncGenerator[dict[str, An
 
 
 OPERATIONS = (
-    Operation(
-        "GET",
-        "/v1/conversations/{conversation_id}/audit",
-        "audit",
+    of(
+        verbs.AUDIT,
         "A conversation's chain of messages and decisions, checked; with `Accept: application/jsonl` all of it, a line each.",
         audit,
         reply=AuditReply,
         query=AuditQuery,
-        scope=AccessScope.READ,
     ),
 )
 """The operation on audits."""

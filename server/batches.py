@@ -4,8 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from holdfast.client import Decision
-from holdfast.client.access import AccessScope
+from holdfast.client import Decision, verbs
 from holdfast.client.batches import SIDE_BY_SIDE, batch_key, key_of
 from holdfast.client.replies import DecidedEachReply, DecidedManyReply, DecidedReply, Problem, SettledReply
 from holdfast.conversation.batches import MOST
@@ -14,7 +13,7 @@ from holdfast.errors import BatchRefused, HoldfastError, InvalidDecision, StaleC
 from . import page_view
 from .decision_bodies import MOST_EACH, DecisionItem, ResolveEachBody, ResolveManyBody
 from .decisions import decide, page_of
-from .operation import Asked, Operation, of_decision
+from .operation import Asked, of, of_decision
 from .problems import problem_of, unexpected
 
 logger = logging.getLogger("holdfast.server")
@@ -126,30 +125,22 @@ async def _check_page(asked: Asked, conversation_id: str, decisions: dict[str, D
 
 
 OPERATIONS = (
-    Operation(
-        "POST",
-        "/v1/conversations/{conversation_id}/resolve-many",
-        "resolveMany",
+    of(
+        verbs.RESOLVE_MANY,
         "Decide several pending calls of a conversation, all or none; 409 says which cannot be decided, and why.",
         resolve_many,
         reply=DecidedManyReply,
         body=ResolveManyBody,
         room=lambda limits: MOST * of_decision(limits),
-        key="decision_id",
-        scope=AccessScope.DECIDE,
     ),
-    Operation(
-        "POST",
-        "/v1/pending/resolve-each",
-        "resolveEach",
+    of(
+        verbs.RESOLVE_EACH,
         "Decide several pending calls of whatever conversations, each by itself: one result for each, in order.",
         resolve_each,
         reply=DecidedEachReply,
         body=ResolveEachBody,
         room=lambda limits: MOST_EACH * of_decision(limits),
-        key="decision_id",
         status=207,
-        scope=AccessScope.DECIDE,
     ),
 )
 """The operations that decide several calls."""

@@ -14,13 +14,11 @@ from holdfast.client import (
     Event,
     HoldfastError,
     InvalidInput,
-    Message,
     Page,
     Receipt,
-    Turn,
+    verbs,
 )
 from holdfast.client.access import AccessScope
-from holdfast.client.log_pages import MessagePage
 from holdfast.client.replies import CancelledReply, EndReply, LiftedReply, MessageReceiptReply
 from holdfast.conversation.ids import conversation_id_from
 from holdfast.events import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
@@ -38,7 +36,7 @@ from .bodies import (
     StartBody,
     StateQuery,
 )
-from .operation import Asked, Operation, of_message
+from .operation import Asked, of, of_message
 from .reach import listed
 
 EVENT_STREAM = "text/event-stream"
@@ -93,32 +91,12 @@ async def state(asked: Asked) -> ConversationState[Any]:
     return found or await conversation.state()
 
 
-async def messages(asked: Asked) -> MessagePage:
-    """A page of messages."""
-    return await _conversation(asked).messages_page(limit=asked.query.limit, after=asked.query.after)
-
-
 async def send(asked: Asked) -> MessageReceiptReply:
     """Send the user's next message."""
     key = asked.key or uuid.uuid4().hex
     await quotas.use(asked.client, asked.caller, asked.path["conversation_id"], key, starts=False)
     receipt = await _conversation(asked).send(asked.body.text, message_id=key)
     return MessageReceiptReply(**receipt.model_dump(), message_id=key)
-
-
-async def message(asked: Asked) -> Message:
-    """What became of a message."""
-    return await _conversation(asked).message(asked.path["message_id"])
-
-
-async def turns(asked: Asked) -> Page[Turn]:
-    """A page of turns."""
-    return await _conversation(asked).turns_page(limit=asked.query.limit, after=asked.query.after)
-
-
-async def turn(asked: Asked) -> Turn:
-    """One turn."""
-    return await _conversation(asked).turn(asked.path["turn_id"])
 
 
 async def cancel(asked: Asked) -> CancelledReply:
@@ -135,26 +113,6 @@ async def cancel(asked: Asked) -> CancelledReply:
         running = waited.running if waited is not None else cancelled.calls
         cancelled = cancelled.model_copy(update={"running": running})
     return CancelledReply.model_validate({**cancelled.model_dump(), "request_id": key})
-
-
-async def cancel_pending(asked: Asked) -> CancelledReply:
-    """Cancel the calls that wait; the turn goes on."""
-    key = asked.key or uuid.uuid4().hex
-    asked.caller.check_kind(asked.body.kind)
-    cancelled = await _conversation(asked).cancel_pending(asked.body.kind, asked.body.reason, request_id=key)
-    return CancelledReply.model_validate({**cancelled.model_dump(), "request_id": key})
-
-
-async def end(asked: Asked) -> EndReply:
-    """End a conversation for good."""
-    key = asked.key or uuid.uuid4().hex
-    receipt = await _conversation(asked).end(request_id=key)
-    return EndReply(**receipt.model_dump(), request_id=key)
-
-
-async def retry(asked: Asked) -> LiftedReply:
-    """Lift a conversation's quarantine."""
-    return LiftedReply(lifted=await _conversation(asked).retry())
 
 
 async def events(asked: Asked) -> Response:
@@ -205,143 +163,53 @@ def _resumed(asked: Asked) -> int:
 
 
 OPERATIONS = (
-    Operation(
-        "POST",
-        "/v1/conversations",
-        "start",
+    of(
+        verbs.STARTED,
         "Start a conversation; with `Accept: text/event-stream`, and stream the events of its first turn.",
         start,
         reply=MessageReceiptReply,
         body=StartBody,
         room=lambda limits: 2 * limits.message_bytes,  # the text, and the context
-        key="message_id",
         status=201,
         streams=True,
-        scope=AccessScope.START,
     ),
-    Operation(
-        "GET",
-        "/v1/conversations",
-        "listConversations",
-        "A page of conversations, oldest first.",
-        conversations,
-        reply=Page[ConversationRow],
-        query=ConversationsQuery,
-        scope=AccessScope.READ,
-    ),
-    Operation(
-        "GET",
-        "/v1/conversations/{conversation_id}",
-        "getConversation",
+    of(verbs.CONVERSATIONS, "A page of conversations, oldest first.", conversations, query=ConversationsQuery),
+    of(
+        verbs.STATE,
         "The state of a conversation; with `wait_s`, as soon as it rests.",
         state,
         reply=ConversationState,
         query=StateQuery,
-        scope=AccessScope.READ,
     ),
-    Operation(
-        "GET",
-        "/v1/conversations/{conversation_id}/messages",
-        "listMessages",
-        "A page of the messages, in the OpenAI chat format.",
-        messages,
-        reply=MessagePage,
-        query=PageQuery,
-        scope=AccessScope.READ,
-    ),
-    Operation(
-        "POST",
-        "/v1/conversations/{conversation_id}/messages",
-        "send",
+    of(verbs.MESSAGES_PAGE, "A page of the messages, in the OpenAI chat format.", query=PageQuery),
+    of(
+        verbs.SEND,
         "Send the user's next message; during a turn it queues.",
         send,
         reply=MessageReceiptReply,
         body=MessageBody,
         room=of_message,
-        key="message_id",
-        scope=AccessScope.START,
     ),
-    Operation(
-        "GET",
-        "/v1/conversations/{conversation_id}/messages/{message_id}",
-        "getMessage",
-        "What became of a message.",
-        message,
-        reply=Message,
-        scope=AccessScope.READ,
-    ),
-    Operation(
-        "GET",
-        "/v1/conversations/{conversation_id}/turns",
-        "listTurns",
-        "A page of the turns, oldest first.",
-        turns,
-        reply=Page[Turn],
-        query=PageQuery,
-        scope=AccessScope.READ,
-    ),
-    Operation(
-        "GET",
-        "/v1/conversations/{conversation_id}/turns/{turn_id}",
-        "getTurn",
-        "One turn: status, reply or error, and what it used.",
-        turn,
-        reply=Turn,
-        scope=AccessScope.READ,
-    ),
-    Operation(
-        "POST",
-        "/v1/conversations/{conversation_id}/cancel",
-        "cancel",
-        "Cancel the current turn, or a certain one.",
-        cancel,
-        reply=CancelledReply,
-        body=CancelBody,
-        key="request_id",
-        scope=AccessScope.START,
-    ),
-    Operation(
-        "POST",
-        "/v1/conversations/{conversation_id}/cancel-pending",
-        "cancelPending",
+    of(verbs.MESSAGE, "What became of a message."),
+    of(verbs.TURNS_PAGE, "A page of the turns, oldest first.", query=PageQuery),
+    of(verbs.TURN, "One turn: status, reply or error, and what it used."),
+    of(verbs.CANCEL, "Cancel the current turn, or a certain one.", cancel, reply=CancelledReply, body=CancelBody),
+    of(
+        verbs.CANCEL_PENDING,
         "Cancel the calls that wait; the turn goes on. That settles them as decisions do, and takes the scope of those, too.",
-        cancel_pending,
+        check=lambda asked: asked.caller.check_kind(asked.body.kind),
         reply=CancelledReply,
         body=CancelPendingBody,
-        key="request_id",
-        scope=AccessScope.START,
-        also=(AccessScope.DECIDE,),
     ),
-    Operation(
-        "POST",
-        "/v1/conversations/{conversation_id}/end",
-        "end",
-        "End a conversation for good.",
-        end,
-        reply=EndReply,
-        body=RequestBody,
-        key="request_id",
-        scope=AccessScope.START,
-    ),
-    Operation(
-        "POST",
-        "/v1/conversations/{conversation_id}/retry",
-        "retry",
-        "Lift a conversation's quarantine.",
-        retry,
-        reply=LiftedReply,
-        body=Nothing,
-        scope=AccessScope.START,
-    ),
-    Operation(
-        "GET",
-        "/v1/conversations/{conversation_id}/events",
-        "followConversation",
+    of(verbs.END, "End a conversation for good.", reply=EndReply, body=RequestBody),
+    of(verbs.RETRY, "Lift a conversation's quarantine.", reply=LiftedReply, body=Nothing),
+    of(
+        verbs.EVENTS,
         "The events of a conversation as a stream; `Last-Event-ID` resumes it.",
         events,
+        reply=None,
         query=EventsQuery,
         streams=True,
-        scope=AccessScope.READ,
     ),
 )
 """The operations on conversations."""

@@ -4,8 +4,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.client import Approve, Decision, Receipt
-from holdfast.client.access import AccessScope
+from holdfast.client import Approve, Decision, Receipt, verbs
 from holdfast.client.deciders import asked_of
 from holdfast.client.replies import DecisionReceiptReply
 from holdfast.client.results import AsyncPendingCall, Page, PendingCall
@@ -13,7 +12,7 @@ from holdfast.errors import StaleCall
 
 from .bodies import PendingQuery, PlaceQuery
 from .decision_bodies import ResolveBody, ResolveCallBody
-from .operation import Asked, Operation, of_decision
+from .operation import Asked, of, of_decision
 from .reach import listed
 from .refusal import Refusal
 
@@ -23,11 +22,6 @@ async def pending(asked: Asked) -> Page[AsyncPendingCall]:
     kind, client = asked.query.kind, asked.client
     who = asked_of(asked.query.approver, asked.query.roles)
     return await listed(asked.caller, asked.query, lambda where: client.pending(kind=kind, approver=who, **where))
-
-
-async def pending_call(asked: Asked) -> AsyncPendingCall:
-    """One pending call."""
-    return await asked.client.pending_call(asked.path["suspension_id"], conversation_id=asked.query.conversation_id)
 
 
 async def resolve(asked: Asked) -> DecisionReceiptReply:
@@ -121,49 +115,29 @@ async def _check_page(asked: Asked, suspension_id: str | None, decision: Decisio
 
 
 OPERATIONS = (
-    Operation(
-        "GET",
-        "/v1/pending",
-        "listPending",
+    of(
+        verbs.PENDING,
         "A page of the pending calls of all conversations, oldest first.",
         pending,
         reply=Page[PendingCall],  # type: ignore[type-arg]
         query=PendingQuery,
-        scope=AccessScope.READ,
     ),
-    Operation(
-        "GET",
-        "/v1/pending/{suspension_id}",
-        "getPending",
-        "One pending call; 409 says what settled it.",
-        pending_call,
-        reply=PendingCall,
-        query=PlaceQuery,
-        scope=AccessScope.READ,
-    ),
-    Operation(
-        "POST",
-        "/v1/pending/{suspension_id}/resolve",
-        "resolve",
+    of(verbs.PENDING_CALL, "One pending call; 409 says what settled it.", reply=PendingCall, query=PlaceQuery),
+    of(
+        verbs.RESOLVE,
         "Decide a pending call; 409 says what settled it before.",
         resolve,
         reply=DecisionReceiptReply,
         body=ResolveBody,
         room=of_decision,
-        key="decision_id",
-        scope=AccessScope.DECIDE,
     ),
-    Operation(
-        "POST",
-        "/v1/conversations/{conversation_id}/resolve",
-        "resolveCall",
+    of(
+        verbs.RESOLVE_CALL,
         "Decide a pending call of a conversation by the call's id; 409 says what settled it before.",
         resolve_call,
         reply=DecisionReceiptReply,
         body=ResolveCallBody,
         room=of_decision,
-        key="decision_id",
-        scope=AccessScope.DECIDE,
     ),
 )
 """The operations on pending calls."""

@@ -2,12 +2,11 @@
 
 from starlette.responses import Response
 
-from holdfast.client import InvalidInput
-from holdfast.client.access import AccessScope
+from holdfast.client import InvalidInput, verbs
 from holdfast.client.list_events import LIST_CURSOR
 
 from .bodies import ListEventsQuery
-from .operation import Asked, Operation
+from .operation import Asked, of
 
 
 async def list_events(asked: Asked) -> Response:
@@ -28,17 +27,15 @@ def _resumed(asked: Asked) -> str | None:
 
 
 OPERATIONS = (
-    Operation(
-        "GET",
-        "/v1/events",
-        "followLists",
+    of(
+        verbs.LIST_EVENTS,
         "What changes in the lists, as it happens: calls that begin to wait, are noted or settled, statuses of conversations.",
         list_events,
+        reply=None,
         query=ListEventsQuery,
         streams=True,
         last=LIST_CURSOR.pattern,
         endless=True,
-        scope=AccessScope.READ,
     ),
 )
 """The operation on the events of the lists."""

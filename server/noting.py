@@ -3,13 +3,12 @@
 import uuid
 from typing import Any
 
-from holdfast.client import Conversation
-from holdfast.client.access import AccessScope
+from holdfast.client import Conversation, verbs
 from holdfast.client.replies import NotedReply
 
 from .bodies import AssignBody, CommentBody
 from .decisions import page_of
-from .operation import Asked, Operation
+from .operation import Asked, of
 
 
 async def assign(asked: Asked) -> NotedReply:
@@ -45,27 +44,19 @@ async def _conversation(asked: Asked) -> Conversation:
 
 
 OPERATIONS = (
-    Operation(
-        "POST",
-        "/v1/pending/{suspension_id}/assign",
-        "assign",
+    of(
+        verbs.ASSIGN,
         "Note who takes a pending call on; it decides nothing. The body is optional: by default it is you.",
         assign,
         reply=NotedReply,
         body=AssignBody,
-        key="request_id",
-        scope=AccessScope.DECIDE,
     ),
-    Operation(
-        "POST",
-        "/v1/pending/{suspension_id}/comment",
-        "comment",
+    of(
+        verbs.COMMENT,
         "Write to the others who may decide a pending call; the model does not read it.",
         comment,
         reply=NotedReply,
         body=CommentBody,
-        key="request_id",
-        scope=AccessScope.DECIDE,
     ),
 )
 """The operations of notes on pending calls."""

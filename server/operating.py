@@ -1,13 +1,12 @@
 """The routes of whoever operates: agents, pauses, and whether the server is alive and of use."""
 
-from holdfast.client import Pause
-from holdfast.client.access import AccessScope
+from holdfast.client import verbs
 from holdfast.client.replies import AgentsReply, HealthReply, PausesReply, ReadyReply, ResumedReply
 from holdfast.client.rule_check import RuleCheck
 from holdfast.errors import AppNotPublished, HoldfastError
 
 from .bodies import PauseBody, ResumeBody, RulesCheckBody
-from .operation import Asked, Operation
+from .operation import Asked, Operation, of
 from .problems import problem_of
 from .readiness import unready
 from .refusal import Refusal
@@ -32,22 +31,10 @@ async def check_rules(asked: Asked) -> RuleCheck:
         raise Refusal(404, problem["code"], problem["detail"], problem) from error
 
 
-async def pause(asked: Asked) -> Pause:
-    """Stop new work."""
-    asked.caller.check_agent(asked.body.agent)
-    return await asked.client.pause(asked.body.agent, asked.body.reason)
-
-
 async def pauses(asked: Asked) -> PausesReply:
     """The pauses that stand."""
     paused = [one for one in await asked.client.paused() if one.agent is None or asked.caller.touches(one.agent)]
     return PausesReply(items=paused)
-
-
-async def resume(asked: Asked) -> ResumedReply:
-    """Let new work go on."""
-    asked.caller.check_agent(asked.body.agent)
-    return ResumedReply(resumed=await asked.client.resume(asked.body.agent))
 
 
 async def health(_: Asked) -> HealthReply:
@@ -70,48 +57,23 @@ async def ready(asked: Asked) -> ReadyReply:
     return ReadyReply()
 
 
+def _check(asked: Asked) -> None:
+    asked.caller.check_agent(asked.body.agent)
+
+
 OPERATIONS = (
-    Operation(
-        "GET",
-        "/v1/agents",
-        "listAgents",
-        "The agents, their tools, and the pauses that stand.",
-        agents,
-        AgentsReply,
-        scope=AccessScope.READ,
-    ),
-    Operation(
-        "POST",
-        "/v1/rules/check",
-        "checkRules",
+    of(verbs.AGENTS, "The agents, their tools, and the pauses that stand.", agents, reply=AgentsReply),
+    of(
+        verbs.CHECK_RULES,
         "What the permission rules in force say of a call, and by which rule; nothing is proposed or run.",
         check_rules,
-        RuleCheck,
         body=RulesCheckBody,
         room=lambda limits: limits.reply_bytes,
-        scope=AccessScope.READ,
     ),
-    Operation(
-        "GET",
-        "/v1/pause",
-        "listPauses",
-        "The pauses that stand.",
-        pauses,
-        PausesReply,
-        scope=AccessScope.READ,
-    ),
-    Operation(
-        "POST",
-        "/v1/pause",
-        "pause",
-        "Stop new work of an agent, or of all.",
-        pause,
-        Pause,
-        body=PauseBody,
-        scope=AccessScope.ADMIN,
-    ),
-    Operation("POST", "/v1/resume", "resume", "Lift a pause.", resume, ResumedReply, body=ResumeBody, scope=AccessScope.ADMIN),
+    of(verbs.PAUSED, "The pauses that stand.", pauses, reply=PausesReply),
+    of(verbs.PAUSE, "Stop new work of an agent, or of all.", check=_check, body=PauseBody),
+    of(verbs.RESUME, "Lift a pause.", check=_check, reply=ResumedReply, body=ResumeBody),
     Operation("GET", "/health", "health", "Whether the process is alive.", health, HealthReply, scope=None),
-    Operation("GET", "/ready", "ready", "Whether commands can be carried out.", ready, ReadyReply, scope=None),
+    of(verbs.READY, "Whether commands can be carried out.", ready, reply=ReadyReply),
 )
 """The operations on the whole."""

@@ -1,7 +1,9 @@
 """One operation of the API: a method on a path, what it takes, and what it replies."""
 
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel
@@ -11,6 +13,7 @@ from holdfast.client import AsyncClient
 from holdfast.client.access import AccessScope
 from holdfast.client.figures import Figures
 from holdfast.client.proving import acting_for
+from holdfast.client.verb import Verb
 from holdfast.conversation import Limits
 from holdfast.counting import Counts
 
@@ -146,3 +149,48 @@ class Operation:
     def scopes(self) -> tuple[AccessScope, ...]:
         """All that a caller must be allowed."""
         return () if self.scope is None else (self.scope, *self.also)
+
+
+def of(
+    verb: Verb[Any],
+    summary: str,
+    run: Run | None = None,
+    *,
+    check: Callable[[Asked], None] | None = None,
+    reply: Any = ...,
+    **more: Any,
+) -> Operation:
+    """The operation of a row of the client.
+
+    Args:
+        verb: The row, which says the method, the path, the name, the scopes, the idempotency key and the reply.
+        summary: What it does, in a line.
+        run: The function that does it; by default the client's method is called with what the request says.
+        check: Refuses a caller who may not ask for this, before the method is called.
+        reply: The type of the reply, where the server says more than the client's method, or less.
+        more: Further fields of `Operation`.
+    """
+    kind = verb.reply if reply is ... else reply
+    doing = run or partial(_carried_out, verb, kind, check)
+    known: dict[str, Any] = {"key": verb.key, "scope": verb.scope, "also": verb.also}
+    return Operation(verb.method, verb.path, verb.operation, summary, doing, kind, **known | more)
+
+
+async def _carried_out(verb: Verb[Any], kind: Any, check: Callable[[Asked], None] | None, asked: Asked) -> Any:
+    """What the client's method of a row gives, as the reply of its operation."""
+    if check is not None:
+        check(asked)
+    given = {**asked.path, **dict(asked.query or ()), **dict(asked.body or ())}
+    if verb.key is not None:
+        given[verb.key] = asked.key or uuid.uuid4().hex
+    carrying: Any = asked.client
+    if "conversation_id" in asked.path:
+        carrying = carrying.conversation(given.pop("conversation_id"))
+    found = await getattr(carrying, verb.name)(**given)
+    if verb.key is not None:
+        return kind(**dict(found), **{verb.key: given[verb.key]})
+    if verb.under is not None:
+        return kind(**{verb.under: found})
+    if isinstance(found, list):
+        found = {"items": found}
+    return found if kind is verb.reply else kind.model_validate(found, from_attributes=True)
