@@ -23,7 +23,8 @@ from .turns import Turn, TurnLog
 READ_AT_ONCE = 500
 MOST_READS = 8
 """After how many reads of the log a page ends that has a turn."""
-_CURSOR = re.compile(r"(?:([0-9]{1,15})\.)?([0-9]{1,9})")
+_CURSOR = re.compile(r"(?:([0-9]{1,15})\.)?([0-9]{1,5})")
+"""A place in the log, and how many messages to pass over from there: no more than one answer has calls."""
 
 
 class MessagePage(Page[dict[str, Any]]):

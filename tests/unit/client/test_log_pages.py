@@ -136,7 +136,7 @@ async def test_a_page_of_very_long_turns_may_have_fewer_than_were_asked_for(stor
     assert len(sizes) > 1
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "-1", "²", "1.", ".1", "1.2.3", "t1", 7, "1" * 30])
+@pytest.mark.parametrize("cursor", ["", "x", "-1", "²", "1.", ".1", "1.2.3", "0.999999999", "t1", 7, "1" * 30])
 async def test_what_is_no_cursor_is_refused(store, conversation, cursor):
     await talk(store, 1)
     for read in (conversation.messages_page, conversation.turns_page):
