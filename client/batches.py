@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import Decided, Decision, Receipt, ResolveMany
-from holdfast.conversation.batches import MOST
+from holdfast.conversation.deciding import MOST
 from holdfast.conversation.decisions import Ruling
 from holdfast.conversation.ids import check_request_id, digest
 from holdfast.errors import HoldfastError, InvalidDecision

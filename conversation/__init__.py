@@ -29,7 +29,8 @@ from .commands import (
 )
 from .decisions import Answer, Approve, Cancel, Decision, Deny, Fail, Redispatch, Review, ReviewVerdict
 from .effects import BeginTurn, CallModel, Effect, RunTool
-from .events import Event, FailureReason, SettledBy, StopReason
+from .endings import FailureReason, StopReason
+from .events import Event, SettledBy
 from .grants import CallTarget, Grant, Level, Scope, Target
 from .judgement import Cancelled, Judgement, Receipt, Receipts, Reply
 from .machine import decide, evolve, outstanding

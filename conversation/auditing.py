@@ -9,26 +9,13 @@ An event without a salt is of format 1, which had none, and in which messages we
 
 import hashlib
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from .calls import Suspension
-from .events import (
-    CallResolved,
-    CallSuspended,
-    Ended,
-    Event,
-    GivenRevoked,
-    GrantGiven,
-    GrantRevoked,
-    MessageAccepted,
-    PendingCancelled,
-    SettledBy,
-    SuspensionSettled,
-    TurnCancelled,
-    VoteCast,
-)
+from . import events
+from .event_base import ChainLink
+from .events import Event, SettledBy
 from .grants import Grant
 from .jsontext import NotJson, loads
 from .principal import Principal
@@ -37,21 +24,6 @@ from .state import State
 FORMAT = "holdfast.audit"
 """With the number of a link's format, the first string under its hash; with that of format 1, the first under any genesis."""
 SALT_DIGITS = 32
-
-Audited: TypeAlias = (
-    MessageAccepted
-    | SuspensionSettled
-    | VoteCast
-    | CallResolved
-    | TurnCancelled
-    | PendingCancelled
-    | GrantGiven
-    | GrantRevoked
-    | GivenRevoked
-    | Ended
-)
-"""The events that can be links; of the results of calls only those by which a permission rule denies."""
-_ALWAYS = (SuspensionSettled, VoteCast, TurnCancelled, PendingCancelled, GrantGiven, GrantRevoked, GivenRevoked, Ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +120,10 @@ def genesis(conversation_id: str) -> str:
 
 
 def is_audited(event: Event) -> bool:
-    """Whether an event is a link of the chain."""
-    if isinstance(event, MessageAccepted):
+    """Whether an event is a link of the chain; of the results of calls only those by which a permission rule denies are."""
+    if isinstance(event, events.MessageAccepted):
         return event.salt != ""
-    return isinstance(event, _ALWAYS) or (isinstance(event, CallResolved) and event.by is SettledBy.RULE)
+    return isinstance(event, ChainLink) and (not isinstance(event, events.CallResolved) or event.by is SettledBy.RULE)
 
 
 def linked(state: State, event: Event, salt: str) -> Event:
@@ -162,17 +134,17 @@ def linked(state: State, event: Event, salt: str) -> Event:
         event: The event.
         salt: The random text of its command, from which each event has a salt of its own; empty: it has none.
     """
-    if salt and (isinstance(event, CallSuspended | MessageAccepted) or is_audited(event)):
+    if salt and (isinstance(event, events.CallSuspended | events.MessageAccepted) or is_audited(event)):
         event = event.model_copy(update={"salt": _digest("holdfast.salt", salt, str(state.seq + 1))[:SALT_DIGITS]})
-    if not (isinstance(event, Audited) and is_audited(event)):
+    if not (isinstance(event, ChainLink) and is_audited(event)):
         return event
-    if isinstance(event, SuspensionSettled | VoteCast):
+    if isinstance(event, events.SuspensionSettled | events.VoteCast):
         event = event.model_copy(update={"shown": _shown_to(state, event)})
     entry = entry_of(state.conversation_id, state.seq + 1, event)
     return event.model_copy(update={"head": entry.follows(state.audit_head or genesis(state.conversation_id))})
 
 
-def shown_digest(event: CallSuspended) -> str:
+def shown_digest(event: events.CallSuspended) -> str:
     """The digest of what a suspension shows to whoever may settle it.
 
     The suspension's id stands for the conversation, the call and its arguments. What is not given is left out, so that a later
@@ -215,97 +187,47 @@ def text_digest(text: str | None, salt: str) -> str:
     return _digest(salt, text) if salt else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def entry_of(conversation_id: str, seq: int, event: Audited) -> AuditEntry:
+def entry_of(conversation_id: str, seq: int, event: ChainLink) -> AuditEntry:
     """The entry of an audited event at a place in the log, without the heads."""
-    salt, salted = event.salt, (event.salt,) if event.salt else ()
-    about: dict[str, Any] = {"conversation_id": conversation_id, "seq": seq, "at": event.at, "kind": event.kind}
-    about["format"] = 2 if salt else 1
+    salt = event.salt
+    said: dict[str, Any] = {
+        name: getattr(event, name, None) or "" for name in ("tool_call_id", "suspension_id", "request_id", "reason")
+    }
+    said |= _by(event.grant.by if isinstance(event, events.GrantGiven) else getattr(event, "principal", None))
+    said["reason_digest"] = text_digest(said["reason"], salt)
     match event:
-        case MessageAccepted():
-            return AuditEntry(
-                **about,
-                **_by(event.principal),
-                body_digest=text_digest(event.text, salt),
-                request_id=event.message_id,
-            )
-        case SuspensionSettled():
-            return AuditEntry(
-                **about,
-                **_by(event.principal),
-                tool_call_id=event.tool_call_id,
-                suspension_id=event.suspension_id,
-                subject=_agreed(event) if event.needed else "\n".join(event.grants),
-                shown_digest=event.shown,
-                settled_by=event.by.value,
-                decision="" if event.decision is None else event.decision.value,
-                body_digest=text_digest(event.body, salt),
-                reason_digest=text_digest(event.reason, salt),
-                request_id=event.decision_id or "",
-                reason=event.reason or _words(event),
-            )
-        case VoteCast():
-            return AuditEntry(
-                **about,
-                **_by(event.principal),
-                tool_call_id=event.tool_call_id,
-                suspension_id=event.suspension_id,
-                subject=_agreed(event),
-                shown_digest=event.shown,
-                decision=event.decision.value,
-                body_digest=text_digest(event.body, salt),
-                reason_digest=text_digest(event.reason, salt),
-                request_id=event.decision_id,
-                reason=event.reason,
-            )
-        case CallResolved():
-            return AuditEntry(
-                **about,
-                tool_call_id=event.tool_call_id,
-                subject=event.rule,
-                settled_by=event.by.value,
-                body_digest=text_digest(event.content, salt),
-            )
-        case GrantGiven():
-            return AuditEntry(
-                **about,
-                **_by(event.grant.by),
-                subject=event.grant.grant_id,
-                body_digest=_digest(*salted, *_terms(event.grant)),
-                reason=f"{event.grant.kind} {event.grant.pattern} up to {event.grant.level.value}",
-            )
-        case GrantRevoked():
-            return AuditEntry(
-                **about,
-                **_by(event.principal),
-                subject=event.grant_id,
-                reason_digest=text_digest(event.reason, salt),
-                request_id=event.request_id,
-                reason=event.reason,
-            )
-        case GivenRevoked():
-            return AuditEntry(
-                **about,
-                **_by(event.principal),
-                subject=f"{event.proof or 'anybody'}:{event.by}",
-                body_digest=_digest(*salted, *event.grants, *(vote.suspension_id for vote in event.votes)),
-                reason_digest=text_digest(event.reason, salt),
-                request_id=event.request_id or "",
-                reason=event.reason,
-            )
-        case TurnCancelled() | PendingCancelled():
-            return AuditEntry(
-                **about,
-                **_by(event.principal),
-                subject=event.turn_id,
-                body_digest=_digest(*salted, *event.calls),
-                request_id=event.request_id or "",
-            )
-        case Ended():
-            return AuditEntry(**about, **_by(event.principal), request_id=event.request_id or "")
+        case events.MessageAccepted():
+            said |= {"body_digest": text_digest(event.text, salt), "request_id": event.message_id}
+        case events.SuspensionSettled() | events.VoteCast():
+            said |= {
+                "subject": f"{event.votes} of {event.needed}" if event.needed else "",
+                "shown_digest": event.shown,
+                "decision": str(event.decision or ""),
+                "body_digest": text_digest(event.body, salt),
+                "request_id": event.decision_id or "",
+            }
+            if isinstance(event, events.SuspensionSettled):
+                said |= {"settled_by": event.by.value, "reason": said["reason"] or _words(event)}
+                said["subject"] = said["subject"] or "\n".join(event.grants)
+        case events.CallResolved():
+            said |= {"subject": event.rule, "settled_by": event.by.value, "body_digest": text_digest(event.content, salt)}
+        case events.GrantGiven():
+            grant = event.grant
+            said |= {"subject": grant.grant_id, "body_digest": _salted(salt, *_terms(grant))}
+            said["reason"] = f"{grant.kind} {grant.pattern} up to {grant.level.value}"
+        case events.GrantRevoked():
+            said["subject"] = event.grant_id
+        case events.GivenRevoked():
+            votes = (vote.suspension_id for vote in event.votes)
+            said["subject"] = f"{event.proof or 'anybody'}:{event.by}"
+            said["body_digest"] = _salted(salt, *event.grants, *votes)
+        case events.TurnCancelled() | events.PendingCancelled():
+            said |= {"subject": event.turn_id, "body_digest": _salted(salt, *event.calls)}
+    return AuditEntry(conversation_id, seq, event.at, event.kind, format=2 if salt else 1, **said)
 
 
-def _agreed(event: SuspensionSettled | VoteCast) -> str:
-    return f"{event.votes} of {event.needed}"
+def _salted(salt: str, *parts: str) -> str:
+    return _digest(*((salt,) if salt else ()), *parts)
 
 
 def _by(principal: Principal | None) -> dict[str, Any]:
@@ -320,7 +242,7 @@ def _terms(grant: Grant) -> tuple[str, ...]:
     return (*terms, f"approvers={grant.approvers}") if grant.approvers else terms
 
 
-def _words(event: SuspensionSettled) -> str:
+def _words(event: events.SuspensionSettled) -> str:
     """What a body says in words: a denial's reason, an error, a review's notes; empty where it is something else."""
     if event.body is None or event.by not in (SettledBy.DENY, SettledBy.FAIL, SettledBy.REVIEW):
         return ""
@@ -334,10 +256,9 @@ def _words(event: SuspensionSettled) -> str:
     return said if isinstance(said, str) else ""
 
 
-def _shown_to(state: State, event: SuspensionSettled | VoteCast) -> str:
+def _shown_to(state: State, event: events.SuspensionSettled | events.VoteCast) -> str:
     call = state.calls.of(event.tool_call_id)
-    suspension: Suspension | None = None if call is None else call.suspension
-    return "" if suspension is None else suspension.shown
+    return "" if call is None or call.suspension is None else call.suspension.shown
 
 
 def _digest(*parts: str) -> str:

@@ -2,7 +2,8 @@
 
 from collections.abc import Collection
 from enum import StrEnum
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import Field
 
@@ -13,6 +14,8 @@ from .principal import Principal, Proof
 from .questions import Question
 from .record import Record
 from .spec import Approval, Choice, Executor, OnLost, Resume
+
+_R = TypeVar("_R", bound=Record)
 
 
 class CallStatus(StrEnum):
@@ -104,35 +107,62 @@ class Suspension(Record):
     shown: str = ""
 
 
-class Call(Record):
-    """One call of the current turn. Its arguments stay in the log, in the event whose `seq` is `arguments_at`.
+class CallDetails(Record):
+    """What is known of a call from its proposal on, wherever it stands.
 
-    `attempt` counts its runs, `resumed` those of them that followed a decision on what the run before had suspended itself for.
-    `decided_at` is the `seq` of the decision that its next run, or the one that goes on, follows from; 0 without one. A held
-    call's prompt stands in the event at `held_at`. `rule` names the permission rule that lets it run, or asks about it.
-    `targets` are what the call touches, None where its tool does not say; `grants` name the grants by which it runs.
-    `approvers` are who may decide it, None where anybody may; `fulfilled` are the terms by which people have approved these
-    arguments: none where anybody might, and None where nobody has. `passed_at` is the place of the decision that its body is
-    given, 0 without one.
+    Attributes:
+        tool_call_id: The call.
+        tool: The tool's name.
+        arguments_at: The `seq` of the event that has the arguments: a `model_answered`, or a `suspension_settled` that edited
+            them.
+        on_lost: What a loss of the call's run means.
+        rule: The name of the permission rule that lets the call run or asks about it; empty where there is none.
+        targets: What the call touches; None where its tool does not say.
+        approvers: Who may decide the call; None where anybody may.
     """
 
     tool_call_id: str
     tool: str
+    arguments_at: int
+    on_lost: OnLost = OnLost.REDISPATCH
+    rule: str = ""
+    targets: tuple[CallTarget, ...] | None = None
+    approvers: ApproverTerms | None = None
+
+    def carried(self, into: type[_R], **rest: Any) -> _R:
+        """A record of another class about the same call: it has the fields that both classes have, and the rest."""
+        return into(**{name: getattr(self, name) for name in _both(type(self), into)} | rest)
+
+
+@cache
+def _both(one: type[Record], other: type[Record]) -> frozenset[str]:
+    return frozenset(one.model_fields.keys() & other.model_fields.keys() - {"kind", "at"})
+
+
+class Call(CallDetails):
+    """One call of the current turn. Its arguments stay in the log.
+
+    `attempt` counts its runs, `resumed` those of them that followed a decision on what the run before had suspended itself for.
+    `decided_at` is the `seq` of the decision that its next run, or the one that goes on, follows from; 0 without one. A held
+    call's prompt stands in the event at `held_at`. `grants` name the grants by which it runs. `fulfilled` are the terms by
+    which people have approved these arguments; `()`: anybody may approve, None: not approved yet. `passed_at` is the place of
+    the decision that its body is given, 0 without one.
+    """
+
+    LAST: ClassVar[str] = (
+        "arguments_at attempt suspensions suspension on_lost resumed decided_at held_at "
+        "rule targets grants approvers fulfilled passed_at"
+    )
     executor: Executor = Executor.SERVER
     approval: Approval = Approval.AUTO
     status: CallStatus
-    arguments_at: int
     attempt: int = 0
     suspensions: int = 0
     suspension: Suspension | None = None
-    on_lost: OnLost = OnLost.REDISPATCH
     resumed: int = 0
     decided_at: int = 0
     held_at: int = 0
-    rule: str = ""
-    targets: tuple[CallTarget, ...] | None = None
     grants: tuple[str, ...] = ()
-    approvers: ApproverTerms | None = None
     fulfilled: tuple[ApproverTerms, ...] | None = None
     passed_at: int = 0
 

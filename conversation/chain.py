@@ -6,8 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from .auditing import Audited, AuditEntry, entry_of, genesis, is_audited, shown_digest
+from .auditing import AuditEntry, entry_of, genesis, is_audited, shown_digest
 from .calls import FIRST_WORDS, SuspensionKind
+from .event_base import ChainLink
 from .events import CallSuspended, Event, ModelAnswered, SuspensionSettled
 from .ids import suspension_id
 from .state import State
@@ -65,7 +66,7 @@ class ChainCheck:
             self._asked, self._shown = {}, {}
         elif isinstance(event, CallSuspended):
             self._suspended(seq, event)
-        if isinstance(event, Audited) and is_audited(event):
+        if isinstance(event, ChainLink) and is_audited(event):
             return self._link(entry_of(self.conversation_id, seq, event), event)
         return None
 
@@ -91,7 +92,7 @@ class ChainCheck:
         if len(self.breaks) < MOST_BREAKS:
             self.breaks.append(AuditBreak(seq, problem))
 
-    def _link(self, entry: AuditEntry, event: Audited) -> AuditEntry:
+    def _link(self, entry: AuditEntry, event: ChainLink) -> AuditEntry:
         problem = None
         if isinstance(event, SuspensionSettled):
             shown = self._shown.pop(event.suspension_id, None)

@@ -6,8 +6,8 @@ and `reasons`), `read` (the entries of the log at the places of `reads`) and `tr
 the command belongs to; None where there is none).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Literal, Self, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Literal, Self, TypeAlias, get_args
 
 from pydantic import Field
 
@@ -15,7 +15,8 @@ from . import jsontext
 from .approvers import ApproverTerms
 from .calls import Call, SuspensionKind
 from .decisions import Ruling
-from .events import Event, FailureReason
+from .endings import FailureReason
+from .events import Event
 from .grants import CallTarget
 from .idempotency import IdempotencyRecord, call_key, decision_key, message_key, request_key, result_key, suspension_key
 from .jsontext import JsonText
@@ -24,27 +25,6 @@ from .record import Record
 from .ruled import Ruled
 from .spec import AgentSpec, Approval, Execution, Executor, Resume, Seconds
 from .state import State
-
-
-def places_of_terms(state: State, spec: AgentSpec | None, tool_call_ids: Iterable[str]) -> tuple[int, ...]:
-    """The places of what the open suspensions of these calls accept: of reviews themselves, and of the questions of others."""
-    found: list[int] = []
-    for call in map(state.calls.of, tool_call_ids):
-        if call is None or call.suspension is None:
-            continue
-        if call.suspension.kind is SuspensionKind.REVIEW:
-            found.append(call.suspension.seq)
-        elif _questions(call, spec):
-            found.append(call.arguments_at)
-    return tuple(dict.fromkeys(found))
-
-
-def place_of_requester(state: State, tool_call_ids: Iterable[str]) -> tuple[int, ...]:
-    """The place of the turn's message, which says who sent it, if one of these calls is not for its sender to decide."""
-    calls = (state.calls.of(tool_call_id) for tool_call_id in tool_call_ids)
-    terms = (call.deciders for call in calls if call is not None)
-    asked = any(one is not None and one.not_requester for one in terms)
-    return (state.turn.message_seq,) if state.turn is not None and asked else ()
 
 
 def places_of_prompts(state: State, spec: AgentSpec | None, *, settles: int | None = 0) -> tuple[int, ...]:
@@ -64,9 +44,24 @@ def places_of_prompts(state: State, spec: AgentSpec | None, *, settles: int | No
     return tuple(dict.fromkeys((*(call.held_at for call in shown), *asked)))
 
 
-def _settled_by(rulings: Sequence[Ruling]) -> int | None:
-    """How many suspensions these decisions settle at most; None where a scope may let others go, too."""
-    return None if any(ruling.scope is not None for ruling in rulings) else len(rulings)
+def _places(state: State, spec: AgentSpec | None, calls: Iterable[Call | None], rulings: Sequence[Ruling]) -> tuple[int, ...]:
+    """The places of all that decisions on these calls are judged by, and of what is suspended next."""
+    waiting = [call for call in calls if call is not None and call.suspension is not None]
+    # Where a scope is given, others may be let go, too.
+    settles = None if any(ruling.scope is not None for ruling in rulings) else len(rulings)
+    asked = any(call.deciders is not None and call.deciders.not_requester for call in waiting)
+    requester = [state.turn.message_seq] if state.turn is not None and asked else []  # its message says who that is
+    prompts = places_of_prompts(state, spec, settles=settles)
+    return tuple(dict.fromkeys((*_places_of_terms(waiting, spec), *requester, *prompts)))
+
+
+def _places_of_terms(waiting: Iterable[Call], spec: AgentSpec | None) -> Iterator[int]:
+    """The places of what open suspensions accept: of reviews themselves, and of the questions of others."""
+    for call in waiting:
+        if call.suspension is not None and call.suspension.kind is SuspensionKind.REVIEW:
+            yield call.suspension.seq
+        elif _questions(call, spec):
+            yield call.arguments_at
 
 
 def _questions(call: Call, spec: AgentSpec | None) -> bool:
@@ -125,7 +120,7 @@ class _Advance(_Command):
         return places_of_prompts(state, spec, settles=None)
 
 
-class _Request(_Command):
+class Request(_Command):
     """A request from outside; `principal` is who sends it, `traceparent` their trace context, None where nobody says.
 
     `signature` is a server's word that it has proven who that is. The shell checks it before the command is judged.
@@ -136,26 +131,9 @@ class _Request(_Command):
     signature: str = ""
 
 
-class Start(_Request):
-    """Start the conversation with a first message."""
+class _Message(Request):
+    """A request that brings a user's message, which counts once under its `message_id`."""
 
-    kind: Literal["start"] = "start"
-    agent: str
-    app: str
-    text: str
-    message_id: str
-    context: JsonText = "null"
-    attended: bool = True
-
-    def lookups(self) -> tuple[str, ...]:
-        """The key of the first message's receipt."""
-        return (message_key(self.message_id),)
-
-
-class Send(_Request):
-    """Accept a user's message; during a turn it queues."""
-
-    kind: Literal["send"] = "send"
     text: str
     message_id: str
 
@@ -164,7 +142,23 @@ class Send(_Request):
         return (message_key(self.message_id),)
 
 
-class Resolve(_Request):
+class Start(_Message):
+    """Start the conversation with a first message."""
+
+    kind: Literal["start"] = "start"
+    agent: str
+    app: str
+    context: JsonText = "null"
+    attended: bool = True
+
+
+class Send(_Message):
+    """Accept a user's message; during a turn it queues."""
+
+    kind: Literal["send"] = "send"
+
+
+class Resolve(Request):
     """Settle a suspension by a decision."""
 
     kind: Literal["resolve"] = "resolve"
@@ -185,11 +179,7 @@ class Resolve(_Request):
 
     def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
         """The places of what the suspension accepts, and of held calls' prompts."""
-        return (
-            *places_of_terms(state, spec, [self.tool_call_id]),
-            *place_of_requester(state, [self.tool_call_id]),
-            *places_of_prompts(state, spec, settles=_settled_by([self.ruling])),
-        )
+        return _places(state, spec, [state.calls.of(self.tool_call_id)], [self.ruling])
 
 
 class Decided(Record):
@@ -200,7 +190,7 @@ class Decided(Record):
     decision_id: str
 
 
-class ResolveMany(_Request):
+class ResolveMany(Request):
     """Settle several suspensions of one conversation, or none of them."""
 
     kind: Literal["resolve_many"] = "resolve_many"
@@ -216,121 +206,93 @@ class ResolveMany(_Request):
 
     def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
         """The places of what the suspensions accept, and of held calls' prompts."""
-        named = {one.suspension_id for one in self.decisions}
-        calls = state.calls.awaiting()
-        wanted = (call for call in calls if call.suspension is not None and call.suspension.suspension_id in named)
-        ids = [call.tool_call_id for call in wanted]
-        return (
-            *places_of_terms(state, spec, ids),
-            *place_of_requester(state, ids),
-            *places_of_prompts(state, spec, settles=_settled_by([one.ruling for one in self.decisions])),
-        )
+        found = (state.calls.open_suspension(one.suspension_id) for one in self.decisions)
+        return _places(state, spec, [one[0] for one in found if one is not None], [one.ruling for one in self.decisions])
 
 
-class Assign(_Request):
-    """Note who takes a suspended call on; empty: nobody any more. It settles nothing."""
+class _Numbered(Request):
+    """A request that counts once under its `request_id`."""
+
+    request_id: str
+
+    def lookups(self) -> tuple[str, ...]:
+        """The key of the request's receipt."""
+        return (request_key(self.request_id),)
+
+
+class _Note(_Numbered):
+    """What somebody tells the others who may decide a suspended call. It settles nothing."""
+
+    tool_call_id: str
+    suspension_id: str
+
+    def reasons(self) -> tuple[str, ...]:
+        """The key of the record that says what settled the suspension."""
+        return (suspension_key(self.suspension_id),)
+
+
+class Assign(_Note):
+    """Note who takes a suspended call on; empty: nobody any more."""
 
     kind: Literal["assign"] = "assign"
-    tool_call_id: str
-    suspension_id: str
     to: str
-    request_id: str
-
-    def lookups(self) -> tuple[str, ...]:
-        """The key of the request's receipt."""
-        return (request_key(self.request_id),)
-
-    def reasons(self) -> tuple[str, ...]:
-        """The key of the record that says what settled the suspension."""
-        return (suspension_key(self.suspension_id),)
 
 
-class Comment(_Request):
-    """Write to the others who may decide a suspended call. It settles nothing."""
+class Comment(_Note):
+    """Write to the others who may decide a suspended call."""
 
     kind: Literal["comment"] = "comment"
-    tool_call_id: str
-    suspension_id: str
     text: str
-    request_id: str
-
-    def lookups(self) -> tuple[str, ...]:
-        """The key of the request's receipt."""
-        return (request_key(self.request_id),)
-
-    def reasons(self) -> tuple[str, ...]:
-        """The key of the record that says what settled the suspension."""
-        return (suspension_key(self.suspension_id),)
 
 
-class CancelTurn(_Request):
+class CancelTurn(_Numbered):
     """Cancel the turn; with `turn_id`, only if it is that one."""
 
     kind: Literal["cancel"] = "cancel"
-    request_id: str
     turn_id: str | None = None
 
-    def lookups(self) -> tuple[str, ...]:
-        """The key of the cancellation's receipt."""
-        return (request_key(self.request_id),)
 
-
-class CancelPending(_Request, _Advance):
+class CancelPending(_Numbered, _Advance):
     """Cancel the calls that wait, or those that wait for one `suspension_kind`; the turn goes on. `reason` is for the model."""
 
     kind: Literal["cancel_pending"] = "cancel_pending"
-    request_id: str
     suspension_kind: SuspensionKind | None = None
     reason: str = ""
 
-    def lookups(self) -> tuple[str, ...]:
-        """The key of the cancellation's receipt."""
-        return (request_key(self.request_id),)
 
-
-class Revoke(_Request, _Advance):
+class Revoke(_Numbered, _Advance):
     """End a grant: what it let run, and nobody has claimed yet, is asked about."""
 
     kind: Literal["revoke"] = "revoke"
-    request_id: str
     grant_id: str
     reason: str = ""
 
-    def lookups(self) -> tuple[str, ...]:
-        """The key of the revocation's receipt."""
-        return (request_key(self.request_id),)
 
-
-class RevokeGiven(_Request, _Advance):
+class RevokeGiven(_Numbered, _Advance):
     """End what one principal, proven so (None: in whatever way), has given: its grants, and its votes in calls that wait."""
 
     kind: Literal["revoke_given"] = "revoke_given"
-    request_id: str
     by: str
     proof: Proof | None = None
     reason: str = ""
 
-    def lookups(self) -> tuple[str, ...]:
-        """The key of the revocation's receipt."""
-        return (request_key(self.request_id),)
 
-
-class End(_Request):
+class End(_Numbered):
     """End the conversation for good."""
 
     kind: Literal["end"] = "end"
-    request_id: str
-
-    def lookups(self) -> tuple[str, ...]:
-        """The key of the end's receipt."""
-        return (request_key(self.request_id),)
 
 
-class TurnPrepared(_Command):
+class Outcome(_Command):
+    """The outcome of an effect."""
+
+    effect_id: str
+
+
+class TurnPrepared(Outcome):
     """The outcome of `BeginTurn`: `spec` is the spec in force, or `problem` says why there is none."""
 
     kind: Literal["turn_prepared"] = "turn_prepared"
-    effect_id: str
     code: str = ""
     problem: str | None = None
 
@@ -356,11 +318,10 @@ class ProposedCall(Record):
     ruling: Ruling | None = None
 
 
-class ModelReplied(_Command):
+class ModelReplied(Outcome):
     """The outcome of `CallModel`: the model's message."""
 
     kind: Literal["model_replied"] = "model_replied"
-    effect_id: str
     content: str | None = None
     calls: tuple[ProposedCall, ...] = ()
     finish_reason: str | None = None
@@ -374,25 +335,23 @@ class ModelReplied(_Command):
         return tuple(call_key(jsontext.clean(call.tool_call_id)) for call in self.calls)
 
 
-class ModelFailed(_Command):
+class ModelFailed(Outcome):
     """The outcome of `CallModel`: an error that the retries of the model call did not cure."""
 
     kind: Literal["model_failed"] = "model_failed"
-    effect_id: str
     error: str
     reason: FailureReason | None = None
 
 
-class RunFinished(_Advance):
+class RunFinished(Outcome, _Advance):
     """The outcome of `RunTool`: the envelope of the value that the callback returned, or of the error that it raised."""
 
     kind: Literal["run_finished"] = "run_finished"
-    effect_id: str
     ok: bool
     content: JsonText
 
 
-class RunSuspended(_Advance):
+class RunSuspended(Outcome, _Advance):
     """The other outcome of `RunTool`: the body asks for a person's word before it goes on.
 
     `report_md` and `payload` are what the person is shown, `response_schema` is what an `Answer` must fit, if it takes one.
@@ -400,7 +359,6 @@ class RunSuspended(_Advance):
     """
 
     kind: Literal["run_suspended"] = "run_suspended"
-    effect_id: str
     title: str
     message: str = ""
     report_md: str = ""
@@ -412,23 +370,21 @@ class RunSuspended(_Advance):
     approvers: ApproverTerms | None = None
 
 
-class RunRuled(_Advance):
+class RunRuled(Outcome, _Advance):
     """The outcome of `RunTool` where the rules in force do not let the run begin: nothing was claimed, and no body ran.
 
     `ruling` is as in `ProposedCall`.
     """
 
     kind: Literal["run_ruled"] = "run_ruled"
-    effect_id: str
     ruled: Ruled
     ruling: Ruling | None = None
 
 
-class RunLost(_Advance):
+class RunLost(Outcome, _Advance):
     """The outcome of `RunTool` when the run's worker is gone and has reported none."""
 
     kind: Literal["run_lost"] = "run_lost"
-    effect_id: str
 
 
 class Wake(_Advance):
@@ -459,24 +415,4 @@ Command: TypeAlias = Annotated[
     | Wake,
     Field(discriminator="kind"),
 ]
-COMMANDS: tuple[type[_Command], ...] = (
-    Start,
-    Send,
-    Resolve,
-    ResolveMany,
-    Assign,
-    Comment,
-    CancelTurn,
-    CancelPending,
-    Revoke,
-    RevokeGiven,
-    End,
-    TurnPrepared,
-    ModelReplied,
-    ModelFailed,
-    RunFinished,
-    RunSuspended,
-    RunRuled,
-    RunLost,
-    Wake,
-)
+COMMANDS: tuple[type[_Command], ...] = get_args(get_args(Command)[0])

@@ -117,6 +117,7 @@ BY_KIND: Mapping[DecisionKind, type[Any]] = {
     DecisionKind.REVIEW: Review,
 }
 """The class of each kind of decision."""
+GIVE_VERDICT = f"give one of {', '.join(ReviewVerdict)}"
 DECISIONS = "Approve(), Deny(), Answer(), Fail(), Redispatch(), Cancel() or Review()"
 _BODILESS = frozenset({DecisionKind.APPROVE, DecisionKind.REDISPATCH, DecisionKind.CANCEL})
 
@@ -227,8 +228,7 @@ def _verdict(value: object) -> ReviewVerdict:
     try:
         return ReviewVerdict(str(value))
     except ValueError:
-        known = ", ".join(verdict.value for verdict in ReviewVerdict)
-        raise InvalidDecision("decision.verdict", f"{value!r:.40} is no verdict", f"give one of {known}") from None
+        raise InvalidDecision("decision.verdict", f"{value!r:.40} is no verdict", GIVE_VERDICT) from None
 
 
 def _text(field: str, value: object) -> str:

@@ -5,49 +5,27 @@ An event's `seq` is its place in the log (from 1) and is not repeated inside it.
 (`holdfast.persistence`).
 """
 
-from enum import StrEnum
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import Field
 
 from holdfast.errors import SettledBy as SettledBy  # noqa: PLC0414 - it is an event's word, and stands where an error has it too
 
-from .approvers import ApproverTerms
 from .calls import SuspensionKind
 from .decisions import DecisionKind, Ruling
-from .grants import CallTarget, Grant
+from .endings import FailureReason, StopReason
+from .event_base import CallEvent, ChainLink, EventBase, Note, OfTurn, OnSuspension
+from .grants import Grant
 from .jsontext import JsonText
 from .principal import Principal, Proof
 from .record import Record
-from .spec import Approval, Choice, Executor, OnLost, Resume
+from .spec import Approval, Choice, Executor, Resume
 
 
-class StopReason(StrEnum):
-    """Why a turn was completed although the model had more to say."""
-
-    LENGTH = "length"  # the answer reached the model's token limit: its text is cut off
-    CONTENT_FILTER = "content_filter"  # the provider's filter cut the text off
-
-
-class FailureReason(StrEnum):
-    """Why a turn failed."""
-
-    MODEL_ERROR = "model_error"  # the provider's error, after all retries
-    MODEL_TIMEOUT = "model_timeout"  # no answer within Limits.model_timeout_s
-    LENGTH = "length"  # the answer was cut off at the token limit inside a tool call, or before it said anything
-    CONTENT_FILTER = "content_filter"  # the provider's filter left nothing to go on with
-    MAX_MODEL_CALLS = "max_model_calls"  # Limits.max_model_calls is reached
-    MAX_CALLS = "max_calls"  # one answer asked for more calls than Limits.max_calls
-    REPLY_BYTES = "reply_bytes"  # one answer was larger than Limits.reply_bytes
-    UNUSABLE = "unusable"  # the answer came, and cannot be recorded
-    NO_AGENT = "no_agent"  # the app or agent of the conversation is not known to the store (any more)
-
-
-class ConversationStarted(Record):
+class ConversationStarted(EventBase):
     """The first event of every log.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
         conversation_id: The conversation.
         agent: The name of the agent that it is with.
         app: The import path of the agent's app, `package.module:app`.
@@ -56,7 +34,6 @@ class ConversationStarted(Record):
     """
 
     kind: Literal["conversation_started"] = "conversation_started"
-    at: int
     conversation_id: str
     agent: str
     app: str
@@ -64,37 +41,29 @@ class ConversationStarted(Record):
     attended: bool = True
 
 
-class MessageAccepted(Record):
+class MessageAccepted(ChainLink):
     """A user's message is in; its turn begins when those before it are done.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
         message_id: The message's idempotency key.
         digest: What a repetition with the same id is compared with.
         text: What the user wrote.
         principal: Who sent it, and how that was proven; None where nobody said.
         traceparent: The trace context of who sent it.
-        salt: The salt of its digests in the audit chain; empty where an older release wrote it, which chained no messages.
-        head: The head of the audit chain with this event.
     """
 
     kind: Literal["message_accepted"] = "message_accepted"
-    at: int
     message_id: str
     digest: str
     text: str
     principal: Principal | None = None
     traceparent: str | None = None
-    salt: str = ""
-    head: str = ""
 
 
-class TurnStarted(Record):
+class TurnStarted(OfTurn):
     """The turn of the message at `message_seq` began, with this spec and this code.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
-        turn_id: The turn: `t1`, `t2` and so on.
         message_seq: The `seq` of its message.
         spec_digest: The stored agent spec that the turn runs with; empty where there is none.
         code: The digest of the app's code that its work runs with; empty where there is none.
@@ -103,8 +72,6 @@ class TurnStarted(Record):
     """
 
     kind: Literal["turn_started"] = "turn_started"
-    at: int
-    turn_id: str
     message_seq: int
     spec_digest: str
     code: str
@@ -128,11 +95,10 @@ class RequestedCall(Record):
     original_id: str | None = None
 
 
-class ModelAnswered(Record):
+class ModelAnswered(EventBase):
     """The model's message: text, calls, or both.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
         effect_id: The model call that this is the answer of.
         content: The text, None if there was none.
         calls: The tool calls, in the model's order.
@@ -145,7 +111,6 @@ class ModelAnswered(Record):
     """
 
     kind: Literal["model_answered"] = "model_answered"
-    at: int
     effect_id: str
     content: str | None = None
     calls: tuple[RequestedCall, ...] = ()
@@ -156,157 +121,105 @@ class ModelAnswered(Record):
     provider: JsonText | None = None
 
 
-class RunScheduled(Record):
+class RunScheduled(CallEvent):
     """A server call's run is outstanding from here on.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
-        tool_call_id: The call.
-        tool: The tool's name.
         attempt: Which run of the call this is, from 1; each repetition of a lost run is one more.
-        arguments_at: The `seq` of the event that has the arguments: a `model_answered`, or a `suspension_settled` that edited
-            them.
         approval: Whether a person had to approve the call.
-        on_lost: What a loss of this run means.
         resumed: How many of the call's runs followed a decision on what the run before had suspended itself for, this included.
         decided_at: The `seq` of the `suspension_settled` whose decision this run follows from; 0 without one.
-        batch_id: The model call whose answer asked for the call.
-        rule: The name of the permission rule by which the call runs without asking; empty where there is none.
-        targets: What the call touches; None where its tool does not say.
         grants: The grants by which the call runs without asking.
-        approvers: Who may decide the call; None where anybody may.
     """
 
     kind: Literal["run_scheduled"] = "run_scheduled"
-    at: int
-    tool_call_id: str
-    tool: str
+    LAST: ClassVar[str] = "arguments_at approval on_lost resumed decided_at batch_id rule targets grants approvers"
     attempt: int
-    arguments_at: int
     approval: Approval = Approval.AUTO
-    on_lost: OnLost = OnLost.REDISPATCH
     resumed: int = 0
     decided_at: int = 0
-    batch_id: str = ""
-    rule: str = ""
-    targets: tuple[CallTarget, ...] | None = None
     grants: tuple[str, ...] = ()
-    approvers: ApproverTerms | None = None
 
 
-class CallHeld(Record):
+class CallHeld(CallEvent):
     """A call waits for its turn among the calls of one answer, as the agent's `execution` says.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
-        tool_call_id: The call.
-        tool: The tool's name.
         executor: Who produces the call's result.
         approval: Whether a person has to approve the call.
-        arguments_at: The `seq` of the event that has the arguments, as in `run_scheduled`.
-        on_lost: What a loss of the call's run means.
         resumed: How many of the call's runs so far do not count as attempts: each was followed by a decision, or did not begin.
         decided_at: The `seq` of the `suspension_settled` that approved the call; 0 while nobody has.
         prompt: What a person will be asked, as the tool's `prompt` rendered it.
-        batch_id: The model call whose answer asked for the call.
-        rule: The name of the permission rule that lets the call run or asks about it; empty where there is none.
         rule_reason: Why that rule asks, in its words.
-        targets: What the call touches; None where its tool does not say.
-        approvers: Who may decide the call; None where anybody may.
         ruling: What the conversation, which nobody attends, decides where the call would ask; None where a person is asked.
     """
 
     kind: Literal["call_held"] = "call_held"
-    at: int
-    tool_call_id: str
-    tool: str
+    LAST: ClassVar[str] = "arguments_at on_lost resumed decided_at prompt batch_id rule rule_reason targets approvers ruling"
     executor: Executor
     approval: Approval
-    arguments_at: int
-    on_lost: OnLost = OnLost.REDISPATCH
     resumed: int = 0
     decided_at: int = 0
     prompt: str | None = None
-    batch_id: str = ""
-    rule: str = ""
     rule_reason: str = ""
-    targets: tuple[CallTarget, ...] | None = None
-    approvers: ApproverTerms | None = None
     ruling: Ruling | None = None
 
 
-class CallSuspended(Record):
+class CallSuspended(CallEvent):
     """A call awaits someone outside.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
-        tool_call_id: The call.
-        tool: The tool's name.
         executor: Who produces the call's result.
         approval: Whether a person has to approve the call.
         suspension_id: The suspension, which a decision names: it stands for this call, phase and arguments.
         suspension_kind: What the call waits for.
-        arguments_at: The `seq` of the event that has the arguments, as in `run_scheduled`.
         expires_at: The deadline, in integer milliseconds UTC by the store's clock.
         prompt: What a person is asked, as the tool's `prompt` rendered it.
         response_schema: The JSON text of the schema that an answer must fit; None for an approval.
-        on_lost: What a loss of the call's run means.
         traceparent: The trace context of the turn's span in which the call was suspended.
-        batch_id: The model call whose answer asked for the call.
         decisions: What a person may say of an approval, where that is not the default.
         resume: What a decision does with the call.
         title: What a review is about, in one line.
         action: What a review asks for, in one word.
         report_md: What a reviewer is to read, in markdown.
         payload: The JSON text of what a review is about, as data.
-        rule: The name of the permission rule that asks for the approval, or lets the call go on; empty where there is none.
         rule_reason: Why a person is asked, in the rule's words.
-        targets: What the call touches; None where its tool does not say.
         grants: The grants by which a client executes the call without asking.
-        approvers: Who may decide the call; None where anybody may.
         message_at: The `seq` of the message that the turn answers, which says who asked for it; 0 where that is not known.
         questions: Whether the call's arguments are questions, and an answer has to fit them.
         salt: The salt of the digest of what it shows; empty where an older release suspended the call.
     """
 
     kind: Literal["call_suspended"] = "call_suspended"
-    at: int
-    tool_call_id: str
-    tool: str
+    LAST: ClassVar[str] = (
+        "arguments_at expires_at prompt response_schema on_lost traceparent batch_id decisions resume title action report_md "
+        "payload rule rule_reason targets grants approvers message_at questions salt"
+    )
     executor: Executor
     approval: Approval
     suspension_id: str
     suspension_kind: SuspensionKind
-    arguments_at: int
     expires_at: int
     prompt: str | None = None
     response_schema: JsonText | None = None
-    on_lost: OnLost = OnLost.REDISPATCH
     traceparent: str | None = None
-    batch_id: str = ""
     decisions: tuple[Choice, ...] | None = None
     resume: Resume = Resume.REPLAY
     title: str | None = None
     action: str | None = None
     report_md: str | None = None
     payload: JsonText | None = None
-    rule: str = ""
     rule_reason: str = ""
-    targets: tuple[CallTarget, ...] | None = None
     grants: tuple[str, ...] = ()
-    approvers: ApproverTerms | None = None
     message_at: int = 0
     questions: bool = False
     salt: str = ""
 
 
-class SuspensionSettled(Record):
+class SuspensionSettled(OnSuspension, ChainLink):
     """A suspension ended: by a decision, its deadline or a cancellation.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
-        tool_call_id: The call.
-        suspension_id: The suspension that ended.
         by: What ended it.
         body: The JSON text of what the decision said: edited arguments, a value, a denial's reason, an error, or an object with
             a review's `verdict` and `notes`; None if it said nothing.
@@ -320,14 +233,9 @@ class SuspensionSettled(Record):
         votes: How many people had agreed with this decision, where several have to.
         needed: How many have to; 0 where one is enough.
         shown: The digest of what was shown to whoever settled it; empty where an older release suspended the call.
-        salt: The salt of its digests in the audit chain; empty where an older release wrote it.
-        head: The head of the audit chain with this event; empty where an older release wrote it.
     """
 
     kind: Literal["suspension_settled"] = "suspension_settled"
-    at: int
-    tool_call_id: str
-    suspension_id: str
     by: SettledBy
     body: JsonText | None = None
     decision_id: str | None = None
@@ -340,17 +248,12 @@ class SuspensionSettled(Record):
     votes: int = 0
     needed: int = 0
     shown: str = ""
-    salt: str = ""
-    head: str = ""
 
 
-class VoteCast(Record):
+class VoteCast(OnSuspension, ChainLink):
     """A person agreed to a call that several have to agree to; it still waits.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
-        tool_call_id: The call.
-        suspension_id: The suspension that the vote is about.
         decision: Which kind of decision it was.
         body: The JSON text of what the decision said; None if it said nothing.
         decision_id: The decision's idempotency key.
@@ -362,14 +265,9 @@ class VoteCast(Record):
         needed: How many have to.
         noted: The places of earlier votes, assignments and comments on the suspension.
         shown: The digest of what was shown to whoever agreed.
-        salt: The salt of its digests in the audit chain; empty where an older release wrote it.
-        head: The head of the audit chain with this event.
     """
 
     kind: Literal["vote_cast"] = "vote_cast"
-    at: int
-    tool_call_id: str
-    suspension_id: str
     decision: DecisionKind
     body: JsonText | None = None
     decision_id: str
@@ -381,201 +279,133 @@ class VoteCast(Record):
     needed: int
     noted: tuple[int, ...] = ()
     shown: str = ""
-    salt: str = ""
-    head: str = ""
 
 
-class CallAssigned(Record):
+class CallAssigned(Note):
     """Somebody takes a suspended call on, or gives it back: the others who may decide it see that, and it still waits.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
-        tool_call_id: The call.
-        suspension_id: The suspension.
         to: Who is to decide it; empty where nobody is any more.
-        request_id: The idempotency key of the request.
-        principal: Who said so, and how that was proven; None where nobody said.
-        noted: The places of earlier votes, assignments and comments on the suspension.
     """
 
     kind: Literal["call_assigned"] = "call_assigned"
-    at: int
-    tool_call_id: str
-    suspension_id: str
     to: str
-    request_id: str
-    principal: Principal | None = None
-    noted: tuple[int, ...] = ()
 
 
-class CallCommented(Record):
+class CallCommented(Note):
     """Somebody wrote to the others who may decide a suspended call; the model does not read it, and the call still waits.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
-        tool_call_id: The call.
-        suspension_id: The suspension.
         text: The comment.
-        request_id: The idempotency key of the request.
-        principal: Who wrote it, and how that was proven; None where nobody said.
-        noted: The places of earlier votes, assignments and comments on the suspension.
     """
 
     kind: Literal["call_commented"] = "call_commented"
-    at: int
-    tool_call_id: str
-    suspension_id: str
     text: str
-    request_id: str
-    principal: Principal | None = None
-    noted: tuple[int, ...] = ()
 
 
-class CallResolved(Record):
+class CallResolved(ChainLink):
     """A call has its result: the envelope that the model reads.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
         tool_call_id: The call.
         ok: Whether the call succeeded.
         content: The envelope's JSON text: `{"ok": true, "result": ...}` or `{"ok": false, "error": ...}`.
         by: What produced the result.
         untrusted: Whether a client sent the result; the envelope says so too.
         rule: The name of the permission rule that denies the call; empty where there is none.
-        salt: The salt of its digests in the audit chain; empty where an older release wrote it.
-        head: The head of the audit chain with this event, where a permission rule denies the call; else empty.
     """
 
     kind: Literal["call_resolved"] = "call_resolved"
-    at: int
     tool_call_id: str
     ok: bool
     content: JsonText
     by: SettledBy
     untrusted: bool = False
     rule: str = ""
-    salt: str = ""
-    head: str = ""
 
 
-class TurnCompleted(Record):
+class TurnCompleted(OfTurn):
     """The turn ended with the model's final answer, at `reply_seq`; `stopped` says what cut its text off, if anything did.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
-        turn_id: The turn.
         reply_seq: The `seq` of the `model_answered` that has the reply.
         stopped: What cut the reply off; None if it is whole.
     """
 
     kind: Literal["turn_completed"] = "turn_completed"
-    at: int
-    turn_id: str
     reply_seq: int
     stopped: StopReason | None = None
 
 
-class TurnFailed(Record):
+class TurnFailed(OfTurn):
     """The turn ended with an error; the conversation can go on.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
-        turn_id: The turn.
         error: What went wrong, in words and without secrets.
         reason: Which kind of error it was; None where none of the kinds fits.
     """
 
     kind: Literal["turn_failed"] = "turn_failed"
-    at: int
-    turn_id: str
     error: str
     reason: FailureReason | None = None
 
 
-class TurnCancelled(Record):
+class TurnCancelled(OfTurn, ChainLink):
     """The turn was cancelled, and with it these calls.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
-        turn_id: The turn.
         calls: The ids of the calls that were open, and have an error result now.
         request_id: The cancellation's idempotency key; None where the conversation's end cancelled the turn.
         principal: Who cancelled it, and how that was proven; None where nobody said.
-        salt: The salt of its digests in the audit chain; empty where an older release wrote it.
-        head: The head of the audit chain with this event; empty where an older release wrote it.
     """
 
     kind: Literal["turn_cancelled"] = "turn_cancelled"
-    at: int
-    turn_id: str
     calls: tuple[str, ...] = ()
     request_id: str | None = None
     principal: Principal | None = None
-    salt: str = ""
-    head: str = ""
 
 
-class PendingCancelled(Record):
+class PendingCancelled(OfTurn, ChainLink):
     """The calls that waited were cancelled, and their turn goes on without them.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
-        turn_id: The turn.
         calls: The ids of the calls, which have an error result now.
         request_id: The cancellation's idempotency key.
         principal: Who cancelled them, and how that was proven; None where nobody said.
-        salt: The salt of its digests in the audit chain; empty where an older release wrote it.
-        head: The head of the audit chain with this event; empty where an older release wrote it.
     """
 
     kind: Literal["pending_cancelled"] = "pending_cancelled"
-    at: int
-    turn_id: str
     calls: tuple[str, ...]
     request_id: str
     principal: Principal | None = None
-    salt: str = ""
-    head: str = ""
 
 
-class GrantGiven(Record):
+class GrantGiven(ChainLink):
     """An approver lets more than the approved call run without asking.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
         grant: The grant; its `seq` is the place of the decision that gave it.
-        salt: The salt of its digests in the audit chain; empty where an older release wrote it.
-        head: The head of the audit chain with this event; empty where an older release wrote it.
     """
 
     kind: Literal["grant_given"] = "grant_given"
-    at: int
     grant: Grant
-    salt: str = ""
-    head: str = ""
 
 
-class GrantRevoked(Record):
+class GrantRevoked(ChainLink):
     """A grant was ended before its time.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
         grant_id: The grant.
         request_id: The revocation's idempotency key.
         reason: Why, in the words of whoever revoked it.
         principal: Who revoked it, and how that was proven; None where nobody said.
-        salt: The salt of its digests in the audit chain; empty where an older release wrote it.
-        head: The head of the audit chain with this event; empty where an older release wrote it.
     """
 
     kind: Literal["grant_revoked"] = "grant_revoked"
-    at: int
     grant_id: str
     request_id: str
     reason: str = ""
     principal: Principal | None = None
-    salt: str = ""
-    head: str = ""
 
 
 class WithdrawnVote(Record):
@@ -585,11 +415,10 @@ class WithdrawnVote(Record):
     noted: tuple[int, ...] = ()
 
 
-class GivenRevoked(Record):
+class GivenRevoked(ChainLink):
     """What one principal had given here was ended: grants, and votes in calls that still wait.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
         by: The id of the principal who had given it.
         proof: How that principal had been proven; None: in whatever way.
         grants: The grants that were ended.
@@ -598,12 +427,9 @@ class GivenRevoked(Record):
             not decide its call any more.
         reason: Why.
         principal: Who revoked it, and how that was proven; None where nobody said.
-        salt: The salt of its digests in the audit chain.
-        head: The head of the audit chain with this event.
     """
 
     kind: Literal["given_revoked"] = "given_revoked"
-    at: int
     by: str
     proof: Proof | None = None
     grants: tuple[str, ...] = ()
@@ -611,42 +437,32 @@ class GivenRevoked(Record):
     request_id: str | None = None
     reason: str = ""
     principal: Principal | None = None
-    salt: str = ""
-    head: str = ""
 
 
-class NothingCancelled(Record):
+class NothingCancelled(EventBase):
     """A cancellation found nothing to cancel. Logs up to record version 5 have it; by now that is no event.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
         request_id: The cancellation's idempotency key.
         what: What was to be cancelled: a turn (`cancel`), or the calls that wait (`cancel_pending`).
     """
 
     kind: Literal["nothing_cancelled"] = "nothing_cancelled"
-    at: int
     request_id: str
     what: Literal["cancel", "cancel_pending"] = "cancel"
 
 
-class Ended(Record):
+class Ended(ChainLink):
     """Nothing follows.
 
     Attributes:
-        at: When it was decided, in integer milliseconds UTC by the store's clock.
         request_id: The idempotency key of the end.
         principal: Who ended it, and how that was proven; None where nobody said.
-        salt: The salt of its digests in the audit chain; empty where an older release wrote it.
-        head: The head of the audit chain with this event; empty where an older release wrote it.
     """
 
     kind: Literal["conversation_ended"] = "conversation_ended"
-    at: int
     request_id: str | None = None
     principal: Principal | None = None
-    salt: str = ""
-    head: str = ""
 
 
 Event: TypeAlias = Annotated[
@@ -673,26 +489,4 @@ Event: TypeAlias = Annotated[
     | Ended,
     Field(discriminator="kind"),
 ]
-EVENTS: tuple[type[Record], ...] = (
-    ConversationStarted,
-    MessageAccepted,
-    TurnStarted,
-    ModelAnswered,
-    RunScheduled,
-    CallHeld,
-    CallSuspended,
-    SuspensionSettled,
-    VoteCast,
-    CallAssigned,
-    CallCommented,
-    CallResolved,
-    TurnCompleted,
-    TurnFailed,
-    TurnCancelled,
-    PendingCancelled,
-    NothingCancelled,
-    GrantGiven,
-    GrantRevoked,
-    GivenRevoked,
-    Ended,
-)
+EVENTS: tuple[type[EventBase], ...] = get_args(get_args(Event)[0])

@@ -1,94 +1,68 @@
 """The fold: how each event changes the state. Recovery is only this."""
 
 from collections.abc import Collection
-from typing import assert_never
+from typing import Any, Literal, assert_never
 
+from . import events
 from .approvers import gave, with_fulfilled
-from .auditing import Audited, shown_digest
+from .auditing import shown_digest
 from .calls import Call, CallStatus, Suspension, SuspensionKind, Vote
 from .decisions import DecisionKind
-from .events import (
-    CallAssigned,
-    CallCommented,
-    CallHeld,
-    CallResolved,
-    CallSuspended,
-    ConversationStarted,
-    Ended,
-    Event,
-    GivenRevoked,
-    GrantGiven,
-    GrantRevoked,
-    MessageAccepted,
-    ModelAnswered,
-    NothingCancelled,
-    PendingCancelled,
-    RunScheduled,
-    SettledBy,
-    SuspensionSettled,
-    TurnCancelled,
-    TurnCompleted,
-    TurnFailed,
-    TurnStarted,
-    VoteCast,
-)
+from .event_base import ChainLink, OfTurn
+from .events import Event, SettledBy
 from .round import NO_CALLS
-from .spec import Executor
 from .state import LastTurn, QueuedTrace, State, Turn
 
 
 def evolve(state: State, event: Event) -> State:
     """The state after the event, which stands in the log right after everything folded so far."""
     changes: dict[str, object] = {"seq": state.seq + 1, "updated_at": event.at}
-    head = event.head if isinstance(event, Audited) else ""
+    head = event.head if isinstance(event, ChainLink) else ""
     return _apply(state, event).model_copy(update=changes | {"audit_head": head} if head else changes)
 
 
 def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912 - one case for each event
     match event:
-        case ConversationStarted():
+        case events.ConversationStarted():
             about = {"agent": event.agent, "app": event.app, "attended": event.attended}
             return state.model_copy(update={"created_at": event.at, **about})
-        case MessageAccepted():
+        case events.MessageAccepted():
             return _message_accepted(state, event)
-        case TurnStarted():
+        case events.TurnStarted():
             return _turn_started(state, event)
-        case ModelAnswered():
+        case events.ModelAnswered():
             return _with_turn(state, model_calls=_turn(state).model_calls + 1, answered_at=state.seq + 1, calls=NO_CALLS)
-        case RunScheduled():
+        case events.RunScheduled():
             return _run_scheduled(state, event)
-        case CallHeld():
+        case events.CallHeld():
             return _call_held(state, event)
-        case CallSuspended():
+        case events.CallSuspended():
             return _call_suspended(state, event)
-        case SuspensionSettled():
+        case events.SuspensionSettled():
             return _suspension_settled(state, event)
-        case VoteCast():
+        case events.VoteCast():
             by = event.principal
             return _noted(state, event.tool_call_id, Vote(by=by.id, on=event.on, seq=state.seq + 1, proof=by.proof))
-        case CallAssigned() | CallCommented():
+        case events.CallAssigned() | events.CallCommented():
             return _noted(state, event.tool_call_id)
-        case CallResolved():
+        case events.CallResolved():
             return _call_resolved(state, event)
-        case TurnCompleted():
-            return _turn_over(
-                state,
-                LastTurn(turn_id=event.turn_id, outcome="completed", seq=state.seq + 1, reply_seq=event.reply_seq),
-            )
-        case TurnFailed():
-            return _turn_over(state, LastTurn(turn_id=event.turn_id, outcome="failed", seq=state.seq + 1))
-        case TurnCancelled():
-            return _turn_over(state, LastTurn(turn_id=event.turn_id, outcome="cancelled", seq=state.seq + 1))
-        case GrantGiven():
+        case events.TurnCompleted():
+            return _turn_over(state, event, "completed", reply_seq=event.reply_seq)
+        case events.TurnFailed():
+            return _turn_over(state, event, "failed")
+        case events.TurnCancelled():
+            return _turn_over(state, event, "cancelled")
+        case events.GrantGiven():
             standing = tuple(grant for grant in state.grants if grant.stands(event.at))
             return state.model_copy(update={"grants": (*standing, event.grant)})
-        case GrantRevoked():
+        case events.GrantRevoked():
             return _without_grants(state, {event.grant_id})
-        case GivenRevoked():
+        case events.GivenRevoked():
             return _without_grants(_without_votes(state, event), event.grants)
-        case PendingCancelled() | NothingCancelled():
+        case events.PendingCancelled() | events.NothingCancelled():
             return state
-        case Ended():
+        case events.Ended():
             return state.model_copy(update={"ended": True, "queue": (), "queued_traces": ()})
         case _:
             assert_never(event)
@@ -109,7 +83,7 @@ def _with_call(state: State, call: Call) -> State:
     return _with_turn(state, calls=_turn(state).calls.with_call(call))
 
 
-def _message_accepted(state: State, event: MessageAccepted) -> State:
+def _message_accepted(state: State, event: events.MessageAccepted) -> State:
     queued = state.model_copy(update={"queue": (*state.queue, state.seq + 1)})
     if event.traceparent is None:
         return queued
@@ -117,126 +91,58 @@ def _message_accepted(state: State, event: MessageAccepted) -> State:
     return queued.model_copy(update={"queued_traces": (*state.queued_traces, came_with)})
 
 
-def _turn_started(state: State, event: TurnStarted) -> State:
-    turn = Turn(
-        turn_id=event.turn_id,
-        message_seq=event.message_seq,
-        spec_digest=event.spec_digest,
-        code=event.code,
-        max_model_calls=event.max_model_calls,
-        traceparent=event.traceparent,
-    )
+def _turn_started(state: State, event: events.TurnStarted) -> State:
+    turn = Turn(**event.model_dump(exclude={"kind", "at"}))
     queue = tuple(seq for seq in state.queue if seq != event.message_seq)
     traces = tuple(one for one in state.queued_traces if one.seq != event.message_seq)
     return state.model_copy(update={"turn": turn, "turns": state.turns + 1, "queue": queue, "queued_traces": traces})
 
 
-def _turn_over(state: State, last: LastTurn) -> State:
+def _turn_over(state: State, event: OfTurn, outcome: Literal["completed", "failed", "cancelled"], **more: Any) -> State:
+    last = LastTurn(turn_id=event.turn_id, outcome=outcome, seq=state.seq + 1, **more)
     return state.model_copy(update={"turn": None, "last": last})
 
 
-def _run_scheduled(state: State, event: RunScheduled) -> State:
-    call = _turn(state).call(event.tool_call_id)
-    changes = {
-        "status": CallStatus.RUNNING,
-        "attempt": event.attempt,
-        "arguments_at": event.arguments_at,
-        "suspension": None,
-        "resumed": event.resumed,
-        "decided_at": event.decided_at,
-        "rule": event.rule,
-        "targets": event.targets,
-        "grants": event.grants,
-        "approvers": event.approvers,
-    }
-    if call is not None:
-        return _with_call(state, call.model_copy(update=changes))
-    return _with_call(
-        state,
-        Call(
-            tool_call_id=event.tool_call_id,
-            tool=event.tool,
-            executor=Executor.SERVER,
-            approval=event.approval,
-            status=CallStatus.RUNNING,
-            arguments_at=event.arguments_at,
-            attempt=event.attempt,
-            on_lost=event.on_lost,
-            resumed=event.resumed,
-            decided_at=event.decided_at,
-            rule=event.rule,
-            targets=event.targets,
-            grants=event.grants,
-            approvers=event.approvers,
-        ),
-    )
-
-
-def _call_held(state: State, event: CallHeld) -> State:
+def _run_scheduled(state: State, event: events.RunScheduled) -> State:
     before = _turn(state).call(event.tool_call_id)
-    return _with_call(
-        state,
-        Call(
-            tool_call_id=event.tool_call_id,
-            tool=event.tool,
-            executor=event.executor,
-            approval=event.approval,
-            status=CallStatus.HELD,
-            arguments_at=event.arguments_at,
-            attempt=0 if before is None else before.attempt,
-            suspensions=0 if before is None else before.suspensions,
-            on_lost=event.on_lost,
-            resumed=event.resumed,
-            decided_at=event.decided_at,
-            held_at=state.seq + 1,
-            rule=event.rule,
-            targets=event.targets,
-            approvers=event.approvers,
-            fulfilled=None if before is None else before.fulfilled,
-            passed_at=0 if before is None else before.passed_at,
-        ),
-    )
+    if before is None:
+        return _with_call(state, event.carried(Call, status=CallStatus.RUNNING))
+    changed = ("attempt", "arguments_at", "resumed", "decided_at", "rule", "targets", "grants", "approvers")
+    changes = {name: getattr(event, name) for name in changed} | {"status": CallStatus.RUNNING, "suspension": None}
+    return _with_call(state, before.model_copy(update=changes))
 
 
-def _call_suspended(state: State, event: CallSuspended) -> State:
+def _call_held(state: State, event: events.CallHeld) -> State:
+    kept = _kept(_turn(state).call(event.tool_call_id))
+    return _with_call(state, event.carried(Call, status=CallStatus.HELD, held_at=state.seq + 1, **kept))
+
+
+def _kept(before: Call | None) -> dict[str, Any]:
+    """What a call that is held or suspended again keeps of what it was before, beside what the event says."""
+    names = () if before is None else ("attempt", "suspensions", "fulfilled", "passed_at")
+    return {name: getattr(before, name) for name in names}
+
+
+def _call_suspended(state: State, event: events.CallSuspended) -> State:
     before = _turn(state).call(event.tool_call_id)
-    same = before is not None and before.arguments_at == event.arguments_at
-    approvers = before.approvers if before is not None and same else event.approvers
+    approvers = before.approvers if before is not None and before.arguments_at == event.arguments_at else event.approvers
     own = event.approvers != approvers
-    suspension = Suspension(
-        suspension_id=event.suspension_id,
+    suspension = event.carried(
+        Suspension,
         kind=event.suspension_kind,
         seq=state.seq + 1,
         created_at=event.at,
-        expires_at=event.expires_at,
-        traceparent=event.traceparent,
-        resume=event.resume,
         approvers=event.approvers if own else None,
         own=own,
         shown=shown_digest(event),
     )
-    return _with_call(
-        _traced(state, event.traceparent),
-        Call(
-            tool_call_id=event.tool_call_id,
-            tool=event.tool,
-            executor=event.executor,
-            approval=event.approval,
-            status=CallStatus.AWAITING,
-            arguments_at=event.arguments_at,
-            attempt=0 if before is None else before.attempt,
-            suspensions=1 if before is None else before.suspensions + 1,
-            suspension=suspension,
-            on_lost=event.on_lost,
-            resumed=0 if before is None else before.resumed,
-            decided_at=0 if before is None or event.suspension_kind is SuspensionKind.APPROVAL else before.decided_at,
-            rule=event.rule,
-            targets=event.targets,
-            approvers=approvers,
-            fulfilled=None if before is None else before.fulfilled,
-            passed_at=0 if before is None else before.passed_at,
-        ),
-    )
+    kept = _kept(before)
+    if before is not None:
+        kept["resumed"] = before.resumed
+        kept["decided_at"] = 0 if event.suspension_kind is SuspensionKind.APPROVAL else before.decided_at
+    kept["suspensions"] = kept.get("suspensions", 0) + 1
+    about = {"status": CallStatus.AWAITING, "suspension": suspension, "approvers": approvers, "grants": ()}
+    return _with_call(_traced(state, event.traceparent), event.carried(Call, **about, **kept))
 
 
 def _noted(state: State, tool_call_id: str, vote: Vote | None = None) -> State:
@@ -260,7 +166,7 @@ def _without_grants(state: State, grant_ids: Collection[str]) -> State:
     return state.model_copy(update={"grants": kept, "grants_epoch": state.grants_epoch + 1})
 
 
-def _without_votes(state: State, event: GivenRevoked) -> State:
+def _without_votes(state: State, event: events.GivenRevoked) -> State:
     named = {vote.suspension_id for vote in event.votes}
     for call in state.calls.awaiting() if named else ():
         before = call.suspension
@@ -271,7 +177,7 @@ def _without_votes(state: State, event: GivenRevoked) -> State:
     return state
 
 
-def _suspension_settled(state: State, event: SuspensionSettled) -> State:
+def _suspension_settled(state: State, event: events.SuspensionSettled) -> State:
     call = _turn(state).call(event.tool_call_id)
     if call is None:
         message = f"conversation {state.conversation_id!r}: no call {event.tool_call_id!r} to settle"
@@ -281,7 +187,7 @@ def _suspension_settled(state: State, event: SuspensionSettled) -> State:
     return _with_call(_traced(state, event.traceparent), call.model_copy(update=changes))
 
 
-def _said(call: Call, event: SuspensionSettled, seq: int) -> dict[str, object]:
+def _said(call: Call, event: events.SuspensionSettled, seq: int) -> dict[str, object]:
     """What a decision says of the call beside its end: whose word it has, and what its body is given."""
     if call.suspension is None:
         return {}
@@ -304,7 +210,7 @@ def _traced(state: State, traceparent: str | None) -> State:
     return _with_turn(state, latest=traceparent)
 
 
-def _call_resolved(state: State, event: CallResolved) -> State:
+def _call_resolved(state: State, event: events.CallResolved) -> State:
     status = CallStatus.RESOLVED if event.ok else CallStatus.ERRORED
     call = _turn(state).call(event.tool_call_id)
     if call is None:  # the call neither ran nor was suspended

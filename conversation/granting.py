@@ -1,21 +1,20 @@
 """Giving and ending grants: what an approver lets run without asking for the rest of the conversation."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from holdfast.errors import InvalidDecision, InvalidInput
 
 from .approvers import ApproverTerms, gave
 from .calls import Suspension, SuspensionKind
-from .commands import Resolve, ResolveMany, Revoke, RevokeGiven
+from .commands import Revoke, RevokeGiven
 from .decisions import Ruling
-from .events import GivenRevoked, GrantGiven, GrantRevoked, SettledBy, SuspensionSettled, WithdrawnVote
+from .events import GivenRevoked, GrantGiven, GrantRevoked, SettledBy, WithdrawnVote
 from .grants import MOST_GRANTS, Grant, ScopeGiven
-from .ids import check_request_id, payload_digest
-from .judgement import Draft, Judgement, Receipt
+from .ids import check_request_id
+from .judgement import Draft, Judgement
 from .principal import Proof
-from .progress import advance, go_on, granted, newly_traced
-from .repeats import request_again
-from .spec import AgentSpec
+from .progress import advance, go_on, granted, settled
 from .state import State
 from .words import check_words
 
@@ -36,15 +35,13 @@ def check_room(state: State, rulings: Sequence[Ruling], *, now: int) -> None:
         raise InvalidDecision("decision.scope", problem, "revoke some of them first, or approve this call alone")
 
 
-def give(
-    draft: Draft, command: Resolve | ResolveMany, scope: ScopeGiven, *, seq: int, terms: ApproverTerms | None = None
-) -> None:
+def give(draft: Draft, scope: ScopeGiven, *, seq: int, terms: ApproverTerms | None) -> None:
     """Give the grant of a decision at `seq`; once all decisions of a command are made, `release` lets go of what it covers."""
-    grant = Grant.of(scope.scope, grant_id=f"g{seq}", at=draft.now, seq=seq, by=command.principal, terms=terms)
+    grant = Grant.of(scope.scope, grant_id=f"g{seq}", at=draft.now, seq=seq, by=draft.principal, terms=terms)
     draft.emit(GrantGiven(at=draft.now, grant=grant))
 
 
-def release(draft: Draft, rulings: Sequence[Ruling], spec: AgentSpec | None) -> None:
+def release(draft: Draft, rulings: Sequence[Ruling]) -> None:
     """Settle the approvals that the grants in force cover, if these decisions have given any; their calls go on."""
     if all(ruling.scope is None for ruling in rulings):
         return
@@ -52,19 +49,10 @@ def release(draft: Draft, rulings: Sequence[Ruling], spec: AgentSpec | None) -> 
         by = granted(draft, call)
         if by is None or call.suspension is None or call.suspension.kind is not SuspensionKind.APPROVAL:
             continue
-        draft.emit(
-            SuspensionSettled(
-                at=draft.now,
-                tool_call_id=call.tool_call_id,
-                suspension_id=call.suspension.suspension_id,
-                by=SettledBy.GRANT,
-                traceparent=newly_traced(draft),
-                grants=by,
-            )
-        )
+        settled(draft, call, SettledBy.GRANT, grants=by)
         resumed = call.resumed + (call.attempt > 0)
         changes = {"grants": by, "held_at": 0, "resumed": resumed, "suspension": None, "approvers": call.deciders}
-        go_on(draft, call.model_copy(update=changes), spec)
+        go_on(draft, call.model_copy(update=changes))
 
 
 def revoke(state: State, command: Revoke) -> Judgement:
@@ -78,19 +66,18 @@ def revoke(state: State, command: Revoke) -> Judgement:
     if all(grant.grant_id != command.grant_id for grant in state.grants):
         problem = f"{command.grant_id!r:.80} is no grant of this conversation, or has ended"
         raise InvalidInput("grant_id", problem, "look at the grants that stand (conversation.grants())")
-    draft = Draft(state, command.now, command.trace, salt=command.salt)
-    seq = draft.emit(
-        GrantRevoked(
-            at=command.now,
-            grant_id=command.grant_id,
-            request_id=command.request_id,
-            reason=command.reason,
-            principal=command.principal,
-        )
-    )
-    advance(draft, command)
-    head = draft.head_at(seq)
-    return draft.done(Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=command.now, audit_head=head))
+    return _revoked(state, command, GrantRevoked(at=command.now, grant_id=command.grant_id, **_why(command)))
+
+
+def _revoked(state: State, command: Revoke | RevokeGiven, event: GrantRevoked | GivenRevoked) -> Judgement:
+    draft = Draft(state, command)
+    seq = draft.emit(event)
+    advance(draft)
+    return draft.done(draft.receipt(seq))
+
+
+def _why(command: Revoke | RevokeGiven) -> dict[str, Any]:
+    return {"request_id": command.request_id, "reason": command.reason, "principal": command.principal}
 
 
 def given(state: State, by: str, proof: Proof | None = None) -> tuple[list[Grant], list[Suspension]]:
@@ -118,22 +105,15 @@ def revoke_given(state: State, command: RevokeGiven) -> Judgement:
     if not grants and not voted:
         problem = f"{command.by!r:.80} has given nothing that stands in this conversation"
         raise InvalidInput("by", problem, "look at what stands: client.given(by)")
-    draft = Draft(state, command.now, command.trace, salt=command.salt)
-    seq = draft.emit(
-        GivenRevoked(
-            at=command.now,
-            by=command.by,
-            proof=command.proof,
-            grants=tuple(grant.grant_id for grant in grants),
-            votes=tuple(WithdrawnVote(suspension_id=one.suspension_id, noted=one.notes) for one in voted),
-            request_id=command.request_id,
-            reason=command.reason,
-            principal=command.principal,
-        )
+    event = GivenRevoked(
+        at=command.now,
+        by=command.by,
+        proof=command.proof,
+        grants=tuple(grant.grant_id for grant in grants),
+        votes=tuple(WithdrawnVote(suspension_id=one.suspension_id, noted=one.notes) for one in voted),
+        **_why(command),
     )
-    advance(draft, command)
-    head = draft.head_at(seq)
-    return draft.done(Receipt(conversation_id=state.conversation_id, seq=seq, accepted_at=command.now, audit_head=head))
+    return _revoked(state, command, event)
 
 
 def lapse(draft: Draft, grant_ids: Sequence[str]) -> None:
@@ -142,14 +122,3 @@ def lapse(draft: Draft, grant_ids: Sequence[str]) -> None:
     for by, proof in dict.fromkeys((grant.by.id, grant.by.proof) for grant in lapsed if grant.by is not None):
         mine = tuple(one.grant_id for one in lapsed if one.by is not None and (one.by.id, one.by.proof) == (by, proof))
         draft.emit(GivenRevoked(at=draft.now, by=by, proof=proof, grants=mine, reason=MAY_NOT))
-
-
-def duplicate(state: State, command: Revoke | RevokeGiven) -> Judgement | None:
-    """The first receipt, if this very revocation was accepted before.
-
-    Raises:
-        InvalidInput: The request id was used for something else.
-    """
-    if isinstance(command, Revoke):
-        return request_again(state, command, payload_digest("revoke", command.grant_id, command.reason))
-    return request_again(state, command, payload_digest("revoke_given", command.by, command.proof or "", command.reason))

@@ -5,27 +5,15 @@ those of requests that changed nothing, which it forgets (`Judgement.passing`). 
 and hands back the records of the ids that a command names.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
 
 from holdfast.errors import StaleReason
 
-from .events import (
-    CallAssigned,
-    CallCommented,
-    CallResolved,
-    Ended,
-    Event,
-    GivenRevoked,
-    GrantRevoked,
-    MessageAccepted,
-    ModelAnswered,
-    NothingCancelled,
-    PendingCancelled,
-    SettledBy,
-    SuspensionSettled,
-    TurnCancelled,
-    VoteCast,
-)
+from . import events
+from .event_base import ChainLink, Note
+from .events import Event, SettledBy
 from .ids import payload_digest
 from .record import Record
 
@@ -51,17 +39,15 @@ class IdempotencyRecord(Record):
     @property
     def reason(self) -> StaleReason:
         """Why a decision for this call or suspension is stale."""
-        match self.by:
-            case None:
-                return StaleReason.UNKNOWN
-            case SettledBy.EXPIRY:
-                return StaleReason.EXPIRED
-            case SettledBy.CANCELLATION:
-                return StaleReason.CANCELLED
-            case SettledBy.EDIT:
-                return StaleReason.SUPERSEDED
-            case _:
-                return StaleReason.ALREADY_RESOLVED
+        return _REASONS.get(self.by, StaleReason.ALREADY_RESOLVED)
+
+
+_REASONS = {
+    None: StaleReason.UNKNOWN,
+    SettledBy.EXPIRY: StaleReason.EXPIRED,
+    SettledBy.CANCELLATION: StaleReason.CANCELLED,
+    SettledBy.EDIT: StaleReason.SUPERSEDED,
+}
 
 
 def message_key(message_id: str) -> str:
@@ -75,7 +61,7 @@ def decision_key(decision_id: str) -> str:
 
 
 def request_key(request_id: str) -> str:
-    """The key of a cancellation's or an end's receipt."""
+    """The key of any other request's receipt."""
     return f"x:{request_id}"
 
 
@@ -99,78 +85,54 @@ def notes_key(suspension_id: str) -> str:
     return f"n:{suspension_id}"
 
 
-def facts(events: Sequence[Event], first_seq: int) -> dict[str, IdempotencyRecord]:
+def facts(log: Sequence[Event], first_seq: int) -> dict[str, IdempotencyRecord]:
     """The idempotency records, by key, that follow from events of which the first stands at `first_seq` in the log."""
-    known: dict[str, IdempotencyRecord] = {}
-    for seq, event in enumerate(events, first_seq):
-        match event:
-            case MessageAccepted():
-                known[message_key(event.message_id)] = IdempotencyRecord(
-                    seq=seq, at=event.at, digest=event.digest, head=event.head
-                )
-            case ModelAnswered():
-                for call in event.calls:
-                    known[call_key(call.tool_call_id)] = IdempotencyRecord(seq=seq, at=event.at)
-            case SuspensionSettled() | VoteCast() | CallAssigned() | CallCommented():
-                known |= _of_suspension(event, seq)
-            case CallResolved():
-                known[result_key(event.tool_call_id)] = IdempotencyRecord(seq=seq, at=event.at, by=event.by)
-            case TurnCancelled(request_id=str() as request_id):
-                known[request_key(request_id)] = IdempotencyRecord(
-                    seq=seq, at=event.at, turn_id=event.turn_id, calls=event.calls, digest="cancel", head=event.head
-                )
-            case PendingCancelled():
-                known[request_key(event.request_id)] = IdempotencyRecord(
-                    seq=seq, at=event.at, turn_id=event.turn_id, calls=event.calls, digest="cancel_pending", head=event.head
-                )
-            case NothingCancelled():
-                known[request_key(event.request_id)] = IdempotencyRecord(seq=seq, at=event.at, digest=event.what)
-            case GrantRevoked():
-                known[request_key(event.request_id)] = IdempotencyRecord(
-                    seq=seq, at=event.at, digest=payload_digest("revoke", event.grant_id, event.reason), head=event.head
-                )
-            case GivenRevoked():
-                known |= {notes_key(vote.suspension_id): IdempotencyRecord(seq=seq, at=event.at) for vote in event.votes}
-                if event.request_id is not None:
-                    digest = payload_digest("revoke_given", event.by, event.proof or "", event.reason)
-                    known[request_key(event.request_id)] = IdempotencyRecord(
-                        seq=seq, at=event.at, digest=digest, head=event.head
-                    )
-            case Ended(request_id=str() as request_id):
-                known[request_key(request_id)] = IdempotencyRecord(seq=seq, at=event.at, digest="end", head=event.head)
-            case _:
-                pass
-    return known
+    return {key: known for seq, event in enumerate(log, first_seq) for key, known in _of(event, seq)}
 
 
-def _of_suspension(
-    event: SuspensionSettled | VoteCast | CallAssigned | CallCommented, seq: int
-) -> dict[str, IdempotencyRecord]:
-    at = event.at
-    noted = {notes_key(event.suspension_id): IdempotencyRecord(seq=seq, at=at)}
+def _of(event: Event, seq: int) -> Iterator[tuple[str, IdempotencyRecord]]:
+    head = event.head if isinstance(event, ChainLink) else ""
+    record = partial(IdempotencyRecord, seq=seq, at=event.at)
+    if isinstance(event, Note | events.VoteCast):
+        yield notes_key(event.suspension_id), record()
     match event:
-        case SuspensionSettled():
-            settled = IdempotencyRecord(seq=seq, at=at, by=event.by, tool_call_id=event.tool_call_id)
-            found = {suspension_key(event.suspension_id): settled, call_key(event.tool_call_id): settled}
-            if event.decision_id is None:
-                return found
-            decided = IdempotencyRecord(
-                seq=seq, at=at, digest=event.digest, votes=event.votes, needed=event.needed, head=event.head
-            )
-            return found | {decision_key(event.decision_id): decided}
-        case VoteCast():
-            voted = IdempotencyRecord(
-                seq=seq,
-                at=at,
-                digest=event.digest,
-                votes=event.votes,
-                needed=event.needed,
-                settled=False,
-                head=event.head,
-            )
-            return noted | {decision_key(event.decision_id): voted}
-        case CallAssigned():
-            digest = payload_digest("assign", event.suspension_id, event.to)
-        case CallCommented():
-            digest = payload_digest("comment", event.suspension_id, event.text)
-    return noted | {request_key(event.request_id): IdempotencyRecord(seq=seq, at=at, digest=digest)}
+        case events.MessageAccepted():
+            yield message_key(event.message_id), record(digest=event.digest, head=head)
+        case events.ModelAnswered():
+            yield from ((call_key(call.tool_call_id), record()) for call in event.calls)
+        case events.SuspensionSettled():
+            settled = record(by=event.by, tool_call_id=event.tool_call_id)
+            yield from ((suspension_key(event.suspension_id), settled), (call_key(event.tool_call_id), settled))
+            if event.decision_id is not None:
+                decided = record(digest=event.digest, votes=event.votes, needed=event.needed, head=head)
+                yield decision_key(event.decision_id), decided
+        case events.VoteCast():
+            voted = record(digest=event.digest, votes=event.votes, needed=event.needed, settled=False, head=head)
+            yield decision_key(event.decision_id), voted
+        case events.CallResolved():
+            yield result_key(event.tool_call_id), record(by=event.by)
+        case events.GivenRevoked():
+            yield from ((notes_key(vote.suspension_id), record()) for vote in event.votes)
+    request_id = getattr(event, "request_id", None)
+    if request_id is not None:
+        yield request_key(request_id), record(head=head, **_request(event))
+
+
+def _request(event: Event) -> dict[str, Any]:
+    """What is kept of a request beside its place: above all the digest that a repetition is compared with."""
+    match event:
+        case events.CallAssigned():
+            return {"digest": payload_digest("assign", event.suspension_id, event.to)}
+        case events.CallCommented():
+            return {"digest": payload_digest("comment", event.suspension_id, event.text)}
+        case events.TurnCancelled() | events.PendingCancelled():
+            what = "cancel" if isinstance(event, events.TurnCancelled) else "cancel_pending"
+            return {"digest": what, "turn_id": event.turn_id, "calls": event.calls}
+        case events.NothingCancelled():
+            return {"digest": event.what}
+        case events.GrantRevoked():
+            return {"digest": payload_digest("revoke", event.grant_id, event.reason)}
+        case events.GivenRevoked():
+            return {"digest": payload_digest("revoke_given", event.by, event.proof or "", event.reason)}
+        case _:
+            return {"digest": "end"}

@@ -6,11 +6,16 @@ from typing import TypeAlias
 
 from pydantic import Field
 
-from .auditing import Audited, linked
+from .auditing import linked
+from .calls import CallDetails
+from .commands import Command, Request
+from .event_base import ChainLink
 from .events import Event
 from .fold import evolve
 from .idempotency import IdempotencyRecord
+from .principal import Principal
 from .record import Record
+from .spec import AgentSpec, ToolSpec
 from .state import State
 
 
@@ -77,35 +82,72 @@ class Judgement:
 
 @dataclass(slots=True)
 class Draft:
-    """A judgement in the making: each event is folded at once, so that the next one is judged on the state after it.
-
-    `salt` is the command's random text for the salts of the audit chain. `trace` is the trace context of the turn's span that
-    the events belong to; None where there is none.
-    """
+    """A judgement in the making: each event is folded at once, so that the next one is judged on the state after it."""
 
     state: State
-    now: int
-    trace: str | None = None
+    command: Command
     events: list[Event] = field(default_factory=list)
-    salt: str = field(kw_only=True)
 
-    def emit(self, event: Event) -> int:
-        """Add an event, as a link of the audit chain if it is one, and return its place in the log."""
-        event = linked(self.state, event, self.salt)
-        self.events.append(event)
-        self.state = evolve(self.state, event)
-        return self.state.seq
+    @property
+    def now(self) -> int:
+        """The time of the command, in ms UTC."""
+        return self.command.now
 
-    def head_at(self, seq: int) -> str:
-        """The head of the audit chain with the event of this draft at a place in the log; empty if that is no link."""
-        event = self.events[seq - self.state.seq - 1]
-        return event.head if isinstance(event, Audited) else ""
+    @property
+    def spec(self) -> AgentSpec | None:
+        """The spec that the turn runs with."""
+        return self.command.spec
+
+    @property
+    def principal(self) -> Principal | None:
+        """Who sent the command; None where nobody said."""
+        return self.command.principal if isinstance(self.command, Request) else None
 
     @property
     def batch_id(self) -> str:
         """The id of the batch that the calls of the turn's last answer are; empty between turns."""
         return "" if self.state.turn is None else self.state.turn.batch_id
 
+    def tool_of(self, call: CallDetails) -> ToolSpec:
+        """The tool of a call as the spec has it; a tool with nothing but its name where the spec has none of that name."""
+        return (self.spec.tool(call.tool) if self.spec is not None else None) or ToolSpec(name=call.tool)
+
+    def emit(self, event: Event) -> int:
+        """Add an event, as a link of the audit chain if it is one, and return its place in the log."""
+        event = linked(self.state, event, self.command.salt)
+        self.events.append(event)
+        self.state = evolve(self.state, event)
+        return self.state.seq
+
+    def receipt(self, seq: int, *, settled: bool = True, votes: int = 0, needed: int = 0) -> Receipt:
+        """The receipt of the event of this draft at a place in the log."""
+        return Receipt(
+            conversation_id=self.state.conversation_id,
+            seq=seq,
+            accepted_at=self.now,
+            settled=settled,
+            votes=votes,
+            needed=needed,
+            audit_head=self.head_at(seq),
+        )
+
+    def cancelled(self, seq: int, turn_id: str, calls: tuple[str, ...]) -> Cancelled:
+        """The reply to a cancellation, by the event of this draft at a place in the log."""
+        head = self.head_at(seq)
+        return Cancelled(conversation_id=self.state.conversation_id, turn_id=turn_id, calls=calls, audit_head=head)
+
+    def head_at(self, seq: int) -> str:
+        """The head of the audit chain with the event of this draft at a place in the log; empty if that is no link."""
+        event = self.events[seq - self.state.seq - 1]
+        return event.head if isinstance(event, ChainLink) else ""
+
     def done(self, reply: Reply = None) -> Judgement:
         """The judgement with all events emitted so far."""
         return Judgement(tuple(self.events), reply, state=self.state)
+
+
+def drafted(state: State, command: Command) -> Draft:
+    """A draft, unless the shell has stamped the command with another spec than the turn's: that is a mistake of ours."""
+    if state.turn is not None and command.spec is not None and command.spec.digest != state.turn.spec_digest:
+        raise ValueError(f"stamped with spec {command.spec.digest}, the turn runs with {state.turn.spec_digest}")
+    return Draft(state, command)

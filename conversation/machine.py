@@ -4,40 +4,46 @@
 clock, I/O or Ray; a live and a revived conversation take the same path through them.
 """
 
-from typing import assert_never
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from . import batches, granting, lifecycle, noting, outcomes, suspensions, unattended
+from . import cancelling, deciding, granting, messages, noting, outcomes, unattended
+from . import commands as asked
 from .calls import Call
-from .commands import (
-    Assign,
-    CancelPending,
-    CancelTurn,
-    Command,
-    Comment,
-    End,
-    ModelFailed,
-    ModelReplied,
-    Resolve,
-    ResolveMany,
-    Revoke,
-    RevokeGiven,
-    RunFinished,
-    RunLost,
-    RunRuled,
-    RunSuspended,
-    Send,
-    Start,
-    TurnPrepared,
-    Wake,
-)
+from .commands import Command, Outcome, Request
 from .effects import BeginTurn, CallModel, Effect, RunTool
 from .fold import evolve
 from .judgement import Judgement
 from .principal import Proof
+from .repeats import repeated
 from .state import State, Status, Turn
 from .table import LATE, TABLE, Handled, Ignored, Refused
 
 __all__ = ["busy", "decide", "due_at", "effect_of", "evolve", "outstanding"]
+
+
+JUDGES: Mapping[type, Callable[[State, Any], Judgement]] = {
+    asked.Start: messages.start,
+    asked.Send: messages.send,
+    asked.Resolve: deciding.resolve,
+    asked.ResolveMany: deciding.resolve_many,
+    asked.Assign: noting.note,
+    asked.Comment: noting.note,
+    asked.CancelTurn: cancelling.cancel,
+    asked.CancelPending: cancelling.cancel_pending,
+    asked.Revoke: granting.revoke,
+    asked.RevokeGiven: granting.revoke_given,
+    asked.End: cancelling.end,
+    asked.TurnPrepared: outcomes.turn_prepared,
+    asked.ModelReplied: outcomes.model_replied,
+    asked.ModelFailed: outcomes.model_failed,
+    asked.RunFinished: outcomes.run_over,
+    asked.RunSuspended: outcomes.run_over,
+    asked.RunRuled: outcomes.run_over,
+    asked.RunLost: outcomes.run_over,
+    asked.Wake: cancelling.wake,
+}
+"""What judges each command, where the table says that it is handled."""
 
 
 def decide(state: State, command: Command) -> Judgement:
@@ -60,16 +66,19 @@ def decide(state: State, command: Command) -> Judgement:
         ConversationEnded: The conversation has ended.
         TurnNotFound: The conversation has had no turn of the id that a cancellation names.
     """
-    duplicate = _duplicate(state, command)
-    if duplicate is not None:
-        return duplicate
+    if isinstance(command, Request):
+        before = repeated(state, command)
+        if before is not None:
+            return before
+    elif isinstance(command, Outcome) and effect_of(state, command.effect_id) is None:
+        return Judgement(ignored=LATE.why)
     match TABLE[state.status][command.kind]:
         case Refused(error):
             raise error(state.conversation_id)
         case Ignored(why):
             return Judgement(ignored=why)
         case Handled():
-            return unattended.followed(state, command, _judge(state, command))
+            return unattended.followed(state, command, JUDGES[type(command)](state, command))
 
 
 def outstanding(state: State) -> tuple[Effect, ...]:
@@ -117,31 +126,18 @@ def due_at(state: State) -> int | None:
 
 
 def _run_tool(state: State, turn: Turn, call: Call) -> RunTool:
-    return RunTool(
+    given = [grant for grant in (state.grants if call.grants else ()) if grant.grant_id in call.grants]
+    return call.carried(
+        RunTool,
         effect_id=call.effect_id,
         spec_digest=turn.spec_digest,
         code=turn.code,
         turn_id=turn.turn_id,
-        tool_call_id=call.tool_call_id,
-        tool=call.tool,
-        attempt=call.attempt,
-        arguments_at=call.arguments_at,
         message_seq=turn.message_seq,
-        resumed=call.resumed,
-        decided_at=call.decided_at,
-        rule=call.rule,
-        grants=call.grants,
         grants_epoch=state.grants_epoch if call.grants else 0,
         grants_until=_until(state, call),
-        approvers=call.approvers,
-        fulfilled=call.fulfilled,
-        passed_at=call.passed_at,
-        granted_at=next((grant.seq for grant in state.grants if grant.grant_id in call.grants[:1]), 0),
-        givers=tuple(
-            (grant.grant_id, grant.by.id)
-            for grant in (state.grants if call.grants else ())
-            if grant.grant_id in call.grants and grant.by is not None and grant.by.proof is Proof.KEY
-        ),
+        granted_at=next((grant.seq for grant in given if grant.grant_id == call.grants[0]), 0),
+        givers=tuple((grant.grant_id, grant.by.id) for grant in given if grant.by is not None and grant.by.proof is Proof.KEY),
     )
 
 
@@ -150,71 +146,3 @@ def _until(state: State, call: Call) -> int | None:
     standing = {grant.grant_id: grant.ends_at for grant in state.grants} if call.grants else {}
     ends = (standing.get(grant_id, 0) for grant_id in call.grants)
     return min((at for at in ends if at is not None), default=None)
-
-
-def _duplicate(state: State, command: Command) -> Judgement | None:
-    match command:
-        case Start():
-            return lifecycle.duplicate_start(state, command)
-        case Send():
-            return lifecycle.duplicate_send(state, command)
-        case Resolve():
-            return suspensions.duplicate(state, command)
-        case ResolveMany():
-            return batches.duplicate(state, command)
-        case Assign() | Comment():
-            return noting.duplicate(state, command)
-        case CancelTurn() | CancelPending() | End():
-            return lifecycle.duplicate_request(state, command)
-        case Revoke() | RevokeGiven():
-            return granting.duplicate(state, command)
-        case TurnPrepared() | ModelReplied() | ModelFailed() | RunFinished() | RunSuspended() | RunRuled() | RunLost():
-            if effect_of(state, command.effect_id) is not None:
-                return None
-            return Judgement(ignored=LATE.why)
-        case Wake():
-            return None
-        case _:
-            assert_never(command)
-
-
-def _judge(state: State, command: Command) -> Judgement:  # noqa: C901, PLR0911, PLR0912 - one case for each command
-    match command:
-        case Start():
-            return lifecycle.start(state, command)
-        case Send():
-            return lifecycle.send(state, command)
-        case Resolve():
-            return suspensions.resolve(state, command)
-        case ResolveMany():
-            return batches.resolve_many(state, command)
-        case Assign() | Comment():
-            return noting.note(state, command)
-        case CancelTurn():
-            return lifecycle.cancel(state, command)
-        case CancelPending():
-            return suspensions.cancel_pending(state, command)
-        case Revoke():
-            return granting.revoke(state, command)
-        case RevokeGiven():
-            return granting.revoke_given(state, command)
-        case End():
-            return lifecycle.end(state, command)
-        case TurnPrepared():
-            return outcomes.turn_prepared(state, command)
-        case ModelReplied():
-            return outcomes.model_replied(state, command)
-        case ModelFailed():
-            return outcomes.model_failed(state, command)
-        case RunFinished():
-            return outcomes.run_finished(state, command)
-        case RunSuspended():
-            return outcomes.run_suspended(state, command)
-        case RunRuled():
-            return outcomes.run_ruled(state, command)
-        case RunLost():
-            return outcomes.run_lost(state, command)
-        case Wake():
-            return suspensions.wake(state, command)
-        case _:
-            assert_never(command)

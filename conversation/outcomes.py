@@ -7,25 +7,17 @@ from . import granting, ids, jsontext, questions, schema
 from .approvers import MOST_BYTES, joined
 from .calls import MOST_REVIEWS, Call, CallStatus, SuspensionKind
 from .commands import ModelFailed, ModelReplied, ProposedCall, RunFinished, RunLost, RunRuled, RunSuspended, TurnPrepared
+from .endings import FailureReason, StopReason
 from .envelope import failure
-from .events import (
-    FailureReason,
-    ModelAnswered,
-    RequestedCall,
-    SettledBy,
-    StopReason,
-    TurnCompleted,
-    TurnFailed,
-    TurnStarted,
-)
+from .events import ModelAnswered, RequestedCall, SettledBy, TurnCompleted, TurnStarted
 from .grants import LONGEST_VALUE, MOST_TARGETS, CallTarget
 from .idempotency import call_key
 from .ids import payload_digest, unique_call_ids
-from .judgement import Draft, Judgement
-from .progress import advance, asks, begin, deny, granted, schedule, settle, suspend, take
+from .judgement import Draft, Judgement, drafted
+from .progress import advance, asks, begin, deny, fail, finish, granted, schedule, suspend, take
 from .ruled import Effect, Ruled
 from .spec import AgentSpec, Approval, Executor, Limits, OnLost, ToolSpec
-from .state import State, Turn
+from .state import State
 from .table import LATE
 from .unattended import ruling_at_proposal
 
@@ -62,15 +54,12 @@ REPLY_BYTES = "the model's answer has {} bytes, {} are allowed (Limits.reply_byt
 
 def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
     """Begin the turn of the oldest queued message, with the spec in force; without a spec the turn fails at once."""
-    if state.turn is not None or not state.queue:
-        return Judgement(ignored=LATE.why)
-    draft = Draft(state, command.now, command.trace, salt=command.salt)
+    draft = Draft(state, command)
     spec = command.spec if command.problem is None else None
-    turn_id = ids.turn_id(state.turns + 1)
     draft.emit(
         TurnStarted(
             at=command.now,
-            turn_id=turn_id,
+            turn_id=ids.turn_id(state.turns + 1),
             message_seq=state.queue[0],
             spec_digest=spec.digest if spec is not None else "",
             code=command.code,
@@ -80,44 +69,28 @@ def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
     )
     if spec is None:
         error = jsontext.clean(command.problem or "") or f"no spec of agent {state.agent!r} is stored"
-        draft.emit(TurnFailed(at=command.now, turn_id=turn_id, error=error, reason=FailureReason.NO_AGENT))
+        fail(draft, error, FailureReason.NO_AGENT)
     return draft.done()
 
 
 def model_replied(state: State, command: ModelReplied) -> Judgement:
     """Record the model's message; each of its calls runs, is suspended or gets an error result, as its tool demands."""
-    turn = state.turn
-    if turn is None:
-        return Judgement(ignored=LATE.why)
-    if command.spec is not None and command.spec.digest != turn.spec_digest:
-        message = f"stamped with spec {command.spec.digest}, the turn runs with {turn.spec_digest}"
-        raise ValueError(message)
+    draft = drafted(state, command)
     too_much = _too_much(command)
     if too_much is not None:
         reason, error = too_much
-        draft = Draft(state, command.now, command.trace, salt=command.salt)
-        draft.emit(TurnFailed(at=command.now, turn_id=turn.turn_id, error=error, reason=reason))
+        fail(draft, error, reason)
         return draft.done()
-    used = frozenset(command.known)
     calls = tuple(_clean(call) for call in command.calls)
-    proposed_ids = [call.tool_call_id for call in calls]
-    unique = unique_call_ids(proposed_ids, used, f"{state.conversation_id}/{command.effect_id}", call_key)
-    requested = tuple(
-        RequestedCall(
-            tool_call_id=call_id,
-            name=call.name,
-            arguments=call.arguments,
-            original_id=None if call_id == call.tool_call_id else call.tool_call_id[:200],
-        )
-        for call_id, call in zip(unique, calls, strict=True)
-    )
-    draft = Draft(state, command.now, command.trace, salt=command.salt)
+    scope = f"{state.conversation_id}/{command.effect_id}"
+    unique = unique_call_ids([call.tool_call_id for call in calls], frozenset(command.known), scope, call_key)
+    proposed = dict(zip(unique, calls, strict=True))
     seq = draft.emit(
         ModelAnswered(
             at=command.now,
             effect_id=command.effect_id,
             content=jsontext.clean(command.content),
-            calls=requested,
+            calls=tuple(_requested(call_id, call) for call_id, call in proposed.items()),
             finish_reason=jsontext.clean(command.finish_reason),
             input_tokens=command.input_tokens,
             output_tokens=command.output_tokens,
@@ -126,64 +99,57 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
         )
     )
     stopped = STOPPED.get(command.finish_reason or "")
-    if stopped is not None and (requested or not command.content):
-        for call_id in unique:  # the last call may be cut off in the middle, and nothing shows where
-            settle(draft, call_id, failure(CUT_OFF.format(stopped)), by=SettledBy.REFUSAL)
-        error = FRUITLESS[stopped]
-        draft.emit(TurnFailed(at=command.now, turn_id=turn.turn_id, error=error, reason=FailureReason(stopped.value)))
-        return draft.done()
-    if not requested and command.finish_reason == PAUSED:
-        advance(draft, command)
-        return draft.done()
-    if not requested:
-        draft.emit(TurnCompleted(at=command.now, turn_id=turn.turn_id, reply_seq=seq, stopped=stopped))
-        return draft.done()
-    _take_up(draft, dict(zip(unique, calls, strict=True)), command.spec, seq)
-    advance(draft, command)
+    if stopped is not None and (proposed or not command.content):
+        for call_id in proposed:  # the last call may be cut off in the middle, and nothing shows where
+            finish(draft, call_id, failure(CUT_OFF.format(stopped)), by=SettledBy.REFUSAL)
+        fail(draft, FRUITLESS[stopped], FailureReason(stopped.value))
+    elif proposed or command.finish_reason == PAUSED:
+        _take_up(draft, proposed, seq)
+        advance(draft)
+    elif state.turn is not None:
+        draft.emit(TurnCompleted(at=command.now, turn_id=state.turn.turn_id, reply_seq=seq, stopped=stopped))
     return draft.done()
+
+
+def _requested(call_id: str, call: ProposedCall) -> RequestedCall:
+    original = None if call_id == call.tool_call_id else call.tool_call_id[:200]
+    return RequestedCall(tool_call_id=call_id, name=call.name, arguments=call.arguments, original_id=original)
 
 
 def model_failed(state: State, command: ModelFailed) -> Judgement:
     """Fail the turn, visibly; the conversation can go on."""
-    turn = state.turn
-    if turn is None:
-        return Judgement(ignored=LATE.why)
-    draft = Draft(state, command.now, command.trace, salt=command.salt)
-    draft.emit(TurnFailed(at=command.now, turn_id=turn.turn_id, error=jsontext.clean(command.error), reason=command.reason))
+    draft = Draft(state, command)
+    fail(draft, jsontext.clean(command.error), command.reason)
     return draft.done()
 
 
-def run_finished(state: State, command: RunFinished) -> Judgement:
-    """Record a run's outcome as its call's result."""
-    call = _running(state.turn, command.effect_id)
+def run_over(state: State, command: RunFinished | RunSuspended | RunRuled | RunLost) -> Judgement:
+    """Record what became of a run, and go on with its turn."""
+    call = state.calls.run(command.effect_id)
     if call is None:
         return Judgement(ignored=LATE.why)
-    draft = Draft(state, command.now, command.trace, salt=command.salt)
-    settle(draft, call.tool_call_id, jsontext.clean(command.content), by=SettledBy.RUN, ok=command.ok)
-    advance(draft, command)
+    draft = Draft(state, command)
+    match command:
+        case RunFinished():
+            finish(draft, call.tool_call_id, jsontext.clean(command.content), by=SettledBy.RUN, ok=command.ok)
+        case RunSuspended():
+            _suspended(draft, call, command)
+        case RunRuled():
+            _ruled(draft, call, command.ruled)
+        case RunLost():
+            _lost(draft, call)
+    advance(draft)
     return draft.done()
 
 
-def run_suspended(state: State, command: RunSuspended) -> Judgement:
+def _suspended(draft: Draft, call: Call, command: RunSuspended) -> None:
     """Suspend a call whose own body asks for a person's word; a body that asks for too much, or too often, has failed."""
-    call = _running(state.turn, command.effect_id)
-    if call is None:
-        return Judgement(ignored=LATE.why)
-    draft = Draft(state, command.now, command.trace, salt=command.salt)
     problem = _unshowable(call, command)
-    if problem is None:
-        suspend(
-            draft,
-            call,
-            command.spec,
-            SuspensionKind.REVIEW,
-            arguments=payload_digest("review", *(text or "" for text in _shown(command))),
-            asked=command,
-        )
-    else:
-        settle(draft, call.tool_call_id, failure(problem), by=SettledBy.RUN)
-    advance(draft, command)
-    return draft.done()
+    if problem is not None:
+        finish(draft, call.tool_call_id, failure(problem), by=SettledBy.RUN)
+        return
+    arguments = payload_digest("review", *(text or "" for text in _shown(command)))
+    suspend(draft, call, SuspensionKind.REVIEW, arguments=arguments, asked=command)
 
 
 def _shown(command: RunSuspended) -> tuple[str | None, ...]:
@@ -208,33 +174,26 @@ def _unshowable(call: Call, command: RunSuspended) -> str | None:
     return None
 
 
-def run_ruled(state: State, command: RunRuled) -> Judgement:
+def _ruled(draft: Draft, call: Call, ruled: Ruled) -> None:
     """Settle or suspend a call whose run the rules in force do not let begin; an approval of these arguments stands."""
-    call = _running(state.turn, command.effect_id)
-    if call is None:
-        return Judgement(ignored=LATE.why)
-    draft = Draft(state, command.now, command.trace, salt=command.salt)
-    ruled = command.ruled
     granting.lapse(draft, ruled.lapsed)
     if ruled.effect is Effect.DENY:
         deny(draft, call.tool_call_id, ruled)
     elif ruled.effect is Effect.ASK and not call.is_approved(ruled.approvers):
-        _ask_first(draft, call, ruled, command.spec)
+        _ask_first(draft, call, ruled)
     else:  # those who have approved it need no grant
         grants = () if ruled.effect is Effect.ASK else call.grants
         schedule(draft, call.model_copy(update={"resumed": call.resumed + 1, "grants": grants}))
-    advance(draft, command)
-    return draft.done()
 
 
-def _ask_first(draft: Draft, call: Call, ruled: Ruled, spec: AgentSpec | None) -> None:
+def _ask_first(draft: Draft, call: Call, ruled: Ruled) -> None:
     """Have a person asked about a run that has not begun; what others than these have decided does not count.
 
     Those who have approved these arguments already are not asked again.
     """
     both = joined(call.approvers, ruled.approvers)
     if both is not None and not both.fits:
-        settle(draft, call.tool_call_id, failure(TERMS), by=SettledBy.REFUSAL)
+        finish(draft, call.tool_call_id, failure(TERMS), by=SettledBy.REFUSAL)
         return
     lacking = call.unfulfilled(ruled.approvers)
     if ruled.approvers is not None and call.grants and granted(draft, call) is not None:
@@ -248,32 +207,20 @@ def _ask_first(draft: Draft, call: Call, ruled: Ruled, spec: AgentSpec | None) -
         "decided_at": 0,
         "approvers": reduce(joined, lacking, None),
     }
-    begin(draft, call.model_copy(update=changes), spec, rule_reason=ruled.reason)
+    begin(draft, call.model_copy(update=changes), rule_reason=ruled.reason)
 
 
-def run_lost(state: State, command: RunLost) -> Judgement:
+def _lost(draft: Draft, call: Call) -> None:
     """Schedule a lost run again, suspend its call or give the call an error result, as the tool's `on_lost` says."""
-    call = _running(state.turn, command.effect_id)
-    if call is None:
-        return Judgement(ignored=LATE.why)
-    draft = Draft(state, command.now, command.trace, salt=command.salt)
     match call.on_lost:
         case OnLost.REDISPATCH:
             by = granted(draft, call) if call.grants else None
             schedule(draft, call if by is None else call.model_copy(update={"grants": by}))  # the claim refuses ended grants
         case OnLost.ASK:
-            suspend(
-                draft,
-                call,
-                command.spec,
-                SuspensionKind.LOST,
-                arguments=f"@{call.arguments_at}#{call.attempt}",
-                prompt=ASK_ABOUT_LOST.format(call.attempt),
-            )
+            shown = f"@{call.arguments_at}#{call.attempt}"
+            suspend(draft, call, SuspensionKind.LOST, arguments=shown, prompt=ASK_ABOUT_LOST.format(call.attempt))
         case OnLost.ERROR:
-            settle(draft, call.tool_call_id, failure(LOST), by=SettledBy.LOSS)
-    advance(draft, command)
-    return draft.done()
+            finish(draft, call.tool_call_id, failure(LOST), by=SettledBy.LOSS)
 
 
 def _clean(call: ProposedCall) -> ProposedCall:
@@ -311,33 +258,21 @@ def _bytes(text: str | None) -> int:
     return 0 if text is None else len(text.encode("utf-8", "replace"))
 
 
-def _running(turn: Turn | None, effect_id: str) -> Call | None:
-    return turn.calls.run(effect_id) if turn is not None else None
-
-
-def _take_up(draft: Draft, proposed: Mapping[str, ProposedCall], spec: AgentSpec | None, seq: int) -> None:
+def _take_up(draft: Draft, proposed: Mapping[str, ProposedCall], seq: int) -> None:
     """Take up the calls of an answer, whose event stands at `seq`: those that cannot be used get an error result at once."""
-    calls = {call_id: _usable(call_id, one, spec, seq) for call_id, one in proposed.items()}
+    calls = {call_id: _usable(call_id, one, draft.spec, seq) for call_id, one in proposed.items()}
     asked = any(isinstance(call, Call) and asks(draft, call) for call in calls.values())
     for call_id, call in calls.items():
+        one = proposed[call_id]
         match call:
             case Call():
-                one = proposed[call_id]
                 reason = one.ruled.reason if one.ruled is not None else ""
-                take(
-                    draft,
-                    call,
-                    spec,
-                    prompt=one.prompt,
-                    arguments=one.arguments,
-                    hold=asked,
-                    rule_reason=reason,
-                    ruling=ruling_at_proposal(draft.state, spec, call, one),
-                )
+                ruling = ruling_at_proposal(draft.state, draft.spec, call, one)
+                take(draft, call, prompt=one.prompt, arguments=one.arguments, hold=asked, rule_reason=reason, ruling=ruling)
             case Ruled():
                 deny(draft, call_id, call)
             case str():
-                settle(draft, call_id, failure(call), by=SettledBy.REFUSAL)
+                finish(draft, call_id, failure(call), by=SettledBy.REFUSAL)
 
 
 def _usable(call_id: str, proposed: ProposedCall, spec: AgentSpec | None, seq: int) -> Call | Ruled | str:

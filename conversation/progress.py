@@ -1,20 +1,14 @@
 """The steps inside a turn: a call runs, is held, suspended or settled, and the turn goes on once none of its calls is open."""
 
+from typing import Any
+
 from . import jsontext
 from .calls import Call, SuspensionKind
-from .commands import Command, RunSuspended
+from .commands import RunSuspended
 from .decisions import Ruling
+from .endings import FailureReason
 from .envelope import edited, failure
-from .events import (
-    CallHeld,
-    CallResolved,
-    CallSuspended,
-    FailureReason,
-    RunScheduled,
-    SettledBy,
-    SuspensionSettled,
-    TurnFailed,
-)
+from .events import CallHeld, CallResolved, CallSuspended, RunScheduled, SettledBy, SuspensionSettled, TurnFailed
 from .grants import covering, tool_target
 from .ids import suspension_id
 from .jsontext import JsonText
@@ -30,7 +24,6 @@ MAX_MODEL_CALLS = "the turn reached its limit of {} model calls (Limits.max_mode
 def take(
     draft: Draft,
     call: Call,
-    spec: AgentSpec | None,
     *,
     prompt: str | None,
     arguments: str,
@@ -44,12 +37,12 @@ def take(
     `ruling` what a conversation without people decides about it. A call is held where another goes before it, or, with `hold`,
     where others are to be decided first.
     """
-    execution = _execution(spec)
+    execution = _execution(draft.spec)
     behind = execution is Execution.SEQUENTIAL and draft.state.calls.any_open
     if behind or (execution is Execution.BATCH and hold and not asks(draft, call)):
-        _hold(draft, call, prompt, rule_reason, ruling)
+        _hold(draft, call, prompt=prompt, rule_reason=rule_reason, ruling=ruling)
     else:
-        begin(draft, call, spec, prompt=prompt, arguments=arguments, rule_reason=rule_reason)
+        begin(draft, call, prompt=prompt, arguments=arguments, rule_reason=rule_reason)
 
 
 def asks(draft: Draft, call: Call) -> bool:
@@ -70,15 +63,7 @@ def granted(draft: Draft, call: Call) -> tuple[str, ...] | None:
     return None if found is None else tuple(grant.grant_id for grant in found)
 
 
-def begin(
-    draft: Draft,
-    call: Call,
-    spec: AgentSpec | None,
-    *,
-    prompt: str | None = None,
-    arguments: str | None = None,
-    rule_reason: str = "",
-) -> None:
+def begin(draft: Draft, call: Call, **asked: Any) -> None:
     """Take the next step with a call that waits for no other: ask a person, hand it to the client, or run it."""
     if asks(draft, call):
         kind = SuspensionKind.ELICITATION if call.executor is Executor.HUMAN else SuspensionKind.APPROVAL
@@ -89,40 +74,27 @@ def begin(
             schedule(draft, call)
             return
         kind = SuspensionKind.CLIENT_EXEC
-    suspend(draft, call, spec, kind, prompt=prompt, arguments=arguments, rule_reason=rule_reason)
+    suspend(draft, call, kind, **asked)
 
 
-def go_on(draft: Draft, call: Call, spec: AgentSpec | None) -> None:
+def go_on(draft: Draft, call: Call) -> None:
     """Go on with a call that was approved: at once, or when all calls of its batch are decided."""
-    if _execution(spec) is Execution.BATCH and _undecided(draft):
-        _hold(draft, call, None, "")
+    if _execution(draft.spec) is Execution.BATCH and _undecided(draft):
+        _hold(draft, call)
     else:
-        begin(draft, call, spec)
+        begin(draft, call)
 
 
 def schedule(draft: Draft, call: Call) -> None:
     """Make the next run of a server call outstanding."""
-    draft.emit(
-        RunScheduled(
-            at=draft.now,
-            tool_call_id=call.tool_call_id,
-            tool=call.tool,
-            attempt=call.attempt + 1,
-            arguments_at=call.arguments_at,
-            approval=call.approval,
-            on_lost=call.on_lost,
-            resumed=call.resumed,
-            decided_at=call.decided_at,
-            batch_id=draft.batch_id,
-            rule=call.rule,
-            targets=call.targets,
-            grants=call.grants,
-            approvers=call.approvers,
-        )
-    )
+    draft.emit(call.carried(RunScheduled, at=draft.now, attempt=call.attempt + 1, batch_id=draft.batch_id))
 
 
-def settle(
+def _hold(draft: Draft, call: Call, **asked: Any) -> None:
+    draft.emit(call.carried(CallHeld, at=draft.now, batch_id=draft.batch_id, **asked))
+
+
+def finish(
     draft: Draft,
     tool_call_id: str,
     content: JsonText,
@@ -133,44 +105,53 @@ def settle(
     rule: str = "",
 ) -> None:
     """Give a call its result: the envelope that the model reads. A run marks edited arguments itself, for it has them."""
-    turn, call = draft.state.turn, draft.state.calls.of(tool_call_id)
-    if by is not SettledBy.RUN and turn is not None and call is not None and call.arguments_at != turn.answered_at:
+    call = draft.state.calls.of(tool_call_id)
+    if by is not SettledBy.RUN and call is not None and is_edited(draft, call):
         content = edited(content)
     draft.emit(
         CallResolved(at=draft.now, tool_call_id=tool_call_id, ok=ok, content=content, by=by, untrusted=untrusted, rule=rule)
     )
 
 
+def is_edited(draft: Draft, call: Call) -> bool:
+    """Whether a person has edited the call's arguments."""
+    return draft.state.turn is not None and call.arguments_at != draft.state.turn.answered_at
+
+
 def deny(draft: Draft, tool_call_id: str, ruled: Ruled) -> None:
     """Give a call the error result of a permission rule that denies it."""
-    settle(draft, tool_call_id, failure(ruled.denial), by=SettledBy.RULE, rule=ruled.rule)
+    finish(draft, tool_call_id, failure(ruled.denial), by=SettledBy.RULE, rule=ruled.rule)
+
+
+def settled(draft: Draft, call: Call, by: SettledBy, ruling: Ruling | None = None, **more: Any) -> int:
+    """End the call's open suspension, by a decision or otherwise; the place of the event."""
+    if call.suspension is None:
+        raise ValueError(f"call {call.tool_call_id!r} is not suspended")
+    turn, trace = draft.state.turn, draft.command.trace
+    if ruling is not None:
+        more |= {"body": ruling.body, "decision": ruling.kind, "reason": ruling.reason}
+    return draft.emit(
+        SuspensionSettled(
+            at=draft.now,
+            tool_call_id=call.tool_call_id,
+            suspension_id=call.suspension.suspension_id,
+            by=by,
+            traceparent=None if turn is not None and trace == (turn.latest or turn.traceparent) else trace,
+            **more,
+        )
+    )
 
 
 def give_up(draft: Draft, call: Call, content: JsonText, *, by: SettledBy, principal: Principal | None = None) -> None:
     """Settle an open call that expired or was cancelled (by whom), and its suspension where it has one."""
     if call.suspension is not None:
-        draft.emit(
-            SuspensionSettled(
-                at=draft.now,
-                tool_call_id=call.tool_call_id,
-                suspension_id=call.suspension.suspension_id,
-                by=by,
-                principal=principal,
-                traceparent=newly_traced(draft),
-            )
-        )
-    settle(draft, call.tool_call_id, content, by=by)
-
-
-def tool_of(spec: AgentSpec | None, call: Call) -> ToolSpec:
-    """The tool of a call as the spec has it; a tool with nothing but its name where the spec has none of that name."""
-    return (spec.tool(call.tool) if spec is not None else None) or ToolSpec(name=call.tool)
+        settled(draft, call, by, principal=principal)
+    finish(draft, call.tool_call_id, content, by=by)
 
 
 def suspend(
     draft: Draft,
     call: Call,
-    spec: AgentSpec | None,
     kind: SuspensionKind,
     *,
     prompt: str | None = None,
@@ -184,41 +165,34 @@ def suspend(
     `arguments` is a text that identifies the arguments shown, by default their place in the log; `asked` is what the call's own
     body asks for, `rule_reason` why a rule asks for an approval, `expires_at` the deadline, if the limits do not say it.
     """
-    tool = tool_of(spec, call)
-    timeout_s = _timeout_s(tool, spec.limits if spec is not None else Limits(), kind)
-    suspended = CallSuspended(
-        at=draft.now,
-        tool_call_id=call.tool_call_id,
-        tool=call.tool,
-        executor=call.executor,
-        approval=call.approval,
-        suspension_id=suspension_id(
-            draft.state.conversation_id, call.tool_call_id, call.suspensions + 1, arguments or f"@{call.arguments_at}"
-        ),
-        suspension_kind=kind,
-        arguments_at=call.arguments_at,
-        expires_at=expires_at or draft.now + round(timeout_s * 1000),
-        prompt=prompt,
-        response_schema=tool.response_schema if kind in ANSWERED_BY_SCHEMA else None,
-        on_lost=call.on_lost,
-        traceparent=draft.trace,
-        batch_id=draft.batch_id,
-        rule=call.rule,
-        rule_reason=rule_reason if kind is SuspensionKind.APPROVAL else "",
-        targets=call.targets,
-        grants=call.grants if kind is SuspensionKind.CLIENT_EXEC else (),
-        approvers=None if kind is SuspensionKind.CLIENT_EXEC else call.approvers,
-        message_at=0 if draft.state.turn is None else draft.state.turn.message_seq,
-        questions=tool.questions and kind is SuspensionKind.ELICITATION,
-    )
+    tool, at_client = draft.tool_of(call), kind is SuspensionKind.CLIENT_EXEC
+    timeout_s = _timeout_s(tool, draft.spec.limits if draft.spec is not None else Limits(), kind)
+    said: dict[str, Any] = {
+        "expires_at": expires_at or draft.now + round(timeout_s * 1000),
+        "prompt": prompt,
+        "response_schema": tool.response_schema if kind in ANSWERED_BY_SCHEMA else None,
+        "rule_reason": rule_reason if kind is SuspensionKind.APPROVAL else "",
+        "grants": call.grants if at_client else (),
+        "approvers": None if at_client else call.approvers,
+        "questions": tool.questions and kind is SuspensionKind.ELICITATION,
+    }
     if kind is SuspensionKind.APPROVAL:
-        edited = draft.state.turn is not None and call.arguments_at != draft.state.turn.answered_at
-        suspended = suspended.model_copy(update=_of_approval(tool, edited=edited))
+        said |= _of_approval(tool, edited=is_edited(draft, call))
     if asked is not None:
-        suspended = suspended.model_copy(update=_of_review(asked, draft.now, timeout_s))
-        if asked.approvers is not None:
-            suspended = suspended.model_copy(update={"approvers": asked.approvers})
-    draft.emit(suspended)
+        said |= _of_review(asked, draft.now, timeout_s)
+    shown = arguments or f"@{call.arguments_at}"
+    draft.emit(
+        call.carried(
+            CallSuspended,
+            at=draft.now,
+            suspension_id=suspension_id(draft.state.conversation_id, call.tool_call_id, call.suspensions + 1, shown),
+            suspension_kind=kind,
+            traceparent=draft.command.trace,
+            batch_id=draft.batch_id,
+            message_at=0 if draft.state.turn is None else draft.state.turn.message_seq,
+            **said,
+        )
+    )
 
 
 def _of_approval(tool: ToolSpec, *, edited: bool) -> dict[str, object]:
@@ -235,7 +209,8 @@ def _of_approval(tool: ToolSpec, *, edited: bool) -> dict[str, object]:
 
 def _of_review(asked: RunSuspended, now: int, timeout_s: float) -> dict[str, object]:
     """What a body asks for."""
-    return {
+    own = {} if asked.approvers is None else {"approvers": asked.approvers}
+    return own | {
         "title": jsontext.clean(asked.title),
         "prompt": jsontext.clean(asked.message) or None,
         "report_md": jsontext.clean(asked.report_md) or None,
@@ -247,14 +222,7 @@ def _of_review(asked: RunSuspended, now: int, timeout_s: float) -> dict[str, obj
     }
 
 
-def newly_traced(draft: Draft) -> str | None:
-    """The trace context of the span with which the turn goes on; None where the log names that one already."""
-    turn = draft.state.turn
-    known = None if turn is None else turn.latest or turn.traceparent
-    return None if draft.trace == known else draft.trace
-
-
-def advance(draft: Draft, command: Command) -> None:
+def advance(draft: Draft) -> None:
     """Let go of held calls whose turn it is; fail the turn if no call is open and its model calls are used up.
 
     What follows otherwise is for `outstanding` to say.
@@ -262,57 +230,34 @@ def advance(draft: Draft, command: Command) -> None:
     turn = draft.state.turn
     if turn is None:
         return
-    _let_go(draft, command)
-    if draft.state.calls.any_open:
-        return
-    if turn.model_calls >= turn.max_model_calls:
-        error = MAX_MODEL_CALLS.format(turn.max_model_calls)
-        draft.emit(TurnFailed(at=draft.now, turn_id=turn.turn_id, error=error, reason=FailureReason.MAX_MODEL_CALLS))
+    for call in _ready(draft):
+        held = draft.command.read.get(call.held_at)
+        asked = {"prompt": held.prompt, "rule_reason": held.rule_reason} if isinstance(held, CallHeld) else {}
+        begin(draft, call, **asked)
+    if not draft.state.calls.any_open and turn.model_calls >= turn.max_model_calls:
+        fail(draft, MAX_MODEL_CALLS.format(turn.max_model_calls), FailureReason.MAX_MODEL_CALLS)
 
 
-def _let_go(draft: Draft, command: Command) -> None:
+def fail(draft: Draft, error: str, reason: FailureReason | None) -> None:
+    """Let the turn that goes on fail."""
+    if draft.state.turn is not None:
+        draft.emit(TurnFailed(at=draft.now, turn_id=draft.state.turn.turn_id, error=error, reason=reason))
+
+
+def _ready(draft: Draft) -> tuple[Call, ...]:
     calls = draft.state.calls
-    match _execution(command.spec):
+    match _execution(draft.spec):
         case Execution.SEQUENTIAL:
-            ready = () if calls.any_running or calls.any_awaiting else calls.held()[:1]
+            return () if calls.any_running or calls.any_awaiting else calls.held()[:1]
         case Execution.BATCH:
-            ready = () if _undecided(draft) else calls.held()
+            return () if _undecided(draft) else calls.held()
         case Execution.PARALLEL:
-            ready = calls.held()
-    for call in ready:
-        held = command.read.get(call.held_at)
-        if isinstance(held, CallHeld):
-            begin(draft, call, command.spec, prompt=held.prompt, rule_reason=held.rule_reason)
-        else:
-            begin(draft, call, command.spec)
+            return calls.held()
 
 
 def _undecided(draft: Draft) -> bool:
     """Whether a call of the batch waits for a person's word before it begins."""
     return any(call.undecided for call in draft.state.calls.awaiting())
-
-
-def _hold(draft: Draft, call: Call, prompt: str | None, rule_reason: str, ruling: Ruling | None = None) -> None:
-    draft.emit(
-        CallHeld(
-            at=draft.now,
-            tool_call_id=call.tool_call_id,
-            tool=call.tool,
-            executor=call.executor,
-            approval=call.approval,
-            arguments_at=call.arguments_at,
-            on_lost=call.on_lost,
-            resumed=call.resumed,
-            decided_at=call.decided_at,
-            prompt=prompt,
-            batch_id=draft.batch_id,
-            rule=call.rule,
-            rule_reason=rule_reason,
-            targets=call.targets,
-            approvers=call.approvers,
-            ruling=ruling,
-        )
-    )
 
 
 def _execution(spec: AgentSpec | None) -> Execution:

@@ -25,14 +25,14 @@ class Round(Sequence[Call]):
     _running: Map[int, None]
     _awaiting: Map[int, None]
     _held: Map[int, None]
-    _suspended: int
+    _suspended: Map[str, int]
     _voted: int
     _deadlines: Deadlines | None
 
     def __init__(self, calls: Iterable[Call] = ()) -> None:
         self._calls, self._places, self._running, self._awaiting = Map(), Map(), Map(), Map()
-        self._held = Map()
-        self._suspended, self._voted, self._deadlines = 0, 0, None
+        self._held, self._suspended = Map(), Map()
+        self._voted, self._deadlines = 0, None
         for call in calls:
             if call.tool_call_id in self._places:
                 message = f"the call {call.tool_call_id!r} stands there twice"
@@ -53,6 +53,12 @@ class Round(Sequence[Call]):
         place = self._places.get(tool_call_id)
         return None if place is None else self._calls[place]
 
+    def open_suspension(self, suspension_id: str) -> tuple[Call, Suspension] | None:
+        """The open suspension of that id and its call; None if it is not open."""
+        place = self._suspended.get(suspension_id)
+        call = None if place is None else self._calls[place]
+        return None if call is None or call.suspension is None else (call, call.suspension)
+
     @property
     def any_running(self) -> bool:
         """Whether the run of any call is outstanding."""
@@ -71,7 +77,7 @@ class Round(Sequence[Call]):
     @property
     def suspended_count(self) -> int:
         """How many calls have an open suspension."""
-        return self._suspended
+        return len(self._suspended)
 
     @property
     def any_voted(self) -> bool:
@@ -126,7 +132,10 @@ class Round(Sequence[Call]):
         self._held = _with_place(self._held, place, inside=call.status is CallStatus.HELD)
         suspended = None if before is None else before.suspension
         if call.suspension != suspended:
-            self._suspended += (call.suspension is not None) - (suspended is not None)
+            if suspended is not None:
+                self._suspended = self._suspended.delete(suspended.suspension_id)
+            if call.suspension is not None:
+                self._suspended = self._suspended.set(call.suspension.suspension_id, place)
             self._voted += _is_voted(call.suspension) - _is_voted(suspended)
             if call.suspension is not None:
                 deadline = Deadline(call.suspension.expires_at, place)

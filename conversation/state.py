@@ -9,6 +9,7 @@ from typing import Literal
 
 from .calls import Call
 from .grants import Grant
+from .ids import turn_id
 from .record import Record
 from .round import NO_CALLS, Round
 
@@ -117,6 +118,13 @@ class State(Record):
         if self.turn.calls.any_awaiting:
             return Status.AWAITING_INPUT
         return Status.EXECUTING_TOOLS if self.turn.calls.any_running else Status.GENERATING
+
+    @property
+    def present_turn_id(self) -> str | None:
+        """The id of the turn that is going on, or is about to begin."""
+        if self.turn is not None:
+            return self.turn.turn_id
+        return turn_id(self.turns + 1) if self.queue else None
 
     @property
     def calls(self) -> Round:

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from holdfast.errors import ConversationEnded, ConversationExists, ConversationNotFound
 
+from .commands import COMMANDS, Outcome, Request
 from .state import Status
 
 
@@ -27,7 +28,7 @@ class Ignored:
     why: str
 
 
-Rule: TypeAlias = Handled | Refused | Ignored
+Cell: TypeAlias = Handled | Refused | Ignored
 
 _HANDLED = Handled()
 _NOT_FOUND = Refused(ConversationNotFound)
@@ -36,31 +37,19 @@ _EXISTS = Refused(ConversationExists)
 LATE = Ignored("the outcome is late: its effect is not outstanding")
 _NOTHING = Ignored("nothing can be due")
 
-_REQUESTS = (
-    "start",
-    "send",
-    "resolve",
-    "resolve_many",
-    "assign",
-    "comment",
-    "cancel",
-    "cancel_pending",
-    "revoke",
-    "revoke_given",
-    "end",
-)
-_OUTCOMES = ("turn_prepared", "model_replied", "model_failed", "run_finished", "run_suspended", "run_ruled", "run_lost")
+_REQUESTS = [kind.model_fields["kind"].default for kind in COMMANDS if issubclass(kind, Request)]
+_OUTCOMES = [kind.model_fields["kind"].default for kind in COMMANDS if issubclass(kind, Outcome)]
 _OF_RUNS = ("run_finished", "run_suspended", "run_ruled", "run_lost")
 
 
-def _row(*, requests: Rule, start: Rule = _EXISTS, outcomes: tuple[str, ...] = (), wake: Rule) -> dict[str, Rule]:
-    row: dict[str, Rule] = {"start": start, "wake": wake}
+def _row(*, requests: Cell, start: Cell = _EXISTS, outcomes: tuple[str, ...] = (), wake: Cell) -> dict[str, Cell]:
+    row: dict[str, Cell] = {"start": start, "wake": wake}
     row |= {kind: requests for kind in _REQUESTS if kind != "start"}
     row |= {kind: _HANDLED if kind in outcomes else LATE for kind in _OUTCOMES}
     return row
 
 
-TABLE: dict[Status, dict[str, Rule]] = {
+TABLE: dict[Status, dict[str, Cell]] = {
     Status.ABSENT: _row(requests=_NOT_FOUND, start=_HANDLED, wake=_NOTHING),
     Status.IDLE: _row(requests=_HANDLED, wake=_NOTHING),
     Status.GENERATING: _row(requests=_HANDLED, outcomes=("turn_prepared", "model_replied", "model_failed"), wake=_NOTHING),
@@ -69,4 +58,4 @@ TABLE: dict[Status, dict[str, Rule]] = {
     Status.FAILED: _row(requests=_HANDLED, wake=_NOTHING),
     Status.ENDED: _row(requests=_ENDED, start=_ENDED, wake=_NOTHING),
 }
-"""The rule of `decide` for each status and command kind. Known duplicates are answered before the table is consulted."""
+"""What `decide` does for each status and command kind. Known duplicates are answered before the table is consulted."""

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from holdfast.conversation.calls import SuspensionKind
 from holdfast.conversation.decisions import DecisionKind, Ruling
-from holdfast.conversation.events import EVENTS, FailureReason, RequestedCall, SettledBy, StopReason
+from holdfast.conversation.endings import FailureReason, StopReason
+from holdfast.conversation.events import EVENTS, RequestedCall, SettledBy
 from holdfast.conversation.grants import CallTarget, Grant, Level
 from holdfast.conversation.live import LIVE_EVENTS
 from holdfast.conversation.principal import Proof
@@ -43,9 +44,21 @@ def summary(cls: type[Record]) -> str:
     return inspect.getdoc(cls).partition("\n")[0]
 
 
+def bases(cls: type[Record]) -> list[type[Record]]:
+    """The class after those whose fields it has, too."""
+    return [base for base in reversed(cls.__mro__) if issubclass(base, Record) and base is not Record]
+
+
 def meanings(cls: type[Record]) -> dict[str, str]:
     """What each field means, by the docstring's `Attributes:`."""
-    _, _, section = inspect.getdoc(cls).partition("Attributes:\n")
+    found: dict[str, str] = {}
+    for base in bases(cls):
+        found |= _meanings(base)
+    return found
+
+
+def _meanings(cls: type[Record]) -> dict[str, str]:
+    _, _, section = inspect.cleandoc(cls.__doc__).partition("Attributes:\n")
     found: dict[str, str] = {}
     name = ""
     for line in section.splitlines():
@@ -60,15 +73,21 @@ def meanings(cls: type[Record]) -> dict[str, str]:
 
 def fields(cls: type[Record]) -> str:
     """A table of the fields."""
-    (node,) = ast.parse(inspect.getsource(cls)).body
     meant = {name: field.description for name, field in cls.model_fields.items()} | meanings(cls)
+    kinds = _annotations(cls)
     lines = ["| field | type | default | what it is |", "| --- | --- | --- | --- |"]
-    for field in node.body:
-        if isinstance(field, ast.AnnAssign) and not (field.target.id == "kind" and cls in TOLD):
-            default = "required" if cls.model_fields[field.target.id].is_required() else f"`{_value(cls, field.target.id)}`"
-            kind = ast.unparse(field.annotation).replace("|", "\\|").replace("JsonText", "str")
-            lines.append(f"| `{field.target.id}` | `{kind}` | {default} | {meant[field.target.id]} |")
+    for name, field in cls.model_fields.items():
+        if not (name == "kind" and cls in TOLD):
+            default = "required" if field.is_required() else f"`{_value(cls, name)}`"
+            lines.append(f"| `{name}` | `{kinds[name]}` | {default} | {meant[name]} |")
     return "\n".join(lines)
+
+
+def _annotations(cls: type[Record]) -> dict[str, str]:
+    """The type of each field as its source says it."""
+    nodes = (node for base in bases(cls) for node in ast.parse(inspect.getsource(base)).body[0].body)
+    fields = [node for node in nodes if isinstance(node, ast.AnnAssign)]
+    return {one.target.id: ast.unparse(one.annotation).replace("|", "\\|").replace("JsonText", "str") for one in fields}
 
 
 def _value(cls: type[Record], name: str) -> str:

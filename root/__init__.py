@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.conversation.approvers import Approvers
     from holdfast.conversation.calls import SuspensionKind
     from holdfast.conversation.decisions import Answer, Approve, Cancel, Decision, Deny, Fail, Redispatch, Review, ReviewVerdict
-    from holdfast.conversation.events import FailureReason, StopReason
+    from holdfast.conversation.endings import FailureReason, StopReason
     from holdfast.conversation.grants import Grant, Level, Scope, Target
     from holdfast.conversation.judgement import Receipt
     from holdfast.conversation.principal import Principal, Proof
@@ -123,7 +123,7 @@ _HOMES = {
         "Review",
         "ReviewVerdict",
     ),
-    "conversation.events": (
+    "conversation.endings": (
         "FailureReason",
         "StopReason",
     ),

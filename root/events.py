@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from holdfast.conversation.approvers import ApproverTerms
     from holdfast.conversation.calls import SuspensionKind
     from holdfast.conversation.decisions import DecisionKind
+    from holdfast.conversation.endings import FailureReason, StopReason
     from holdfast.conversation.events import (
         CallAssigned,
         CallCommented,
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
         CallSuspended,
         ConversationStarted,
         Ended,
-        FailureReason,
         GivenRevoked,
         GrantGiven,
         GrantRevoked,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         RequestedCall,
         RunScheduled,
         SettledBy,
-        StopReason,
         SuspensionSettled,
         TurnCancelled,
         TurnCompleted,
@@ -48,6 +47,7 @@ _HOMES = {
     "client.results": ("Event", "EventBody"),
     "conversation.calls": ("SuspensionKind",),
     "conversation.decisions": ("DecisionKind",),
+    "conversation.endings": ("FailureReason", "StopReason"),
     "conversation.events": (
         "CallResolved",
         "CallAssigned",
@@ -56,7 +56,6 @@ _HOMES = {
         "CallSuspended",
         "Ended",
         "ConversationStarted",
-        "FailureReason",
         "GivenRevoked",
         "GrantGiven",
         "GrantRevoked",
@@ -67,7 +66,6 @@ _HOMES = {
         "RequestedCall",
         "RunScheduled",
         "SettledBy",
-        "StopReason",
         "SuspensionSettled",
         "TurnCancelled",
         "TurnCompleted",

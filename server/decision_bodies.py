@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_type_hints
 from pydantic import Field, RootModel, create_model
 
 from holdfast.conversation import Decision, Scope
-from holdfast.conversation.batches import MOST
+from holdfast.conversation.deciding import MOST
 from holdfast.conversation.decisions import BY_KIND
 
 from .bodies import Body, Key

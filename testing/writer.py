@@ -52,7 +52,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
 from holdfast.conversation.decisions import Ruling
-from holdfast.conversation.events import FailureReason
+from holdfast.conversation.endings import FailureReason
 from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.conversation.principal import Principal, Proof
 from holdfast.conversation.ruled import Effect, Ruled

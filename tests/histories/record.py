@@ -56,7 +56,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.commands import ProposedCall
 from holdfast.conversation.decisions import Ruling
-from holdfast.conversation.events import FailureReason, StopReason
+from holdfast.conversation.endings import FailureReason, StopReason
 from holdfast.conversation.grants import CallTarget, Level, Scope
 from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.conversation.spec import UnattendedApprovals, UnattendedQuestions, UnattendedSpec

@@ -22,7 +22,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.commands import ProposedCall, RunRuled
 from holdfast.conversation.decisions import DecisionKind, Ruling
-from holdfast.conversation.lifecycle import start_digest
+from holdfast.conversation.repeats import start_digest
 from holdfast.conversation.ruled import Effect, Ruled
 from holdfast.conversation.spec import UnattendedSpec
 from holdfast.errors import ConversationExists, InvalidDecision, StaleCall
