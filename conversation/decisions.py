@@ -143,14 +143,11 @@ class Ruling(Record):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.body is None and self.kind not in _BODILESS:
-            message = f"{self.kind} needs a body"
-            raise ValueError(message)
+            raise ValueError(f"{self.kind} needs a body")
         if self.body is not None and self.kind in (DecisionKind.REDISPATCH, DecisionKind.CANCEL):
-            message = f"{self.kind} takes no body"
-            raise ValueError(message)
+            raise ValueError(f"{self.kind} takes no body")
         if self.scope is not None and (self.kind is not DecisionKind.APPROVE or self.body is not None):
-            message = "a scope goes with an approval of a call as it is"
-            raise ValueError(message)
+            raise ValueError("a scope goes with an approval of a call as it is")
         return self
 
     @classmethod

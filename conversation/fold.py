@@ -149,8 +149,7 @@ def _noted(state: State, tool_call_id: str, vote: Vote | None = None) -> State:
     """The state after a vote, an assignment or a comment."""
     call = _turn(state).call(tool_call_id)
     if call is None or call.suspension is None:
-        message = f"conversation {state.conversation_id!r}: call {tool_call_id!r} is not suspended"
-        raise ValueError(message)
+        raise ValueError(f"conversation {state.conversation_id!r}: call {tool_call_id!r} is not suspended")
     before = call.suspension
     changes = {
         "votes": before.votes if vote is None else (*before.votes, vote),
@@ -180,8 +179,7 @@ def _without_votes(state: State, event: events.GivenRevoked) -> State:
 def _suspension_settled(state: State, event: events.SuspensionSettled) -> State:
     call = _turn(state).call(event.tool_call_id)
     if call is None:
-        message = f"conversation {state.conversation_id!r}: no call {event.tool_call_id!r} to settle"
-        raise ValueError(message)
+        raise ValueError(f"conversation {state.conversation_id!r}: no call {event.tool_call_id!r} to settle")
     # The event that says what follows (a run, a second suspension or a result) stands in the same append.
     changes = {"suspension": None} | _said(call, event, state.seq + 1)
     return _with_call(_traced(state, event.traceparent), call.model_copy(update=changes))

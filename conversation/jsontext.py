@@ -89,8 +89,7 @@ def check_bounds(text: str) -> str:
     if many and bare.count("[") + bare.count("{") + bare.count(",") >= MAX_VALUES:
         _refuse_number()
     if _LONG_NUMBER.search(bare):
-        message = f"a number has more than {MAX_DIGITS} digits"
-        raise NotJson(message)
+        raise NotJson(f"a number has more than {MAX_DIGITS} digits")
     return text
 
 
@@ -109,8 +108,7 @@ def check_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        message = f"a lone surrogate at position {error.start}"
-        raise NotJson(message) from error
+        raise NotJson(f"a lone surrogate at position {error.start}") from error
     return text
 
 
@@ -135,32 +133,27 @@ def size_bytes(text: str) -> int:
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        message = f"{text:.40} is out of range"
-        raise NotJson(message)
+        raise NotJson(f"{text:.40} is out of range")
     return number
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        message = "an object names a key twice"
-        raise NotJson(message)
+        raise NotJson("an object names a key twice")
     return found
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    message = f"{name} is not JSON"
-    raise NotJson(message)
+    raise NotJson(f"{name} is not JSON")
 
 
 def _refuse_depth(where: str) -> NoReturn:
-    message = f"{where}: it is nested more than {MAX_DEPTH} deep"
-    raise NotJson(message)
+    raise NotJson(f"{where}: it is nested more than {MAX_DEPTH} deep")
 
 
 def _refuse_number() -> NoReturn:
-    message = f"it holds more than {MAX_VALUES} values"
-    raise NotJson(message)
+    raise NotJson(f"it holds more than {MAX_VALUES} values")
 
 
 def _check(value: Any) -> None:
@@ -188,8 +181,7 @@ def _check(value: Any) -> None:
 def _check_key(key: Any, link: _Link) -> None:
     if not isinstance(key, str):
         shown = type(key).__name__ if _unprintable(key) else f"{key!r:.40}"
-        message = f"{_path(link)}: the key {shown} is not a string"
-        raise NotJson(message)
+        raise NotJson(f"{_path(link)}: the key {shown} is not a string")
     _check_string(key, link)
 
 
@@ -198,15 +190,12 @@ def _check_scalar(item: Any, link: _Link) -> None:
         _check_string(item, link)
     elif isinstance(item, float):
         if not math.isfinite(item):
-            message = f"{_path(link)}: {item} is not JSON"
-            raise NotJson(message)
+            raise NotJson(f"{_path(link)}: {item} is not JSON")
     elif isinstance(item, int):
         if _unprintable(item):
-            message = f"{_path(link)}: a number has more than {MAX_DIGITS} digits"
-            raise NotJson(message)
+            raise NotJson(f"{_path(link)}: a number has more than {MAX_DIGITS} digits")
     elif item is not None and not isinstance(item, dict | list | tuple):
-        message = f"{_path(link)}: {type(item).__name__} is not JSON"
-        raise NotJson(message)
+        raise NotJson(f"{_path(link)}: {type(item).__name__} is not JSON")
 
 
 def _unprintable(value: Any) -> bool:
@@ -219,8 +208,7 @@ def _check_string(text: str, link: _Link) -> None:
     try:
         check_text(text)
     except NotJson as error:
-        message = f"{_path(link)}: {error}"
-        raise NotJson(message) from error
+        raise NotJson(f"{_path(link)}: {error}") from error
 
 
 def _path(link: _Link) -> str:

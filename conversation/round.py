@@ -35,8 +35,7 @@ class Round(Sequence[Call]):
         self._voted, self._deadlines = 0, None
         for call in calls:
             if call.tool_call_id in self._places:
-                message = f"the call {call.tool_call_id!r} stands there twice"
-                raise ValueError(message)
+                raise ValueError(f"the call {call.tool_call_id!r} stands there twice")
             self._put(call)
 
     def with_call(self, call: Call) -> Self:

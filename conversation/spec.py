@@ -146,11 +146,9 @@ class ToolSpec(Record):
     @model_validator(mode="after")
     def _legal(self) -> Self:
         if self.questions and self.executor is not Executor.HUMAN:
-            message = f"executor={self.executor} answers no questions"
-            raise ValueError(message)
+            raise ValueError(f"executor={self.executor} answers no questions")
         if self.approval is Approval.REQUIRED and self.executor in (Executor.HUMAN, Executor.PROVIDER):
-            message = f"executor={self.executor} cannot be gated"
-            raise ValueError(message)
+            raise ValueError(f"executor={self.executor} cannot be gated")
         return self
 
 
