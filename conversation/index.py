@@ -1,7 +1,7 @@
 """The entries of a conversation in the store's indexes: a function of its state."""
 
 from .calls import Call, SuspensionKind
-from .machine import busy, due_at
+from .outstanding import busy, due_at
 from .record import Record
 from .state import State, Status
 

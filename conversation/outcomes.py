@@ -54,6 +54,8 @@ REPLY_BYTES = "the model's answer has {} bytes, {} are allowed (Limits.reply_byt
 
 def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
     """Begin the turn of the oldest queued message, with the spec in force; without a spec the turn fails at once."""
+    if state.turn is not None or not state.queue:
+        return Judgement(ignored=LATE.why)
     draft = Draft(state, command)
     spec = command.spec if command.problem is None else None
     draft.emit(
@@ -75,6 +77,8 @@ def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
 
 def model_replied(state: State, command: ModelReplied) -> Judgement:
     """Record the model's message; each of its calls runs, is suspended or gets an error result, as its tool demands."""
+    if state.turn is None:
+        return Judgement(ignored=LATE.why)
     draft = drafted(state, command)
     too_much = _too_much(command)
     if too_much is not None:
@@ -106,7 +110,7 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
     elif proposed or command.finish_reason == PAUSED:
         _take_up(draft, proposed, seq)
         advance(draft)
-    elif state.turn is not None:
+    else:
         draft.emit(TurnCompleted(at=command.now, turn_id=state.turn.turn_id, reply_seq=seq, stopped=stopped))
     return draft.done()
 
@@ -118,6 +122,8 @@ def _requested(call_id: str, call: ProposedCall) -> RequestedCall:
 
 def model_failed(state: State, command: ModelFailed) -> Judgement:
     """Fail the turn, visibly; the conversation can go on."""
+    if state.turn is None:
+        return Judgement(ignored=LATE.why)
     draft = Draft(state, command)
     fail(draft, jsontext.clean(command.error), command.reason)
     return draft.done()

@@ -18,21 +18,22 @@ class Round(Sequence[Call]):
     thousand calls costs about as much as a step among ten. A round is stored as the list of its calls.
     """
 
-    __slots__ = ("_awaiting", "_calls", "_deadlines", "_held", "_places", "_running", "_suspended", "_voted")
+    __slots__ = ("_awaiting", "_calls", "_deadlines", "_held", "_places", "_running", "_suspended", "_suspensions", "_voted")
 
     _calls: Map[int, Call]
     _places: Map[str, int]
     _running: Map[int, None]
     _awaiting: Map[int, None]
     _held: Map[int, None]
-    _suspended: Map[str, int]
+    _suspensions: Map[str, int]
+    _suspended: int
     _voted: int
     _deadlines: Deadlines | None
 
     def __init__(self, calls: Iterable[Call] = ()) -> None:
         self._calls, self._places, self._running, self._awaiting = Map(), Map(), Map(), Map()
-        self._held, self._suspended = Map(), Map()
-        self._voted, self._deadlines = 0, None
+        self._held, self._suspensions = Map(), Map()
+        self._suspended, self._voted, self._deadlines = 0, 0, None
         for call in calls:
             if call.tool_call_id in self._places:
                 raise ValueError(f"the call {call.tool_call_id!r} stands there twice")
@@ -43,7 +44,8 @@ class Round(Sequence[Call]):
         changed = object.__new__(type(self))
         changed._calls, changed._places = self._calls, self._places
         changed._running, changed._awaiting, changed._held = self._running, self._awaiting, self._held
-        changed._suspended, changed._voted, changed._deadlines = self._suspended, self._voted, self._deadlines
+        changed._suspensions, changed._suspended = self._suspensions, self._suspended
+        changed._voted, changed._deadlines = self._voted, self._deadlines
         changed._put(call)
         return changed
 
@@ -54,7 +56,7 @@ class Round(Sequence[Call]):
 
     def open_suspension(self, suspension_id: str) -> tuple[Call, Suspension] | None:
         """The open suspension of that id and its call; None if it is not open."""
-        place = self._suspended.get(suspension_id)
+        place = self._suspensions.get(suspension_id)
         call = None if place is None else self._calls[place]
         return None if call is None or call.suspension is None else (call, call.suspension)
 
@@ -76,7 +78,7 @@ class Round(Sequence[Call]):
     @property
     def suspended_count(self) -> int:
         """How many calls have an open suspension."""
-        return len(self._suspended)
+        return self._suspended
 
     @property
     def any_voted(self) -> bool:
@@ -131,10 +133,11 @@ class Round(Sequence[Call]):
         self._held = _with_place(self._held, place, inside=call.status is CallStatus.HELD)
         suspended = None if before is None else before.suspension
         if call.suspension != suspended:
-            if suspended is not None:
-                self._suspended = self._suspended.delete(suspended.suspension_id)
+            self._suspended += (call.suspension is not None) - (suspended is not None)
+            if suspended is not None and self._suspensions.get(suspended.suspension_id) == place:
+                self._suspensions = self._suspensions.delete(suspended.suspension_id)
             if call.suspension is not None:
-                self._suspended = self._suspended.set(call.suspension.suspension_id, place)
+                self._suspensions = self._suspensions.set(call.suspension.suspension_id, place)
             self._voted += _is_voted(call.suspension) - _is_voted(suspended)
             if call.suspension is not None:
                 deadline = Deadline(call.suspension.expires_at, place)

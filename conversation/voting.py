@@ -49,7 +49,8 @@ def check_vote(draft: Draft, fitted: Fitted) -> None:
         return
     if any(is_same(vote.by, principal.id) for vote in votes):
         raise AlreadyVoted(draft.state.conversation_id, call.tool_call_id, principal.id, len(votes), terms.minimum)
-    if any(vote.on != fitted.on for vote in votes):
+    on = fitted.on
+    if any(vote.on != on for vote in votes):
         problem = "others have agreed to another answer"
         raise InvalidDecision("decision.value", problem, "give the same answer, or deny or cancel the call")
 

@@ -16,9 +16,19 @@ from holdfast.actors.ray_workers import RayWorkers
 from holdfast.actors.worker import tool_run
 from holdfast.actors.worker.claims import Claim, Claims
 from holdfast.actors.worker_cluster import WorkerUnavailable
-from holdfast.conversation import Execution, OnLost, batches, decide, lifecycle, outcomes, progress, suspensions
+from holdfast.conversation import (
+    CancelTurn,
+    Execution,
+    OnLost,
+    Resolve,
+    ResolveMany,
+    decide,
+    deciding,
+    machine,
+    outcomes,
+    progress,
+)
 from holdfast.conversation.idempotency import IdempotencyRecord
-from holdfast.conversation.round import Round
 from holdfast.errors import BatchRefused, HoldfastError, StoreUnavailable
 from holdfast.persistence import Appended, Due, KnownIds, MemoryStore, Run, RunStatus, codec, memory_conversations
 from holdfast.registry.actors import ActorDied
@@ -95,7 +105,7 @@ class _Unclaiming:
 
 def a_resolve_that_ignores_the_suspension_id():
     """A decision settles whatever the call waits for now, not what was shown."""
-    find = suspensions._suspension
+    find = deciding._named
 
     def careless(state, command):
         return find(state, command.model_copy(update={"suspension_id": None}) if _suspended_once(state, command) else command)
@@ -104,7 +114,7 @@ def a_resolve_that_ignores_the_suspension_id():
         call = state.turn.call(command.tool_call_id) if state.turn is not None else None
         return call is not None and call.suspensions == 1
 
-    return mock.patch.object(suspensions, "_suspension", careless)
+    return mock.patch.object(deciding, "_named", careless)
 
 
 def a_popped_deadline():
@@ -149,14 +159,12 @@ def a_run_lost_while_it_runs():
 
 def a_loss_that_runs_everything_again():
     """What is lost is run again, whatever its tool says of that."""
-    lost = outcomes.run_lost
+    lost = outcomes._lost
 
-    def eager(state, command):
-        turn = state.turn
-        calls = Round(call.model_copy(update={"on_lost": OnLost.REDISPATCH}) for call in turn.calls)
-        return lost(state.model_copy(update={"turn": turn.model_copy(update={"calls": calls})}), command)
+    def eager(draft, call):
+        lost(draft, call.model_copy(update={"on_lost": OnLost.REDISPATCH}))
 
-    return mock.patch.object(outcomes, "run_lost", eager)
+    return mock.patch.object(outcomes, "_lost", eager)
 
 
 def an_outcome_that_is_not_recorded():
@@ -412,15 +420,14 @@ def a_claim_that_gives_way_while_its_worker_lives():
 
 def a_cancellation_of_whichever_turn():
     """A cancellation that names a turn ends the one that goes on by then, too."""
-    cancel = lifecycle.cancel
-    return mock.patch.object(
-        lifecycle, "cancel", lambda state, command: cancel(state, command.model_copy(update={"turn_id": None}))
-    )
+    cancel = machine.JUDGES[CancelTurn]
+    heedless = {CancelTurn: lambda state, command: cancel(state, command.model_copy(update={"turn_id": None}))}
+    return mock.patch.dict(machine.JUDGES, heedless)
 
 
 def a_held_call_that_nobody_lets_go():
     """What waits for its turn waits for ever."""
-    return mock.patch.object(progress, "_let_go", return_value=None)
+    return mock.patch.object(progress, "_ready", return_value=())
 
 
 def calls_that_all_begin_at_once():
@@ -430,7 +437,7 @@ def calls_that_all_begin_at_once():
 
 def a_batch_that_is_taken_in_part():
     """Of several decisions those that can be taken are, and the rest is left out."""
-    judge = batches.resolve_many
+    judge = machine.JUDGES[ResolveMany]
 
     def partly(state, command):
         try:
@@ -441,7 +448,7 @@ def a_batch_that_is_taken_in_part():
                 raise
             return judge(state, command.model_copy(update={"decisions": left}))
 
-    return mock.patch.object(batches, "resolve_many", partly)
+    return mock.patch.dict(machine.JUDGES, {ResolveMany: partly})
 
 
 def a_resumed_run_that_keeps_its_number():
@@ -469,15 +476,15 @@ def a_chain_that_begins_anew_with_each_activation():
 
 def a_duplicate_with_the_head_of_now():
     """A repeated decision is told the head that the chain has by then."""
-    known = suspensions.duplicate
+    known = machine.repeated
 
     def latest(state, command):
         found = known(state, command)
-        if found is None:
-            return None
+        if found is None or not isinstance(command, Resolve):
+            return found
         return dataclasses.replace(found, reply=found.reply.model_copy(update={"audit_head": state.audit_head}))
 
-    return mock.patch.object(suspensions, "duplicate", latest)
+    return mock.patch.object(machine, "repeated", latest)
 
 
 REQUIRED = (

@@ -1,10 +1,9 @@
 """Bugs to plant in grants, as those in `bugs.py`: grants that cover more than they say, or that count when they have ended."""
 
-import contextlib
 from unittest import mock
 
 from holdfast.actors.worker import tool_run
-from holdfast.conversation import batches, fold, progress, suspensions
+from holdfast.conversation import deciding, fold, progress
 from holdfast.conversation.events import GrantRevoked
 from holdfast.conversation.grants import Level, covering
 from holdfast.persistence import MemoryStore
@@ -52,11 +51,9 @@ def a_grant_for_one_target_of_two():
     return mock.patch.object(progress, "covering", any_of)
 
 
-@contextlib.contextmanager
 def siblings_that_wait_on():
     """A grant counts for calls that come later, and those that wait already go on waiting."""
-    with mock.patch.object(suspensions, "release"), mock.patch.object(batches, "release"):
-        yield
+    return mock.patch.object(deciding, "release")
 
 
 GRANTED = (

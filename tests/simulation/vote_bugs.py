@@ -1,9 +1,11 @@
 """Bugs to plant in votes, as those in `bugs.py`: people who may not, votes that count twice, votes that are forgotten."""
 
+import dataclasses
 from unittest import mock
 
-from holdfast.conversation import fold, suspensions, voting
+from holdfast.conversation import deciding, fold, voting
 from holdfast.conversation.approvers import ApproverTerms
+from holdfast.conversation.fitting import Fitted
 
 
 def a_decision_of_whoever_comes():
@@ -15,28 +17,38 @@ def a_person_who_votes_twice():
     """A second vote of one person counts as another's."""
     check = voting.check_vote
 
-    def lenient(state, command, call, ruling):
-        suspension = call.suspension
-        check(state, command, call.model_copy(update={"suspension": suspension.model_copy(update={"votes": ()})}), ruling)
+    def lenient(draft, fitted):
+        check(draft, dataclasses.replace(fitted, suspension=fitted.suspension.model_copy(update={"votes": ()})))
 
-    return mock.patch.multiple(suspensions, check_vote=lenient)
+    return mock.patch.multiple(deciding, check_vote=lenient)
 
 
 def a_quorum_of_one():
     """The first who agrees settles what two have to agree to."""
-    settle = suspensions.decide_one
+    settle = deciding.settle
 
-    def hasty(draft, command, call, settlement):
-        terms = call.approvers
+    def hasty(draft, fitted):
+        call, terms = fitted.call, fitted.call.approvers
         alone = call if terms is None else call.model_copy(update={"approvers": terms.model_copy(update={"minimum": 1})})
-        return settle(draft, command, alone, settlement)
+        return settle(draft, dataclasses.replace(fitted, call=alone))
 
-    return mock.patch.multiple(suspensions, decide_one=hasty)
+    return mock.patch.multiple(deciding, settle=hasty)
 
 
 def a_vote_for_arguments_that_were_edited():
     """Who agreed to the arguments before counts for the edited ones, too."""
-    return mock.patch.object(suspensions, "is_edit", return_value=False)
+    settle = deciding.settle
+
+    class Unedited(Fitted):
+        """A decision that seems to leave the arguments as they are."""
+
+        __slots__ = ()
+        is_edit = property(lambda self: False)  # noqa: ARG005 - whatever it says
+
+    def heedless(draft, fitted):
+        return settle(draft, Unedited(*(getattr(fitted, one.name) for one in dataclasses.fields(fitted))))
+
+    return mock.patch.multiple(deciding, settle=heedless)
 
 
 def votes_that_the_state_does_not_keep():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.conversation import Answer, Approve, Deny, Redispatch, Status, batches
+from holdfast.conversation import Answer, Approve, Deny, Redispatch, Status, deciding
 from holdfast.errors import BatchRefused, InvalidDecision, StaleCall, StaleReason
 from holdfast.testing.writer import resolve_many
 
@@ -99,7 +99,7 @@ def test_a_decision_of_the_wrong_kind_is_named_too(three):
 
 def test_decisions_that_are_too_much_together_are_refused(three, monkeypatch):
     begun, calls = three
-    monkeypatch.setattr(batches, "MOST_BYTES", 20)
+    monkeypatch.setattr(deciding, "MOST_BYTES", 20)
     with begun.unchanged(), pytest.raises(InvalidDecision) as refusal:
         begun.resolve_many({calls[0]: Deny("too expensive"), calls[2]: Deny("too expensive")})
     assert "20 are allowed together" in refusal.value.problem
