@@ -26,6 +26,15 @@ BELOW = {
 }
 """Of each package, those that it may import."""
 
+ROOMS = ("text", "terms", "records", "log", "judging")
+"""The rooms of the core. Each may import those before it, and what stands beside the rooms."""
+
+CIRCLES = (
+    {"client/http_client.py", "client/http_conversation.py", "client/async_client.py"},
+    {"client/list_feed.py", "client/connection.py"},
+)
+"""Files that import each other all the same; there is to be none."""
+
 OUTSIDE = {
     "ray": ("actors/", "registry/", "client/transport.py"),
     "redis": ("persistence/", "embedded/local_redis.py"),
@@ -127,6 +136,51 @@ def test_a_package_imports_only_what_stands_below_it(package):
         if package == "cli" and file.name.startswith("demo"):
             used -= {"testing"}  # the demo plays the model
         assert used <= allowed, f"{file.relative_to(ROOT)} imports {sorted(used - allowed)}"
+
+
+def module_of(name: str) -> Path | None:
+    """The file that an absolute name of ours leads to: a module, or the module that has the name."""
+    parts = name.split(".")[1:]
+    for length in range(len(parts), 0, -1):
+        for base in (ROOT, ROOT / ROOM):
+            path = base.joinpath(*parts[:length])
+            for file in (path.with_suffix(".py"), path / "__init__.py"):
+                if file.is_file() and (base != ROOT or parts[0] in BELOW):
+                    return file
+    return None
+
+
+def circles(arrows: dict[str, set[str]]) -> list[set[str]]:
+    """The sets of nodes from which arrows lead back to themselves: of each node, those that it reaches and that reach it."""
+
+    def reached(start: str) -> set[str]:
+        found, waiting = set(), [start]
+        while waiting:
+            fresh = arrows.get(waiting.pop(), set()) - found
+            found |= fresh
+            waiting += fresh
+        return found
+
+    far = {node: reached(node) for node in arrows}
+    return [{other for other in far[node] if node in far.get(other, ())} for node in far if node in far[node]]
+
+
+def test_no_files_import_each_other_in_a_circle():
+    """Imports inside of functions and for types alone count as well."""
+    arrows = {}
+    for file in set(modules()) - {*DOORS}:
+        found = {module_of(name) for name in imported(file) if name.startswith("holdfast.")} - {None, file, *DOORS}
+        arrows[str(file.relative_to(ROOT))] = {str(one.relative_to(ROOT)) for one in found if one.name != "__init__.py"}
+    assert [circle for circle in circles(arrows) if circle not in CIRCLES] == []
+
+
+def test_the_rooms_of_the_core_import_only_rooms_before_them():
+    rooms = {file.parent.name for file in (ROOT / "conversation").glob("*/__init__.py")}
+    assert rooms <= set(ROOMS)
+    for file in (ROOT / "conversation").glob("*/*.py"):
+        allowed = ROOMS[: ROOMS.index(file.parent.name) + 1]
+        names = {name.split(".")[2] for name in imported(file) if name.startswith("holdfast.conversation.")}
+        assert names & rooms <= set(allowed), f"{file.relative_to(ROOT)} imports {sorted(names & rooms - set(allowed))}"
 
 
 @pytest.mark.parametrize("library", OUTSIDE)
