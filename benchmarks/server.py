@@ -90,7 +90,7 @@ async def side_by_side(ways: dict[str, Any], direct: AsyncClient, rounds: int) -
             for name in names:
                 call = pending[name][place]
                 began = time.perf_counter()
-                await ways[name].resolve(call.conversation_id, call.tool_call_id, Answer("yes"))
+                await ways[name].resolve(call, Answer("yes"))
                 if turn and place:
                     took[name].append((time.perf_counter() - began) * 1000)
     return took
@@ -104,7 +104,7 @@ def resident(pid: int) -> int:
 
 async def connections(direct: AsyncClient) -> int:
     """How many connections Redis has."""
-    store: Any = await direct._stack.store()
+    store: Any = await direct.gateway.connection.stack.store()
     return int((await store._redis.info("clients"))["connected_clients"])
 
 
@@ -166,7 +166,7 @@ async def capacity(direct: AsyncClient, ways: dict[str, Callable[[], Any]], coun
                 while queue:
                     call = queue.pop()
                     try:
-                        await client.resolve(call.conversation_id, call.tool_call_id, Answer("yes"))
+                        await client.resolve(call, Answer("yes"))
                     except HoldfastError:
                         refused += 1
 
@@ -195,7 +195,7 @@ async def seen(direct: AsyncClient, over: AsyncClient, make: Callable[[], Any], 
 
     async def decide(call: PendingCall[Any]) -> None:
         way = await free.get()
-        await way.resolve(call.conversation_id, call.tool_call_id, Answer("yes"))
+        await way.resolve(call, Answer("yes"))
         free.put_nowait(way)
 
     hearing, sent, work = asyncio.create_task(listen()), {}, []

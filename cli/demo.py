@@ -19,8 +19,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.client import Answer, Approve, AsyncClient, Conversation, Decision, Receipt, Status
+from holdfast.client import Answer, Approve, AsyncClient, AsyncConversation, Decision, Receipt, Status
 from holdfast.client.results import AsyncPendingCall
+from holdfast.client.stack_gateway import connection_of
 from holdfast.embedded.home import Home
 from holdfast.embedded.local_ray import stop_ray
 from holdfast.embedded.local_redis import stop_redis
@@ -110,8 +111,8 @@ async def _story(console: Console, folder: Path) -> bool:
         return state.status is Status.IDLE and same
 
 
-async def _kill(client: AsyncClient, conversation: Conversation) -> int:
-    transport = await client._stack.transport()  # noqa: SLF001 - a kill is no part of the public client
+async def _kill(client: AsyncClient, conversation: AsyncConversation) -> int:
+    transport = await connection_of(client.gateway).stack.transport()
     pid = await transport.pid(conversation.id)
     if pid is None:
         message = "no process hosts the conversation"

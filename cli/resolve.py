@@ -94,7 +94,7 @@ def run(
         decision = Answer(asked(questions), reason=reason or "")
     receipt: Receipt = within(
         where,
-        lambda on: on.client.settle(suspension, decision, conversation_id=conversation, decision_id=decision_id),
+        lambda on: on.client.resolve(suspension, decision, conversation_id=conversation, decision_id=decision_id),
     )
     said = f"{type(decision).__name__} for {suspension} of {receipt.conversation_id} {recorded(receipt)} (seq {receipt.seq})."
     if waits := outcome(receipt):

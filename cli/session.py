@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holdfast.actors.log_lines import write_lines
-from holdfast.client import AsyncClient, Conversation
+from holdfast.client import AsyncClient, AsyncConversation
 from holdfast.client.arguments import this_user
 from holdfast.client.async_client import over_http
 from holdfast.client.stack import Stack
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Principal
 from holdfast.errors import ConfigurationError
 
@@ -34,7 +35,7 @@ class Reached:
     stack: Stack | None
     where: Where = field(default_factory=Where)
 
-    def conversation(self, conversation_id: str) -> Conversation:
+    def conversation(self, conversation_id: str) -> AsyncConversation:
         """The conversation of an id."""
         return self.client.conversation(conversation_id)
 
@@ -92,7 +93,7 @@ async def session(
     changes = ({} if with_app else {"app": where.app}) | ({} if publish is None else {"publish": publish})
     stack = Stack(settings.model_copy(update=changes), None, roll_back=roll_back, lift=lift)
     try:
-        client = AsyncClient(stack, timeout_s=timeout_s)
+        client = AsyncClient(StackGateway.over(stack, timeout_s=timeout_s))
         who = Principal(where.principal if where.principal is not None else this_user())
         yield Session(client.acting_as(who), stack, where)
     finally:
@@ -110,5 +111,5 @@ async def reached(where: Where) -> AsyncIterator[Reached]:
     if where.principal is not None:
         problem = "a server knows the caller by its token, and takes nobody's word"
         raise ConfigurationError("--as", problem, "leave it out, and give that principal's token (HOLDFAST_TOKEN)")
-    async with over_http(settings, timeout_s=TIMEOUT_S) as client:
+    async with AsyncClient(over_http(settings, timeout_s=TIMEOUT_S)) as client:
         yield Reached(client, None, where)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.backoff import Backoff
-from holdfast.client import AsyncClient, Conversation
+from holdfast.client import AsyncClient, AsyncConversation
 from holdfast.client.results import ConversationState
 from holdfast.conversation import Receipt, Status
 from holdfast.errors import (
@@ -186,7 +186,7 @@ class Submission:
             sent += 1
         return Result(job, state.status, state.reply, state.error, tuple(call.to_dict() for call in state.pending))
 
-    async def _rest(self, conversation: Conversation, receipt: Receipt | None, slot: "_Slot") -> ConversationState[Any]:
+    async def _rest(self, conversation: AsyncConversation, receipt: Receipt | None, slot: "_Slot") -> ConversationState[Any]:
         """The state in which the conversation rests after a message, or its state when the time is over."""
         # A duplicate's receipt has an old seq: the conversation may rest already, in the state where an earlier run left it.
         state = await conversation.wait(after=receipt.seq if receipt else None, timeout_s=self._left_s())
@@ -194,7 +194,9 @@ class Submission:
             state = await self._watch(conversation, state, slot)
         return state
 
-    async def _watch(self, conversation: Conversation, state: ConversationState[Any], slot: "_Slot") -> ConversationState[Any]:
+    async def _watch(
+        self, conversation: AsyncConversation, state: ConversationState[Any], slot: "_Slot"
+    ) -> ConversationState[Any]:
         """The next state of a conversation that awaits somebody, or its state after `WATCH_S`; it holds no slot meanwhile."""
         slot.release()
         self.waiting += 1

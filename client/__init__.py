@@ -77,7 +77,7 @@ from .agents import AgentRow, ToolRow
 from .async_client import AsyncClient
 from .audit import AuditReport
 from .cautions import AppDiffersWarning, DurabilityWarning
-from .conversation import Conversation
+from .conversation import AsyncConversation
 from .given import Given, GivenVote
 from .list_events import AsyncListEvent, ListEvent, ListEventKind
 from .log_pages import MessagePage
@@ -86,7 +86,7 @@ from .rule_check import RuleCheck
 from .turns import Message, MessageStatus, Turn, TurnStatus, Usage
 
 if TYPE_CHECKING:
-    from .blocking import BlockingConversation, Client
+    from .blocking import Client, Conversation
 
 __all__ = [
     "AgentNotFound",
@@ -98,13 +98,13 @@ __all__ = [
     "AppNotPublished",
     "Approve",
     "AsyncClient",
+    "AsyncConversation",
     "AsyncListEvent",
     "AsyncPendingCall",
     "AuditBreak",
     "AuditEntry",
     "AuditReport",
     "BatchRefused",
-    "BlockingConversation",
     "Cancel",
     "Cancelled",
     "CipherFailed",
@@ -183,4 +183,4 @@ __all__ = [
 ]
 
 
-__getattr__ = lazily(__name__, {"blocking": ("BlockingConversation", "Client")})  # `holdfast pending` counts milliseconds
+__getattr__ = lazily(__name__, {"blocking": ("Client", "Conversation")})  # `holdfast pending` counts milliseconds

@@ -1,32 +1,16 @@
 """The client: it starts conversations, decides and lists pending calls, and pauses work. `Client` is its blocking face."""
 
-import asyncio
-import copy
-import uuid
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
-from holdfast.conversation import (
-    Decision,
-    Principal,
-    Proof,
-    Receipt,
-    Start,
-    State,
-    Status,
-    SuspensionKind,
-    decide,
-)
+from holdfast.conversation import Decision, Principal, Proof, Receipt, Status, SuspensionKind
 from holdfast.conversation.chain import AuditBreak
-from holdfast.conversation.ids import check_conversation_id, check_request_id, conversation_id_from
+from holdfast.conversation.ids import check_conversation_id, conversation_id_from
 from holdfast.errors import (
     CipherFailed,
     CipherMissing,
-    ClusterStopped,
-    ClusterUnavailable,
     ConfigurationError,
     ConversationNotFound,
     HoldfastError,
@@ -34,60 +18,37 @@ from holdfast.errors import (
     InvalidInput,
     InvalidMessage,
 )
-from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, ConversationRow, Listing, Pause, Place
+from holdfast.persistence import ConversationRow, Pause
 from holdfast.settings import Settings
 
+from . import verbs
 from .agents import AgentRow
-from .arguments import (
-    agent_of,
-    agents_of,
-    attended_of,
-    check_suspension,
-    context_of,
-    giver_of,
-    is_app,
-    is_time,
-    member_of,
-    pausable,
-    reason_of,
-    stated_of,
-    text_of,
-    this_user,
-)
+from .arguments import check_suspension, is_app, is_time, key_of, stated_of
 from .audit import AuditReport
-from .batches import pairs_of, resolve_each
-from .connection import Connection
-from .conversation import Conversation
-from .deciders import MOST_PAGES, decider_of, decides
-from .given import Given, given_page
-from .large import judged
+from .conversation import AsyncConversation, resolved
+from .gateway import Gateway, asked
+from .given import Given
 from .list_events import AsyncListEvent
-from .list_feed import list_events
 from .results import AsyncPendingCall, Page, PendingCall
-from .rule_check import RuleCheck, arguments_of, checked, named
+from .rule_check import RuleCheck
 from .stack import Stack
+from .stack_gateway import StackGateway
 
 if TYPE_CHECKING:
     from holdfast.agent import App
 
     from .access import Access
 
-LAPSED_MS = PAUSE_LAG_MS + 100
-"""After what time no worker acts on a view from before a pause any more, and the work that such a view allowed has begun."""
-
-SILENT_MS = 15_000
-"""How long a cluster may leave its binding to the store as it is; its sweeper renews it every moment."""
-
 
 class AsyncClient:
     """A client of the conversations in one namespace of one store. Make it with `connect`; it does no I/O until used.
 
-    A client belongs to one event loop; make another client for another loop.
+    A client belongs to one event loop; make another client for another loop. `holdfast.client` says what every read and every
+    command raises; a method names what is special to it.
     """
 
-    def __init__(self, stack: Stack, *, timeout_s: float) -> None:
-        self._stack = stack
-        self._connection = Connection(stack, timeout_s=timeout_s)
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
 
     @classmethod
     def connect(
@@ -148,11 +109,11 @@ class AsyncClient:
             home=home,
             publish=publish,
         )
-        if settings.url is not None:
-            if app is not None:
-                raise ConfigurationError("app", "it does not go with the url of a server, which has its own", "leave it out")
-            return cast("Self", over_http(settings, timeout_s=timeout_s))
-        return cls(Stack(settings, app), timeout_s=timeout_s)
+        if settings.url is None:
+            return cls(StackGateway.over(Stack(settings, app), timeout_s=timeout_s))
+        if app is not None:
+            raise ConfigurationError("app", "it does not go with the url of a server, which has its own", "leave it out")
+        return cls(over_http(settings, timeout_s=timeout_s))
 
     def acting_as(self, principal: Principal) -> Self:
         """The same client, whose starts, messages, decisions, cancellations and ends are this principal's.
@@ -162,10 +123,9 @@ class AsyncClient:
 
         Raises:
             InvalidInput: `principal` is no `Principal`, has a proof, or its names do not show whole.
+            ConfigurationError: The client is over HTTP, where the server knows the caller.
         """
-        acting = copy.copy(self)
-        acting._connection = self._connection.acting_as(stated_of(principal))  # noqa: SLF001 - this class's own
-        return acting
+        return type(self)(self.gateway.acting_as(stated_of(principal)))
 
     async def __aenter__(self) -> Self:
         return self
@@ -177,15 +137,16 @@ class AsyncClient:
 
     async def aclose(self) -> None:
         """Close the connections. The embedded stack and all conversations go on."""
-        await self._connection.feed.close()
-        await self._stack.close()
+        await self.gateway.aclose()
 
     @property
     def access(self) -> "Access":
-        """The API keys of the namespace, which `holdfast keys` and the server use; they stand in Redis alone."""
-        from .access import Access  # noqa: PLC0415 - `holdfast pending` counts milliseconds
+        """The API keys of the namespace, which `holdfast keys` and the server use; they stand in Redis alone.
 
-        return Access(self._connection)
+        Raises:
+            ConfigurationError: The client is over HTTP.
+        """
+        return self.gateway.access
 
     async def start(
         self,
@@ -196,7 +157,7 @@ class AsyncClient:
         message_id: str | None = None,
         context: Any = None,
         attended: bool = True,
-    ) -> "Conversation":
+    ) -> AsyncConversation:
         """Start a conversation with an agent of the app; returns once the start is durable.
 
         Args:
@@ -215,64 +176,33 @@ class AsyncClient:
             AgentNotFound: The app has no such agent, or its published version has none.
             AppNotFound: The app's path leads to no app, or its module was not imported in time.
             AppNotPublished: Nobody has published the app, and this client does not.
-            ConversationEnded: The conversation of that id has ended.
             ConversationExists: The id was started with something else.
             InvalidConversationId: The id is empty, too long or ill-formed.
             InvalidMessage: The text, the message id or the context cannot be used.
-            OutcomeUnknown: No acknowledgement came in time; retry with the same `message_id`.
-            Overloaded: No actor came free in time, or too many commands wait for the conversation; nothing was done.
-                Retry after `retry_after_ms`, with the same `message_id`.
-            Quarantined: The conversation's own work took processes down; see `Conversation.retry`.
-            StoreUnavailable: Redis does not answer in time, or refuses; nothing was done.
-            ClusterUnavailable: Ray does not answer in time, or cannot be joined.
-            ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
-            WrongCluster: The store is bound to another Ray cluster, which lives.
-            CipherMissing: Payloads are encrypted, and this client names no cipher.
-            CipherFailed: The cipher cannot encrypt the new events, or decrypt the conversation; nothing was written.
-            WrongStore: The Redis there is not the store that this client has known.
-            CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
-            NewerRecord: A newer Holdfast has written a record that is to be read.
-            OlderRelease: A newer Holdfast serves the store.
-            OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
-            ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
-                joined Ray.
         """
         if conversation_id is not None:
             check_conversation_id(conversation_id)
-        if message_id is not None:
-            check_request_id("message_id", message_id, InvalidMessage)
-        message_id = message_id or (f"start:{conversation_id}" if conversation_id is not None else uuid.uuid4().hex)
+            message_id = f"start:{conversation_id}" if message_id is None else message_id
+        message_id = key_of("message_id", InvalidMessage, message_id)
         conversation_id = conversation_id or conversation_id_from(message_id)
-        app = await self._connection.app()
-        command = Start(
-            agent=agent,
-            app=cast("str", self._stack.app_path),
-            text=text_of(text),
-            message_id=message_id,
-            context=await judged(partial(context_of, context), context),
-            attended=attended_of(attended),
-            spec=app.agent(agent).spec,
-        )
-        judgement = partial(decide, State(conversation_id=conversation_id), command)
-        await judged(judgement, context)  # refuse a bad command before it travels
-        receipt = await self._connection.reply_to(conversation_id, command, what="the start", retry_id=message_id, create=True)
-        return Conversation(self._connection, conversation_id, receipt=cast("Receipt", receipt))
+        ids = {"conversation_id": conversation_id, "message_id": message_id}
+        receipt = await asked(self.gateway, verbs.STARTED, **ids, agent=agent, text=text, context=context, attended=attended)
+        return AsyncConversation(self.gateway, conversation_id, receipt=receipt)
 
-    def conversation(self, conversation_id: str) -> "Conversation":
+    def conversation(self, conversation_id: str) -> AsyncConversation:
         """The conversation of that id; its first use shows whether it exists.
 
         Raises:
             InvalidConversationId: The id is empty, too long or ill-formed.
         """
-        return Conversation(self._connection, check_conversation_id(conversation_id))
+        return AsyncConversation(self.gateway, check_conversation_id(conversation_id))
 
     async def resolve(
         self,
-        conversation_id: str,
-        tool_call_id: str,
+        call: PendingCall[Any] | str,
         decision: Decision,
         *,
-        suspension_id: str | None = None,
+        conversation_id: str | None = None,
         decision_id: str | None = None,
     ) -> Receipt:
         """Decide a pending call; returns once the decision is durable, before the next turn is scheduled.
@@ -281,49 +211,30 @@ class AsyncClient:
         is decided (`settled`), and how many of those who are `needed` have agreed (`votes`).
 
         Args:
-            conversation_id: The conversation's id.
-            tool_call_id: The call's id.
+            call: The pending call as it was shown, or the id of its suspension (`PendingCall.suspension_id`).
             decision: What `PendingCall.decisions` says: `Approve`, `Deny`, `Answer`, `Fail`, `Redispatch`, `Review`, `Cancel`.
-            suspension_id: Binds the decision to the suspension that was shown; needed once the call has been suspended twice.
+            conversation_id: The conversation of a suspension that is named by its id. Without it, a suspension is found only
+                while it is open, and so the repetition of a recorded decision raises `StaleCall`.
             decision_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
 
         Raises:
-            StaleCall: The call does not wait for this decision; `reason` says why.
+            StaleCall: The call does not wait for this decision; `reason` says why, as far as that is known.
             InvalidDecision: The decision does not fit; the call still waits.
             NotPermitted: Whoever this client acts as may not decide the call; `why` says what is missing. Nothing was changed.
             AlreadyVoted: The same person has agreed to the call before, and others have to. Nothing was changed.
-            InvalidConversationId: The id is empty, too long or ill-formed.
-            ConversationNotFound: The conversation was never started.
-            ConversationEnded: The conversation has ended.
-            OutcomeUnknown: No acknowledgement came in time; retry with the same `decision_id`.
-            Overloaded: No actor came free in time, or too many commands wait for the conversation; nothing was done.
-                Retry after `retry_after_ms`, with the same `decision_id`.
-            Quarantined: The conversation's own work took processes down; see `Conversation.retry`.
-            StoreUnavailable: Redis does not answer in time, or refuses; nothing was done.
-            ClusterUnavailable: Ray does not answer in time, or cannot be joined.
-            ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
-            WrongCluster: The store is bound to another Ray cluster, which lives.
-            CipherMissing: Payloads are encrypted, and this client names no cipher.
-            CipherFailed: The cipher cannot encrypt the new events, or decrypt the conversation; nothing was written.
-            WrongStore: The Redis there is not the store that this client has known.
-            CorruptStore: A key holds what Holdfast never wrote there, or the conversation cannot be taken up.
-            NewerRecord: A newer Holdfast has written a record that is to be read.
-            OlderRelease: A newer Holdfast serves the store.
-            OtherBuild: Another build of Holdfast serves the store, or runs in the cluster.
-            ConfigurationError: The store or Ray cannot be joined as configured, or the process was forked from one that had
-                joined Ray.
         """
-        return await self._connection.resolve(
-            conversation_id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id
-        )
+        if isinstance(call, str) and conversation_id is None:
+            call = await self.pending_call(call)
+        return await resolved(self.gateway, call, decision, conversation_id=conversation_id, decision_id=decision_id)
 
     async def resolve_each(
-        self, decisions: Sequence[tuple[AsyncPendingCall, Decision]], *, decision_id: str | None = None
+        self, decisions: Sequence[tuple[PendingCall[Any], Decision]], *, decision_id: str | None = None
     ) -> list[Receipt | HoldfastError]:
         """Decide several pending calls, of whatever conversations, each by itself.
 
         Args:
-            decisions: Pairs of a pending call and its decision, at most 1,000; 16 are under way at once.
+            decisions: Pairs of a pending call and its decision, at most 1,000; 16 are under way at once. Over HTTP, many go in
+                several requests.
             decision_id: The idempotency key of all; the same key again returns the same receipts. None draws a random key.
 
         Returns:
@@ -333,10 +244,7 @@ class AsyncClient:
             InvalidDecision: The list holds something else than pairs of a call and a decision, or the id is ill-formed; nothing
                 was decided.
         """
-        own: list[tuple[AsyncPendingCall, Decision]] = [
-            (PendingCall.of(call, self.resolve), decision) for call, decision in pairs_of(decisions)
-        ]
-        return await resolve_each(own, decision_id)
+        return await asked(self.gateway, verbs.RESOLVE_EACH, decisions=decisions, decision_id=decision_id)
 
     async def pending(
         self,
@@ -361,27 +269,9 @@ class AsyncClient:
 
         Raises:
             InvalidInput: The limit, the cursor, the agent, the kind or the approver is not valid.
-            StoreUnavailable: Redis does not answer in time, or refuses.
-            WrongStore: The Redis there is not the store that this client has known.
-            CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written a record that is to be read.
-            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
-        of_agent, of_kind = agent_of(agent), member_of(SuspensionKind, "kind", kind)
-        who = None if approver is None else decider_of(approver)
-
-        async def page_after(place: str | None) -> Listing:
-            return await self._connection.read(
-                lambda store: store.pending(limit=limit, after=place, agent=of_agent, kind=of_kind)
-            )
-
-        for _ in range(MOST_PAGES):
-            page = await page_after(after)
-            found = [view for view in page.items if who is None or decides(view, who)]
-            after = page.next
-            if found or after is None:
-                break
-        return Page(items=[PendingCall.of(view, self._connection.resolve) for view in found], next=after)
+        place = {"limit": limit, "after": after}
+        return await asked(self.gateway, verbs.PENDING, agent=agent, kind=kind, approver=approver, **place)
 
     async def pending_call(self, suspension_id: str, *, conversation_id: str | None = None) -> AsyncPendingCall:
         """The pending call of a suspension, whole, by the suspension's id alone, or faster by its conversation too.
@@ -395,57 +285,10 @@ class AsyncClient:
             StaleCall: The suspension is not open; `reason` says why, as far as that is known.
             InvalidInput: The id is no text, or so many calls wait that the conversation has to be named.
             InvalidConversationId: The conversation's id is empty, too long or ill-formed.
-            ConversationNotFound: The conversation was never started.
-            StoreUnavailable: Redis does not answer in time, or refuses.
-            CipherMissing: The conversation is encrypted, and this client names no cipher.
-            CipherFailed: The cipher cannot decrypt the conversation.
-            WrongStore: The Redis there is not the store that this client has known.
-            CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written a record that is to be read.
-            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         check_suspension(suspension_id, conversation_id)
-        of_it = None if conversation_id is None else check_conversation_id(conversation_id)
-        views = await self._connection.read(lambda store: store.pending_of(of_it, suspension_id))
-        if not views:
-            raise await self._connection.settled(suspension_id, conversation_id)
-        return PendingCall.of(views[0], self._connection.resolve)
-
-    async def settle(
-        self,
-        suspension_id: str,
-        decision: Decision,
-        *,
-        conversation_id: str | None = None,
-        decision_id: str | None = None,
-    ) -> Receipt:
-        """Decide what a suspension asks, by the suspension's id; returns once the decision is durable.
-
-        Args:
-            suspension_id: The id, from `PendingCall.suspension_id`.
-            decision: What `PendingCall.decisions` says, as for `resolve`.
-            conversation_id: The conversation. Without it, a suspension is found only while it is open, so that the repetition
-                of a decision that was recorded raises `StaleCall` in place of returning its receipt.
-            decision_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
-
-        Raises:
-            StaleCall: The suspension is not open; `reason` says why, as far as that is known.
-            HoldfastError: Any other error that `resolve` names.
-        """
-        if conversation_id is None:
-            call = await self.pending_call(suspension_id)
-            return await call.resolve(decision, decision_id=decision_id)
-        name = check_conversation_id(conversation_id)
-        check_suspension(suspension_id, name)
-        state = await self._connection.read(lambda store: store.load(name))
-        ids = {call.suspension.suspension_id: call.tool_call_id for call in state.calls if call.suspension is not None}
-        tool_call_id = ids.get(suspension_id)
-        if tool_call_id is None:
-            stale = await self._connection.settled(suspension_id, name)
-            if decision_id is None or stale.settled_at is None:
-                raise stale
-            tool_call_id = stale.tool_call_id  # perhaps it was this decision that settled it
-        return await self.resolve(name, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id)
+        ids = {"suspension_id": suspension_id, "conversation_id": conversation_id}
+        return await asked(self.gateway, verbs.PENDING_CALL, **ids)
 
     async def conversations(
         self,
@@ -465,17 +308,8 @@ class AsyncClient:
 
         Raises:
             InvalidInput: The limit, the cursor, the agent or the status is not valid.
-            StoreUnavailable: Redis does not answer in time, or refuses.
-            WrongStore: The Redis there is not the store that this client has known.
-            CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written a record that is to be read.
-            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
-        of_agent, of_status = agent_of(agent), member_of(Status, "status", status)
-        page = await self._connection.read(
-            lambda store: store.conversations(limit=limit, after=after, agent=of_agent, status=of_status)
-        )
-        return Page(items=list(page.items), next=page.next)
+        return await asked(self.gateway, verbs.CONVERSATIONS, agent=agent, status=status, after=after, limit=limit)
 
     async def given(
         self,
@@ -498,17 +332,11 @@ class AsyncClient:
 
         Raises:
             InvalidInput: The id, the proof, the limit or the cursor is not valid.
-            StoreUnavailable: Redis does not answer in time, or refuses.
-            WrongStore: The Redis there is not the store that this client has known.
-            CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written a record that is to be read.
-            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
-        giver, proven = None if by is None else giver_of(by), member_of(Proof, "proof", proof)
-        return await self._connection.read(lambda store: given_page(store, giver, proven, limit=limit, after=after))
+        return await asked(self.gateway, verbs.GIVEN, by=by, proof=proof, limit=limit, after=after)
 
     async def audit(self, *, agent: str | None = None, status: Status | str | None = None) -> AsyncGenerator[AuditReport, None]:
-        """The audits of all conversations, oldest first, one by one; `Conversation.audit` says what each checks.
+        """The audits of all conversations, oldest first, one by one; `AsyncConversation.audit` says what each checks.
 
         A conversation of which nothing can be read has a report without entries that is not intact, and hides no other.
 
@@ -518,9 +346,6 @@ class AsyncClient:
 
         Raises:
             InvalidInput: The agent or the status is not valid.
-            StoreUnavailable: Redis does not answer in time, or refuses.
-            WrongStore: The Redis there is not the store that this client has known.
-            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
         after: str | None = None
         while True:
@@ -554,46 +379,27 @@ class AsyncClient:
 
         Raises:
             InvalidInput: The cursor, the agent or the kind is not valid.
-            StoreUnavailable: Redis does not answer in time, or refuses; go on after the last cursor.
-            WrongStore: The Redis there is not the store that this client has known.
-            CorruptStore: A key holds what Holdfast never wrote there.
-            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
-        of_agents, of_kind = agents_of(agent), member_of(SuspensionKind, "kind", kind)
-        place = None if after is None else Place.of(after)
-        return list_events(self._connection, place, of_agents, of_kind)
+        arguments = verbs.LIST_EVENTS.checked({"after": after, "agent": agent, "kind": kind})
+        return self.gateway.stream(verbs.LIST_EVENTS, arguments)
 
     async def ready(self) -> None:
         """Return if commands can be carried out: Redis answers, and a cluster whose sweeper lives serves the store.
 
         Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses.
             ClusterUnavailable: No cluster serves the store, its sweeper has been silent for too long, or the cluster that this
                 client had joined does not answer.
             ClusterStopped: Holdfast was stopped on its cluster, until `holdfast up`.
-            WrongStore: The Redis there is not the store that this client has known.
-            CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written a record that is to be read.
-            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
-        if EVERYWHERE in await self._connection.read(lambda store: store.withheld()):
-            raise ClusterStopped((await self._connection.store()).namespace)
-        binding = await self._connection.read(lambda store: store.binding())
-        if binding is None:
-            raise ClusterUnavailable("no cluster serves the store: run holdfast up")
-        if binding.age_ms > SILENT_MS:
-            raise ClusterUnavailable(f"the sweeper of the cluster at {binding.address} has been silent for {binding.age_ms} ms")
-        if (absent := self._connection.stack.absent) is not None:
-            raise ClusterUnavailable(absent)
+        await asked(self.gateway, verbs.READY)
 
     async def agents(self) -> list[AgentRow]:
-        """The agents of the client's app, which `start` takes, with their tools; nothing is asked of the stack.
+        """The agents of the client's app, or of the server's, which `start` takes, with their tools.
 
         Raises:
             AppNotFound: The app's path leads to no app, or its module was not imported in time.
-            ConfigurationError: The client names no app, or the app is declared wrongly.
         """
-        return [AgentRow.of(agent.spec) for agent in (await self._connection.app()).agents]
+        return await asked(self.gateway, verbs.AGENTS)
 
     async def check_rules(self, agent: str, tool: str, arguments: Mapping[str, Any], *, app: str | None = None) -> RuleCheck:
         """What would become of a call under the permission rules that are published now, and by which rule.
@@ -611,15 +417,8 @@ class AsyncClient:
             AppNotPublished: The app is not published.
             AgentNotFound: The published app has no such agent.
             InvalidInput: The agent has no such tool, or the arguments are no JSON object.
-            ConfigurationError: Neither the client nor the call names an app.
-            StoreUnavailable: Redis does not answer in time, or refuses.
-            CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written a record that is to be read.
         """
-        of_agent, of_tool = named("agent", agent), named("tool", tool)
-        given = await judged(partial(arguments_of, arguments), arguments)
-        path = self._connection.stack.app_path if app is None else named("app", app)
-        return await self._connection.read(lambda store: checked(store, path, of_agent, of_tool, given))
+        return await asked(self.gateway, verbs.CHECK_RULES, agent=agent, tool=tool, arguments=arguments, app=app)
 
     async def pause(self, agent: str | None = None, reason: str = "") -> Pause:
         """Stop new work of one agent, or (None) of the whole namespace, until `resume`; returns the pause that stands then.
@@ -643,19 +442,8 @@ class AsyncClient:
 
         Raises:
             InvalidInput: The agent or the reason cannot be used, or 64 pauses stand and this would be one more agent's.
-            StoreUnavailable: Redis does not answer in time, or refuses; the pause may stand.
-            WrongStore: The Redis there is not the store that this client has known.
-            CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written a record that is to be read.
-            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
-        whose, why = pausable(agent), reason_of(reason)
-        principal = self._connection.principal
-        by = principal.id.replace("|", "?") if principal is not None else this_user()
-        pause = await self._connection.read(lambda store: store.pause(whose, by=by, reason=why))
-        now = await self._connection.read(lambda store: store.now())
-        await asyncio.sleep(min(max(pause.since + LAPSED_MS - now, 0), LAPSED_MS) / 1000)
-        return pause
+        return await asked(self.gateway, verbs.PAUSE, agent=agent, reason=reason)
 
     async def resume(self, agent: str | None = None) -> Pause | None:
         """Lift a pause; returns the pause that was lifted, None if none stood. Work that waits goes on within a few seconds.
@@ -664,36 +452,22 @@ class AsyncClient:
 
         Raises:
             InvalidInput: The agent cannot be a name.
-            StoreUnavailable: Redis does not answer in time, or refuses; the pause may be lifted.
-            WrongStore: The Redis there is not the store that this client has known.
-            CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written a record that is to be read.
-            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
         """
-        whose = pausable(agent)
-        return await self._connection.read(lambda store: store.resume(whose))
+        return await asked(self.gateway, verbs.RESUME, agent=agent)
 
     async def paused(self) -> list[Pause]:
-        """The pauses that stand, that of the namespace first, then by the agent's name.
-
-        Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses.
-            WrongStore: The Redis there is not the store that this client has known.
-            CorruptStore: A key holds what Holdfast never wrote there.
-            NewerRecord: A newer Holdfast has written a record that is to be read.
-            ConfigurationError: The store cannot be opened: there is no URL, the home is unusable, or its server is unsupported.
-        """
-        return list((await self._connection.read(lambda store: store.paused())).pauses)
+        """The pauses that stand, that of the namespace first, then by the agent's name."""
+        return await asked(self.gateway, verbs.PAUSED)
 
 
-def over_http(settings: Settings, *, timeout_s: float) -> AsyncClient:
-    """The client of the server that the settings name.
+def over_http(settings: Settings, *, timeout_s: float) -> Gateway:
+    """The gateway to the server that the settings name.
 
     Raises:
         ConfigurationError: The URL is none of a server, or the token would be sent unencrypted.
     """
     from .http_address import Address  # noqa: PLC0415 - only who is over HTTP imports what speaks it
-    from .http_client import HttpClient  # noqa: PLC0415 - as above
+    from .http_gateway import HttpGateway  # noqa: PLC0415 - as above
 
-    address = Address.of(cast("str", settings.url), settings.token, plain_http=settings.plain_http)
-    return HttpClient(address, timeout_s=timeout_s)
+    address = Address.of(settings.url or "", settings.token, plain_http=settings.plain_http)
+    return HttpGateway(address, timeout_s=timeout_s)

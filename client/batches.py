@@ -1,14 +1,13 @@
 """Several decisions: those of one conversation as one, or each by itself across conversations."""
 
 import asyncio
-import uuid
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import Decided, Decision, Receipt, ResolveMany
 from holdfast.conversation.deciding import MOST
 from holdfast.conversation.decisions import Ruling
-from holdfast.conversation.ids import check_request_id, digest
+from holdfast.conversation.ids import digest
 from holdfast.errors import HoldfastError, InvalidDecision
 
 from .arguments import encodes
@@ -46,36 +45,21 @@ def many_of(decisions: Mapping[str, Ruling], decision_id: str) -> ResolveMany:
     )
 
 
-def batch_of(decisions: object, decision_id: str) -> tuple[Decided, ...]:
-    """The decisions of a mapping as a command carries them."""
-    return many_of(rulings_of(decisions), decision_id).decisions
-
-
 def key_of(decision_id: str, suspension_id: str) -> str:
     """The key of one decision among several that were sent under one key."""
     return f"b-{digest('batch', decision_id, suspension_id)}"
 
 
-def batch_key(decision_id: str | None) -> str:
-    """The key of several decisions, checked; a random one for None.
-
-    Raises:
-        InvalidDecision: The id is ill-formed.
-    """
-    return uuid.uuid4().hex if decision_id is None else check_request_id("decision_id", decision_id, InvalidDecision)
-
-
 async def resolve_each(
-    decisions: Sequence[tuple[PendingCall[Awaitable[Receipt]], Decision]], decision_id: str | None
+    resolve: Callable[..., Awaitable[Receipt]], pairs: Sequence[tuple[PendingCall[Any], Decision]], key: str
 ) -> list[Receipt | HoldfastError]:
-    """See `AsyncClient.resolve_each`."""
-    pairs = pairs_of(decisions)
-    key, room = batch_key(decision_id), asyncio.Semaphore(SIDE_BY_SIDE)
+    """What decisions lead to that are made singly; `resolve` makes each, as for a `PendingCall`."""
+    room = asyncio.Semaphore(SIDE_BY_SIDE)
 
     async def one(call: PendingCall[Awaitable[Receipt]], decision: Decision) -> Receipt | HoldfastError:
         async with room:
             try:
-                return await call.resolve(decision, decision_id=key_of(key, call.suspension_id))
+                return await PendingCall.of(call, resolve).resolve(decision, decision_id=key_of(key, call.suspension_id))
             except HoldfastError as error:
                 return error
 

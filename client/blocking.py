@@ -1,36 +1,118 @@
 """`Client`: the blocking face of `AsyncClient`, for Flask, Django and scripts. Thread-safe."""
 
 import asyncio
+import functools
 import os
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from dataclasses import fields
 from pathlib import Path
-from types import EllipsisType, TracebackType
-from typing import Any, Self, TypeVar, cast
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
 
 from holdfast.agent import App
-from holdfast.conversation import Cancelled, Decision, Grant, Principal, Proof, Receipt, Status, SuspensionKind
+from holdfast.conversation import Principal, Receipt
 from holdfast.conversation.ids import check_conversation_id
-from holdfast.errors import HoldfastError
-from holdfast.persistence import ConversationRow, Pause
 
-from .agents import AgentRow
 from .arguments import stated_of
 from .async_client import AsyncClient
-from .audit import AuditReport, Kept
-from .batches import pairs_of
-from .conversation import Conversation as AsyncConversation
-from .given import Given
-from .list_events import BlockingListEvent, ListEvent
-from .log_pages import MessagePage
-from .results import AsyncPendingCall, BlockingPendingCall, ConversationState, Event, Page, PendingCall
-from .rule_check import RuleCheck
-from .turns import Message, Turn
+from .conversation import AsyncConversation
+from .gateway import resolver
+from .list_events import AsyncListEvent, BlockingListEvent, ListEvent
+from .results import AsyncPendingCall, BlockingPendingCall, ConversationState, Page, PendingCall
 
+P = ParamSpec("P")
+A = TypeVar("A")
+R = TypeVar("R")
 T = TypeVar("T")
+
+
+class Face(Protocol):
+    """A blocking object, and the async one whose methods it has."""
+
+    def _async(self) -> Any:
+        """The async object, on the loop that this process has now."""
+        ...
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of a coroutine, run on that loop."""
+        ...
+
+
+@overload
+def blocking(method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Any, P], R]: ...
+@overload
+def blocking(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]], shown: Callable[[Any, R], T]
+) -> Callable[Concatenate[Any, P], T]: ...
+def blocking(
+    method: Callable[..., Coroutine[Any, Any, Any]], shown: Callable[[Any, Any], Any] | None = None
+) -> Callable[..., Any]:
+    """The blocking method of an async one, with its arguments and documentation; `shown` makes what it returns block, too."""
+
+    @functools.wraps(method)
+    def called(face: Face, *args: Any, **kwargs: Any) -> Any:
+        found = face._run(method(face._async(), *args, **kwargs))  # noqa: SLF001 - what a face has
+        return found if shown is None else shown(face, found)
+
+    return called
+
+
+@overload
+def iterating(method: Callable[Concatenate[A, P], AsyncGenerator[R, None]]) -> Callable[Concatenate[Any, P], Iterator[R]]: ...
+@overload
+def iterating(
+    method: Callable[Concatenate[A, P], AsyncGenerator[R, None]], shown: Callable[[Any, R], T]
+) -> Callable[Concatenate[Any, P], Iterator[T]]: ...
+def iterating(
+    method: Callable[..., AsyncGenerator[Any, None]], shown: Callable[[Any, Any], Any] | None = None
+) -> Callable[..., Any]:
+    """The blocking method of one that returns things one by one, as `blocking`."""
+
+    @functools.wraps(method)
+    def called(face: Face, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        source, reading = method(face._async(), *args, **kwargs), asyncio.Lock()  # noqa: SLF001 - as above
+        try:
+            while True:
+                try:
+                    found = face._run(_next(source, reading))  # noqa: SLF001 - as above
+                except StopAsyncIteration:
+                    return
+                yield found if shown is None else shown(face, found)
+        finally:
+            face._run(_close(source, reading))  # noqa: SLF001 - as above
+
+    return called
+
+
+def _call(client: "Client", call: AsyncPendingCall) -> BlockingPendingCall:
+    def resolve(*args: Any, **kwargs: Any) -> Receipt:
+        return client._run(resolver(client._async().gateway)(*args, **kwargs))  # noqa: SLF001 - the same module's own
+
+    return PendingCall.of(call, resolve)
+
+
+def _page(client: "Client", page: Page[AsyncPendingCall]) -> Page[BlockingPendingCall]:
+    return Page(items=[_call(client, call) for call in page.items], next=page.next)
+
+
+def _event(client: "Client", event: AsyncListEvent) -> BlockingListEvent:
+    told = {one.name: getattr(event, one.name) for one in fields(event)}
+    return ListEvent(**told | {"call": None if event.call is None else _call(client, event.call)})
+
+
+def _calls(conversation: "Conversation", calls: list[AsyncPendingCall]) -> list[BlockingPendingCall]:
+    return [_call(conversation._client, call) for call in calls]  # noqa: SLF001 - the same module's own
+
+
+def _state(conversation: "Conversation", state: ConversationState[Awaitable[Receipt]]) -> ConversationState[Receipt]:
+    return ConversationState.model_construct(**dict(state) | {"pending": _calls(conversation, state.pending)})
+
+
+def _started(client: "Client", started: AsyncConversation) -> "Conversation":
+    return Conversation(client, started.id, receipt=started.receipt)
 
 
 class Client:
@@ -110,144 +192,25 @@ class Client:
         """The same client, acting as this principal. `AsyncClient.acting_as` describes it and the errors."""
         return _Acting(self, stated_of(principal))
 
-    def start(
-        self,
-        agent: str,
-        text: str,
-        *,
-        conversation_id: str | None = None,
-        message_id: str | None = None,
-        context: Any = None,
-        attended: bool = True,
-    ) -> "BlockingConversation":
-        """Start a conversation; returns once it is durable. `AsyncClient.start` describes the arguments and the errors."""
-        ids = {"conversation_id": conversation_id, "message_id": message_id}
-        started = self._run(self._async().start(agent, text, context=context, attended=attended, **ids))
-        return BlockingConversation(self, started.id, receipt=started.receipt)
-
-    def conversation(self, conversation_id: str) -> "BlockingConversation":
+    def conversation(self, conversation_id: str) -> "Conversation":
         """The conversation of that id; a bad id raises `InvalidConversationId`, as in `AsyncClient.conversation`."""
-        return BlockingConversation(self, check_conversation_id(conversation_id))
+        return Conversation(self, check_conversation_id(conversation_id))
 
-    def resolve(
-        self,
-        conversation_id: str,
-        tool_call_id: str,
-        decision: Decision,
-        *,
-        suspension_id: str | None = None,
-        decision_id: str | None = None,
-    ) -> Receipt:
-        """Decide a pending call. `AsyncClient.resolve` describes the arguments and the errors."""
-        return self._run(
-            self._async().resolve(conversation_id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id)
-        )
-
-    def resolve_each(
-        self, decisions: Sequence[tuple[BlockingPendingCall, Decision]], *, decision_id: str | None = None
-    ) -> list[Receipt | HoldfastError]:
-        """Decide several pending calls, each by itself. `AsyncClient.resolve_each` describes the arguments and the errors."""
-        client = self._async()
-        bound: list[tuple[AsyncPendingCall, Decision]] = [
-            (PendingCall.of(call, client.resolve), decision) for call, decision in pairs_of(decisions)
-        ]
-        return self._run(client.resolve_each(bound, decision_id=decision_id))
-
-    def pending(
-        self,
-        *,
-        limit: int = 50,
-        after: str | None = None,
-        agent: str | None = None,
-        kind: SuspensionKind | str | None = None,
-        approver: Principal | None = None,
-    ) -> Page[BlockingPendingCall]:
-        """A page of the pending calls. `AsyncClient.pending` describes the arguments and the errors."""
-        page = self._run(self._async().pending(limit=limit, after=after, agent=agent, kind=kind, approver=approver))
-        return Page(items=[self._bound(call) for call in page.items], next=page.next)
-
-    def conversations(
-        self,
-        *,
-        status: Status | str | None = None,
-        agent: str | None = None,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Page[ConversationRow]:
-        """A page of all conversations. `AsyncClient.conversations` describes the arguments and the errors."""
-        return self._run(self._async().conversations(status=status, agent=agent, limit=limit, after=after))
-
-    def given(
-        self,
-        by: str | None = None,
-        *,
-        proof: Proof | str | None = None,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Page[Given]:
-        """A page of grants and votes that stand. `AsyncClient.given` describes the arguments and the errors."""
-        return self._run(self._async().given(by, proof=proof, limit=limit, after=after))
-
-    def pending_call(self, suspension_id: str, *, conversation_id: str | None = None) -> BlockingPendingCall:
-        """The pending call of a suspension. `AsyncClient.pending_call` describes the arguments and the errors."""
-        return self._bound(self._run(self._async().pending_call(suspension_id, conversation_id=conversation_id)))
-
-    def settle(
-        self,
-        suspension_id: str,
-        decision: Decision,
-        *,
-        conversation_id: str | None = None,
-        decision_id: str | None = None,
-    ) -> Receipt:
-        """Decide what a suspension asks. `AsyncClient.settle` describes the arguments and the errors."""
-        return self._run(
-            self._async().settle(suspension_id, decision, conversation_id=conversation_id, decision_id=decision_id)
-        )
-
-    def events(
-        self,
-        *,
-        after: str | None = None,
-        agent: str | Collection[str] | None = None,
-        kind: SuspensionKind | str | None = None,
-    ) -> Iterator[BlockingListEvent]:
-        """What changes in the lists, one by one. `AsyncClient.events` describes the arguments and the errors."""
-        source = self._async().events(after=after, agent=agent, kind=kind)
-        for event in _iterated(self, source):
-            told = {one.name: getattr(event, one.name) for one in fields(event)}
-            yield ListEvent(**told | {"call": None if event.call is None else self._bound(event.call)})
-
-    def audit(self, *, agent: str | None = None, status: Status | str | None = None) -> Iterator[AuditReport]:
-        """The audits of all conversations, one by one. `AsyncClient.audit` describes the arguments and the errors."""
-        yield from _iterated(self, self._async().audit(agent=agent, status=status))
-
-    def ready(self) -> None:
-        """Return if commands can be carried out. `AsyncClient.ready` describes the errors."""
-        self._run(self._async().ready())
-
-    def agents(self) -> list[AgentRow]:
-        """The agents of the client's app. `AsyncClient.agents` describes the errors."""
-        return self._run(self._async().agents())
-
-    def check_rules(self, agent: str, tool: str, arguments: Mapping[str, Any], *, app: str | None = None) -> RuleCheck:
-        """What would become of a call. `AsyncClient.check_rules` describes the arguments, the result and the errors."""
-        return self._run(self._async().check_rules(agent, tool, arguments, app=app))
-
-    def pause(self, agent: str | None = None, reason: str = "") -> Pause:
-        """Stop new work. `AsyncClient.pause` describes the arguments, the result and the errors."""
-        return self._run(self._async().pause(agent, reason))
-
-    def resume(self, agent: str | None = None) -> Pause | None:
-        """Lift a pause. `AsyncClient.resume` describes the arguments, the result and the errors."""
-        return self._run(self._async().resume(agent))
-
-    def paused(self) -> list[Pause]:
-        """The pauses that stand. `AsyncClient.paused` describes the errors."""
-        return self._run(self._async().paused())
-
-    def _bound(self, call: PendingCall[Any]) -> BlockingPendingCall:
-        return PendingCall.of(call, self.resolve)
+    start = blocking(AsyncClient.start, _started)
+    resolve = blocking(AsyncClient.resolve)
+    resolve_each = blocking(AsyncClient.resolve_each)
+    pending = blocking(AsyncClient.pending, _page)
+    pending_call = blocking(AsyncClient.pending_call, _call)
+    conversations = blocking(AsyncClient.conversations)
+    given = blocking(AsyncClient.given)
+    events = iterating(AsyncClient.events, _event)
+    audit = iterating(AsyncClient.audit)
+    ready = blocking(AsyncClient.ready)
+    agents = blocking(AsyncClient.agents)
+    check_rules = blocking(AsyncClient.check_rules)
+    pause = blocking(AsyncClient.pause)
+    resume = blocking(AsyncClient.resume)
+    paused = blocking(AsyncClient.paused)
 
     def _async(self) -> AsyncClient:
         with self._lock:
@@ -292,8 +255,8 @@ class _Acting(Client):
         return self._of._run(work)  # noqa: SLF001 - as above
 
 
-class BlockingConversation:
-    """One conversation, blocking: the methods of `Conversation`, which describes their arguments, results and errors.
+class Conversation:
+    """One conversation, blocking: the methods of `AsyncConversation`, which describes their arguments, results and errors.
 
     Attributes:
         id: The conversation's id.
@@ -308,128 +271,37 @@ class BlockingConversation:
     def __repr__(self) -> str:
         return f"Conversation({self.id!r})"
 
-    @property
-    def _conversation(self) -> AsyncConversation:
-        """The conversation on the `AsyncClient` that this process has now, which is another one after a fork."""
+    send = blocking(AsyncConversation.send)
+    resolve = blocking(AsyncConversation.resolve)
+    resolve_many = blocking(AsyncConversation.resolve_many)
+    pending = blocking(AsyncConversation.pending, _calls)
+    wait = blocking(AsyncConversation.wait, _state)
+    state = blocking(AsyncConversation.state, _state)
+    messages = blocking(AsyncConversation.messages)
+    messages_page = blocking(AsyncConversation.messages_page)
+    latest = blocking(AsyncConversation.latest)
+    turns = blocking(AsyncConversation.turns)
+    turns_page = blocking(AsyncConversation.turns_page)
+    turn = blocking(AsyncConversation.turn)
+    message = blocking(AsyncConversation.message)
+    events = iterating(AsyncConversation.events)
+    cancel = blocking(AsyncConversation.cancel)
+    cancel_pending = blocking(AsyncConversation.cancel_pending)
+    grants = blocking(AsyncConversation.grants)
+    revoke = blocking(AsyncConversation.revoke)
+    revoke_given = blocking(AsyncConversation.revoke_given)
+    audit = blocking(AsyncConversation.audit)
+    audit_lines = iterating(AsyncConversation.audit_lines)
+    assign = blocking(AsyncConversation.assign)
+    comment = blocking(AsyncConversation.comment)
+    end = blocking(AsyncConversation.end)
+    retry = blocking(AsyncConversation.retry)
+
+    def _async(self) -> AsyncConversation:
         return self._client._async().conversation(self.id)  # noqa: SLF001 - the same module's own
 
-    def send(self, text: str, *, message_id: str | None = None) -> Receipt:
-        """Send the user's next message. `Conversation.send` describes the arguments and the errors."""
-        return self._client._run(self._conversation.send(text, message_id=message_id))  # noqa: SLF001 - the same module's own
-
-    def resolve(
-        self, tool_call_id: str, decision: Decision, *, suspension_id: str | None = None, decision_id: str | None = None
-    ) -> Receipt:
-        """Decide a pending call of this conversation. `AsyncClient.resolve` describes the arguments and the errors."""
-        return self._client.resolve(self.id, tool_call_id, decision, suspension_id=suspension_id, decision_id=decision_id)
-
-    def resolve_many(self, decisions: Mapping[str, Decision], *, decision_id: str | None = None) -> list[Receipt]:
-        """Decide several pending calls of this conversation, or none. `Conversation.resolve_many` describes the errors."""
-        return self._client._run(self._conversation.resolve_many(decisions, decision_id=decision_id))  # noqa: SLF001 - as above
-
-    def pending(self) -> list[BlockingPendingCall]:
-        """The pending calls of this conversation. `Conversation.pending` describes the errors."""
-        calls = self._client._run(self._conversation.pending())  # noqa: SLF001 - as above
-        return [self._client._bound(call) for call in calls]  # noqa: SLF001 - as above
-
-    def wait(self, *, after: int | None = None, timeout_s: float | None = None) -> ConversationState[Receipt]:
-        """The state as soon as the conversation rests. `Conversation.wait` describes the arguments and the errors."""
-        state = self._client._run(self._conversation.wait(after=after, timeout_s=timeout_s))  # noqa: SLF001 - as above
-        pending = [self._client._bound(call) for call in state.pending]  # noqa: SLF001 - as above
-        return cast("ConversationState[Receipt]", state.model_copy(update={"pending": pending}))
-
-    def state(self) -> ConversationState[Receipt]:
-        """The state as it is now. `Conversation.state` describes the errors."""
-        return self.wait(timeout_s=0)
-
-    def messages(self) -> list[dict[str, Any]]:
-        """The messages in the OpenAI chat format. `Conversation.messages` describes the errors."""
-        return self._client._run(self._conversation.messages())  # noqa: SLF001 - as above
-
-    def messages_page(self, *, limit: int = 50, after: str | None = None) -> MessagePage:
-        """A page of the messages. `Conversation.messages_page` describes the arguments and the errors."""
-        return self._client._run(self._conversation.messages_page(limit=limit, after=after))  # noqa: SLF001 - as above
-
-    def latest(self, limit: int = 400) -> list[Event]:
-        """The latest recorded events. `Conversation.latest` describes the argument and the errors."""
-        return self._client._run(self._conversation.latest(limit))  # noqa: SLF001 - as above
-
-    def turns_page(self, *, limit: int = 50, after: str | None = None) -> Page[Turn]:
-        """A page of the turns. `Conversation.turns_page` describes the arguments and the errors."""
-        return self._client._run(self._conversation.turns_page(limit=limit, after=after))  # noqa: SLF001 - as above
-
-    def turns(self) -> list[Turn]:
-        """The turns that have begun. `Conversation.turns` describes the errors."""
-        return self._client._run(self._conversation.turns())  # noqa: SLF001 - as above
-
-    def turn(self, turn_id: str) -> Turn:
-        """The turn of that id. `Conversation.turn` describes the errors."""
-        return self._client._run(self._conversation.turn(turn_id))  # noqa: SLF001 - as above
-
-    def message(self, message_id: str) -> Message:
-        """What became of a message. `Conversation.message` describes the errors."""
-        return self._client._run(self._conversation.message(message_id))  # noqa: SLF001 - as above
-
-    def events(self, *, after: int = 0, live: bool = True) -> Iterator[Event]:
-        """The conversation's events, one by one. `Conversation.events` describes the arguments and the errors."""
-        yield from _iterated(self._client, self._conversation.events(after=after, live=live))
-
-    def cancel(self, turn_id: str | None = None, *, wait_s: float = 0, request_id: str | None = None) -> Cancelled:
-        """Cancel the turn. `Conversation.cancel` describes the arguments, the result and the errors."""
-        cancelling = self._conversation.cancel(turn_id, wait_s=wait_s, request_id=request_id)
-        return self._client._run(cancelling)  # noqa: SLF001 - as above
-
-    def cancel_pending(
-        self, kind: SuspensionKind | str | None = None, reason: str = "", *, request_id: str | None = None
-    ) -> Cancelled:
-        """Cancel the calls that wait. `Conversation.cancel_pending` describes the arguments, the result and the errors."""
-        cancelling = self._conversation.cancel_pending(kind, reason, request_id=request_id)
-        return self._client._run(cancelling)  # noqa: SLF001 - as above
-
-    def grants(self) -> list[Grant]:
-        """The grants that stand. `Conversation.grants` describes the result and the errors."""
-        return self._client._run(self._conversation.grants())  # noqa: SLF001 - as above
-
-    def revoke(self, grant_id: str, reason: str = "", *, request_id: str | None = None) -> Receipt:
-        """End a grant. `Conversation.revoke` describes the arguments and the errors."""
-        return self._client._run(self._conversation.revoke(grant_id, reason, request_id=request_id))  # noqa: SLF001 - as above
-
-    def revoke_given(
-        self, by: str, reason: str = "", *, proof: Proof | str | None = None, request_id: str | None = None
-    ) -> Receipt:
-        """End what a principal has given. `Conversation.revoke_given` describes the arguments and the errors."""
-        work = self._conversation.revoke_given(by, reason, proof=proof, request_id=request_id)
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._client._run(work)  # noqa: SLF001 - as above
-
-    def audit(self, *, receipts: Sequence[Kept] | Kept = ()) -> AuditReport:
-        """Check the chain of decisions. `Conversation.audit` describes the arguments, the result and the errors."""
-        return self._client._run(self._conversation.audit(receipts=receipts))  # noqa: SLF001 - as above
-
-    def audit_lines(self, *, after: int = 0, receipts: Sequence[Kept] | Kept = ()) -> Iterator[dict[str, Any]]:
-        """The audit as lines for an archive. `Conversation.audit_lines` describes the arguments and the errors."""
-        yield from _iterated(self._client, self._conversation.audit_lines(after=after, receipts=receipts))
-
-    def assign(
-        self,
-        call: PendingCall[Any] | str,
-        to: Principal | str | EllipsisType | None = ...,
-        *,
-        request_id: str | None = None,
-    ) -> Receipt:
-        """Note who takes a pending call on. `Conversation.assign` describes the arguments and the errors."""
-        return self._client._run(self._conversation.assign(call, to, request_id=request_id))  # noqa: SLF001 - as above
-
-    def comment(self, call: PendingCall[Any] | str, text: str, *, request_id: str | None = None) -> Receipt:
-        """Write to the others who may decide a pending call. `Conversation.comment` describes the arguments and the errors."""
-        return self._client._run(self._conversation.comment(call, text, request_id=request_id))  # noqa: SLF001 - as above
-
-    def retry(self) -> bool:
-        """Lift the quarantine. `Conversation.retry` describes the result and the errors."""
-        return self._client._run(self._conversation.retry())  # noqa: SLF001 - as above
-
-    def end(self, *, request_id: str | None = None) -> Receipt:
-        """End the conversation for good. `Conversation.end` describes the arguments and the errors."""
-        return self._client._run(self._conversation.end(request_id=request_id))  # noqa: SLF001 - as above
 
 
 async def _wind_up(client: AsyncClient) -> None:
@@ -439,18 +311,6 @@ async def _wind_up(client: AsyncClient) -> None:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     await client.aclose()
-
-
-def _iterated(client: Client, source: AsyncGenerator[T, None]) -> Iterator[T]:
-    reading = asyncio.Lock()
-    try:
-        while True:
-            try:
-                yield client._run(_next(source, reading))  # noqa: SLF001 - as above
-            except StopAsyncIteration:
-                return
-    finally:
-        client._run(_close(source, reading))  # noqa: SLF001 - as above
 
 
 async def _next(source: AsyncGenerator[T, None], reading: asyncio.Lock) -> T:

@@ -1,24 +1,19 @@
 """The connection of a client and its conversations to the stack: reads and commands, each with a deadline."""
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast import trace_context
-from holdfast.conversation import Command, Decision, Principal, Receipt, Reply, Resolve
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation import Command, Principal, Reply
 from holdfast.conversation.idempotency import suspension_key
-from holdfast.conversation.ids import check_conversation_id, check_request_id
 from holdfast.errors import (
     AppNotFound,
     ClusterError,
     ClusterUnavailable,
     ConfigurationError,
     HoldfastError,
-    InvalidDecision,
     LeaseHeld,
     OutcomeUnknown,
     StaleCall,
@@ -29,8 +24,6 @@ from holdfast.machine_load import because, overload
 from holdfast.persistence import Store
 from holdfast.registry.registry import Delivered, Delivery, DeliveryResult, Unknown, Unsent
 
-from .arguments import encodes
-from .large import bodies_of, judged
 from .list_feed import ListFeed
 from .stack import Stack
 
@@ -118,30 +111,6 @@ class Connection:
                 yield
         except TimeoutError as error:
             raise StoreUnavailable(f"no answer within {self._timeout_s:g} s") from error
-
-    async def resolve(
-        self,
-        conversation_id: str,
-        tool_call_id: str,
-        decision: Decision,
-        *,
-        suspension_id: str | None = None,
-        decision_id: str | None = None,
-    ) -> Receipt:
-        """See `AsyncClient.resolve`."""
-        check_conversation_id(conversation_id)
-        ruling = await judged(partial(Ruling.of, decision), *bodies_of(decision))
-        if decision_id is not None:
-            check_request_id("decision_id", decision_id, InvalidDecision)
-        if suspension_id is not None and not isinstance(suspension_id, str):
-            raise InvalidDecision("suspension_id", f"{suspension_id!r:.40} is not a string", "pass PendingCall.suspension_id")
-        if not isinstance(tool_call_id, str):
-            raise InvalidDecision("tool_call_id", f"{tool_call_id!r:.40} is not a string", "pass PendingCall.tool_call_id")
-        if not (encodes(tool_call_id) and encodes(suspension_id or "")):
-            raise StaleCall(conversation_id, ascii(tool_call_id), StaleReason.UNKNOWN)
-        decision_id = decision_id or uuid.uuid4().hex
-        command = Resolve(tool_call_id=tool_call_id, ruling=ruling, decision_id=decision_id, suspension_id=suspension_id)
-        return cast("Receipt", await self.reply_to(conversation_id, command, what="the decision", retry_id=decision_id))
 
     async def settled(self, suspension_id: str, conversation_id: str | None) -> StaleCall:
         """The error that says why a suspension is not open."""

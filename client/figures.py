@@ -12,6 +12,7 @@ from holdfast.metrics import OTHER, Family, Metric, Value
 from holdfast.persistence import Store, Survey
 
 from .async_client import AsyncClient
+from .stack_gateway import connection_of
 
 logger = logging.getLogger("holdfast.client")
 
@@ -31,7 +32,7 @@ class Figures:
     """
 
     def __init__(self, client: AsyncClient) -> None:
-        self._connection = client._connection  # noqa: SLF001 - the same package
+        self._connection = connection_of(client.gateway)
         self.asked = self._connection.stack.counts
         """What this client counts of its own questions to Redis, as long as it lives."""
         self._reading = asyncio.Lock()

@@ -1,6 +1,6 @@
 """Decisions as a client over HTTP sends them: one, those of a conversation, and many, each by itself."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,9 +12,10 @@ from holdfast.errors import HoldfastError, InvalidInput, OutcomeUnknown, ServerR
 from . import batches
 from . import http_replies as replies
 from .arguments import encodes
-from .batches import batch_key, key_of, pairs_of
+from .batches import key_of
 from .http_exchange import FAILED, Exchange
-from .results import AsyncPendingCall
+from .results import PendingCall
+from .verbs import RESOLVE_EACH
 
 _BODIES = {
     DecisionKind.APPROVE: "arguments",
@@ -27,13 +28,8 @@ TOGETHER, TOGETHER_BYTES = 100, 1 << 20
 """How many decisions, and about how many bytes of them, one request brings: fewer than a server takes."""
 
 
-def said(decision: Decision) -> dict[str, Any]:
-    """A decision as the body of a request says it.
-
-    Raises:
-        InvalidDecision: The value is no decision, or its body is not JSON.
-    """
-    ruling = Ruling.of(decision)
+def said(ruling: Ruling) -> dict[str, Any]:
+    """A decision as the body of a request says it."""
     found: dict[str, Any] = {"decision": ruling.kind.value}
     if ruling.reason:
         found["reason"] = ruling.reason
@@ -46,10 +42,12 @@ def said(decision: Decision) -> dict[str, Any]:
 
 
 async def resolve_each(
-    exchange: Exchange, decisions: Sequence[tuple[AsyncPendingCall, Decision]], decision_id: str | None
+    exchange: Exchange,
+    resolve: Callable[..., Awaitable[Receipt]],
+    pairs: Sequence[tuple[PendingCall[Any], Decision]],
+    key: str,
 ) -> list[Receipt | HoldfastError]:
     """See `AsyncClient.resolve_each`. Many decisions go in several requests, one after the other."""
-    pairs, key = pairs_of(decisions), batch_key(decision_id)
     by_id = {call.suspension_id: (call, decision) for call, decision in pairs}
     found: dict[str, Receipt | HoldfastError] = {}
     items: dict[str, dict[str, Any]] = {}
@@ -60,24 +58,28 @@ async def resolve_each(
         except HoldfastError as error:
             found[call.suspension_id] = error
     for chunk in _chunks(items):
-        found |= await _resolve_together(exchange, [by_id[name] for name in chunk], list(chunk.values()), key)
+        found |= await _resolve_together(exchange, resolve, [by_id[name] for name in chunk], list(chunk.values()), key)
     return [found[call.suspension_id] for call, _ in pairs]
 
 
 async def _resolve_together(
-    exchange: Exchange, pairs: Sequence[tuple[AsyncPendingCall, Decision]], items: Sequence[Mapping[str, Any]], key: str
+    exchange: Exchange,
+    resolve: Callable[..., Awaitable[Receipt]],
+    pairs: Sequence[tuple[PendingCall[Any], Decision]],
+    items: Sequence[Mapping[str, Any]],
+    key: str,
 ) -> dict[str, Receipt | HoldfastError]:
     """What decisions led to that go in one request, or singly where the server does not take them so."""
     names = [call.suspension_id for call, _ in pairs]
-    path, read = "/v1/pending/resolve-each", partial(replies.decided, count=len(items))
+    path, read = RESOLVE_EACH.path, partial(replies.decided, count=len(items))
     rounds = -(-len(items) // batches.SIDE_BY_SIDE)  # the server makes so many at a time, and each may take its whole time
     longer_s = exchange.timeout_s * (rounds - 1)
     try:
-        outcomes = await exchange.post(path, "the decisions", {"decisions": items}, read, key=key, longer_s=longer_s)
+        outcomes = await exchange.post(path, RESOLVE_EACH.what, {"decisions": items}, read, key=key, longer_s=longer_s)
     except OutcomeUnknown as error:
         return {name: OutcomeUnknown(error.what, key_of(key, name)) for name in names}
     except (InvalidInput, ServerRefused):  # of the request as a whole, since one is too large or too deep: nothing was done
-        outcomes = await batches.resolve_each(pairs, key)
+        outcomes = await batches.resolve_each(resolve, pairs, key)
     except HoldfastError as error:
         return dict.fromkeys(names, error)
     return {name: _known(outcome, key_of(key, name)) for name, outcome in zip(names, outcomes, strict=True)}
@@ -90,7 +92,7 @@ def _known(outcome: Receipt | HoldfastError, retry_id: str) -> Receipt | Holdfas
     return outcome
 
 
-def _item(call: AsyncPendingCall, decision: Decision) -> dict[str, Any]:
+def _item(call: PendingCall[Any], decision: Decision) -> dict[str, Any]:
     """One of several decisions as the body of a request says it.
 
     Raises:
@@ -99,7 +101,7 @@ def _item(call: AsyncPendingCall, decision: Decision) -> dict[str, Any]:
     if not (encodes(call.suspension_id) and encodes(call.tool_call_id)):
         raise StaleCall(call.conversation_id, ascii(call.tool_call_id), StaleReason.UNKNOWN)
     place = {"suspension_id": call.suspension_id, "tool_call_id": call.tool_call_id}
-    return said(decision) | place | {"conversation_id": check_conversation_id(call.conversation_id)}
+    return said(Ruling.of(decision)) | place | {"conversation_id": check_conversation_id(call.conversation_id)}
 
 
 def _chunks(items: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Mapping[str, Any]]]:

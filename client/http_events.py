@@ -14,7 +14,6 @@ from holdfast.conversation import Receipt, SuspensionKind, jsontext
 from holdfast.errors import ServerRefused
 
 from . import http_replies as replies
-from .arguments import check_place
 from .http_answers import NO_CONTENT, UNREADABLE, loads, told
 from .http_exchange import Exchange, said_of
 from .list_events import LIST_CURSOR, AsyncListEvent, ListEventKind
@@ -99,11 +98,9 @@ async def follow(
     Events of kinds that this release does not know, which a newer server may send, are left out.
 
     Raises:
-        InvalidInput: `after` is no place in a log.
         ServerUnavailable: The server does not answer within the client's deadline.
         HoldfastError: The error that the server raised.
     """
-    check_place(after)
     stream = Stream(exchange, path, last=str(after) if after else None, silent_s=silent_s, live=live)
     async with contextlib.aclosing(stream.events()) as events:
         async for data in events:

@@ -2,40 +2,29 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from holdfast.conversation import Cancelled, Event, Grant, Receipt, Status
+from holdfast.conversation import Event, Receipt, Receipts, Status
 from holdfast.conversation.events import EVENTS
 from holdfast.conversation.live import LIVE_EVENTS, LiveEvent
 from holdfast.conversation.state import RESTING
 from holdfast.errors import HoldfastError, InvalidInput, ServerRefused
-from holdfast.persistence import ConversationRow, Pause
 
-from .agents import AgentRow
 from .audit import AuditReport
-from .given import Given
 from .http_answers import UNREADABLE, told
 from .list_events import AsyncListEvent, ListEvent, ListEventKind
-from .log_pages import MessagePage
-from .replies import AuditReply, ResumedReply
+from .replies import AuditReply
 from .results import ConversationState, Page, PendingCall
 from .results import Event as ClientEvent
-from .rule_check import RuleCheck
-from .turns import Message, Turn
+from .verb import Verb
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
-_M = TypeVar("_M", bound=BaseModel)
 
 _RECORDED: Mapping[str, type[Any]] = {kind.model_fields["kind"].default: kind for kind in EVENTS}
 _LIVE: Mapping[str, type[Any]] = {kind.model_fields["kind"].default: kind for kind in LIVE_EVENTS}
-
-
-_FLAGS = TypeAdapter(dict[str, bool])
-_SEQ = TypeAdapter(int)
-_PLACE: TypeAdapter[int | None] = TypeAdapter(int | None)
 
 
 class _ListEvent(BaseModel):
@@ -62,78 +51,56 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def read(kind: type[_T]) -> Callable[[Any], _T]:
-    """What reads a reply as a value of this type; what a later server says beyond it is left out."""
-    return lambda reply: _checked(_adapter(cast("Any", kind)), reply)
+def read_as(verb: Verb[_R], resolve: Callable[..., Awaitable[Receipt]], reply: Any) -> _R:
+    """The reply to an operation, as its row says; `resolve` decides the pending calls in it."""
+    kind: Any = verb.reply
+    found: Any
+    if verb.under is not None:
+        found = _checked(dict[str, kind | None], reply).get(verb.under)
+        return bool(found) if kind is bool else found  # type: ignore[return-value] # what is not lifted may be left out
+    if get_origin(kind) is list:
+        found = [_record(get_args(kind)[0], one) for one in _checked(Page[Any], reply).items]
+    else:
+        found = _record(kind, reply)
+    return _bound(found, resolve)  # type: ignore[no-any-return] # of the kind that the row says
 
 
-page, row, given = read(Page[Any]), read(ConversationRow), read(Given)
-messages, turn, message = read(MessagePage), read(Turn), read(Message)
-agent, rule_check, pause = read(AgentRow), read(RuleCheck), read(Pause)
+def _bound(found: Any, resolve: Callable[..., Awaitable[Receipt]]) -> Any:
+    match found:
+        case PendingCall():
+            return PendingCall.of(found, resolve)
+        case ConversationState():
+            return found.model_copy(update={"pending": [PendingCall.of(call, resolve) for call in found.pending]})
+        case Page():
+            return found.model_copy(update={"items": [_bound(one, resolve) for one in found.items]})
+    return found
 
 
-def receipt(reply: Any) -> Receipt:
-    """The receipt; the idempotency key beside it is the caller's own."""
-    return _record(Receipt, reply)
-
-
-def receipts(reply: Any, count: int) -> list[Receipt]:
+def receipts(reply: Any, count: int) -> Receipts:
     """The receipts of so many decisions, in the order given."""
-    return [receipt(one) for one in _as_many(reply, count)]
+    return Receipts(receipts=tuple(_record(Receipt, one) for one in _as_many(reply, count)))
 
 
 def decided(reply: Any, count: int) -> list[Receipt | HoldfastError]:
     """The receipts of so many decisions, or the errors that say why they were not taken, in the order given."""
     found: list[Receipt | HoldfastError] = []
     for one in _as_many(reply, count):
-        outcome = read(_Decided)(one)
-        found.append(receipt(outcome.receipt) if outcome.problem is None else told(outcome.problem, outcome.status))
+        outcome = _record(_Decided, one)
+        found.append(_record(Receipt, outcome.receipt) if outcome.problem is None else told(outcome.problem, outcome.status))
     return found
 
 
 def _as_many(reply: Any, count: int) -> list[Any]:
-    items = page(reply).items
+    items: list[Any] = _checked(Page[Any], reply).items
     if len(items) != count:
         raise _unreadable(f"it has {len(items)} results for {count} decisions")
     return items
 
 
-def cancelled(reply: Any) -> Cancelled:
-    """What was cancelled."""
-    return _record(Cancelled, reply)
-
-
-def grant(reply: Any) -> Grant:
-    """The grant."""
-    return _record(Grant, reply)
-
-
 def audit(reply: Any) -> tuple[AuditReport, int | None]:
     """A part of an audit's entries with the verdict on the whole, and the place after which the next part begins."""
-    found = read(AuditReply)(reply)
+    found = _record(AuditReply, reply)
     return AuditReport(found.conversation_id, found.items, found.head, found.breaks), found.next
-
-
-def lifted(reply: Any) -> bool:
-    """Whether a quarantine was lifted."""
-    return _checked(_FLAGS, reply).get("lifted", False)
-
-
-def resumed(reply: Any) -> Pause | None:
-    """The pause that was lifted, if one stood."""
-    return read(ResumedReply)(reply).resumed
-
-
-def pending_call(reply: Any, resolve: Callable[..., _R]) -> PendingCall[_R]:
-    """The pending call, which `resolve` decides."""
-    return PendingCall.of(read(PendingCall)(reply), resolve)
-
-
-def state(reply: Any, resolve: Callable[..., Awaitable[Receipt]]) -> ConversationState[Awaitable[Receipt]]:
-    """The state of a conversation, whose pending calls `resolve` decides."""
-    found: ConversationState[Any] = read(ConversationState)(reply)
-    pending = [PendingCall.of(call, resolve) for call in found.pending]
-    return found.model_copy(update={"pending": pending})
 
 
 def rests(state: ConversationState[Any], after: int | None) -> bool:
@@ -145,7 +112,8 @@ def rests(state: ConversationState[Any], after: int | None) -> bool:
 
 def place(data: Mapping[str, Any]) -> int | None:
     """The place in the log of the event in a frame; None for a live one."""
-    return _checked(_PLACE, data.get("seq"))
+    seq: int | None = _checked(int | None, data.get("seq"))
+    return seq
 
 
 def event(data: Mapping[str, Any]) -> ClientEvent | None:
@@ -164,36 +132,32 @@ def event(data: Mapping[str, Any]) -> ClientEvent | None:
         return ClientEvent.live(body)
     arguments = fields.pop("arguments", None) if kind == "call_suspended" else None
     recorded: Event = _record(model, fields)
-    return ClientEvent.recorded(_checked(_SEQ, data.get("seq")), recorded, arguments=arguments)
+    return ClientEvent.recorded(_checked(int, data.get("seq")), recorded, arguments=arguments)
 
 
 def list_event(data: Mapping[str, Any], resolve: Callable[..., Awaitable[Receipt]]) -> AsyncListEvent:
     """The event of the lists in a frame of a stream, without its cursor; its call, if it has one, is decided by `resolve`."""
-    found = read(_ListEvent)(data)
-    call = pending_call(found.data, resolve) if found.kind in {ListEventKind.PENDING, ListEventKind.NOTED} else None
+    found = _record(_ListEvent, data)
+    tells = found.kind in {ListEventKind.PENDING, ListEventKind.NOTED}
+    call = PendingCall.of(_record(PendingCall, found.data), resolve) if tells else None
     return ListEvent(**dict(found), call=call)
 
 
-def _record(kind: type[_M], reply: Any) -> _M:
+def _record(kind: type[_T], reply: Any) -> _T:
     """A record made of those fields of a reply that it has: a later server may say more."""
-    fields = {name: value for name, value in reply.items() if name in kind.model_fields} if isinstance(reply, dict) else reply
-    return _made(kind, fields)
+    known = kind.model_fields if issubclass(kind, BaseModel) else None
+    fields = {name: reply[name] for name in reply if name in known} if isinstance(reply, dict) and known else reply
+    found: _T = _checked(kind, fields)
+    return found
 
 
-def _made(kind: type[_M], fields: Any) -> _M:
+def _checked(kind: Any, reply: Any) -> Any:
     try:
-        return kind.model_validate(fields)
+        return _adapter(kind).validate_python(reply)
     except ValidationError as error:
         raise _unreadable(_first(error)) from None
     except InvalidInput as error:  # a value that checks itself, such as a question
         raise _unreadable(str(error)) from None
-
-
-def _checked(adapter: TypeAdapter[_T], reply: Any) -> _T:
-    try:
-        return adapter.validate_python(reply)
-    except ValidationError as error:
-        raise _unreadable(_first(error)) from None
 
 
 def _first(error: ValidationError) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from holdfast.conversation import SuspensionKind
+from holdfast.conversation import Receipt, SuspensionKind
 from holdfast.conversation.calls import PendingView
 from holdfast.conversation.events import SuspensionSettled
 from holdfast.errors import HoldfastError, StoreUnavailable
@@ -94,7 +94,11 @@ class _Follower:
 
 
 async def list_events(
-    connection: "Connection", place: Place | None, agents: Collection[str] | None, kind: SuspensionKind | None
+    connection: "Connection",
+    resolve: Callable[..., Awaitable[Receipt]],
+    place: Place | None,
+    agents: Collection[str] | None,
+    kind: SuspensionKind | None,
 ) -> AsyncGenerator[AsyncListEvent, None]:
     """See `AsyncClient.events`; without a place from now on."""
     now = await connection.read(lambda store: store.changes())
@@ -117,7 +121,7 @@ async def list_events(
                 yield ListEvent(ListEventKind.MISSED)
             wanted = [one for one in chunk.told if wants(one.change)]
             for one in wanted:
-                for event in _events_of(one, kind, connection):
+                for event in _events_of(one, kind, resolve):
                     yield event
             if wanted:
                 told_at = clock()
@@ -126,7 +130,7 @@ async def list_events(
                 yield ListEvent(ListEventKind.PASSED, cursor=chunk.cursor)
 
 
-def _events_of(told: Told, kind: SuspensionKind | None, connection: "Connection") -> list[AsyncListEvent]:
+def _events_of(told: Told, kind: SuspensionKind | None, resolve: Callable[..., Awaitable[Receipt]]) -> list[AsyncListEvent]:
     change, found = told.change, []
     common: dict[str, Any] = {
         "at": change.at,
@@ -145,7 +149,7 @@ def _events_of(told: Told, kind: SuspensionKind | None, connection: "Connection"
     waiting += [(ListEventKind.NOTED, *one) for one in zip(change.noted, told.noted, strict=True)]
     for what, one, view in waiting:
         if kind in {None, one.kind}:
-            call = PendingCall.of(view, connection.resolve)
+            call = PendingCall.of(view, resolve)
             found.append(ListEvent(what, data=view.model_dump(mode="json"), call=call, **common))
     if kind is None:
         data = {"status": change.status.value, "pending": change.pending}

@@ -15,6 +15,7 @@ from holdfast.settings import Timing
 
 from .async_client import AsyncClient
 from .given import given_page
+from .stack_gateway import connection_of
 
 Said: TypeAlias = Callable[[Sequence[str]], str]
 """Writes the words of a command of `holdfast` as a person would type them."""
@@ -74,7 +75,7 @@ async def problems(client: AsyncClient) -> list[Problem]:
     Raises:
         StoreUnavailable: Redis does not answer.
     """
-    connection = client._connection  # noqa: SLF001 - the same package
+    connection = connection_of(client.gateway)
     timing = connection.stack.settings.timing
     return await connection.read(lambda store: problems_of(store, timing, lambda words: shlex.join(["holdfast", *words])))
 

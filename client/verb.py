@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from holdfast.conversation import Command
+from holdfast.conversation import Command, Reply
 from holdfast.errors import (
     CipherFailed,
     CipherMissing,
@@ -98,6 +98,18 @@ class Verb(Generic[R]):
     def key(self) -> str | None:
         """The argument that is the idempotency key; None where a repetition is told by nothing."""
         return None if self.method == "GET" else next((name for name in KEYS if name in self.checks), None)
+
+    def made(self, said: Mapping[str, Any]) -> Command:
+        """The command of these arguments."""
+        if self.command is None:
+            raise NotImplementedError(self.name)
+        return self.command(**said)
+
+    def replied(self, reply: Reply) -> R:
+        """The reply to the command, which is of the kind that the row says."""
+        if not isinstance(reply, self.reply):
+            raise TypeError(self.name)
+        return reply
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as they are passed on; each error names its argument."""

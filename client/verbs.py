@@ -101,6 +101,11 @@ _CONVERSATION = "/v1/conversations/{conversation_id}"
 _NOTED: Checks = {"suspension_id": _as_it_is, "tool_call_id": _as_it_is}
 
 
+def _list_cursor(after: str) -> str:
+    Place.of(after)
+    return after
+
+
 async def _conversations(store: Store, **where: Any) -> Page[ConversationRow]:
     page = await store.conversations(**where)
     return Page(items=list(page.items), next=page.next)
@@ -115,20 +120,8 @@ async def _paused(store: Store) -> list[Pause]:
     return list((await store.paused()).pauses)
 
 
-async def _resume(store: Store, agent: str | None) -> Pause | None:
-    return await store.resume(agent)
-
-
 async def _turn(store: Store, conversation_id: str, turn_id: str) -> Turn:
     return (await turn_log(store, conversation_id)).turn(turn_id)
-
-
-async def _retry(store: Store, conversation_id: str) -> bool:
-    return await store.retry(conversation_id)
-
-
-def _cancel_pending(kind: SuspensionKind | None, reason: str, request_id: str) -> CancelPending:
-    return CancelPending(request_id=request_id, suspension_kind=kind, reason=reason)
 
 
 STARTED = Verb(
@@ -229,7 +222,7 @@ LIST_EVENTS = Verb(
     "followLists",
     AsyncListEvent,
     "the events",
-    checks={"agent": of.agents_of, **_KIND, "after": _optional(Place.of)},
+    checks={"agent": of.agents_of, **_KIND, "after": _optional(_list_cursor)},
     raises=(InvalidInput,),
 )
 READY = Verb(
@@ -269,7 +262,7 @@ RESUME: Verb[Pause | None] = Verb(
     scope=ADMIN,
     checks={"agent": of.pausable},
     raises=(InvalidInput,),
-    read=_resume,
+    read=lambda store, agent: store.resume(agent),
     under="resumed",
 )
 PAUSED = Verb("paused", "GET /v1/pause", "listPauses", list[Pause], "the pauses", read=_paused)
@@ -323,6 +316,7 @@ STATE = Verb(
     checks={**_ONE, "after": _optional(of.place_of), "timeout_s": _optional(of.timeout_of)},
     raises=(InvalidInput,),
 )
+PENDING_OF = Verb("pending", STATE.route, STATE.operation, list[AsyncPendingCall], "the pending calls", checks=_ONE)
 MESSAGES_PAGE = Verb(
     "messages_page",
     f"GET {_CONVERSATION}/messages",
@@ -372,6 +366,15 @@ EVENTS = Verb(
     checks={**_ONE, "after": of.place_of, "live": bool},
     raises=(InvalidInput,),
 )
+LATEST = Verb(
+    "latest",
+    EVENTS.route,
+    EVENTS.operation,
+    list[Event],
+    "the events",
+    checks={**_ONE, "limit": check_limit},
+    raises=(InvalidInput,),
+)
 CANCEL = Verb(
     "cancel",
     f"POST {_CONVERSATION}/cancel",
@@ -393,7 +396,7 @@ CANCEL_PENDING = Verb(
     also=(DECIDE,),
     checks={**_ONE, **_REQUEST, **_KIND, **_REASON},
     raises=(InvalidInput,),
-    command=_cancel_pending,
+    command=lambda kind, **said: CancelPending(suspension_kind=kind, **said),
 )
 GRANTS = Verb("grants", f"GET {_CONVERSATION}/grants", "listGrants", list[Grant], "the grants", checks=_ONE, read=_grants)
 REVOKE = Verb(
@@ -427,6 +430,15 @@ AUDIT = Verb(
     checks={**_ONE, "receipts": _as_it_is},
     raises=(InvalidInput,),
 )
+AUDIT_LINES = Verb(
+    "audit_lines",
+    AUDIT.route,
+    AUDIT.operation,
+    dict[str, Any],
+    "the audit",
+    checks={**AUDIT.checks, "after": of.place_of},
+    raises=(InvalidInput,),
+)
 ASSIGN = Verb(
     "assign",
     "POST /v1/pending/{suspension_id}/assign",
@@ -457,7 +469,7 @@ RETRY = Verb(
     "the retry",
     scope=START,
     checks=_ONE,
-    read=_retry,
+    read=lambda store, conversation_id: store.retry(conversation_id),
     under="lifted",
 )
 END = Verb(
@@ -492,3 +504,5 @@ CONVERSATION = (
     END,
 )
 """The operations of a conversation."""
+PARTS = (PENDING_OF, LATEST, AUDIT_LINES)
+"""Operations of a conversation that a server does not know: over HTTP each is made of another one."""

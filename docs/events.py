@@ -121,7 +121,7 @@ def render() -> str:
 
 # Events
 
-A conversation is a log of events. `Conversation.events(after=seq)` yields them in the log's order and without gaps, then those
+A conversation is a log of events. `AsyncConversation.events(after=seq)` yields them in the log's order and without gaps, then those
 that come, and between them live events, which the log does not hold. `events(live=False)` leaves the live ones out.
 
 An `Event` has `kind`, `seq` (its place in the log, None for a live event), `at` (integer milliseconds UTC), `body` and `data`.
@@ -130,11 +130,11 @@ data are the same fields as plain JSON values, without `kind` and `at`.
 
 ```python
 # follow.py
-from holdfast import Conversation
+from holdfast import AsyncConversation
 from holdfast.events import CallSuspended, RunScheduled, TextDelta, TurnCompleted, TurnFailed
 
 
-async def follow(conversation: Conversation, after: int = 0) -> int:
+async def follow(conversation: AsyncConversation, after: int = 0) -> int:
     """Print what happens until the turn ends; where to go on from."""
     seq = after
     async for event in conversation.events(after=after):

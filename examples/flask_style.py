@@ -34,10 +34,9 @@ def post_decision(shown: dict[str, Any], click_id: str) -> tuple[int, dict[str, 
     approval = shown["kind"] == SuspensionKind.APPROVAL
     try:
         receipt = client.resolve(
-            shown["conversation_id"],
-            shown["tool_call_id"],
+            shown["suspension_id"],
             Approve() if approval else Answer("Please refund it to my card."),
-            suspension_id=shown["suspension_id"],
+            conversation_id=shown["conversation_id"],
             decision_id=click_id,
         )
     except StaleCall as stale:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from holdfast.agent.tool import Tool, tool
     from holdfast.agent.unattended import Unattended, UnattendedCall
     from holdfast.client.async_client import AsyncClient
-    from holdfast.client.blocking import BlockingConversation, Client
-    from holdfast.client.conversation import Conversation
+    from holdfast.client.blocking import Client, Conversation
+    from holdfast.client.conversation import AsyncConversation
     from holdfast.client.results import AsyncPendingCall, ConversationState, PendingCall
     from holdfast.conversation.approvers import Approvers
     from holdfast.conversation.calls import SuspensionKind
@@ -100,11 +100,8 @@ _HOMES = {
     ),
     "agent.unattended": ("Unattended", "UnattendedCall"),
     "client.async_client": ("AsyncClient",),
-    "client.blocking": (
-        "BlockingConversation",
-        "Client",
-    ),
-    "client.conversation": ("Conversation",),
+    "client.blocking": ("Client", "Conversation"),
+    "client.conversation": ("AsyncConversation",),
     "client.results": (
         "AsyncPendingCall",
         "ConversationState",
@@ -192,9 +189,9 @@ __all__ = [
     "Approve",
     "Approvers",
     "AsyncClient",
+    "AsyncConversation",
     "AsyncPendingCall",
     "BatchRefused",
-    "BlockingConversation",
     "Cancel",
     "CipherFailed",
     "CipherMissing",

@@ -4,8 +4,8 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from holdfast.client import Decision, verbs
-from holdfast.client.batches import SIDE_BY_SIDE, batch_key, key_of
+from holdfast.client import Decision, arguments, verbs
+from holdfast.client.batches import SIDE_BY_SIDE, key_of
 from holdfast.client.replies import DecidedEachReply, DecidedManyReply, DecidedReply, Problem, SettledReply
 from holdfast.conversation.deciding import MOST
 from holdfast.errors import BatchRefused, HoldfastError, InvalidDecision, StaleCall
@@ -21,7 +21,7 @@ logger = logging.getLogger("holdfast.server")
 
 async def resolve_many(asked: Asked) -> DecidedManyReply:
     """Decide several pending calls of a conversation, or none."""
-    key, conversation_id = batch_key(asked.key), asked.path["conversation_id"]
+    key, conversation_id = arguments.key_of("decision_id", InvalidDecision, asked.key), asked.path["conversation_id"]
     decisions = _by_suspension(conversation_id, asked.body.decisions)
     await _check_page(asked, conversation_id, decisions)
     receipts = await asked.client.conversation(conversation_id).resolve_many(decisions, decision_id=key)
@@ -34,7 +34,11 @@ async def resolve_many(asked: Asked) -> DecidedManyReply:
 
 async def resolve_each(asked: Asked) -> DecidedEachReply:
     """Decide several pending calls, each by itself."""
-    key, items, room = batch_key(asked.key), asked.body.decisions, asyncio.Semaphore(SIDE_BY_SIDE)
+    key, items, room = (
+        arguments.key_of("decision_id", InvalidDecision, asked.key),
+        asked.body.decisions,
+        asyncio.Semaphore(SIDE_BY_SIDE),
+    )
     _check_distinct(items)
     asked.serving.callers.charge(asked.caller, len(items) - 1)
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from holdfast.client import (
     AgentNotFound,
-    Conversation,
+    AsyncConversation,
     ConversationRow,
     ConversationState,
     Event,
@@ -143,7 +143,7 @@ def turn_over(message_seq: int) -> Callable[[Event], bool]:
     return over
 
 
-def _conversation(asked: Asked) -> Conversation:
+def _conversation(asked: Asked) -> AsyncConversation:
     return asked.client.conversation(asked.path["conversation_id"])
 
 

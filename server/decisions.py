@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.client import Approve, Decision, Receipt, verbs
 from holdfast.client.deciders import asked_of
+from holdfast.client.gateway import resolver
 from holdfast.client.replies import DecisionReceiptReply
 from holdfast.client.results import AsyncPendingCall, Page, PendingCall
 from holdfast.errors import StaleCall
@@ -36,7 +37,8 @@ async def resolve_call(asked: Asked) -> DecisionReceiptReply:
     key, body = asked.key or uuid.uuid4().hex, asked.body.root
     place = asked.path["conversation_id"], body.tool_call_id
     await _check_page(asked, body.suspension_id, body.decided())
-    receipt = await asked.client.resolve(*place, body.decided(), suspension_id=body.suspension_id, decision_id=key)
+    resolve = resolver(asked.client.gateway)
+    receipt = await resolve(*place, body.decided(), suspension_id=body.suspension_id, decision_id=key)
     return DecisionReceiptReply(**receipt.model_dump(), decision_id=key)
 
 
@@ -50,8 +52,8 @@ async def decide(asked: Asked, suspension_id: str, body: Any, key: str) -> Recei
     await _check_page(asked, suspension_id, decision)
     if body.conversation_id is not None and body.tool_call_id is not None:
         place = body.conversation_id, body.tool_call_id
-        return await client.resolve(*place, decision, suspension_id=suspension_id, decision_id=key)
-    return await client.settle(suspension_id, decision, conversation_id=body.conversation_id, decision_id=key)
+        return await resolver(client.gateway)(*place, decision, suspension_id=suspension_id, decision_id=key)
+    return await client.resolve(suspension_id, decision, conversation_id=body.conversation_id, decision_id=key)
 
 
 @dataclass(frozen=True, slots=True)

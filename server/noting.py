@@ -3,7 +3,7 @@
 import uuid
 from typing import Any
 
-from holdfast.client import Conversation, verbs
+from holdfast.client import AsyncConversation, verbs
 from holdfast.client.replies import NotedReply
 
 from .bodies import AssignBody, CommentBody
@@ -27,7 +27,7 @@ async def comment(asked: Asked) -> NotedReply:
     return NotedReply(**receipt.model_dump(), request_id=key)
 
 
-async def _conversation(asked: Asked) -> Conversation:
+async def _conversation(asked: Asked) -> AsyncConversation:
     """The conversation of the suspension; whether the caller may touch it is known by then.
 
     Raises:

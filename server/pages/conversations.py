@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from starlette.responses import Response
 
-from holdfast.client import Conversation, ConversationState, Event, HoldfastError, Status, Turn
+from holdfast.client import AsyncConversation, ConversationState, Event, HoldfastError, Status, Turn
 from holdfast.client.access import AccessScope
 from holdfast.conversation.events import Ended
 from holdfast.conversation.live import TextDelta
@@ -201,7 +201,7 @@ def _keys() -> dict[str, str]:
     return {name: uuid.uuid4().hex for name in ("send", "cancel", "end")}
 
 
-def _conversation(visit: Visit) -> Conversation:
+def _conversation(visit: Visit) -> AsyncConversation:
     return visit.client.conversation(visit.path["conversation_id"])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast.client import Conversation, ConversationState, Grant, HoldfastError, PendingCall, Principal, Scope
+from holdfast.client import AsyncConversation, ConversationState, Grant, HoldfastError, PendingCall, Principal, Scope
 from holdfast.client.agents import ToolRow
 from holdfast.conversation.approvers import is_same, said
 from holdfast.errors import StaleCall, StaleReason
@@ -153,7 +153,7 @@ def _siblings(call: PendingCall[Any], around: Around) -> list[PendingCall[Any]]:
     return [one for one in around.state.pending if one.batch_id == call.batch_id and one.suspension_id != call.suspension_id]
 
 
-async def around_of(conversation: Conversation, *, messages: int = LAST_MESSAGES) -> Around:
+async def around_of(conversation: AsyncConversation, *, messages: int = LAST_MESSAGES) -> Around:
     """What stands around the calls of a conversation, with its last messages."""
     try:
         state = await conversation.state()
@@ -163,7 +163,7 @@ async def around_of(conversation: Conversation, *, messages: int = LAST_MESSAGES
     return Around(state, messages_of(history)[-messages:], history, grants)
 
 
-async def _history(conversation: Conversation) -> History:
+async def _history(conversation: AsyncConversation) -> History:
     """What the latest events tell; nothing where they cannot be read."""
     try:
         return await history_of(conversation)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from holdfast.client import Conversation, Event, Grant, Turn
+from holdfast.client import AsyncConversation, Event, Grant, Turn
 from holdfast.client.turns import TurnLog
 from holdfast.conversation import Principal, jsontext
 from holdfast.conversation.events import (
@@ -90,7 +90,7 @@ class History:
         return next((one for one in self.settlements if one.settled.suspension_id == suspension_id), None)
 
 
-async def history_of(conversation: Conversation) -> History:
+async def history_of(conversation: AsyncConversation) -> History:
     """What the latest events tell."""
     found = await conversation.latest(MOST_EVENTS)
     return told(found, whole=not found or found[0].seq == 1)

@@ -132,7 +132,7 @@ async def _decided(visit: Visit, item: Marked, choice: Choice, decision: Decisio
         if item.call is not None:
             receipt = await item.call.resolve(decision, decision_id=decision_id)
         else:
-            receipt = await visit.client.settle(
+            receipt = await visit.client.resolve(
                 item.suspension_id, decision, conversation_id=item.conversation_id, decision_id=decision_id
             )
     except StaleCall as stale:

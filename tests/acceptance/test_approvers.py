@@ -84,21 +84,21 @@ async def test_two_people_whom_keys_prove_agree_over_http(stack, treasury):
         conversation = await people["cy"].start("treasury", text, conversation_id="two-people")
         (shown,) = (await conversation.wait(timeout_s=WITHIN_S)).pending
         assert (shown.approvers.minimum, shown.requester.id, shown.requester.proof) == (2, "cy", "key")
-        place = shown.conversation_id, shown.tool_call_id
+        asked = shown
         with pytest.raises(NotPermitted, match="'cy' is not one of role:finance"):
-            await people["cy"].resolve(*place, Approve())
+            await people["cy"].resolve(asked, Approve())
         await people["bo"].conversation("two-people").assign(shown)
         await people["bo"].conversation("two-people").comment(shown, "I know the order.")
-        first = await people["bo"].resolve(*place, Approve(reason="it is due"))
+        first = await people["bo"].resolve(asked, Approve(reason="it is due"))
         assert (first.settled, first.votes, first.needed) == (False, 1, 2)
         with pytest.raises(AlreadyVoted):
-            await people["bo"].resolve(*place, Approve())
+            await people["bo"].resolve(asked, Approve())
         (shown,) = await people["cy"].conversation("two-people").pending()
         assert (shown.assigned, shown.votes[0].by.id, shown.comments[0].text) == ("bo", "bo", "I know the order.")
         assert runs_of(stack, "two-people") == []
         mine = await people["cy"].pending(approver=Principal("ana", roles=["finance"]))
         assert "two-people" in {one.conversation_id for one in mine.items}
-        last = await people["ana"].resolve(*place, Approve())
+        last = await people["ana"].resolve(asked, Approve())
         assert (last.settled, last.votes, last.needed) == (True, 2, 2)
         assert await finished(conversation, last) == [{"ok": True, "result": "transferred 7"}]
 
@@ -108,13 +108,13 @@ async def test_a_program_in_the_cluster_decides_as_nobody_whom_no_server_has_pro
     eve, (shown,) = PEOPLE["eve"], state.pending
     with pytest.raises(InvalidInput, match="no server has proven 'eve' by key"):
         treasury.acting_as(eve)
-    claiming = treasury._connection.acting_as(eve)  # as code does that goes around the client
+    claiming = treasury.gateway.connection.acting_as(eve)  # as code does that goes around the client
     with pytest.raises(InvalidInput, match="no server has proven 'eve' by key") as refused:
-        await claiming.resolve("claimed", shown.tool_call_id, Approve())
+        await claiming.resolve(shown, Approve())
     assert refused.value.field == "principal.proof"
     stated = treasury.acting_as(Principal("eve", roles=ROLES["eve"]))
     with pytest.raises(NotPermitted, match="'eve' is stated, not proven"):
-        await stated.resolve("claimed", shown.tool_call_id, Approve())
+        await stated.resolve(shown, Approve())
     assert (await conversation.state()).seq == state.seq
     await conversation.end()
 

@@ -37,7 +37,7 @@ async def decided(stack, client, store):
     conversation = await client.start("support", text)
     first, second, third = (await conversation.wait(timeout_s=60)).pending
     ana = client.acting_as(Principal("ana", roles=["finance"]))
-    receipts = [await ana.resolve(conversation.id, first.tool_call_id, Approve(reason="due"), decision_id="d-1")]
+    receipts = [await ana.resolve(first, Approve(reason="due"), decision_id="d-1")]
     await kill_host(store, conversation.id)
     receipts.append(await second.resolve(Deny("paid")))
     await kill_host(store, conversation.id)
@@ -54,9 +54,7 @@ async def test_the_chain_goes_on_over_kills_and_is_found_broken_where_it_was_tam
     message, first, *_ = report.entries
     assert (first.settled_by, first.principal_id, first.roles) == ("approve", "ana", ("finance",))
     assert [one.previous for one in report.entries[2:]] == [one.audit_head for one in receipts[:-1]]
-    again = await client.acting_as(Principal("ana")).resolve(
-        conversation.id, first.tool_call_id, Approve(reason="due"), decision_id="d-1"
-    )
+    again = await client.acting_as(Principal("ana")).resolve(first, Approve(reason="due"), decision_id="d-1")
     assert (again.duplicate, again.audit_head) == (True, receipts[0].audit_head)
 
     code, printed = await holdfast(stack, "audit", conversation.id, "--receipt", receipts[0].audit_head)

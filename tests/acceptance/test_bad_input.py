@@ -1,5 +1,7 @@
 """Bad input on the real stack: a typed error that names the field and the fix, and nothing changed."""
 
+from dataclasses import replace
+
 import pytest
 import redis
 from refusals import contents, refused, unchanged
@@ -16,6 +18,7 @@ from holdfast.client import (
     Fail,
     InvalidConversationId,
     InvalidDecision,
+    InvalidInput,
     InvalidMessage,
     StaleCall,
     StaleReason,
@@ -78,7 +81,7 @@ def test_a_conversation_id_that_is_none_is_refused_wherever_one_is_given(client,
     for use in (
         lambda: client.start("support", "hello", conversation_id=conversation_id),
         lambda: client.conversation(conversation_id),
-        lambda: client.resolve(conversation_id, "call_1", Approve()),
+        lambda: client.resolve("s-1", Approve(), conversation_id=conversation_id),
     ):
         with refused("conversation_id", "is not a conversation id", InvalidConversationId):
             use()
@@ -268,32 +271,21 @@ def test_a_decision_id_that_is_none_is_refused(raw, waiting, shown, decision_id)
 
 
 @pytest.mark.parametrize(
-    ("named", "field"),
-    [
-        ({"tool_call_id": 7}, "tool_call_id"),
-        ({"tool_call_id": None}, "tool_call_id"),
-        ({"suspension_id": 7}, "suspension_id"),
-        ({"suspension_id": b"s-1"}, "suspension_id"),
-    ],
+    "named",
+    [7, None, b"s-1"],
     ids=str,
 )
-def test_a_call_or_suspension_that_is_no_string_is_refused(client, raw, waiting, shown, named, field):
-    names = {"tool_call_id": shown["refund"].tool_call_id, "suspension_id": shown["refund"].suspension_id, **named}
-
-    with unchanged(raw, waiting), refused(field, f"is not a string; pass PendingCall.{field}", InvalidDecision):
-        client.resolve(waiting.id, decision=Approve(), **names)
+def test_a_suspension_that_is_no_string_is_refused(client, raw, waiting, named):
+    with unchanged(raw, waiting), refused("suspension_id", "is not a string; pass PendingCall.suspension_id", InvalidInput):
+        client.resolve(named, Approve(), conversation_id=waiting.id)
 
 
 @pytest.mark.parametrize("unknown", ["nope", "", LONE, "x" * 10_000], ids=lambda value: ascii(value)[:20])
 def test_a_call_or_suspension_that_never_was_is_stale(client, raw, waiting, shown, unknown):
-    for names in (
-        {"tool_call_id": unknown},
-        {"tool_call_id": unknown, "suspension_id": shown["refund"].suspension_id},
-        {"tool_call_id": shown["refund"].tool_call_id, "suspension_id": unknown},
-        {"tool_call_id": shown["refund"].tool_call_id, "suspension_id": shown["camera"].suspension_id},
-    ):
+    mixed = {"tool_call_id": unknown}, {"suspension_id": unknown}, {"suspension_id": shown["camera"].suspension_id}
+    for one in (unknown, *(replace(shown["refund"], **ids) for ids in mixed)):
         with unchanged(raw, waiting), pytest.raises(StaleCall) as stale:
-            client.resolve(waiting.id, decision=Approve(), **names)
+            client.resolve(one, Approve(), conversation_id=waiting.id)
         assert stale.value.reason is StaleReason.UNKNOWN
         assert stale.value.conversation_id == waiting.id
 
@@ -312,8 +304,8 @@ def test_the_first_of_two_phases_binds_no_later_one(stack, client, raw):
             assert stale.value.reason is StaleReason.SUPERSEDED
             assert (stale.value.settled_by, stale.value.settled_at > 0) == ("approve", True)
         for decision in (Approve(), Answer("x")):
-            with refused("suspension_id", "has been suspended 2 times; name the suspension that was shown", InvalidDecision):
-                conversation.resolve(approval.tool_call_id, decision)
+            with pytest.raises(StaleCall):
+                conversation.resolve(approval.suspension_id, decision)
         for decision in (Approve(), Deny("no")):
             with refused("decision", f"; decide {CLIENT}", InvalidDecision):
                 execution.resolve(decision)
@@ -335,7 +327,7 @@ def test_a_conversation_that_was_never_there_is_not_found_by_any_verb(client, ra
 
     for use in (
         lambda: nobody.send("hello"),
-        lambda: nobody.resolve("call_1", Approve()),
+        lambda: nobody.resolve("s-1", Approve()),
         nobody.cancel,
         nobody.end,
         nobody.state,
@@ -362,7 +354,7 @@ def test_a_conversation_that_has_ended_takes_nothing_more_and_can_be_read(stack,
         for use in (
             lambda: conversation.send("hello"),
             lambda: shown.resolve(Approve()),
-            lambda: conversation.resolve("call_1", Approve()),
+            lambda: conversation.resolve(shown.suspension_id, Approve()),
             conversation.cancel,
             conversation.end,
             lambda: client.start("support", text, conversation_id=conversation.id, message_id="another"),

@@ -40,7 +40,9 @@ SOON_S = 3
 @pytest.fixture(scope="module")
 def client(stack):
     with Client.connect("shop_app:app", timeout_s=60) as connected:
-        connected._run(connected._async()._stack.transport())  # from now on this process is in the embedded cluster
+        connected._run(
+            connected._async().gateway.connection.stack.transport()
+        )  # from now on this process is in the embedded cluster
         yield connected
 
 
@@ -71,7 +73,7 @@ def elsewhere(client, settings):
 
     with Client.connect(**settings, timeout_s=60) as connected:
         yield connected
-        store_id = connected._run(connected._async()._stack.store()).store_id
+        store_id = connected._run(connected._async().gateway.connection.stack.store()).store_id
         for actor in ray.util.list_named_actors(all_namespaces=True):
             if store_id in actor["name"]:
                 ray.kill(ray.get_actor(**actor))
@@ -97,15 +99,12 @@ async def ask_everything(settings, conversation, text, spoil):
     """Read and command with little patience, on connections from before something was spoilt; what each came to."""
     async with AsyncClient.connect(**settings, timeout_s=SOON_S) as soon:
         same = soon.conversation(conversation.id)
-        await soon._stack.transport()
+        await soon.gateway.connection.stack.transport()
         await asyncio.to_thread(spoil)
         readings = await asyncio.gather(same.pending(), same.messages(), soon.pending(), return_exceptions=True)
-        call_id = f"{conversation.id}-call"
         commands = await asyncio.gather(
             same.send("more", message_id="m-1"),
-            same.resolve(
-                call_id if isinstance(readings[0], Exception) else readings[0][0].tool_call_id, Answer("x"), decision_id="d-1"
-            ),
+            same.resolve("s-1" if isinstance(readings[0], Exception) else readings[0][0], Answer("x"), decision_id="d-1"),
             soon.start("clerk", text, conversation_id=f"{conversation.id}.new", message_id="m-1"),
             return_exceptions=True,
         )
@@ -115,7 +114,7 @@ async def ask_everything(settings, conversation, text, spoil):
 def goes_on(elsewhere, raw, conversation, text):
     """What was refused or left open is asked again with its ids, and happens once."""
     if pending := conversation.pending():  # else it was done after all
-        conversation.resolve(pending[0].tool_call_id, Answer("x"), decision_id="d-1")
+        conversation.resolve(pending[0], Answer("x"), decision_id="d-1")
     receipt = conversation.send("more", message_id="m-1")
     assert conversation.send("more", message_id="m-1").seq == receipt.seq
     eventually(lambda: conversation.wait(after=receipt.seq, timeout_s=PATIENCE_S).reply == "Two.", what="the second reply")
@@ -189,7 +188,7 @@ def test_another_store_than_before_is_refused_and_left_empty(stack, elsewhere, s
             asked.messages,
             asked.cancel,
             lambda: asked.send("more"),
-            lambda: asked.resolve("call_1", Answer("x")),
+            lambda: asked.resolve("s-1", Answer("x")),
             lambda: elsewhere.start("clerk", text, conversation_id=f"{asked.id}.new", message_id="m-1"),
         ):
             with pytest.raises(WrongStore, match="point HOLDFAST_REDIS_URL to the store that holds the conversations"):
@@ -329,8 +328,8 @@ async def test_a_client_notices_that_another_cluster_has_taken_its_store(stack, 
         text = stack.scenarios.add(namespace, "Hello.", "Again.")
         conversation = await connected.start("support", text, conversation_id=namespace)
         await conversation.wait(timeout_s=PATIENCE_S)
-        mine = connected._stack._transport
-        store = await connected._stack.store()
+        mine = connected.gateway.connection.stack._transport
+        store = await connected.gateway.connection.stack.store()
         assert await store.bind("ghost", NOWHERE, BINDING_STALE_MS, gone=[mine.cluster.cluster_id]) is None
 
         async def noticed():

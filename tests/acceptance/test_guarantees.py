@@ -3,6 +3,8 @@
 1, 2 and 7 stand in `test_promises.py`, 5 and 6 in `test_kills.py`, 4 in `tests/faults/test_steps.py`.
 """
 
+from dataclasses import replace
+
 import pytest
 from stack_fixture import results
 
@@ -10,7 +12,6 @@ from holdfast.client import (
     Answer,
     Approve,
     Deny,
-    InvalidDecision,
     InvalidInput,
     StaleCall,
     StaleReason,
@@ -38,15 +39,15 @@ async def test_promise_3_a_decision_binds_to_what_was_shown(stack, client):
     with pytest.raises(StaleCall) as stale:
         await first.resolve(Approve(), decision_id="once-more")
     assert stale.value.reason is StaleReason.SUPERSEDED
-    with pytest.raises(InvalidDecision, match="suspension_id"):
-        await client.resolve(conversation.id, first.tool_call_id, Answer("a picture"))
+    with pytest.raises(StaleCall):
+        await client.resolve(first, Answer("a picture"))
 
     # and when the model asks again with other arguments, what was shown of the first call settles nothing
     receipt = await running.resolve(Answer("a picture"))
     (second,) = (await conversation.wait(after=receipt.seq, timeout_s=60)).pending
     assert second.arguments == {"mode": "back"}
     with pytest.raises(StaleCall):
-        await client.resolve(conversation.id, second.tool_call_id, Approve(), suspension_id=first.suspension_id)
+        await client.resolve(replace(second, suspension_id=first.suspension_id), Approve())
     await second.resolve(Deny("no"))
     assert (await conversation.wait(after=receipt.seq + 1, timeout_s=60)).status is Status.IDLE
 

@@ -70,7 +70,7 @@ async def test_a_drained_worker_sees_its_run_through_and_its_successor_takes_wha
 
 
 async def test_what_would_leave_nothing_to_run_on_is_refused_in_words(stack, client, store):
-    await client._stack.transport()
+    await client.gateway.connection.stack.transport()
     code, _, said = await holdfast(stack, "drain", ray.get_runtime_context().get_node_id()[:10])
     assert (code, "the only node that is not drained" in said) == (2, True), said
     assert await store.withheld() == {}
@@ -97,8 +97,10 @@ def own_cluster(stack, monkeypatch):
 
 @pytest.mark.gate
 async def test_holdfast_is_stopped_on_a_cluster_of_ones_own_and_goes_on_where_it_was(stack, client, own_cluster):
-    await client._stack.transport()
-    beside = {name for name in named(f"holdfast:{client._stack.settings.namespace}:") if name.endswith("sweeper")}
+    await client.gateway.connection.stack.transport()
+    beside = {
+        name for name in named(f"holdfast:{client.gateway.connection.stack.settings.namespace}:") if name.endswith("sweeper")
+    }
     assert beside
     waits_text = stack.scenarios.add("down-waits", calls(call("refund", {"order": "A", "amount": 7})), "Refunded.")
     runs_text = stack.scenarios.add("down-runs", calls(call("slow", {})), "Done.")
@@ -109,7 +111,7 @@ async def test_holdfast_is_stopped_on_a_cluster_of_ones_own_and_goes_on_where_it
         (shown,) = (await waits.wait(timeout_s=WITHIN_S)).pending
         runs = await own.start("support", runs_text, conversation_id="down-runs")
         await asyncio.to_thread(eventually, lambda: runs_of(stack, runs.id))
-        family = own._stack._transport.settings.family
+        family = own.gateway.connection.stack._transport.settings.family
 
         for words, typed in [((), None), (("--yes", "holdfast"), None), ((), b"own\n")]:
             code, out, said = await holdfast(stack, "down", "--cluster", *words, typed=typed, **own_cluster)
@@ -134,10 +136,10 @@ async def test_holdfast_is_stopped_on_a_cluster_of_ones_own_and_goes_on_where_it
         assert len(runs_of(stack, runs.id)) == 1
 
         with pytest.raises(ClusterStopped, match="holdfast up"):  # the client that was connected
-            await own.resolve(waits.id, shown.tool_call_id, Approve(), suspension_id=shown.suspension_id)
+            await own.resolve(shown, Approve())
         async with AsyncClient.connect("shop_app:app", timeout_s=WITHIN_S) as plain:
             with pytest.raises(ClusterStopped, match="'own'"):
-                await plain.resolve(waits.id, shown.tool_call_id, Approve(), suspension_id=shown.suspension_id)
+                await plain.resolve(shown, Approve())
             assert [call.conversation_id for call in (await plain.pending()).items] == [waits.id]
         assert named(family) == []
         code, out, _ = await holdfast(stack, "down", "--cluster", "--yes", "own", **own_cluster)
@@ -145,7 +147,7 @@ async def test_holdfast_is_stopped_on_a_cluster_of_ones_own_and_goes_on_where_it
 
         code, out, said = await holdfast(stack, "up", "--app", "shop_app:app", **own_cluster)
         assert code == 0, said
-        receipt = await own.resolve(waits.id, shown.tool_call_id, Approve(), suspension_id=shown.suspension_id)
+        receipt = await own.resolve(shown, Approve())
         assert (await waits.wait(after=receipt.seq, timeout_s=WITHIN_S)).reply == "Refunded."
         assert (await runs.wait(timeout_s=WITHIN_S)).reply == "Done."
         assert results(await runs.messages()) == [{"ok": True, "result": "slow is done"}]

@@ -44,16 +44,16 @@ import asyncio, json, sys
 from holdfast.client import AsyncClient, Approve, StaleCall
 
 async def main():
-    conversation_id, call_id, suspension_id, count = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+    conversation_id, suspension_id, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
     async with AsyncClient.connect(timeout_s=60) as client:
         await client.conversation(conversation_id).pending()
-        await client._stack.transport()
+        await client.gateway.connection.stack.transport()
         print("ready", flush=True)
         sys.stdin.readline()
 
         async def one():
             try:
-                receipt = await client.resolve(conversation_id, call_id, Approve(), suspension_id=suspension_id)
+                receipt = await client.resolve(suspension_id, Approve(), conversation_id=conversation_id)
                 return f"receipt {receipt.seq}"
             except StaleCall as error:
                 return f"stale {error.reason}"
@@ -68,7 +68,7 @@ async def test_promise_2_of_fifty_resolves_at_once_from_several_processes_one_ta
     text = stack.scenarios.add("fifty", calls(call("refund", {"order": "A", "amount": 7})), "Done.")
     conversation = await client.start("support", text, conversation_id="fifty")
     (shown,) = (await conversation.wait(timeout_s=60)).pending
-    arguments = [conversation.id, shown.tool_call_id, shown.suspension_id]
+    arguments = [conversation.id, shown.suspension_id]
     processes = [
         await asyncio.create_subprocess_exec(
             sys.executable,
@@ -215,8 +215,8 @@ async def test_a_mix_of_calls_runs_and_waits_side_by_side_and_results_stand_in_t
     with pytest.raises(StaleCall) as stale:
         await by_tool["camera"].resolve(Approve())
     assert stale.value.reason is StaleReason.SUPERSEDED
-    with pytest.raises(InvalidDecision, match="suspension_id"):
-        await conversation.resolve(by_tool["camera"].tool_call_id, Answer("x"))
+    with pytest.raises(StaleCall):
+        await conversation.resolve(by_tool["camera"].suspension_id, Answer("x"))
     await by_tool["ask"].resolve(Answer(None))
     (execution,) = await conversation.pending()
     receipt = await execution.resolve(Answer({"picture": 1}))
@@ -445,13 +445,11 @@ async def test_everything_stopped_and_started_again_keeps_what_waits_and_its_dea
 
     await asyncio.to_thread(ensure_ray, stack.home)
     async with AsyncClient.connect("shop_app:app", timeout_s=60) as client:
-        receipt = await client.resolve(
-            waiting.id, shown.tool_call_id, Approve(), suspension_id=shown.suspension_id, decision_id="after-restart"
-        )
+        receipt = await client.resolve(shown, Approve(), decision_id="after-restart")
         assert (await settled(client.conversation(waiting.id), receipt.seq)).reply == "Done."
         assert (await settled(client.conversation(expiring.id), 6)).reply == "Never mind."
         with pytest.raises(StaleCall) as stale:
-            await client.resolve(expiring.id, brief.tool_call_id, Answer(1), suspension_id=brief.suspension_id)
+            await client.resolve(brief, Answer(1))
         assert stale.value.reason is StaleReason.EXPIRED
 
 
@@ -463,8 +461,8 @@ async def test_two_processes_that_start_the_stack_at_the_same_moment_share_one(s
 
         async def main():
             async with AsyncClient.connect(home=%r, timeout_s=60) as client:
-                transport = await client._stack.transport()
-                store = await client._stack.store()
+                transport = await client.gateway.connection.stack.transport()
+                store = await client.gateway.connection.stack.store()
                 print(store.store_id, transport.cluster.cluster_id, flush=True)
 
         asyncio.run(main())

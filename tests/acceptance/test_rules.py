@@ -156,12 +156,12 @@ async def test_a_deny_that_is_published_while_an_approval_waits_wins_over_the_ap
         (shown,) = state.pending
         stricter = [{"pattern": "shell(deploy *)", "name": "freeze", "reason": "Not on a Friday."}]
         async with under(stack, deny=stricter) as later:
-            receipt = await later.resolve(conversation.id, shown.tool_call_id, Approve(), decision_id="click-1")
+            receipt = await later.resolve(shown, Approve(), decision_id="click-1")
             assert not receipt.duplicate
             assert await done(conversation, receipt.seq) == [
                 {"ok": False, "error": "denied by the rule 'freeze': Not on a Friday; it did not run"}
             ]
-            again = await later.resolve(conversation.id, shown.tool_call_id, Approve(), decision_id="click-1")
+            again = await later.resolve(shown, Approve(), decision_id="click-1")
             assert (again.seq, again.duplicate) == (receipt.seq, True)
         assert runs_of(stack, conversation.id) == []
         (resolved,) = await logged(store, conversation, "call_resolved")
@@ -294,7 +294,7 @@ async def test_publishing_waits_until_no_worker_acts_on_other_rules_and_not_wher
 
 async def test_who_has_other_rules_than_are_published_is_told_so(stack):
     async with under(stack, **RULES) as client:
-        address = (await client._stack.store()).url
+        address = (await client.gateway.connection.stack.store()).url
         with warnings.catch_warnings():
             warnings.simplefilter("error", AppDiffersWarning)
             async with AsyncClient.connect(APP, redis_url=address, timeout_s=WITHIN_S) as same:

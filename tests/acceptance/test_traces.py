@@ -24,9 +24,9 @@ async def test_a_turn_is_one_trace_across_a_wait_that_outlives_its_actor(stack, 
             caller = traceparent_of(mine)
         (waiting,) = (await conversation.wait()).pending
         eventually(lambda: spans("invoke_agent support", "execute_tool lookup"), what="the spans before the wait")
-        await kill_host(await client._stack.store(), "traced-1")
+        await kill_host(await client.gateway.connection.stack.store(), "traced-1")
         ana = client.acting_as(Principal("ana@shop.example"))
-        await ana.resolve("traced-1", waiting.tool_call_id, Deny("too much"))
+        await ana.resolve(waiting, Deny("too much"))
         await conversation.wait()
         eventually(lambda: len(spans() or ()) == 6, what="the spans after the wait")
 

@@ -45,7 +45,7 @@ async def test_a_vote_is_said_and_the_card_waits_until_somebody_else_agrees(serv
     assert len(writer.suspension_ids) == 1
 
     eve = acting_for(server.client, EVE)
-    server.run(eve.settle(writer.suspension_ids[0], Approve(), conversation_id="e-vote"))
+    server.run(eve.resolve(writer.suspension_ids[0], Approve(), conversation_id="e-vote"))
     await expect(card.get_by_role("status")).to_contain_text("Approved by eve")
     assert await page.evaluate("told.map(([name]) => name)") == ["resolved"]
 
@@ -59,7 +59,7 @@ async def test_whoever_may_not_decide_and_whoever_has_agreed_before_read_so_plai
     )
 
     eve = acting_for(server.client, EVE)
-    server.run(eve.settle(writer.suspension_ids[0], Approve(), conversation_id="e-refused"))
+    server.run(eve.resolve(writer.suspension_ids[0], Approve(), conversation_id="e-refused"))
     card = await card_of(page, server, "eve", "e-refused")
     await card.get_by_role("button", name="Approve").click()
     await expect(card.get_by_role("alert")).to_have_text("You have agreed already. 1 of 2 have agreed.")
@@ -84,5 +84,5 @@ async def test_who_is_on_it_and_comments_appear_as_they_come_and_are_never_html(
     await expect(card.locator("[part=assigned]")).to_be_visible()
     server.run(conversation.assign(suspension_id, None))
     await expect(card.locator("[part=assigned]")).to_have_count(0)
-    server.run(acting_for(server.client, EVE).settle(suspension_id, Deny("no"), conversation_id="e-notes"))
+    server.run(acting_for(server.client, EVE).resolve(suspension_id, Deny("no"), conversation_id="e-notes"))
     await expect(card.get_by_role("status")).to_contain_text("Denied by eve")

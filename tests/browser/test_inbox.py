@@ -85,8 +85,8 @@ async def test_what_comes_appears_and_what_others_settle_says_so_and_stays_until
     await expect(page.locator(".row")).to_have_count(3)
     await expect(page).to_have_title(re.compile(r"^\(3\) Inbox"))
     ana = acting_for(server.client, Principal("ana", proof=Proof.KEY))
-    server.run(ana.settle(second, Deny(), conversation_id="c-2"))
-    server.run(ana.settle(first, Approve(), conversation_id="c-1"))
+    server.run(ana.resolve(second, Deny(), conversation_id="c-2"))
+    server.run(ana.resolve(first, Approve(), conversation_id="c-1"))
 
     await expect(page.locator(".row", has_text="c-2").locator(".ended")).to_have_text(re.compile(r"^denied by ana, \d+ s ago$"))
     await expect(page.locator("#decide")).to_contain_text("It was approved by ana")

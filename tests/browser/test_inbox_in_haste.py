@@ -124,7 +124,7 @@ async def test_a_decision_that_comes_too_late_is_said_although_somebody_is_elsew
     await expect(row(page, "c-0")).to_contain_text("being decided")
     await shown(page, "c-1")
     ana = acting_for(server.client, Principal("ana", proof=Proof.KEY))
-    await asyncio.to_thread(lambda: server.run(ana.settle(server.ids["c-0"], Deny(), conversation_id="c-0")))
+    await asyncio.to_thread(lambda: server.run(ana.resolve(server.ids["c-0"], Deny(), conversation_id="c-0")))
     free.set()
 
     await expect(page.locator("#notice")).to_contain_text(

@@ -124,7 +124,7 @@ def shared():
         name, prompt = "order-A2044", "Refund 480.00 for order A2044?"
         (suspension_id,) = for_two(running, name, arguments=arguments, prompt=prompt, now=now - 3_000_000).suspension_ids
         eve, bo = (acting_for(running.client, Principal(who, roles=["finance"], proof=Proof.PROXY)) for who in ("eve", "bo"))
-        running.run(eve.settle(suspension_id, Approve(), conversation_id=name))
+        running.run(eve.resolve(suspension_id, Approve(), conversation_id=name))
         running.run(bo.conversation(name).assign(suspension_id))
         running.run(bo.conversation(name).comment(suspension_id, "Does the carrier's insurance pay for this one?"))
         running.run(eve.conversation(name).comment(suspension_id, "It does, up to 500. I have the form."))

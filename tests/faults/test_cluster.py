@@ -37,7 +37,7 @@ async def test_the_gcs_dies_and_comes_back_and_everything_ends_as_it_would_have(
         await nodes.have("kill gcs")
         open_gate(stack, running.id)
         open_gate(stack, waiting.id)
-        deciding = asyncio.create_task(client.resolve(waiting.id, pay.tool_call_id, Approve(), decision_id="d-1"))
+        deciding = asyncio.create_task(client.resolve(pay, Approve(), decision_id="d-1"))
         await nodes.have("start gcs")
         await oracle.acknowledged(waiting.id, await deciding, by="d-1")
         await ask.resolve(Answer(False))
@@ -71,7 +71,7 @@ async def test_a_drained_node_is_left_when_its_runs_are_done_and_nothing_new_com
     stack, _ = pair
     async with AsyncClient.connect(APP, timeout_s=WITHIN_S) as client, watched(stack) as oracle:
         running, asked = await at_work(stack, client, oracle, "drain-running")
-        settings = client._stack._transport.settings
+        settings = client.gateway.connection.stack._transport.settings
         (worker,) = [process for process in processes(settings) if process.worker]
         node, (other,) = worker.node, {found["NodeID"] for found in ray.nodes() if found["Alive"]} - {worker.node}
         code, _, said = await drained([node[:12]], "--wait", "1")
@@ -117,7 +117,7 @@ async def test_a_node_dies_and_its_conversations_go_on_at_the_other(pair):
             await gone(host)
         for conversation, ask in asks.items():
             open_gate(stack, conversation.id)
-            receipt = await client.resolve(conversation.id, ask.tool_call_id, Answer(False), decision_id=conversation.id)
+            receipt = await client.resolve(ask, Answer(False), decision_id=conversation.id)
             await oracle.acknowledged(conversation.id, receipt, by=conversation.id)
         for conversation in asks:
             await ended(oracle, client, conversation.id)

@@ -57,6 +57,6 @@ async def test_a_conversation_that_freezes_actor_after_actor_is_set_aside_and_th
     # until it is told to go on
     assert await conversation.retry()
     async with AsyncClient.connect("fault_app:app", timeout_s=WITHIN_S) as another:
-        await another.resolve(conversation.id, pending.tool_call_id, Answer("this one"))
+        await another.resolve(pending, Answer("this one"))
         state = await another.conversation(conversation.id).wait(timeout_s=WITHIN_S, after=receipt.seq)
     assert state.status in (Status.IDLE, Status.AWAITING_INPUT)

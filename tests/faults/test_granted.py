@@ -126,9 +126,7 @@ async def test_an_actor_that_dies_while_it_judges_an_approval_with_a_scope_lets_
     await at_ease(store, conversation.id)
     traps.arm(step, KILL)
 
-    receipt = await client.resolve(
-        conversation.id, first.tool_call_id, Approve(scope=PAYING), suspension_id=first.suspension_id, decision_id="d-1"
-    )
+    receipt = await client.resolve(first, Approve(scope=PAYING), decision_id="d-1")
 
     await traps.sprung(step)
     await rests(conversation, receipt)

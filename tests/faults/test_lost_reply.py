@@ -73,7 +73,7 @@ async def paid(oracle, conversation):
 async def test_a_decision_whose_append_was_not_answered_is_in_the_log_once(stack, client, oracle, proxy, lost):
     conversation, pay = await paying(stack, client, f"append-{lost}")
     losing(proxy, lost, f"the-decision-{lost}")
-    receipt = await client.resolve(conversation.id, pay.tool_call_id, Approve(), decision_id=f"the-decision-{lost}")
+    receipt = await client.resolve(pay, Approve(), decision_id=f"the-decision-{lost}")
     assert proxy.lose == 0
     await paid(oracle, conversation)
     await oracle.acknowledged(conversation.id, receipt, by=f"the-decision-{lost}")
@@ -90,7 +90,7 @@ async def taken_over(store, conversation, epoch):
 async def test_a_decision_whose_append_is_not_answered_for_long_has_its_actor_begin_anew(stack, client, store, oracle, proxy):
     conversation, pay = await paying(stack, client, "unknown")
     losing(proxy, FOR_EVER, "the-unknown-one")
-    deciding = asyncio.create_task(client.resolve(conversation.id, pay.tool_call_id, Approve(), decision_id="the-unknown-one"))
+    deciding = asyncio.create_task(client.resolve(pay, Approve(), decision_id="the-unknown-one"))
     await true(lambda: written(oracle, conversation, "the-unknown-one"))
     epoch = (await store.owner(conversation.id)).epoch
     await true(lambda: taken_over(store, conversation, epoch))  # it gave up waiting, and took over from itself
@@ -140,7 +140,7 @@ async def test_conversations_end_as_they_would_have_while_replies_get_lost_all_t
         for waiting in state.pending:
             decision = Approve() if waiting.tool == "pay" else Answer(number)
             by = f"{conversation.id}-{waiting.tool}"
-            receipts[by] = await client.resolve(conversation.id, waiting.tool_call_id, decision, decision_id=by)
+            receipts[by] = await client.resolve(waiting, decision, decision_id=by)
         while state.reply != "Done.":
             state = await conversation.wait(after=state.seq, timeout_s=WITHIN_S)
         return conversation, receipts

@@ -39,7 +39,7 @@ async def test_all_of_ray_is_wiped_while_conversations_wait_and_work_and_all_end
         open_gate(stack, conversation.id)
     async with AsyncClient.connect(APP, timeout_s=WITHIN_S) as client, watched(stack) as oracle:
         for name, shown, decision in (("1", pay, Approve()), ("2", ask, Answer(False)), ("3", asked, Answer(False))):
-            receipt = await client.resolve(shown.conversation_id, shown.tool_call_id, decision, decision_id=name)
+            receipt = await client.resolve(shown, decision, decision_id=name)
             await oracle.acknowledged(shown.conversation_id, receipt, by=name)
         for conversation in (running, waiting):
             await ended(oracle, client, conversation.id)
@@ -58,11 +58,11 @@ async def test_a_second_cluster_is_refused_while_the_first_lives_and_takes_over_
     try:
         async with AsyncClient.connect(APP, timeout_s=WITHIN_S) as client:
             with pytest.raises(WrongCluster):
-                await client.resolve(waiting.id, ask.tool_call_id, Answer(False))
+                await client.resolve(ask, Answer(False))
         await asyncio.to_thread(stop_ray, stack.home)
         async with AsyncClient.connect(APP, timeout_s=WITHIN_S) as client, watched(stack) as oracle:
             for name, shown, decision in (("1", pay, Approve()), ("2", ask, Answer(False))):
-                receipt = await client.resolve(shown.conversation_id, shown.tool_call_id, decision, decision_id=name)
+                receipt = await client.resolve(shown, decision, decision_id=name)
                 await oracle.acknowledged(shown.conversation_id, receipt, by=name)
             await ended(oracle, client, waiting.id)
             assert len(oracle.bodies(waiting.id)) == 1
@@ -83,7 +83,7 @@ async def test_conversations_end_as_they_would_have_while_calls_between_actors_f
                 open_gate(stack, conversation.id)
                 for name, shown, decision in (("pay", pay, Approve()), ("ask", ask, Answer(False))):
                     by = f"{conversation.id}-{name}"
-                    receipt = await client.resolve(conversation.id, shown.tool_call_id, decision, decision_id=by)
+                    receipt = await client.resolve(shown, decision, decision_id=by)
                     await oracle.acknowledged(conversation.id, receipt, by=by)
                 await ended(oracle, client, conversation.id)
                 assert len(oracle.bodies(conversation.id)) == 1

@@ -110,7 +110,7 @@ async def test_killed_and_started_again_it_has_what_was_acknowledged_and_outcome
         open_gate(stack, running.id)  # its outcome comes while there is no store
     finally:
         stack.model.release()
-    deciding = asyncio.create_task(client.resolve(waiting.id, pay.tool_call_id, Approve(), decision_id="d-1"))
+    deciding = asyncio.create_task(client.resolve(pay, Approve(), decision_id="d-1"))
     server.start()
     receipt = await deciding
     await oracle.acknowledged(waiting.id, receipt, by="d-1")
@@ -130,7 +130,7 @@ async def test_paused_for_longer_than_a_lease_it_deposes_nobody_who_is_healthy(s
     os.kill(server._process.pid, signal.SIGSTOP)
     try:
         sending = asyncio.create_task(asked.send("go on", message_id="m-1"))
-        deciding = asyncio.create_task(client.resolve(waiting.id, pay.tool_call_id, Approve(), decision_id="d-1"))
+        deciding = asyncio.create_task(client.resolve(pay, Approve(), decision_id="d-1"))
         await asyncio.sleep(PAUSE_S)  # the fault itself takes its time
     finally:
         os.kill(server._process.pid, signal.SIGCONT)
@@ -153,12 +153,12 @@ async def test_out_of_memory_it_refuses_with_a_typed_error_and_nothing_is_half_w
         raw.config_set("maxmemory", 1)
         try:
             with pytest.raises((StoreUnavailable, OutcomeUnknown), match="raise maxmemory"):
-                await hasty.resolve(waiting.id, pay.tool_call_id, Approve(), decision_id="d-1")
+                await hasty.resolve(pay, Approve(), decision_id="d-1")
             open_gate(stack, running.id)
             assert contents(raw, waiting.id) == before
         finally:
             raw.config_set("maxmemory", 0)
-    receipt = await client.resolve(waiting.id, pay.tool_call_id, Approve(), decision_id="d-1")
+    receipt = await client.resolve(pay, Approve(), decision_id="d-1")
     await oracle.acknowledged(waiting.id, receipt, by="d-1")
     await ended(oracle, waiting)
     await ended(oracle, running)
@@ -168,7 +168,7 @@ async def test_out_of_memory_it_refuses_with_a_typed_error_and_nothing_is_half_w
 async def in_haste():
     """A client that has connected before the fault, and does not wait for its end."""
     async with AsyncClient.connect(timeout_s=4) as client:
-        await client._stack.transport()
+        await client.gateway.connection.stack.transport()
         yield client
 
 
@@ -199,14 +199,14 @@ async def test_with_a_full_disk_it_ends_and_what_was_acknowledged_is_there_when_
     async with in_haste() as hasty:
         with full(server):
             with pytest.raises((StoreUnavailable, OutcomeUnknown)):
-                await hasty.resolve(waiting.id, ask.tool_call_id, Answer(large), decision_id="d-1")
+                await hasty.resolve(ask, Answer(large), decision_id="d-1")
             assert server._process.wait(WITHIN_S) != 0
             open_gate(stack, running.id)
     server.kill()
     server.start()
     (event,) = await oracle.store.at(running.id, [receipt.seq])
     assert event.kind == "suspension_settled"
-    again = await client.resolve(waiting.id, ask.tool_call_id, Answer(large), decision_id="d-1")
+    again = await client.resolve(ask, Answer(large), decision_id="d-1")
     await oracle.acknowledged(waiting.id, again, by="d-1")
     await ended(oracle, waiting, result=large, ran=0)
     await ended(oracle, running)
@@ -246,7 +246,7 @@ async def test_set_back_to_older_files_it_refuses_who_lived_later_and_conversati
     for each, shown in ((resolved, pay), (approved, pay_later)):
         (again,) = await each.pending()
         assert again.suspension_id == shown.suspension_id
-        receipt = await client.resolve(each.id, again.tool_call_id, Deny("set back"), decision_id="d-1")
+        receipt = await client.resolve(again, Deny("set back"), decision_id="d-1")
         await oracle.acknowledged(each.id, receipt, by="d-1")
         await ended(oracle, each, result="the user denied this call: set back", ran=0)
 

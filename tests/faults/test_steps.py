@@ -65,7 +65,7 @@ async def test_an_actor_that_dies_while_it_judges_a_decision_loses_nothing(stack
     await at_ease(store, conversation.id)
     traps.arm(step, KILL)
 
-    receipt = await client.resolve(conversation.id, pay.tool_call_id, Approve(), decision_id="d-1")
+    receipt = await client.resolve(pay, Approve(), decision_id="d-1")
 
     await traps.sprung(step)
     await done(conversation, receipt)
@@ -135,9 +135,7 @@ async def test_an_actor_that_dies_while_it_judges_a_review_loses_nothing(stack, 
     await at_ease(store, conversation.id)
     traps.arm(step, KILL)
 
-    receipt = await client.resolve(
-        conversation.id, review.tool_call_id, Review("block", "no"), suspension_id=review.suspension_id, decision_id="d-1"
-    )
+    receipt = await client.resolve(review, Review("block", "no"), decision_id="d-1")
 
     await traps.sprung(step)
     await done(conversation, receipt)
@@ -157,14 +155,14 @@ async def test_an_actor_that_dies_while_it_judges_a_vote_counts_it_once(stack, c
     await at_ease(store, conversation.id)
     traps.arm(step, KILL)
 
-    first = await ana.resolve(conversation.id, shown.tool_call_id, Approve(), decision_id="v-1")
+    first = await ana.resolve(shown, Approve(), decision_id="v-1")
     await traps.sprung(step)
 
     assert (first.settled, first.votes, first.needed) == (False, 1, 2)
     with pytest.raises(AlreadyVoted):
-        await ana.resolve(conversation.id, shown.tool_call_id, Approve(), decision_id="v-2")
+        await ana.resolve(shown, Approve(), decision_id="v-2")
     assert attempts(oracle, conversation) == []
-    last = await bo.resolve(conversation.id, shown.tool_call_id, Approve(), decision_id="v-3")
+    last = await bo.resolve(shown, Approve(), decision_id="v-3")
     assert (last.settled, last.votes, last.needed) == (True, 2, 2)
     await done(conversation, last)
     events = await oracle.at_rest(conversation.id)
@@ -239,9 +237,7 @@ async def test_a_lost_run_means_what_its_tool_says(stack, client, store, oracle,
     assert lost.kind == "lost"
     assert attempts(oracle, asked[0]) == began(step)
     answer, more = (Redispatch(), [2]) if step is Step.RUN_2_CLAIMED else (Answer("pay is done"), [])
-    receipt = await client.resolve(
-        lost.conversation_id, lost.tool_call_id, answer, suspension_id=lost.suspension_id, decision_id="d-2"
-    )
+    receipt = await client.resolve(lost, answer, decision_id="d-2")
     await done(asked[0], receipt)
     await oracle.acknowledged(asked[0].id, receipt, by="d-2")
     assert await results(asked[0]) == [{"ok": True, "result": "pay is done"}]
@@ -335,7 +331,7 @@ async def test_a_worker_that_dies_before_or_after_it_records_a_denial_has_the_ca
         conversation, shown = await deploying(stack, client, f"denied-{step}")
         async with under(stack, deny=FREEZES) as later:
             traps.arm(step, KILL)
-            receipt = await later.resolve(conversation.id, shown.tool_call_id, Approve(), decision_id="d-1")
+            receipt = await later.resolve(shown, Approve(), decision_id="d-1")
             await traps.sprung(step)
             await denied_once(oracle, conversation, receipt)
 
@@ -344,7 +340,7 @@ async def approved_then_frozen(stack, client, traps, name):
     """An approved run whose worker stands still before it looks at the rules; conversation, receipt and process."""
     conversation, shown = await deploying(stack, client, name)
     traps.arm(Step.RUN_1_ASKED, FREEZE)
-    receipt = await client.resolve(conversation.id, shown.tool_call_id, Approve(), decision_id="d-1")
+    receipt = await client.resolve(shown, Approve(), decision_id="d-1")
     return conversation, receipt, await traps.frozen(Step.RUN_1_ASKED)
 
 
@@ -381,7 +377,7 @@ async def test_an_actor_that_dies_while_it_takes_a_conversation_over_is_followed
     conversation, ask = await paying(stack, client, f"revived-{step}", "ask")
     await at_ease(store)
     traps.arm(step, KILL)
-    receipt = await client.resolve(conversation.id, ask.tool_call_id, Answer(""), decision_id="d-1")
+    receipt = await client.resolve(ask, Answer(""), decision_id="d-1")
     await traps.sprung(step)
     await done(conversation, receipt)
     await oracle.acknowledged(conversation.id, receipt, by="d-1")
@@ -423,7 +419,7 @@ async def test_an_actor_that_dies_while_it_leaves_a_conversation_leaves_it_to_th
         stack.model.release()
     conversation, ask = await beginning
     assert await traps.sprung(step) == host or step is Step.PASSIVATE_3_OFFERED  # who is new offers itself too
-    receipt = await client.resolve(conversation.id, ask.tool_call_id, Answer(None), decision_id="d-1")
+    receipt = await client.resolve(ask, Answer(None), decision_id="d-1")
     await done(conversation, receipt)
     await oracle.acknowledged(conversation.id, receipt, by="d-1")
     await oracle.at_rest(conversation.id)
@@ -484,9 +480,7 @@ async def test_promise_4_an_actor_that_froze_in_a_decision_and_comes_back_writes
     assert pid == host
     written = step >= Step.ASK_3_WRITTEN
 
-    denied = client.resolve(
-        conversation.id, pay.tool_call_id, Deny("no"), suspension_id=pay.suspension_id, decision_id="of-the-living"
-    )
+    denied = client.resolve(pay, Deny("no"), decision_id="of-the-living")
     if written:
         with pytest.raises(StaleCall) as stale:
             await denied
@@ -537,7 +531,7 @@ async def test_an_actor_that_froze_while_it_took_work_over_and_comes_back_starts
     traps.arm(step, FREEZE)
     await kill(await host_pid(store, conversation.id))
     pid = await traps.frozen(step)
-    receipt = await client.resolve(conversation.id, pay.tool_call_id, Approve(), decision_id="d-1")
+    receipt = await client.resolve(pay, Approve(), decision_id="d-1")
     await bodies(oracle, conversation, 2)
     after = await store.owner(conversation.id)
     assert await host_pid(store, conversation.id) != pid

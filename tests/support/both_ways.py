@@ -142,11 +142,11 @@ async def deciding(client, _):
         wrong,
         receipt,
         await approval.resolve(Approve({"order": "8"}), decision_id="d-1"),
-        await client.settle(approval.suspension_id, Approve({"order": "8"}), conversation_id="c-1", decision_id="d-1"),
+        await client.resolve(approval.suspension_id, Approve({"order": "8"}), conversation_id="c-1", decision_id="d-1"),
         await raised(approval.resolve(Deny("too late"))),
-        await raised(client.settle(approval.suspension_id, Deny(), conversation_id="c-1")),
-        await raised(client.settle(approval.suspension_id, Deny())),
-        await raised(client.settle("s-none", Deny())),
+        await raised(client.resolve(approval.suspension_id, Deny(), conversation_id="c-1")),
+        await raised(client.resolve(approval.suspension_id, Deny())),
+        await raised(client.resolve("s-none", Deny())),
         await raised(client.pending_call(approval.suspension_id)),
         await raised(client.pending_call(approval.suspension_id, conversation_id="c-1")),
         await raised(client.pending_call("no/such suspension", conversation_id="c-1")),
@@ -154,16 +154,16 @@ async def deciding(client, _):
         await raised(client.pending_call(7)),
         await client.pending_call(question.suspension_id),
         await client.pending_call(question.suspension_id, conversation_id="c-1"),
-        await raised(conversation.resolve(question.tool_call_id, Answer(7), suspension_id="s-other")),
-        await raised(conversation.resolve("call-none", Answer(7))),
-        await raised(conversation.resolve("call/none ü", Redispatch())),
-        await raised(conversation.resolve(question.tool_call_id, "yes")),
-        await raised(conversation.resolve(question.tool_call_id, Answer({1}))),
-        await raised(conversation.resolve(question.tool_call_id, Fail("x"))),
-        await conversation.resolve(question.tool_call_id, Answer("blue"), decision_id="d/2"),
-        await raised(client.resolve("c-2", "call_1", Approve())),
-        await raised(client.resolve("c-1", 7, Approve())),
-        await raised(client.resolve("c-1", "call_1", Approve(), decision_id="no id")),
+        await raised(conversation.resolve(dataclasses.replace(question, suspension_id="s-other"), Answer(7))),
+        await raised(conversation.resolve("s-none", Answer(7))),
+        await raised(conversation.resolve("s/none ü", Redispatch())),
+        await raised(conversation.resolve(question.suspension_id, "yes")),
+        await raised(conversation.resolve(question.suspension_id, Answer({1}))),
+        await raised(conversation.resolve(question.suspension_id, Fail("x"))),
+        await conversation.resolve(question.suspension_id, Answer("blue"), decision_id="d/2"),
+        await raised(client.resolve("s-1", Approve(), conversation_id="c-2")),
+        await raised(client.resolve(7, Approve(), conversation_id="c-1")),
+        await raised(client.resolve("s-1", Approve(), conversation_id="c-1", decision_id="no id")),
     ]
 
 
@@ -198,7 +198,7 @@ async def reviewing(client, server):
         await raised(review.resolve(Review("review", "x" * 5000))),
         await review.resolve(Review("review", "halve it"), decision_id="d-2"),
         await raised(review.resolve(Review("allow"))),
-        await raised(client.settle(review.suspension_id, Review("allow"), conversation_id="c-1")),
+        await raised(client.resolve(review.suspension_id, Review("allow"), conversation_id="c-1")),
     ]
 
 
@@ -504,7 +504,7 @@ async def following_lists(client, server):
     told = client.events()
     seen = [await anext(told)]
     call = next(one for one in (await client.pending()).items if one.kind == "approval")
-    await client.resolve("c-1", call.tool_call_id, Deny("no"), decision_id="d-1")
+    await client.resolve(call, Deny("no"), decision_id="d-1")
     seen.extend([await anext(told) for _ in range(2)])
     await client.start("desk", "Hello?", conversation_id="c-8")
     seen.append(await anext(told))

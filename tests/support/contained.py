@@ -88,33 +88,32 @@ async def begin(client):
     conversation = await client.start("till", NAME, conversation_id=NAME)
     pay, _ = (await conversation.wait(timeout_s=90)).pending
     await pay.resolve(Approve())
-    return {"address": client._stack._transport.cluster.address}
+    return {"address": client.gateway.connection.stack._transport.cluster.address}
 
 
 async def answer(client):
     """Answer the question."""
     from holdfast.client import Answer  # noqa: PLC0415 - as above
 
-    spoken = [message for message in await client.conversation(NAME).messages() if message["role"] == "assistant"]
-    _, asked = spoken[0]["tool_calls"]
-    return {"seq": (await client.resolve(NAME, asked["id"], Answer(False), decision_id="answer")).seq}
+    (asked,) = [one for one in await client.conversation(NAME).pending() if one.tool == "ask"]
+    return {"seq": (await client.resolve(asked, Answer(False), decision_id="answer")).seq}
 
 
 async def freeze_the_sweeper(client):
     """Have this cluster fall silent, while its workers and actors go on."""
-    os.kill(await _pid(client._stack._transport.settings.sweeper_name), signal.SIGSTOP)
+    os.kill(await _pid(client.gateway.connection.stack._transport.settings.sweeper_name), signal.SIGSTOP)
     return {}
 
 
 async def kill_the_host(client):
     """Kill the actor that hosts the conversation; nobody here takes its place."""
-    os.kill(await client._stack._transport.pid(NAME), signal.SIGKILL)
+    os.kill(await client.gateway.connection.stack._transport.pid(NAME), signal.SIGKILL)
     return {}
 
 
 async def resume_the_sweeper(client):
     """Have this cluster speak again."""
-    os.kill(await _pid(client._stack._transport.settings.sweeper_name), signal.SIGCONT)
+    os.kill(await _pid(client.gateway.connection.stack._transport.settings.sweeper_name), signal.SIGCONT)
     return {}
 
 

@@ -10,6 +10,7 @@ from stores import WithActors
 
 from holdfast.agent import Agent, App, tool
 from holdfast.client import AsyncClient
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore
 from holdfast.server import Authentication, Bounds, create_app
 from holdfast.server.app import drain
@@ -30,7 +31,7 @@ class Served:
     def __init__(self, bounds, client=None, authentication=None):
         self.store = MemoryStore()
         self.stack = WithActors(self.store, app=App(agents=[Agent(name="desk", tools=[refund])]))
-        self.client = client or AsyncClient(self.stack, timeout_s=30)
+        self.client = client or AsyncClient(StackGateway.over(self.stack, timeout_s=30))
         self.app = create_app(self.client, bounds=bounds, authentication=authentication or Authentication(anyone=True))
         self._socket = open_socket("127.0.0.1", 0)
         self.port = self._socket.getsockname()[1]

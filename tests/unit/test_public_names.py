@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError, InvalidDecision
 PUBLIC = {
     "": """
         Agent AgentNotFound AlreadyVoted Answer App AppNotFound AppNotPublished Approve Approvers AsyncClient
-        AsyncPendingCall BatchRefused BlockingConversation Cancel CipherFailed CipherMissing Client ClusterError
+        AsyncConversation AsyncPendingCall BatchRefused  Cancel CipherFailed CipherMissing Client ClusterError
         ClusterStopped ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
         ConversationNotFound ConversationState CorruptStore Decision Deny Fail FailureReason Fenced Grant
         HoldfastError HomeUnusable InvalidConversationId InvalidDecision InvalidInput InvalidMessage InvalidRule
@@ -60,7 +60,7 @@ PUBLIC = {
     """,
     "client": """
         AgentNotFound AgentRow AlreadyVoted Answer AppDiffersWarning AppNotFound AppNotPublished Approve AsyncClient
-        AsyncListEvent AsyncPendingCall AuditBreak AuditEntry AuditReport BatchRefused BlockingConversation Cancel
+        AsyncConversation AsyncListEvent AsyncPendingCall AuditBreak AuditEntry AuditReport BatchRefused  Cancel
         Cancelled CipherFailed CipherMissing Client ClusterStopped ClusterUnavailable ConfigurationError Conversation
         ConversationEnded ConversationExists ConversationNotFound ConversationRow ConversationState Decision Deny
         DurabilityWarning Event Fail FailureReason Given GivenVote Grant HoldfastError InvalidConversationId InvalidDecision

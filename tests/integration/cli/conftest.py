@@ -16,7 +16,7 @@ import pytest
 from stack_fixture import RunningStack, Scenarios, end_stack, start_stack
 
 from holdfast.cli import app
-from holdfast.client import AsyncClient, Conversation
+from holdfast.client import AsyncClient, AsyncConversation
 from holdfast.testing import ModelServer, call, calls
 
 HOSTILE = "A1 \x1b[31mred\x1b[0m \x07 [bold]x[/bold] \u202egnp.exe \x9b2J\nnext"
@@ -100,7 +100,7 @@ class Cli:
             for request in self.stack.model.requests
         )
 
-    def _read(self, conversation_id: str, read: Callable[[Conversation], Awaitable[Any]]) -> Any:
+    def _read(self, conversation_id: str, read: Callable[[AsyncConversation], Awaitable[Any]]) -> Any:
         async def run() -> Any:
             async with AsyncClient.connect(home=self.stack.home.path) as client:
                 return await asyncio.wait_for(read(client.conversation(conversation_id)), 60)
@@ -116,7 +116,7 @@ class Cli:
         return said
 
 
-async def _end(conversation: Conversation) -> Any:
+async def _end(conversation: AsyncConversation) -> Any:
     state = await conversation.wait()
     while state.status == "awaiting_input":
         state = await conversation.wait(after=state.seq)

@@ -84,7 +84,7 @@ def test_commands_whose_answers_are_lost_are_done_once():
             lambda: client.start("desk", "Hello?", conversation_id="c-2"),
             lambda: conversation.send("And?", message_id="m-2"),
             lambda: approval.resolve(Approve()),
-            lambda: client.settle(approval.suspension_id, Approve(), conversation_id="c-1", decision_id="d-2"),
+            lambda: client.resolve(approval.suspension_id, Approve(), conversation_id="c-1", decision_id="d-2"),
             conversation.cancel,
             conversation.end,
         ]

@@ -198,7 +198,7 @@ def test_who_comes_second_is_told_who_was_first_and_changes_nothing(server, http
     suspension_id = waiting(server, "race-1")
     mine = fields(http.get(path_of(suspension_id, "race-1")).text)
     ana = acting_for(server.client, Principal("ana", proof=Proof.KEY))
-    server.run(ana.settle(suspension_id, Deny("not today"), conversation_id="race-1"))
+    server.run(ana.resolve(suspension_id, Deny("not today"), conversation_id="race-1"))
 
     late = http.post(f"/inbox/{suspension_id}", data={**mine, "decision": "approve"})
 
@@ -229,7 +229,7 @@ def test_several_are_listed_whole_and_then_each_has_its_own_result(server, http)
     assert review.status_code == 200
     assert all(name in review.text for name in ids)
     assert "Approve (3)" in review.text
-    server.run(server.client.settle(ids["many-2"], Deny(), conversation_id="many-2"))
+    server.run(server.client.resolve(ids["many-2"], Deny(), conversation_id="many-2"))
     batch = fields(review.text)["batch"]
     sent = [*marked[:3], ("batch", batch), ("decision", "approve")]
     done = http.post("/several/decide", content=str(httpx.QueryParams(sent)), headers=FORM)
@@ -482,7 +482,7 @@ async def test_the_feed_tells_rows_that_come_what_settled_them_and_goes_on_where
             row = await data_of(lines)
             assert (row["id"], "feed-1" in row["row"]) == (first, True)
             cursor = await cursor_of(lines)
-        await asyncio.to_thread(lambda: server.run(server.client.settle(first, Deny(), conversation_id="feed-1")))
+        await asyncio.to_thread(lambda: server.run(server.client.resolve(first, Deny(), conversation_id="feed-1")))
         async with http.stream("GET", place, headers={"Last-Event-ID": cursor}) as stream:
             told = await data_of(stream.aiter_lines())
             assert told.pop("at") > 0

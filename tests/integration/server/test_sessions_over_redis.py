@@ -9,6 +9,7 @@ from stack_fixture import eventually
 from stores import InMemory
 
 from holdfast.client import AsyncClient
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import AccessScope, RedisStore
 from holdfast.server import Authentication
 from holdfast.testing.redis_server import RedisServer, binaries
@@ -30,7 +31,7 @@ def redis():
 def server_of(redis):
     """A server over a connection of its own."""
     store = RedisStore(redis.url, namespace="sessions")
-    with served(AsyncClient(InMemory(store), timeout_s=30), Authentication()) as server:
+    with served(AsyncClient(StackGateway.over(InMemory(store), timeout_s=30)), Authentication()) as server:
         server.run(store.open())
         yield server
         server.run(store.close())

@@ -12,6 +12,7 @@ from holdfast.cli.app import run
 from holdfast.cli.errors import ExitCode
 from holdfast.cli.session import Reached
 from holdfast.client import Approve, AsyncClient, Deny
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore, codec
 from holdfast.testing.writer import Writer, begin, call, resolve, start
 
@@ -27,7 +28,7 @@ def writer(monkeypatch):
     @asynccontextmanager
     async def reached(_):
         stack = WithActors(store, made)
-        yield Reached(AsyncClient(stack, timeout_s=10), stack)
+        yield Reached(AsyncClient(StackGateway.over(stack, timeout_s=10)), stack)
 
     monkeypatch.setattr(session, "reached", reached)
     return made

@@ -19,6 +19,7 @@ from holdfast.client import Approve, AsyncClient, Level, ListEventKind, Scope
 from holdfast.client.list_events import ListEvent
 from holdfast.client.problems import problems_of
 from holdfast.client.results import PendingCall
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import CallTarget, Principal, Proof, SuspensionKind
 from holdfast.conversation.calls import PendingView
 from holdfast.conversation.commands import ProposedCall
@@ -46,7 +47,7 @@ def writer(monkeypatch):
     @asynccontextmanager
     async def reached(_):
         stack = WithActors(store, made)
-        yield Reached(AsyncClient(stack, timeout_s=10), stack)
+        yield Reached(AsyncClient(StackGateway.over(stack, timeout_s=10)), stack)
 
     for name in ("reached", "session"):
         monkeypatch.setattr(session, name, reached)
@@ -200,7 +201,9 @@ BO = Principal("bo", roles=["finance"], proof=Proof.KEY)
 @pytest.fixture
 def key(writer):
     """The API key of bo, who has given a grant with it."""
-    made, _ = asyncio.run(AsyncClient(WithActors(writer.store), timeout_s=10).access.create_key("bo", ["decide"]))
+    made, _ = asyncio.run(
+        AsyncClient(StackGateway.over(WithActors(writer.store), timeout_s=10)).access.create_key("bo", ["decide"])
+    )
     scope = Scope("path", "src/**", level="write")
     asyncio.run(writer.do(decided(Approve(scope=scope), principal=BO)))
     return made.key_id
@@ -234,7 +237,9 @@ def test_a_key_is_revoked_with_what_it_has_given(key, writer, capsys):
 
 
 def test_another_key_of_the_same_name_is_named(key, writer, capsys):
-    other, _ = asyncio.run(AsyncClient(WithActors(writer.store), timeout_s=10).access.create_key("bo", ["read"]))
+    other, _ = asyncio.run(
+        AsyncClient(StackGateway.over(WithActors(writer.store), timeout_s=10)).access.create_key("bo", ["read"])
+    )
     assert run(["keys", "revoke", key]) == 0
     assert f"bo also holds {other.key_id}" in capsys.readouterr().err
 

@@ -9,7 +9,8 @@ import pytest
 from holdfast.cli import session
 from holdfast.cli.app import run
 from holdfast.cli.session import Reached
-from holdfast.client import AsyncClient, async_client
+from holdfast.client import AsyncClient, stack_gateway
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore
 from holdfast.testing.writer import Writer, start
 
@@ -36,14 +37,14 @@ def here(monkeypatch):
     @asynccontextmanager
     async def reached(_):
         stack = Stack(store)
-        yield Reached(AsyncClient(stack, timeout_s=10), stack)
+        yield Reached(AsyncClient(StackGateway.over(stack, timeout_s=10)), stack)
 
     async def at_once(_):
         pass
 
     asyncio.run(one())
     monkeypatch.setattr(session, "reached", reached)
-    monkeypatch.setattr(async_client.asyncio, "sleep", at_once)
+    monkeypatch.setattr(stack_gateway.asyncio, "sleep", at_once)
 
 
 @pytest.mark.parametrize(("agent", "known"), [("desk", True), ("dsek", False), (None, True)])

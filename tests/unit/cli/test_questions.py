@@ -14,6 +14,7 @@ from holdfast.cli.errors import ExitCode
 from holdfast.cli.questions import asked, drawn
 from holdfast.cli.session import Reached
 from holdfast.client import AsyncClient
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import AgentSpec, Executor, Question, ToolSpec
 from holdfast.persistence import MemoryStore
 from holdfast.testing.writer import Writer, begin, call, start
@@ -44,7 +45,7 @@ def writer(monkeypatch):
     @asynccontextmanager
     async def reached(_):
         stack = WithActors(store, made)
-        yield Reached(AsyncClient(stack, timeout_s=10), stack)
+        yield Reached(AsyncClient(StackGateway.over(stack, timeout_s=10)), stack)
 
     monkeypatch.setattr(session, "reached", reached)
     return made

@@ -14,6 +14,7 @@ from holdfast.cli import session as sessions
 from holdfast.cli import top
 from holdfast.cli.options import Where
 from holdfast.client import AsyncClient, InvalidInput
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.errors import StoreUnavailable
 from holdfast.metrics import Family
 from holdfast.persistence import AppRecord, MemoryStore
@@ -33,7 +34,7 @@ def here(monkeypatch):
         await store.count({"holdfast_turns_total|desk|completed": 7, "holdfast_model_call_seconds|m|3": 2})
         await store.count({"holdfast_model_call_seconds|m|sum": 900_000, "holdfast_model_cost_usd_total|m": 1_230_000_000})
         stack = InMemory(store)
-        yield SimpleNamespace(client=AsyncClient(stack, timeout_s=10), stack=stack)
+        yield SimpleNamespace(client=AsyncClient(StackGateway.over(stack, timeout_s=10)), stack=stack)
 
     monkeypatch.setattr(sessions, "session", session)
     return kept

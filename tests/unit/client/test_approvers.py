@@ -22,8 +22,9 @@ from holdfast.client import (
 )
 from holdfast.client.deciders import asked_of
 from holdfast.client.http_address import Address
-from holdfast.client.http_client import HttpClient
+from holdfast.client.http_gateway import HttpGateway
 from holdfast.client.proving import acting_for
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Approvers
 from holdfast.conversation.commands import ProposedCall
 from holdfast.persistence import MemoryStore
@@ -49,7 +50,7 @@ async def given(request):
     calls = [asked("both", BOTH), asked("others", OTHERS), asked("cfo", CFO), asked("any", None)]
     ana = Principal("ana", roles=PEOPLE["ana"], proof=Proof.KEY)
     await writer.do(start(principal=ana), begin(), call(*calls), now=now())
-    client = AsyncClient(WithActors(store, writer), timeout_s=30)
+    client = AsyncClient(StackGateway.over(WithActors(store, writer), timeout_s=30))
     found, opened = {}, [client]
     for name, roles in PEOPLE.items():
         if request.param == "stack":
@@ -57,7 +58,7 @@ async def given(request):
             continue
         _, key = await client.access.create_key(name, ["read", "decide"], roles=roles)
         transport = AsgiTransport(create_app(client))
-        found[name] = HttpClient(Address("http://127.0.0.1:8484", key), timeout_s=30, transport=transport)
+        found[name] = AsyncClient(HttpGateway(Address("http://127.0.0.1:8484", key), timeout_s=30, transport=transport))
         opened.append(found[name])
     yield SimpleNamespace(**found, writer=writer, over_http=request.param == "http")
     for one in reversed(opened):
@@ -218,7 +219,7 @@ async def test_a_client_that_acts_as_nobody_says_who_takes_a_call_on():
     store = MemoryStore()
     writer = await Writer.of(store, "c-1")
     await writer.do(start(), begin(), call(asked("any", None)), now=now())
-    client = AsyncClient(WithActors(store, writer), timeout_s=30)
+    client = AsyncClient(StackGateway.over(WithActors(store, writer), timeout_s=30))
     call_any = await shown(client, "any")
     with pytest.raises(InvalidInput, match="acts as nobody"):
         await client.conversation("c-1").assign(call_any)
@@ -235,7 +236,7 @@ def test_a_program_that_blocks_assigns_and_comments_too():
     client = Client.connect(redis_url="unix:///nowhere", ray_address="auto")
 
     async def prepared():
-        return AsyncClient(WithActors(store, writer), timeout_s=30)
+        return AsyncClient(StackGateway.over(WithActors(store, writer), timeout_s=30))
 
     client._async()  # its loop begins
     client._client = client._run(prepared())

@@ -5,6 +5,7 @@ import contextlib
 import pytest
 
 from holdfast.client import AsyncClient
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Receipt
 from holdfast.errors import ClusterUnavailable, OutcomeUnknown, Overloaded, StoreUnavailable, WrongCluster
 from holdfast.persistence import MemoryStore
@@ -54,7 +55,7 @@ class Restarted:
 
 
 def conversation(first, second):
-    return AsyncClient(Restarted(Transport(first), Transport(second)), timeout_s=10).conversation("c-1")
+    return AsyncClient(StackGateway.over(Restarted(Transport(first), Transport(second)), timeout_s=10)).conversation("c-1")
 
 
 @pytest.mark.parametrize("gone", [TimeoutError(), ClusterUnavailable("gone"), WrongCluster("a", "b")], ids=repr)

@@ -10,7 +10,8 @@ from stores import WithActors, now
 from holdfast.client import Approve, AsyncClient, Client, Deny, InvalidInput, Principal
 from holdfast.client.audit import MOST_KEPT
 from holdfast.client.http_address import Address
-from holdfast.client.http_client import HttpClient
+from holdfast.client.http_gateway import HttpGateway
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import evolve
 from holdfast.conversation.state import State
 from holdfast.errors import ConversationNotFound
@@ -25,11 +26,11 @@ async def given(request):
     store = MemoryStore()
     writer = await Writer.of(store, "c-1")
     await writer.do(start(), begin(), call("refund", "refund", "ship"), now=now())
-    client, transport = AsyncClient(WithActors(store, writer), timeout_s=30), None
+    client, transport = AsyncClient(StackGateway.over(WithActors(store, writer), timeout_s=30)), None
     over = client
     if request.param == "http":
         transport = AsgiTransport(create_app(client, authentication=Authentication(anyone=True)))
-        over = HttpClient(Address("http://127.0.0.1:8484"), timeout_s=30, transport=transport)
+        over = AsyncClient(HttpGateway(Address("http://127.0.0.1:8484"), timeout_s=30, transport=transport))
     yield SimpleNamespace(client=over, conversation=over.conversation("c-1"), writer=writer, store=store)
     await over.aclose()
 
@@ -188,7 +189,7 @@ def test_a_program_that_blocks_has_the_same_audit(monkeypatch):
     store = MemoryStore()
     writer = asyncio.run(Writer.of(store, "c-1"))
     asyncio.run(writer.do(start(), begin(), call("refund"), now=now()))
-    made = AsyncClient(WithActors(store, writer), timeout_s=30)
+    made = AsyncClient(StackGateway.over(WithActors(store, writer), timeout_s=30))
     monkeypatch.setattr(AsyncClient, "connect", lambda **_: made)
     with Client.connect() as client:
         conversation = client.conversation("c-1")

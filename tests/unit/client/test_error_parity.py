@@ -9,7 +9,8 @@ from stores import WithActors
 from holdfast.agent import Agent, App
 from holdfast.client import AsyncClient
 from holdfast.client.http_address import Address
-from holdfast.client.http_client import HttpClient
+from holdfast.client.http_gateway import HttpGateway
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.errors import ServerRefused, ServerUnavailable
 from holdfast.persistence import MemoryStore
 from holdfast.server import Authentication, create_app
@@ -25,9 +26,9 @@ class Both:
 
     def __init__(self, store):
         self.stack = WithActors(store, app=App(agents=[Agent(name="desk")]))
-        self.inside = AsyncClient(self.stack, timeout_s=30)
+        self.inside = AsyncClient(StackGateway.over(self.stack, timeout_s=30))
         transport = AsgiTransport(create_app(self.inside, authentication=Authentication(anyone=True)))
-        self.over_http = HttpClient(HERE, timeout_s=30, transport=transport)
+        self.over_http = AsyncClient(HttpGateway(HERE, timeout_s=30, transport=transport))
 
     async def refusals(self, ask):
         """The errors that something asked of either client leads to, as they are compared."""

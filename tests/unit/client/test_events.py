@@ -7,7 +7,8 @@ from stores import InMemory
 
 from holdfast import events as names
 from holdfast.client import AsyncClient
-from holdfast.client.conversation import AHEAD
+from holdfast.client.stack_events import AHEAD
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Approve
 from holdfast.conversation.events import EVENTS
 from holdfast.conversation.live import LIVE_EVENTS
@@ -35,7 +36,7 @@ def store():
 
 @pytest.fixture
 def conversation(store):
-    return AsyncClient(InMemory(store), timeout_s=30).conversation("c-1")
+    return AsyncClient(StackGateway.over(InMemory(store), timeout_s=30)).conversation("c-1")
 
 
 async def first(events, number):

@@ -9,7 +9,8 @@ from stores import WithActors, now
 
 from holdfast.client import Approve, AsyncClient, Client, Grant, InvalidInput, Level, Principal, Scope
 from holdfast.client.http_address import Address
-from holdfast.client.http_client import HttpClient
+from holdfast.client.http_gateway import HttpGateway
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import CallTarget
 from holdfast.conversation.commands import ProposedCall
 from holdfast.persistence import MemoryStore
@@ -30,10 +31,10 @@ async def given(request):
     store = MemoryStore()
     writer = await Writer.of(store, "c-1")
     await writer.do(start(), begin(), call(touching("a", "src/a"), touching("b", "src/b"), touching("c", "lib/c")), now=now())
-    client, transport = AsyncClient(WithActors(store, writer), timeout_s=30), None
+    client, transport = AsyncClient(StackGateway.over(WithActors(store, writer), timeout_s=30)), None
     if request.param == "http":
         transport = AsgiTransport(create_app(client, authentication=Authentication(anyone=True)))
-        client = HttpClient(Address("http://127.0.0.1:8484"), timeout_s=30, transport=transport)
+        client = AsyncClient(HttpGateway(Address("http://127.0.0.1:8484"), timeout_s=30, transport=transport))
     yield SimpleNamespace(client=client, conversation=client.conversation("c-1"), writer=writer, transport=transport)
     await client.aclose()
 
@@ -92,7 +93,7 @@ async def test_a_revocation_is_recorded_once_with_its_reason(given):
 async def test_what_somebody_has_given_is_found_everywhere_and_ended(given):
     shown = await given.conversation.pending()
     client = given.client if given.transport is not None else given.client.acting_as(Principal("bo"))
-    await client.resolve("c-1", shown[0].tool_call_id, Approve(scope=SOURCES), suspension_id=shown[0].suspension_id)
+    await client.resolve(shown[0], Approve(scope=SOURCES))
     by = given.writer.state.grants[0].by.id  # over HTTP, whom the server knows
     (found,) = (await given.client.given(by)).items
     assert (found.conversation_id, found.agent, found.votes, found.problem) == ("c-1", "desk", [], None)
@@ -137,7 +138,7 @@ async def test_the_list_names_who_gave_a_grant():
     store = MemoryStore()
     writer = await Writer.of(store, "c-1")
     await writer.do(start(), begin(), call(touching("a", "src/a")), now=now())
-    ana = AsyncClient(WithActors(store, writer), timeout_s=30).acting_as(Principal("ana"))
+    ana = AsyncClient(StackGateway.over(WithActors(store, writer), timeout_s=30)).acting_as(Principal("ana"))
     (shown,) = (await ana.pending()).items
     await shown.resolve(Approve(scope=SOURCES))
     (grant,) = await ana.conversation("c-1").grants()
@@ -151,7 +152,7 @@ def test_a_program_that_blocks_lists_and_revokes_too():
         async def prepared():
             writer = await Writer.of(store, "c-1")
             await writer.do(start(), begin(), call(touching("a", "src/a")), now=now())
-            return AsyncClient(WithActors(store, writer), timeout_s=30)
+            return AsyncClient(StackGateway.over(WithActors(store, writer), timeout_s=30))
 
         blocking._async()  # its loop begins
         client = blocking._client = blocking._run(prepared())

@@ -69,7 +69,7 @@ def test_a_token_is_sent_unencrypted_only_where_that_is_said(url):
     with pytest.raises(ConfigurationError, match="plain_http=True") as refused:
         AsyncClient.connect(url=url, token=TOKEN)
     assert TOKEN not in str(refused.value)
-    assert AsyncClient.connect(url=url, token=TOKEN, plain_http=True).exchange.address.token == TOKEN
+    assert AsyncClient.connect(url=url, token=TOKEN, plain_http=True).gateway.exchange.address.token == TOKEN
 
 
 @pytest.mark.parametrize("token", ["", "a b", "a\nb", "ü", "x" * 9000])
@@ -104,7 +104,7 @@ def test_what_does_not_go_together_is_refused(given, field):
 def test_variables_lead_to_one_place_and_a_token_to_its_own_server(monkeypatch):
     monkeypatch.setenv("HOLDFAST_URL", "https://desk.example.com")
     monkeypatch.setenv("HOLDFAST_TOKEN", TOKEN)
-    assert AsyncClient.connect(url="https://desk.example.com/agents").exchange.address.token == TOKEN
+    assert AsyncClient.connect(url="https://desk.example.com/agents").gateway.exchange.address.token == TOKEN
     with pytest.raises(ConfigurationError, match="another server"):
         AsyncClient.connect(url="https://elsewhere.example.com")
     with pytest.raises(ConfigurationError, match="app"):
@@ -112,9 +112,9 @@ def test_variables_lead_to_one_place_and_a_token_to_its_own_server(monkeypatch):
     monkeypatch.setenv("HOLDFAST_REDIS_URL", "redis://localhost")
     with pytest.raises(ConfigurationError, match="HOLDFAST_URL and HOLDFAST_REDIS_URL"):
         AsyncClient.connect()
-    assert AsyncClient.connect(url="https://desk.example.com").exchange.address.token == TOKEN
+    assert AsyncClient.connect(url="https://desk.example.com").gateway.exchange.address.token == TOKEN
     monkeypatch.delenv("HOLDFAST_URL")
-    assert AsyncClient.connect(url="https://elsewhere.example.com").exchange.address.token == TOKEN
+    assert AsyncClient.connect(url="https://elsewhere.example.com").gateway.exchange.address.token == TOKEN
 
 
 ALONE = """

@@ -5,10 +5,10 @@ import json
 import httpx
 import pytest
 
-from holdfast.client import http_decisions
+from holdfast.client import AsyncClient, http_decisions
 from holdfast.client.batches import key_of
 from holdfast.client.http_address import Address
-from holdfast.client.http_client import HttpClient
+from holdfast.client.http_gateway import HttpGateway
 from holdfast.client.results import PendingCall
 from holdfast.conversation import Answer, Deny, Receipt, Review, SuspensionKind
 from holdfast.conversation.calls import PendingView
@@ -33,7 +33,9 @@ class Server:
     def __init__(self):
         self.asked = []
         self.together = self.each
-        self.client = HttpClient(Address("http://127.0.0.1:8484"), timeout_s=5, transport=httpx.MockTransport(self._answer))
+        self.client = AsyncClient(
+            HttpGateway(Address("http://127.0.0.1:8484"), timeout_s=5, transport=httpx.MockTransport(self._answer))
+        )
 
     def _answer(self, request):
         body = json.loads(request.content)
@@ -123,7 +125,7 @@ async def test_the_problem_of_one_is_its_error_and_one_that_is_not_known_is_name
 
 
 async def test_a_refusal_of_all_is_the_error_of_each(server):
-    server.client.exchange.timeout_s = 0.2
+    server.client.gateway.exchange.timeout_s = 0.2
     server.together = lambda _: problem(503, "store_unavailable", why="it is away")
     found = await server.client.resolve_each([(call, Deny()) for call in server.calls(2)])
     assert [type(one) for one in found] == [StoreUnavailable] * 2
@@ -140,7 +142,7 @@ async def test_receipts_of_another_number_than_decisions_leave_the_outcome_unkno
     def answer(_):
         return answered(200, {"items": [RECEIPT]})
 
-    client = HttpClient(Address("http://127.0.0.1:8484"), timeout_s=5, transport=httpx.MockTransport(answer))
+    client = AsyncClient(HttpGateway(Address("http://127.0.0.1:8484"), timeout_s=5, transport=httpx.MockTransport(answer)))
     with pytest.raises(OutcomeUnknown) as unknown:
         await client.conversation("c-1").resolve_many({"s-1": Deny(), "s-2": Deny()}, decision_id="d-1")
     assert unknown.value.retry_id == "d-1"

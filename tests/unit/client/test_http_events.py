@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from holdfast.client import AsyncClient, http_exchange
 from holdfast.client import http_events as module
-from holdfast.client import http_exchange
 from holdfast.client.http_address import Address
-from holdfast.client.http_client import HttpClient
 from holdfast.client.http_events import Frame, Frames
+from holdfast.client.http_gateway import HttpGateway
 from holdfast.errors import ConversationNotFound, ServerRefused, ServerUnavailable, StoreUnavailable
 from holdfast.server.problems import problem_of
 from holdfast.server.streams import HEARTBEAT, frame
@@ -87,7 +87,7 @@ def hasty(monkeypatch):
 async def read(*answers, after=0, number=None, **options):
     """The places (or texts) of the events, and what was asked for."""
     transport = Streams(*answers)
-    client = HttpClient(Address("http://127.0.0.1:8484"), timeout_s=0.5, transport=transport)
+    client = AsyncClient(HttpGateway(Address("http://127.0.0.1:8484"), timeout_s=0.5, transport=transport))
     found, events = [], client.conversation("c-1").events(after=after, **options)
     async for event in events:
         found.append(event.seq or event.data["text"])
@@ -203,7 +203,7 @@ def told(conversation_id, *, cursor=None, kind="status", agent="desk"):
 
 async def read_lists(*answers, number=None, **options):
     transport = Streams(*answers)
-    client = HttpClient(Address("http://127.0.0.1:8484"), timeout_s=0.5, transport=transport)
+    client = AsyncClient(HttpGateway(Address("http://127.0.0.1:8484"), timeout_s=0.5, transport=transport))
     found, events = [], client.events(**options)
     async for event in events:
         found.append((event.conversation_id, event.cursor))

@@ -1,7 +1,6 @@
 """Requests over HTTP: sent again with the same key where the answer was lost, given up at the deadline, bounded, and alone."""
 
 import asyncio
-import inspect
 import json
 import logging
 
@@ -9,11 +8,11 @@ import httpx
 import pytest
 from spans import Spans
 
-from holdfast.client import AsyncClient, Client, Conversation, Principal
+from holdfast.client import AsyncClient, Client, Principal
 from holdfast.client import http_exchange as module
 from holdfast.client.http_address import Address
-from holdfast.client.http_client import HttpClient
-from holdfast.client.http_conversation import HttpConversation
+from holdfast.client.http_gateway import HttpGateway
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.errors import (
     AgentNotFound,
     CipherMissing,
@@ -88,8 +87,8 @@ def hasty(monkeypatch):
 
 def client_of(*answers, timeout_s=5, **address):
     transport = Scripted(*answers)
-    return HttpClient(
-        Address.of("https://desk.example.com/agents", **address), timeout_s=timeout_s, transport=transport
+    return AsyncClient(
+        HttpGateway(Address.of("https://desk.example.com/agents", **address), timeout_s=timeout_s, transport=transport)
     ), transport
 
 
@@ -236,7 +235,9 @@ async def test_redirects_are_not_followed_and_a_token_is_shown_to_one_server_alo
 
     assert [request.url.host for request in transport.requests] == ["desk.example.com"]
     assert transport.requests[0].headers["authorization"] == f"Bearer {TOKEN}"
-    shown = f"{client!r} {client.__dict__!r} {client.exchange.address!r} {raised.value!r} {raised.getrepr()} {caplog.text}"
+    shown = (
+        f"{client!r} {client.__dict__!r} {client.gateway.exchange.address!r} {raised.value!r} {raised.getrepr()} {caplog.text}"
+    )
     assert TOKEN not in shown
 
 
@@ -325,7 +326,7 @@ async def test_of_what_a_server_says_an_error_takes_over_no_more_than_a_person_w
 
 def test_a_client_that_is_used_in_a_second_loop_says_so_and_sends_nothing():
     transport = Scripted(said(200, {"items": [], "next": None}))
-    client = HttpClient(Address("http://127.0.0.1:1"), timeout_s=10, transport=transport)
+    client = AsyncClient(HttpGateway(Address("http://127.0.0.1:1"), timeout_s=10, transport=transport))
     asyncio.run(client.conversations())
     for _ in range(2):
         with pytest.raises(ConfigurationError, match="belongs to one event loop"):
@@ -342,11 +343,11 @@ def test_a_client_that_is_used_in_a_second_loop_says_so_and_sends_nothing():
 async def test_a_forked_process_leaves_its_parents_connections_alone(monkeypatch):
     client, _ = client_of(said(200, {"items": []}))
     await client.pending()
-    of_parent = client.exchange._http
+    of_parent = client.gateway.exchange._http
     monkeypatch.setattr(module.os, "getpid", lambda: -1)
     await client.pending()
     await client.aclose()
-    assert client.exchange._inherited == [of_parent]
+    assert client.gateway.exchange._inherited == [of_parent]
     assert not of_parent.is_closed
 
 
@@ -369,29 +370,15 @@ async def test_a_long_wait_for_bodies_is_several_requests_with_one_key(monkeypat
     assert all(json.loads(request.content)["wait_s"] <= 60 for request in transport.requests)
 
 
-def public(kind):
-    return {name: value for name, value in vars(kind).items() if inspect.isfunction(value) and not name.startswith("_")}
-
-
-@pytest.mark.parametrize(("way", "over_http"), [(AsyncClient, HttpClient), (Conversation, HttpConversation)])
-def test_what_a_client_can_do_it_can_do_over_http(way, over_http):
-    def taken(method):
-        return [(one.name, one.kind, one.default) for one in inspect.signature(method).parameters.values()]
-
-    mine, theirs = public(over_http), public(way)
-    assert mine.keys() == theirs.keys()
-    assert {name: taken(mine[name]) for name in theirs} == {name: taken(theirs[name]) for name in theirs}
-
-
 def test_connect_is_over_http_where_a_url_is_given(monkeypatch):
     client = AsyncClient.connect(url="https://desk.example.com/", token=TOKEN)
-    assert (type(client), client.exchange.address.url) == (HttpClient, "https://desk.example.com")
-    assert type(Client.connect(url="http://localhost:8484")._async()) is HttpClient
+    assert (type(client), client.gateway.exchange.address.url) == (AsyncClient, "https://desk.example.com")
+    assert isinstance(Client.connect(url="http://localhost:8484")._async().gateway, HttpGateway)
     monkeypatch.setenv("HOLDFAST_URL", "https://desk.example.com")
     monkeypatch.setenv("HOLDFAST_TOKEN", TOKEN)
-    found = AsyncClient.connect().exchange.address
+    found = AsyncClient.connect().gateway.exchange.address
     assert (found.url, found.token) == ("https://desk.example.com", TOKEN)
-    assert type(AsyncClient.connect(redis_url="redis://localhost")) is AsyncClient
+    assert isinstance(AsyncClient.connect(redis_url="redis://localhost").gateway, StackGateway)
 
 
 async def test_a_request_says_which_trace_it_is_of(monkeypatch):

@@ -4,6 +4,7 @@ import pytest
 from stores import InMemory
 
 from holdfast.client import AsyncClient, ConversationNotFound, InvalidInput
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore
 from holdfast.testing.writer import Writer, begin, call, finish, reply, send, start
 
@@ -15,7 +16,7 @@ def store():
 
 @pytest.fixture
 def conversation(store):
-    return AsyncClient(InMemory(store), timeout_s=30).conversation("c-1")
+    return AsyncClient(StackGateway.over(InMemory(store), timeout_s=30)).conversation("c-1")
 
 
 async def talk(store, turns):

@@ -12,7 +12,8 @@ from stores import WithActors
 from holdfast.agent import Agent, App, tool
 from holdfast.client import AsyncClient
 from holdfast.client.http_address import Address
-from holdfast.client.http_client import HttpClient
+from holdfast.client.http_gateway import HttpGateway
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore
 from holdfast.server import Authentication, create_app
 from holdfast.testing.writer import Writer, begin, call, start
@@ -32,10 +33,12 @@ async def before(way):
     stack = WithActors(store, app=App(agents=[Agent(name="desk", tools=[refund])]))
     stack.writers["c-1"] = writer = await Writer.of(store, "c-1")
     await writer.do(start(), begin(), call(("refund", '{"order": 7}'), "ask"))
-    client = AsyncClient(stack, timeout_s=30)
+    client = AsyncClient(StackGateway.over(stack, timeout_s=30))
     if way == "http":
         anyone = Authentication(anyone=True)
-        client = HttpClient(HERE, timeout_s=30, transport=AsgiTransport(create_app(client, authentication=anyone)))
+        client = AsyncClient(
+            HttpGateway(HERE, timeout_s=30, transport=AsgiTransport(create_app(client, authentication=anyone)))
+        )
     return client, SimpleNamespace(store=store, stack=stack, _loop=asyncio.get_running_loop())
 
 

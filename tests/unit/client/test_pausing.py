@@ -5,8 +5,9 @@ import getpass
 
 import pytest
 
-from holdfast.client import AsyncClient, InvalidInput, async_client
+from holdfast.client import AsyncClient, InvalidInput, stack_gateway
 from holdfast.client.arguments import REASON_BYTES, this_user
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore
 
 
@@ -24,7 +25,7 @@ class Stack:
 
 @pytest.fixture
 def client():
-    return AsyncClient(Stack(MemoryStore()), timeout_s=10)
+    return AsyncClient(StackGateway.over(Stack(MemoryStore()), timeout_s=10))
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def slept(monkeypatch):
     async def sleep(seconds):
         found.append(seconds)
 
-    monkeypatch.setattr(async_client.asyncio, "sleep", sleep)
+    monkeypatch.setattr(stack_gateway.asyncio, "sleep", sleep)
     return found
 
 
@@ -49,7 +50,7 @@ async def test_a_pause_returns_once_what_was_seen_before_it_counts_no_more(clien
 
 async def test_a_pause_that_has_stood_for_long_is_not_waited_for(slept):
     now = [1_700_000_000_000]
-    client = AsyncClient(Stack(MemoryStore(clock=lambda: now[0])), timeout_s=10)
+    client = AsyncClient(StackGateway.over(Stack(MemoryStore(clock=lambda: now[0])), timeout_s=10))
     made = await client.pause()
     now[0] += 60_000
 

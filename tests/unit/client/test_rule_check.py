@@ -8,6 +8,7 @@ from holdfast.agent import Agent, App, Rules, Tool, tool
 from holdfast.client import AsyncClient, RuleCheck
 from holdfast.client.publishing import Here
 from holdfast.client.rule_check import BY_FUNCTION, UNREADABLE
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.errors import AppNotPublished, ConfigurationError, CorruptStore
 from holdfast.persistence import MemoryStore
 
@@ -53,7 +54,7 @@ async def publishing(monkeypatch):
         here = await Here.of(app, PATH)
         record = here.record(b"k" * 32, StoreAddress("redis://x", "holdfast", "store-1"))
         await store.put_app(record, here.specs, {rules.digest: rules.to_json() for rules in here.rules.values()})
-        return AsyncClient(InMemory(store), timeout_s=5), store, record
+        return AsyncClient(StackGateway.over(InMemory(store), timeout_s=5)), store, record
 
     return published
 

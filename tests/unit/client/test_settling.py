@@ -16,6 +16,7 @@ from holdfast.client import (
     InvalidInput,
     StaleCall,
 )
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore
 from holdfast.testing.writer import Writer, begin, call, start
 
@@ -29,7 +30,7 @@ def store():
 async def client(store):
     writer = await Writer.of(store, "c-1")
     await writer.do(start(), begin(), call(("refund", '{"order": 7}'), "ask", prompt="Refund 7?"))
-    return AsyncClient(WithActors(store, writer), timeout_s=30)
+    return AsyncClient(StackGateway.over(WithActors(store, writer), timeout_s=30))
 
 
 async def refund_of(client):
@@ -46,21 +47,21 @@ async def test_a_pending_call_is_found_by_its_suspension(client, conversation_id
 async def test_a_decision_by_suspension_is_recorded_and_its_repetition_has_the_same_receipt(client):
     shown = await refund_of(client)
 
-    receipt = await client.settle(shown.suspension_id, Approve(), decision_id="d-1")
-    again = await client.settle(shown.suspension_id, Approve(), decision_id="d-1", conversation_id="c-1")
+    receipt = await client.resolve(shown.suspension_id, Approve(), decision_id="d-1")
+    again = await client.resolve(shown.suspension_id, Approve(), decision_id="d-1", conversation_id="c-1")
 
     assert (receipt.duplicate, again.duplicate, again.seq) == (False, True, receipt.seq)
     with pytest.raises(InvalidDecision):
-        await client.settle(shown.suspension_id, Deny("no"), decision_id="d-1", conversation_id="c-1")
+        await client.resolve(shown.suspension_id, Deny("no"), decision_id="d-1", conversation_id="c-1")
 
 
 async def test_what_is_settled_says_by_what_where_the_conversation_is_named(client):
     shown = await refund_of(client)
-    receipt = await client.settle(shown.suspension_id, Deny("no"), decision_id="d-1")
+    receipt = await client.resolve(shown.suspension_id, Deny("no"), decision_id="d-1")
 
     for attempt in (
-        client.settle(shown.suspension_id, Approve(), conversation_id="c-1"),
-        client.settle(shown.suspension_id, Approve(), conversation_id="c-1", decision_id="d-2"),
+        client.resolve(shown.suspension_id, Approve(), conversation_id="c-1"),
+        client.resolve(shown.suspension_id, Approve(), conversation_id="c-1", decision_id="d-2"),
         client.pending_call(shown.suspension_id, conversation_id="c-1"),
     ):
         with pytest.raises(StaleCall) as stale:
@@ -70,7 +71,7 @@ async def test_what_is_settled_says_by_what_where_the_conversation_is_named(clie
         assert found.settled_at == receipt.accepted_at
     for conversation_id, suspension_id in ((None, shown.suspension_id), ("c-1", "s-none"), (None, "\ud800")):
         with pytest.raises(StaleCall) as stale:
-            await client.settle(suspension_id, Approve(), conversation_id=conversation_id, decision_id="d-1")
+            await client.resolve(suspension_id, Approve(), conversation_id=conversation_id, decision_id="d-1")
         assert (stale.value.reason, stale.value.settled_by) == ("unknown", None)
 
 
@@ -80,7 +81,7 @@ async def test_what_cannot_be_a_place_is_refused(client):
     with pytest.raises(InvalidConversationId):
         await client.pending_call("s-1", conversation_id="a b")
     with pytest.raises(ConversationNotFound):
-        await client.settle("s-1", Answer(1), conversation_id="c-2")
+        await client.resolve("s-1", Answer(1), conversation_id="c-2")
 
 
 async def test_the_agents_of_the_app_are_listed_with_their_tools_and_without_their_instructions(store):
@@ -90,7 +91,7 @@ async def test_the_agents_of_the_app_are_listed_with_their_tools_and_without_the
         return order
 
     app = App(agents=[Agent(name="desk", instructions="A secret.", tools=[refund]), Agent(name="till")])
-    (desk, till) = await AsyncClient(InMemory(store, app), timeout_s=30).agents()
+    (desk, till) = await AsyncClient(StackGateway.over(InMemory(store, app), timeout_s=30)).agents()
 
     (shown,) = desk.tools
     assert (desk.name, till.name, till.tools) == ("desk", "till", ())
@@ -101,4 +102,4 @@ async def test_the_agents_of_the_app_are_listed_with_their_tools_and_without_the
 
 async def test_a_client_without_an_app_cannot_list_agents(store):
     with pytest.raises(ConfigurationError):
-        await AsyncClient(InMemory(store), timeout_s=30).agents()
+        await AsyncClient(StackGateway.over(InMemory(store), timeout_s=30)).agents()

@@ -8,6 +8,7 @@ from stores import InMemory
 from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker.live import Progress
 from holdfast.client import AsyncClient, running
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Approve, Executor, FailureReason, StopReason
 from holdfast.conversation.events import TurnCompleted
 from holdfast.errors import CorruptStore
@@ -23,7 +24,7 @@ def store():
 
 @pytest.fixture
 def conversation(store):
-    return AsyncClient(InMemory(store), timeout_s=30).conversation("c-1")
+    return AsyncClient(StackGateway.over(InMemory(store), timeout_s=30)).conversation("c-1")
 
 
 async def test_the_state_says_of_each_running_call_its_tool_arguments_since_when_and_how_far(store, conversation):
@@ -117,7 +118,9 @@ async def test_arguments_that_cannot_be_read_do_not_end_the_events(store):
     await writer.do(start(), begin(), call("refund"))
     broken = FaultyStore(store, Faults(at=FailBefore(CorruptStore("an entry is torn"))))
 
-    event = await suspended(AsyncClient(InMemory(broken), timeout_s=30).conversation("c-1").events(live=False))
+    event = await suspended(
+        AsyncClient(StackGateway.over(InMemory(broken), timeout_s=30)).conversation("c-1").events(live=False)
+    )
 
     assert event.data["arguments"] is None
     assert event.data["tool"] == "refund"

@@ -7,6 +7,7 @@ from stores import WithActors
 from holdfast import traces
 from holdfast.agent import Agent, App
 from holdfast.client import AsyncClient
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore
 
 
@@ -20,7 +21,7 @@ async def messages(store):
 
 
 async def test_a_command_has_the_context_of_the_current_span_and_none_without_one(stack, monkeypatch):
-    client = AsyncClient(stack, timeout_s=10)
+    client = AsyncClient(StackGateway.over(stack, timeout_s=10))
     with Spans().collected(monkeypatch), traces.during(traces.begin("mine", {}, parent=None)) as span:
         conversation = await client.start("desk", "Hello", conversation_id="c-1")
     await conversation.send("And?")

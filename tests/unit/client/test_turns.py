@@ -4,6 +4,7 @@ import pytest
 from stores import InMemory
 
 from holdfast.client import AsyncClient, ConversationNotFound, InvalidMessage, MessageNotFound, TurnNotFound, turns
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Approve, FailureReason, StopReason
 from holdfast.persistence import MemoryStore
 from holdfast.testing.writer import Writer, begin, call, cancel, end, fail_model, finish, reply, resolve, send, start
@@ -16,7 +17,7 @@ def store():
 
 @pytest.fixture
 def conversation(store):
-    return AsyncClient(InMemory(store), timeout_s=30).conversation("c-1")
+    return AsyncClient(StackGateway.over(InMemory(store), timeout_s=30)).conversation("c-1")
 
 
 async def test_a_turn_says_its_reply_its_message_what_it_used_and_how_long_it_took(store, conversation):

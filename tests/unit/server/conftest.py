@@ -10,6 +10,7 @@ from stores import WithActors
 
 from holdfast.agent import Agent, App, tool
 from holdfast.client import AsyncClient
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore
 from holdfast.server import Authentication, create_app
 from holdfast.testing.writer import DESK, Writer, begin, call, start
@@ -138,7 +139,7 @@ def stack(store, app_of_desk):
 
 @pytest.fixture
 def client(stack):
-    return AsyncClient(stack, timeout_s=30)
+    return AsyncClient(StackGateway.over(stack, timeout_s=30))
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from asgi_transport import AsgiTransport
 from errors_to_show import EXPORTED, SHOWN
 from pydantic import BaseModel
 
-from holdfast.client import Approve, Conversation, Deny, Principal, Proof, Scope, SuspensionKind
+from holdfast.client import Approve, AsyncClient, AsyncConversation, Deny, Principal, Proof, Scope, SuspensionKind
 from holdfast.client.http_address import Address
-from holdfast.client.http_client import HttpClient
+from holdfast.client.http_gateway import HttpGateway
 from holdfast.conversation import Approvers, CallTarget
 from holdfast.conversation.commands import ProposedCall
 from holdfast.conversation.events import EVENTS, CallSuspended
@@ -257,8 +257,8 @@ async def test_what_the_pages_own_user_did_is_told_whole(secretive, lent):
 
 async def test_a_client_over_http_reads_what_a_page_is_shown(secretive, lent, api):
     page = await lent("elicitation")
-    client = HttpClient(Address(HERE, token=page.token), timeout_s=30, transport=AsgiTransport(api.app))
-    conversation: Conversation = client.conversation("c-1")
+    client = AsyncClient(HttpGateway(Address(HERE, token=page.token), timeout_s=30, transport=AsgiTransport(api.app)))
+    conversation: AsyncConversation = client.conversation("c-1")
     state = await conversation.state()
     assert [(one.tool, one.kind.value) for one in state.pending] == [("refund", "approval"), ("ask", "elicitation")]
     events = conversation.events(live=False)

@@ -9,7 +9,8 @@ from stores import WithActors
 
 from holdfast.client import AsyncClient, ClusterStopped, ClusterUnavailable
 from holdfast.client.http_address import Address
-from holdfast.client.http_client import HttpClient
+from holdfast.client.http_gateway import HttpGateway
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.errors import NewerRecord, StoreUnavailable, WrongStore
 from holdfast.persistence import MemoryStore
 from holdfast.server import create_app, readiness
@@ -27,7 +28,7 @@ def store():
 @pytest.fixture
 async def client(store):
     await store.bind("cluster-1", WHERE, 15_000)
-    return AsyncClient(WithActors(store), timeout_s=10)
+    return AsyncClient(StackGateway.over(WithActors(store), timeout_s=10))
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ async def test_a_client_over_http_raises_the_same_class_and_asks_once(client, mo
 
     monkeypatch.setattr(client, "ready", failing)
     app = create_app(client)
-    over_http = HttpClient(Address(HERE), timeout_s=10, transport=AsgiTransport(app))
+    over_http = AsyncClient(HttpGateway(Address(HERE), timeout_s=10, transport=AsgiTransport(app)))
     with pytest.raises(type(error)) as raised:
         await over_http.ready()
     assert type(raised.value) is type(error)

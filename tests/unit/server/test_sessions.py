@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.client import AsyncClient
 from holdfast.client.access import TicketKind
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Principal, Proof
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import AccessScope
@@ -28,7 +29,7 @@ class Browser(Api):
     """A server of the namespace, and a browser before it that has perhaps a cookie."""
 
     def __init__(self, stack, cookie=None, *, peer="10.0.0.9", **options):
-        super().__init__(create_app(AsyncClient(stack, timeout_s=30), **options))
+        super().__init__(create_app(AsyncClient(StackGateway.over(stack, timeout_s=30)), **options))
         self.serving = self.app.state.serving
         self.now = 100.0
         self.serving.callers._clock = lambda: self.now

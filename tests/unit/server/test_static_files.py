@@ -9,6 +9,7 @@ import pytest
 from stores import InMemory
 
 from holdfast.client import AsyncClient
+from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore
 from holdfast.server import create_app
 from holdfast.server.static_files import static_url
@@ -19,7 +20,7 @@ VENDORED = json.loads((FOLDER / "vendored.json").read_text())
 
 @pytest.fixture
 async def http():
-    app = create_app(AsyncClient(InMemory(MemoryStore()), timeout_s=5))
+    app = create_app(AsyncClient(StackGateway.over(InMemory(MemoryStore()), timeout_s=5)))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as found:
         yield found
 

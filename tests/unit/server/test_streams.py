@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from holdfast.client import Conversation, Principal
+from holdfast.client import AsyncConversation, Principal
 from holdfast.conversation import Approve
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import codec
@@ -101,14 +101,14 @@ async def test_a_drained_server_ends_its_streams_and_polls_and_says_where_to_res
 
 
 async def test_a_stream_that_never_rests_is_drained_too(client, waiting, monkeypatch):
-    api, endless = Api(create_app(client, authentication=OPEN)), Conversation.events
+    api, endless = Api(create_app(client, authentication=OPEN)), AsyncConversation.events
 
     async def busy(self, **_):
         event = await anext(endless(self, after=0, live=False))
         while True:
             yield event
 
-    monkeypatch.setattr(Conversation, "events", busy)
+    monkeypatch.setattr(AsyncConversation, "events", busy)
     async with api.stream("GET", PATH) as stream:
         await stream.until(lambda: len(cursors(stream)) > 10)
         drain(api.app)

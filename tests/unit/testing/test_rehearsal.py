@@ -164,7 +164,7 @@ async def test_a_pending_call_is_decided_step_by_step_and_once():
         assert (await conversation.rest()).reply == "Done."
         assert (await shown.resolve(Approve(), decision_id="d-1")).seq == receipt.seq
         with pytest.raises(StaleCall):
-            await conversation.resolve("call_1", Deny())
+            await conversation.resolve(shown, Deny())
 
 
 async def test_an_argument_that_the_signature_refuses_is_told_to_the_model_and_nobody_is_asked():
@@ -327,9 +327,9 @@ async def test_a_model_that_calls_for_ever_ends_at_the_agents_limit():
 
 async def test_a_message_during_a_turn_queues():
     async with Rehearsal(DESK, model=[REFUND, "One.", "Two."]) as conversation:
-        await conversation.send("first")
+        (shown,) = (await conversation.send("first")).pending
         await conversation.post("second")
-        result = await conversation.resolve("call_1", Approve())
+        result = await conversation.resolve(shown, Approve())
         assert [message["content"] for message in result.messages if message["role"] == "user"] == ["first", "second"]
         assert result.reply == "Two."
 

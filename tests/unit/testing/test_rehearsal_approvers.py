@@ -27,13 +27,13 @@ async def test_two_people_other_than_who_asked_agree():
         with pytest.raises(NotPermitted, match="nobody said who decides"):
             await conversation.resolve(shown, Approve())
         with pytest.raises(NotPermitted, match="'ana' sent the message"):
-            await conversation.acting_as(ANA).resolve(shown.tool_call_id, Approve())
-        result = await conversation.acting_as(BO).resolve(shown.tool_call_id, Approve())
+            await conversation.acting_as(ANA).resolve(shown, Approve())
+        result = await conversation.acting_as(BO).resolve(shown, Approve())
         assert [(one.settled, one.votes) for one in result.receipts[-1:]] == [(False, 1)]
         assert [vote.by for vote in result.pending[0].votes] == [BO]
         with pytest.raises(AlreadyVoted):
-            await conversation.acting_as(BO).resolve(shown.tool_call_id, Approve())
-        result = await conversation.acting_as(EVE).resolve(shown.tool_call_id, Approve())
+            await conversation.acting_as(BO).resolve(shown, Approve())
+        result = await conversation.acting_as(EVE).resolve(shown, Approve())
         assert (result.reply, [run.arguments for run in result.runs]) == ("It is paid.", [{"amount": 7}])
 
 
@@ -61,8 +61,8 @@ async def test_an_approval_is_not_taken_for_the_review_that_the_body_asks_for():
 def test_the_blocking_face_acts_as_somebody_too():
     with BlockingRehearsal(DESK, model=MODEL) as conversation:
         (shown,) = conversation.acting_as(ANA).send("Pay 7.").pending
-        (shown,) = conversation.acting_as(BO).resolve(shown.tool_call_id, Approve()).pending
-        assert conversation.acting_as(EVE).resolve(shown.tool_call_id, Approve()).reply == "It is paid."
+        (shown,) = conversation.acting_as(BO).resolve(shown, Approve()).pending
+        assert conversation.acting_as(EVE).resolve(shown, Approve()).reply == "It is paid."
 
 
 async def test_a_rehearsal_acts_as_a_principal_alone_and_while_it_is_open():

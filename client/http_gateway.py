@@ -1,0 +1,305 @@
+"""The gateway over HTTP, with neither Ray nor Redis in the process: a request for each operation, made as its row says."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+from types import EllipsisType
+from typing import Any, NoReturn, TypeVar
+
+import httpx
+
+from holdfast.backoff import Backoff
+from holdfast.conversation import Cancelled, Decision, Principal, Receipt, Receipts, SuspensionKind, jsontext
+from holdfast.conversation.chain import absences
+from holdfast.conversation.decisions import Ruling
+from holdfast.errors import ConfigurationError, HoldfastError, StaleCall, StaleReason, TurnNotFound
+
+from . import http_replies as replies
+from . import verbs
+from .audit import AuditReport
+from .deciders import asked_for
+from .gateway import resolver
+from .http_address import Address
+from .http_decisions import resolve_each, said
+from .http_events import follow, follow_lists
+from .http_exchange import Exchange
+from .http_paths import fits, part
+from .list_events import AsyncListEvent
+from .noting import taker_of
+from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall
+from .turns import Turn
+from .verb import Verb
+
+R = TypeVar("R")
+POLL_S = 50.0
+"""How long one poll waits; the server bounds it by 60 s, and what stands before it often closes what is silent that long."""
+PAGE = 1000
+AGAIN_S, AGAIN_AT_MOST_S = 0.1, 2.0
+"""Pauses between polls that a server answers before their time, as one does that is stopped."""
+
+logger = logging.getLogger("holdfast.client")
+
+
+class HttpGateway:
+    """The gateway to a server. A request whose answer is lost is sent again with its key, until the deadline of the call."""
+
+    def __init__(self, address: Address, *, timeout_s: float, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self.exchange = Exchange(address, timeout_s=timeout_s, transport=transport)
+        self.resolve = resolver(self)
+
+    @property
+    def access(self) -> NoReturn:
+        """Refused: keys are made and revoked where Redis is.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        problem = "keys are made and revoked where Redis is, and not over HTTP"
+        raise ConfigurationError("url", problem, "connect there without a url, or use `holdfast keys`")
+
+    def acting_as(self, principal: Principal) -> NoReturn:
+        """Refused: the server knows the caller, and takes nobody's word.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        problem = f"over HTTP nobody acts as {principal.id!r:.60}: the server knows the caller by its token"
+        raise ConfigurationError("principal", problem, "connect with a token of that principal's")
+
+    async def ask(self, verb: Verb[R], arguments: Mapping[str, Any]) -> R:
+        """What an operation replies: of its own function here, or of the request that its row describes."""
+        answer = _ANSWERS.get(verb)
+        return await (self.requested(verb, arguments) if answer is None else answer(self, **arguments))
+
+    def stream(self, verb: Verb[R], arguments: Mapping[str, Any]) -> AsyncGenerator[R, None]:
+        """What an operation replies, one by one."""
+        return _STREAMS[verb](self, **arguments)
+
+    async def requested(
+        self, verb: Verb[R], arguments: Mapping[str, Any], *, longer_s: float = 0.0, read: Callable[[Any], R] | None = None
+    ) -> R:
+        """What one request leads to: the arguments that the path names stand there, the others in the query or the body.
+
+        Args:
+            verb: The operation.
+            arguments: Its arguments; those of None are left out.
+            longer_s: How much longer than other calls this one may take, since the server waits for news.
+            read: Makes the result of the reply; None: as the row says.
+        """
+        read = read or partial(replies.read_as, verb, self.resolve)
+        path = verb.path.format_map({name: part(str(one)) for name, one in arguments.items() if f"{{{name}}}" in verb.path})
+        key = None if verb.key is None else arguments[verb.key]
+        apart = {name for name in arguments if name == verb.key or f"{{{name}}}" in verb.path}
+        fields = {name: one for name, one in arguments.items() if one is not None and name not in apart}
+        if verb.method == "GET":
+            return read(await self.exchange.get(path, verb.what, longer_s=longer_s, **fields))
+        if verb.method == "DELETE":  # some proxies refuse a body here: none where none is needed
+            fields = {name: one for name, one in fields.items() if one != ""}
+            return await self.exchange.delete(path, verb.what, read, key=key or "", body=fields or None)
+        return await self.exchange.post(path, verb.what, fields, read, key=key, longer_s=longer_s)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self.exchange.aclose()
+
+
+async def _start(gateway: HttpGateway, *, context: str, attended: bool, **given: Any) -> Receipt:
+    unattended = None if attended else False
+    given |= {"context": jsontext.loads(context), "attended": unattended}
+    return await gateway.requested(verbs.STARTED, given)
+
+
+async def _resolve(
+    gateway: HttpGateway, *, conversation_id: str, suspension_id: str, decision: Ruling, decision_id: str
+) -> Receipt:
+    await _check_fits(gateway, suspension_id, conversation_id)
+    ids = {"suspension_id": suspension_id, "conversation_id": conversation_id, "decision_id": decision_id}
+    return await gateway.requested(verbs.RESOLVE, ids | said(decision))
+
+
+async def _resolve_call(gateway: HttpGateway, *, decision: Ruling, **ids: str | None) -> Receipt:
+    return await gateway.requested(verbs.RESOLVE_CALL, ids | said(decision))
+
+
+async def _resolve_each(
+    gateway: HttpGateway, *, decisions: Sequence[tuple[PendingCall[Any], Decision]], decision_id: str
+) -> list[Receipt | HoldfastError]:
+    return await resolve_each(gateway.exchange, gateway.resolve, decisions, decision_id)
+
+
+async def _resolve_many(
+    gateway: HttpGateway, *, conversation_id: str, decisions: Mapping[str, Ruling], decision_id: str
+) -> Receipts:
+    items = [{"suspension_id": name, **said(ruling)} for name, ruling in decisions.items()]
+    read = partial(replies.receipts, count=len(items))
+    asked = {"conversation_id": conversation_id, "decision_id": decision_id, "decisions": items}
+    return await gateway.requested(verbs.RESOLVE_MANY, asked, read=read)
+
+
+async def _pending(gateway: HttpGateway, *, approver: Principal | None, **where: Any) -> Page[AsyncPendingCall]:
+    return await gateway.requested(verbs.PENDING, where | asked_for(approver))
+
+
+async def _pending_call(gateway: HttpGateway, *, suspension_id: str, conversation_id: str | None) -> AsyncPendingCall:
+    await _check_fits(gateway, suspension_id, conversation_id)
+    ids = {"suspension_id": suspension_id, "conversation_id": conversation_id}
+    return await gateway.requested(verbs.PENDING_CALL, ids)
+
+
+async def _pending_of(gateway: HttpGateway, *, conversation_id: str) -> list[AsyncPendingCall]:
+    return (await gateway.requested(verbs.STATE, {"conversation_id": conversation_id})).pending
+
+
+async def _check_fits(gateway: HttpGateway, suspension_id: str, conversation_id: str | None) -> None:
+    """Refuse an id that cannot stand in a path: Holdfast makes none such, so no suspension has it.
+
+    Raises:
+        StaleCall: It cannot.
+        ConversationNotFound: The conversation was never started.
+    """
+    if fits(suspension_id):
+        return
+    if conversation_id is not None:
+        await gateway.requested(verbs.STATE, {"conversation_id": conversation_id})
+    raise StaleCall(conversation_id or "", suspension_id, StaleReason.UNKNOWN)
+
+
+async def _state(
+    gateway: HttpGateway, *, conversation_id: str, after: int | None, timeout_s: float | None
+) -> ConversationState[Awaitable[Receipt]]:
+    now = asyncio.get_running_loop().time
+    give_up, pauses = None if timeout_s is None else now() + timeout_s, Backoff(AGAIN_S, AGAIN_AT_MOST_S)
+    while True:
+        left_s = POLL_S if give_up is None else min(max(give_up - now(), 0), POLL_S)
+        began = now()
+        polled = {"wait_s": round(left_s, 3), "after": after} if left_s else {}
+        found = await gateway.requested(verbs.STATE, {"conversation_id": conversation_id, **polled}, longer_s=left_s)
+        if replies.rests(found, after) or (give_up is not None and now() >= give_up):
+            return found
+        if now() - began < left_s / 2:
+            pause_s = pauses.next_s()
+            await asyncio.sleep(pause_s if give_up is None else min(pause_s, max(give_up - now(), 0)))
+        else:
+            pauses.reset()
+
+
+async def _turn(gateway: HttpGateway, *, conversation_id: str, turn_id: str) -> Turn:
+    if not fits(turn_id):  # it cannot stand in a path, and no turn has such an id
+        await gateway.requested(verbs.STATE, {"conversation_id": conversation_id})
+        raise TurnNotFound(conversation_id, turn_id)
+    return await gateway.requested(verbs.TURN, {"conversation_id": conversation_id, "turn_id": turn_id})
+
+
+async def _latest(gateway: HttpGateway, *, conversation_id: str, limit: int) -> list[Event]:
+    seq, found = (await gateway.requested(verbs.STATE, {"conversation_id": conversation_id})).seq, list[Event]()
+    async with aclosing(_events(gateway, conversation_id=conversation_id, after=max(seq - limit, 0), live=False)) as events:
+        async for event in events:
+            body: Any = event.body
+            found.append(Event.recorded(event.seq or 0, body))
+            if found[-1].seq == seq:
+                break
+    return found
+
+
+async def _cancel(gateway: HttpGateway, *, wait_s: float, **ids: str | None) -> Cancelled:
+    """Cancel the turn; a long wait is several requests with one key."""
+    now = asyncio.get_running_loop().time
+    give_up, pauses, cancelled = now() + wait_s, Backoff(AGAIN_S, AGAIN_AT_MOST_S), None
+    while True:
+        left_s = min(max(give_up - now(), 0), POLL_S)
+        try:
+            found = await gateway.requested(verbs.CANCEL, {**ids, "wait_s": round(left_s, 3)}, longer_s=left_s)
+        except HoldfastError as error:
+            if cancelled is None:
+                raise
+            logger.warning("which bodies of %s go on is not known: %s", ids["conversation_id"], error)
+            return cancelled  # it is acknowledged, and that is what counts
+        cancelled = found if cancelled is None else cancelled.model_copy(update={"running": found.running})
+        if not found.running or now() >= give_up:
+            return cancelled
+        await asyncio.sleep(min(pauses.next_s(), max(give_up - now(), 0)))
+
+
+async def _audit(gateway: HttpGateway, *, conversation_id: str, receipts: Mapping[str, int | None]) -> AuditReport:
+    """The whole audit; the server computes the links."""
+    entries, after, path = [], 0, verbs.AUDIT.path.format(conversation_id=part(conversation_id))
+    while True:
+        found, more = replies.audit(await gateway.exchange.get(path, verbs.AUDIT.what, limit=PAGE, after=after))
+        entries += found.entries
+        if more is None:
+            break
+        after = more
+    places = {entry.head: entry.seq for entry in entries if entry.head}
+    absent = {head: seq for head, seq in receipts.items() if head not in places or seq not in (None, places[head])}
+    return replace(found, entries=entries, breaks=[*found.breaks, *absences(absent)])
+
+
+async def _audit_lines(
+    gateway: HttpGateway, *, conversation_id: str, receipts: Mapping[str, int | None], after: int
+) -> AsyncGenerator[dict[str, Any], None]:
+    found = await _audit(gateway, conversation_id=conversation_id, receipts=receipts)
+    for entry in found.entries:
+        if entry.seq > after:
+            yield entry.to_dict()
+    yield found.verdict()
+
+
+async def _assign(gateway: HttpGateway, *, to: Principal | str | EllipsisType | None, **noted: Any) -> Receipt:
+    taker = None if isinstance(to, EllipsisType) else taker_of(to, None)  # None: whoever the token is of
+    return await _noted(gateway, verbs.ASSIGN, to=taker, **noted)
+
+
+async def _comment(gateway: HttpGateway, **noted: Any) -> Receipt:
+    return await _noted(gateway, verbs.COMMENT, **noted)
+
+
+async def _noted(
+    gateway: HttpGateway, verb: Verb[Receipt], *, suspension_id: str, conversation_id: str, **said: Any
+) -> Receipt:
+    del said["tool_call_id"]  # the server finds it by the suspension
+    await _check_fits(gateway, suspension_id, conversation_id)
+    ids = {"suspension_id": suspension_id, "conversation_id": conversation_id}
+    return await gateway.requested(verb, ids | said)
+
+
+def _events(gateway: HttpGateway, *, conversation_id: str, after: int, live: bool) -> AsyncGenerator[Event, None]:
+    path = verbs.EVENTS.path.format(conversation_id=part(conversation_id))
+    return follow(gateway.exchange, path, after=after, live=live)
+
+
+def _list_events(
+    gateway: HttpGateway, *, agent: frozenset[str] | None, kind: SuspensionKind | None, after: str | None
+) -> AsyncGenerator[AsyncListEvent, None]:
+    return follow_lists(gateway.exchange, gateway.resolve, after=after, agents=agent, kind=kind)
+
+
+async def _ready(gateway: HttpGateway) -> bool:
+    return await gateway.requested(verbs.READY, {}, read=lambda _: True)
+
+
+_ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
+    verbs.STARTED: _start,
+    verbs.RESOLVE: _resolve,
+    verbs.RESOLVE_CALL: _resolve_call,
+    verbs.RESOLVE_EACH: _resolve_each,
+    verbs.RESOLVE_MANY: _resolve_many,
+    verbs.PENDING: _pending,
+    verbs.PENDING_CALL: _pending_call,
+    verbs.PENDING_OF: _pending_of,
+    verbs.STATE: _state,
+    verbs.TURN: _turn,
+    verbs.LATEST: _latest,
+    verbs.CANCEL: _cancel,
+    verbs.AUDIT: _audit,
+    verbs.ASSIGN: _assign,
+    verbs.COMMENT: _comment,
+    verbs.READY: _ready,
+}
+_STREAMS: Mapping[Verb[Any], Callable[..., AsyncGenerator[Any, None]]] = {
+    verbs.LIST_EVENTS: _list_events,
+    verbs.EVENTS: _events,
+    verbs.AUDIT_LINES: _audit_lines,
+}
