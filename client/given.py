@@ -60,3 +60,9 @@ async def _of(store: Store, row: ConversationRow, by: str | None, proof: Proof |
         if counts(vote.by, vote.proof)
     ]
     return Given(conversation_id=row.conversation_id, agent=row.agent, grants=grants, votes=votes)
+
+
+async def grants_of(store: Store, conversation_id: str) -> list[Grant]:
+    """The grants that stand in one conversation; none once it has ended."""
+    state, now = await asyncio.gather(store.load(conversation_id), store.now())  # in one round trip
+    return [] if state.ended else [grant for grant in state.grants if grant.stands(now)]

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from holdfast.conversation import Answer, Approve
+
 MOST_AT_ONCE = 1_000
 """How many values, or hundreds of characters, are checked at once, in some milliseconds at most."""
 CHARS = 100
@@ -16,11 +18,6 @@ async def judged(work: Callable[[], T], *values: object) -> T:
     return await asyncio.to_thread(work) if is_large(values) else work()
 
 
-def bodies_of(*decisions: object) -> list[object]:
-    """The values that decisions hold."""
-    return [getattr(decision, name, None) for decision in decisions for name in ("value", "arguments")]
-
-
 def is_large(value: object) -> bool:
     """Whether a value holds much; as little of it is looked at as says so."""
     left, waiting = MOST_AT_ONCE, [value]
@@ -31,6 +28,8 @@ def is_large(value: object) -> bool:
             case Mapping() as pairs:
                 left -= 2 * len(pairs)
                 waiting += [*pairs, *pairs.values()] if left > 0 else []
+            case Approve(arguments=inner) | Answer(value=inner):
+                waiting.append(inner)
             case list() | tuple() as items:
                 left -= len(items)
                 waiting += items if left > 0 else []

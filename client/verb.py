@@ -15,6 +15,7 @@ from holdfast.errors import (
     ConversationNotFound,
     CorruptStore,
     HoldfastError,
+    InvalidInput,
     NewerRecord,
     OlderRelease,
     OtherBuild,
@@ -65,7 +66,7 @@ class Verb(Generic[R]):
         scope: What a caller of a server must be allowed for it; None: nobody is asked who they are.
         also: What a caller must be allowed besides.
         checks: The checks of its arguments, in their order.
-        raises: The errors that are special to it.
+        raises: The errors that are special to it; by default that of an argument that cannot be used.
         command: Makes the command of the arguments, where the operation is one command.
         read: Reads the reply from the store, where the operation is one read.
         under: The field of a server's reply that holds what comes back; None where it is the reply itself.
@@ -79,7 +80,7 @@ class Verb(Generic[R]):
     scope: AccessScope | None = AccessScope.READ
     also: tuple[AccessScope, ...] = ()
     checks: Checks = field(default_factory=dict)
-    raises: tuple[type[HoldfastError], ...] = ()
+    raises: tuple[type[HoldfastError], ...] = (InvalidInput,)
     command: Callable[..., Command] | None = None
     read: Callable[..., Awaitable[Any]] | None = None
     under: str | None = None

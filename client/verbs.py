@@ -8,7 +8,6 @@ The errors of a docstring are those that are special to its method, as `raises` 
 `READ_RAISES`, a read of one conversation `CONVERSATION_RAISES` too, and every command both and `COMMAND_RAISES`.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -19,6 +18,7 @@ from holdfast.conversation import (
     CancelPending,
     CancelTurn,
     Comment,
+    Decision,
     End,
     Grant,
     Proof,
@@ -62,7 +62,7 @@ from .agents import AgentRow
 from .audit import AuditReport
 from .batches import many_of, pairs_of, rulings_of
 from .deciders import decider_of
-from .given import Given, given_page
+from .given import Given, given_page, grants_of
 from .list_events import AsyncListEvent
 from .log_pages import MessagePage, message_page, turn_page
 from .noting import comment_of
@@ -101,6 +101,10 @@ _CONVERSATION = "/v1/conversations/{conversation_id}"
 _NOTED: Checks = {"suspension_id": _as_it_is, "tool_call_id": _as_it_is}
 
 
+def _ruling(decision: Decision) -> Ruling:
+    return Ruling.of(decision)
+
+
 def _list_cursor(after: str) -> str:
     Place.of(after)
     return after
@@ -109,11 +113,6 @@ def _list_cursor(after: str) -> str:
 async def _conversations(store: Store, **where: Any) -> Page[ConversationRow]:
     page = await store.conversations(**where)
     return Page(items=list(page.items), next=page.next)
-
-
-async def _grants(store: Store, conversation_id: str) -> list[Grant]:
-    state, now = await asyncio.gather(store.load(conversation_id), store.now())  # in one round trip
-    return [] if state.ended else [grant for grant in state.grants if grant.stands(now)]
 
 
 async def _paused(store: Store) -> list[Pause]:
@@ -148,7 +147,7 @@ RESOLVE = Verb(
     Receipt,
     "the decision",
     scope=DECIDE,
-    checks={"conversation_id": check_conversation_id, "suspension_id": _as_it_is, "decision": Ruling.of, **_DECISION},
+    checks={"conversation_id": check_conversation_id, "suspension_id": _as_it_is, "decision": _ruling, **_DECISION},
     raises=(StaleCall, InvalidDecision, NotPermitted, AlreadyVoted),
 )
 RESOLVE_CALL = Verb(
@@ -160,7 +159,7 @@ RESOLVE_CALL = Verb(
     scope=DECIDE,
     checks={
         **_ONE,
-        "decision": Ruling.of,
+        "decision": _ruling,
         **_DECISION,
         "suspension_id": _optional(partial(of.id_of, "suspension_id")),
         "tool_call_id": partial(of.id_of, "tool_call_id"),
@@ -185,7 +184,6 @@ PENDING = Verb(
     Page[AsyncPendingCall],
     "the pending calls",
     checks={**_AGENT, **_KIND, "approver": _optional(decider_of), **_PAGE},
-    raises=(InvalidInput,),
 )
 PENDING_CALL = Verb(
     "pending_call",
@@ -203,7 +201,6 @@ CONVERSATIONS = Verb(
     Page[ConversationRow],
     "the conversations",
     checks={**_AGENT, "status": _member(Status, "status"), **_PAGE},
-    raises=(InvalidInput,),
     read=_conversations,
 )
 GIVEN = Verb(
@@ -213,7 +210,6 @@ GIVEN = Verb(
     Page[Given],
     "what was given",
     checks={"by": _optional(of.giver_of), **_PROOF, **_PAGE},
-    raises=(InvalidInput,),
     read=given_page,
 )
 LIST_EVENTS = Verb(
@@ -223,7 +219,6 @@ LIST_EVENTS = Verb(
     AsyncListEvent,
     "the events",
     checks={"agent": of.agents_of, **_KIND, "after": _optional(_list_cursor)},
-    raises=(InvalidInput,),
 )
 READY = Verb(
     "ready", "GET /ready", "ready", bool, "whether the server is ready", scope=None, raises=(ClusterUnavailable, ClusterStopped)
@@ -251,7 +246,6 @@ PAUSE = Verb(
     "the pause",
     scope=ADMIN,
     checks={"agent": of.pausable, **_REASON},
-    raises=(InvalidInput,),
 )
 RESUME: Verb[Pause | None] = Verb(
     "resume",
@@ -261,11 +255,10 @@ RESUME: Verb[Pause | None] = Verb(
     "the resumption",
     scope=ADMIN,
     checks={"agent": of.pausable},
-    raises=(InvalidInput,),
     read=lambda store, agent: store.resume(agent),
     under="resumed",
 )
-PAUSED = Verb("paused", "GET /v1/pause", "listPauses", list[Pause], "the pauses", read=_paused)
+PAUSED = Verb("paused", "GET /v1/pause", "listPauses", list[Pause], "the pauses", read=_paused, raises=())
 CLIENT = (
     STARTED,
     RESOLVE,
@@ -314,9 +307,8 @@ STATE = Verb(
     ConversationState[Awaitable[Receipt]],
     "the state",
     checks={**_ONE, "after": _optional(of.place_of), "timeout_s": _optional(of.timeout_of)},
-    raises=(InvalidInput,),
 )
-PENDING_OF = Verb("pending", STATE.route, STATE.operation, list[AsyncPendingCall], "the pending calls", checks=_ONE)
+PENDING_OF = Verb("pending", STATE.route, STATE.operation, list[AsyncPendingCall], "the pending calls", checks=_ONE, raises=())
 MESSAGES_PAGE = Verb(
     "messages_page",
     f"GET {_CONVERSATION}/messages",
@@ -324,7 +316,6 @@ MESSAGES_PAGE = Verb(
     MessagePage,
     "the messages",
     checks={**_ONE, **_LOG_PAGE},
-    raises=(InvalidInput,),
     read=message_page,
 )
 MESSAGE = Verb(
@@ -344,7 +335,6 @@ TURNS_PAGE = Verb(
     Page[Turn],
     "the turns",
     checks={**_ONE, **_LOG_PAGE},
-    raises=(InvalidInput,),
     read=turn_page,
 )
 TURN = Verb(
@@ -364,7 +354,6 @@ EVENTS = Verb(
     Event,
     "the events",
     checks={**_ONE, "after": of.place_of, "live": bool},
-    raises=(InvalidInput,),
 )
 LATEST = Verb(
     "latest",
@@ -373,7 +362,6 @@ LATEST = Verb(
     list[Event],
     "the events",
     checks={**_ONE, "limit": check_limit},
-    raises=(InvalidInput,),
 )
 CANCEL = Verb(
     "cancel",
@@ -395,10 +383,11 @@ CANCEL_PENDING = Verb(
     scope=START,
     also=(DECIDE,),
     checks={**_ONE, **_REQUEST, **_KIND, **_REASON},
-    raises=(InvalidInput,),
     command=lambda kind, **said: CancelPending(suspension_kind=kind, **said),
 )
-GRANTS = Verb("grants", f"GET {_CONVERSATION}/grants", "listGrants", list[Grant], "the grants", checks=_ONE, read=_grants)
+GRANTS = Verb(
+    "grants", f"GET {_CONVERSATION}/grants", "listGrants", list[Grant], "the grants", checks=_ONE, read=grants_of, raises=()
+)
 REVOKE = Verb(
     "revoke",
     f"DELETE {_CONVERSATION}/grants/{{grant_id}}",
@@ -407,7 +396,6 @@ REVOKE = Verb(
     "the revocation",
     scope=DECIDE,
     checks={**_ONE, **_REQUEST, "grant_id": of.grant_id_of, **_REASON},
-    raises=(InvalidInput,),
     command=Revoke,
 )
 REVOKE_GIVEN = Verb(
@@ -418,7 +406,6 @@ REVOKE_GIVEN = Verb(
     "the revocation",
     scope=DECIDE,
     checks={**_ONE, **_REQUEST, "by": of.giver_of, **_PROOF, **_REASON},
-    raises=(InvalidInput,),
     command=RevokeGiven,
 )
 AUDIT = Verb(
@@ -428,7 +415,6 @@ AUDIT = Verb(
     AuditReport,
     "the audit",
     checks={**_ONE, "receipts": _as_it_is},
-    raises=(InvalidInput,),
 )
 AUDIT_LINES = Verb(
     "audit_lines",
@@ -437,7 +423,6 @@ AUDIT_LINES = Verb(
     dict[str, Any],
     "the audit",
     checks={**AUDIT.checks, "after": of.place_of},
-    raises=(InvalidInput,),
 )
 ASSIGN = Verb(
     "assign",
@@ -471,6 +456,7 @@ RETRY = Verb(
     checks=_ONE,
     read=lambda store, conversation_id: store.retry(conversation_id),
     under="lifted",
+    raises=(),
 )
 END = Verb(
     "end",
@@ -480,7 +466,6 @@ END = Verb(
     "the end",
     scope=START,
     checks={**_ONE, **_REQUEST},
-    raises=(InvalidInput,),
     command=End,
 )
 CONVERSATION = (

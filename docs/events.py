@@ -121,8 +121,8 @@ def render() -> str:
 
 # Events
 
-A conversation is a log of events. `AsyncConversation.events(after=seq)` yields them in the log's order and without gaps, then those
-that come, and between them live events, which the log does not hold. `events(live=False)` leaves the live ones out.
+A conversation is a log of events. `AsyncConversation.events(after=seq)` yields them in the log's order and without gaps, then
+those that come, and between them live events, which the log does not hold. `events(live=False)` leaves the live ones out.
 
 An `Event` has `kind`, `seq` (its place in the log, None for a live event), `at` (integer milliseconds UTC), `body` and `data`.
 The body is a frozen object of the class that belongs to the kind, from `holdfast.events`; a type checker knows its fields. The

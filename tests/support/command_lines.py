@@ -16,7 +16,7 @@ def decision_of(monkeypatch, *words):
 
     @asynccontextmanager
     async def reached(_):
-        yield SimpleNamespace(client=SimpleNamespace(settle=settle))
+        yield SimpleNamespace(client=SimpleNamespace(resolve=settle))
 
     monkeypatch.setattr(session, "reached", reached)
     try:

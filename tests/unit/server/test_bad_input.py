@@ -224,10 +224,10 @@ async def test_trouble_behind_the_server_is_a_problem_with_the_time_to_come_back
 
 
 async def test_a_mistake_of_ours_tells_the_caller_nothing_and_the_log_everything(api, waiting, client, monkeypatch, caplog):
-    async def broken(**_):
+    async def broken(*_, **__):
         raise RuntimeError("the secret sauce")
 
-    monkeypatch.setattr(client, "pending", broken)
+    monkeypatch.setattr(type(client), "pending", broken)
 
     found = await api("GET", "/v1/pending", 500)
 

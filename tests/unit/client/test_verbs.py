@@ -1,0 +1,47 @@
+"""The rows of the operations, held against what is derived from them and written beside them."""
+
+import inspect
+import re
+
+import pytest
+
+from holdfast.client import AsyncClient, AsyncConversation, Client, Conversation, http_gateway, stack_gateway, verbs
+from holdfast.server.app import OPERATIONS
+
+ROWS = (*verbs.CLIENT, *verbs.CONVERSATION, *verbs.PARTS)
+METHODS = [(AsyncClient, row) for row in verbs.CLIENT if row is not verbs.RESOLVE_CALL]
+METHODS += [(AsyncConversation, row) for row in (*verbs.CONVERSATION, *verbs.PARTS)]
+
+
+def public(kind):
+    return {name: one for name, one in vars(kind).items() if inspect.isfunction(one) and not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("kind", "row"), METHODS, ids=lambda one: getattr(one, "operation", None))
+def test_a_method_names_the_errors_that_its_row_names(kind, row):
+    _, _, raised = (inspect.getdoc(getattr(kind, row.name)) or "").partition("Raises:\n")
+    assert set(re.findall(r"^ {4}(\w+): ", raised, re.MULTILINE)) == {error.__name__ for error in row.raises}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.name}-{row.operation}")
+def test_an_operation_is_carried_out_on_both_ways(row):
+    by_row = row.read is not None or row.command is not None
+    assert by_row or row in {**stack_gateway._ANSWERS, **stack_gateway._STREAMS}
+    assert row not in verbs.PARTS or row in {**http_gateway._ANSWERS, **http_gateway._STREAMS}
+
+
+@pytest.mark.parametrize(("face", "faced"), [(Client, AsyncClient), (Conversation, AsyncConversation)])
+def test_a_blocking_face_has_the_methods_of_the_async_one_and_their_arguments(face, faced):
+    def taken(method):
+        return [(one.name, one.kind, one.default) for one in inspect.signature(method).parameters.values()]
+
+    mine, theirs = public(face), public(faced)
+    assert {name: taken(mine[name]) for name in theirs if name != "aclose"} == {
+        name: taken(theirs[name]) for name in theirs if name != "aclose"
+    }
+
+
+def test_a_server_has_an_operation_for_each_row_with_its_route_scope_and_key():
+    served = {one.name: (one.method, one.path, one.scope, one.also, one.key) for one in OPERATIONS}
+    rows = (*verbs.CLIENT, *verbs.CONVERSATION)
+    assert {row.operation: (row.method, row.path, row.scope, row.also, row.key) for row in rows}.items() <= served.items()
