@@ -1,7 +1,5 @@
 """Bad input on the real stack: a typed error that names the field and the fix, and nothing changed."""
 
-from dataclasses import replace
-
 import pytest
 import redis
 from refusals import contents, refused, unchanged
@@ -283,7 +281,7 @@ def test_a_suspension_that_is_no_string_is_refused(client, raw, waiting, named):
 @pytest.mark.parametrize("unknown", ["nope", "", LONE, "x" * 10_000], ids=lambda value: ascii(value)[:20])
 def test_a_call_or_suspension_that_never_was_is_stale(client, raw, waiting, shown, unknown):
     mixed = {"tool_call_id": unknown}, {"suspension_id": unknown}, {"suspension_id": shown["camera"].suspension_id}
-    for one in (unknown, *(replace(shown["refund"], **ids) for ids in mixed)):
+    for one in (unknown, *(shown["refund"].model_copy(update=ids) for ids in mixed)):
         with unchanged(raw, waiting), pytest.raises(StaleCall) as stale:
             client.resolve(one, Approve(), conversation_id=waiting.id)
         assert stale.value.reason is StaleReason.UNKNOWN

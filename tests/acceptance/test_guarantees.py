@@ -3,8 +3,6 @@
 1, 2 and 7 stand in `test_promises.py`, 5 and 6 in `test_kills.py`, 4 in `tests/faults/test_steps.py`.
 """
 
-from dataclasses import replace
-
 import pytest
 from stack_fixture import results
 
@@ -47,7 +45,7 @@ async def test_promise_3_a_decision_binds_to_what_was_shown(stack, client):
     (second,) = (await conversation.wait(after=receipt.seq, timeout_s=60)).pending
     assert second.arguments == {"mode": "back"}
     with pytest.raises(StaleCall):
-        await client.resolve(replace(second, suspension_id=first.suspension_id), Approve())
+        await client.resolve(second.model_copy(update={"suspension_id": first.suspension_id}), Approve())
     await second.resolve(Deny("no"))
     assert (await conversation.wait(after=receipt.seq + 1, timeout_s=60)).status is Status.IDLE
 

@@ -154,7 +154,7 @@ async def deciding(client, _):
         await raised(client.pending_call(7)),
         await client.pending_call(question.suspension_id),
         await client.pending_call(question.suspension_id, conversation_id="c-1"),
-        await raised(conversation.resolve(dataclasses.replace(question, suspension_id="s-other"), Answer(7))),
+        await raised(conversation.resolve(question.model_copy(update={"suspension_id": "s-other"}), Answer(7))),
         await raised(conversation.resolve("s-none", Answer(7))),
         await raised(conversation.resolve("s/none ü", Redispatch())),
         await raised(conversation.resolve(question.suspension_id, "yes")),
