@@ -14,7 +14,7 @@ from .context import Report, ToolContext
 from .digest import code_digest
 from .path import cipher_path, load, main_file, path_of, python_path
 from .questions import ask_user_questions
-from .rule import Effect, Rule
+from .rule import Rule, RuleEffect
 from .rules import Rules, Verdict
 from .suspend import Suspend
 from .tool import Tool, tool
@@ -26,13 +26,13 @@ __all__ = [
     "App",
     "Approval",
     "Approvers",
-    "Effect",
     "Executor",
     "InvalidArguments",
     "Limits",
     "OnLost",
     "Report",
     "Rule",
+    "RuleEffect",
     "Rules",
     "Suspend",
     "Tool",

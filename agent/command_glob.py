@@ -1,6 +1,6 @@
 """Globs of commands, as what denies or asks reads them: `git push *` is about `git` with `push` among its words."""
 
-from holdfast.conversation.folding import folded
+from holdfast.conversation.confusables import skeleton
 from holdfast.conversation.glob import Glob
 from holdfast.conversation.regex import Regex, literal
 
@@ -21,7 +21,7 @@ class CommandGlob:
     __slots__ = ("_expression", "_named", "is_command", "name")
 
     def __init__(self, glob: Glob) -> None:
-        said = _STAR.join(folded(part) for part in glob.parts).translate(_UNQUOTED)
+        said = _STAR.join(skeleton(part) for part in glob.parts).translate(_UNQUOTED)
         name, *words = said.split() or [_STAR]
         program = name.rpartition("/")[2] or name
         self.name = None if _STAR in program else program

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from holdfast.conversation import jsontext
-from holdfast.conversation.folding import folded
+from holdfast.conversation.confusables import skeleton
 from holdfast.conversation.matching import is_plain_script
 
 from .patterns import Condition, Pattern
@@ -170,23 +170,23 @@ def _certain(arguments: Mapping[str, Any], name: str) -> list[Any] | None:
 
 
 def _like(name: str) -> Any:
-    said = folded(name)
-    return lambda other: other != name and folded(other) == said
+    said = skeleton(name)
+    return lambda other: other != name and skeleton(other) == said
 
 
 def _possible(arguments: Mapping[str, Any], name: str) -> list[Any]:
     """Every value that an argument may have, also under names that look like its own."""
-    found = [value for key, value in arguments.items() if folded(key) == folded(name)]
+    found = [value for key, value in arguments.items() if skeleton(key) == skeleton(name)]
     if "." in name:
         here: list[Any] = [arguments]
-        for part in map(folded, name.split(".")):
+        for part in map(skeleton, name.split(".")):
             after: list[Any] = []
             while here:
                 one = here.pop()
                 if isinstance(one, list):
                     here += one
                 elif isinstance(one, Mapping):
-                    after += [value for key, value in one.items() if folded(key) == part]
+                    after += [value for key, value in one.items() if skeleton(key) == part]
             here = after
         found += here
     return found

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import idna
 
-from holdfast.conversation.folding import folded
+from holdfast.conversation.confusables import skeleton
 from holdfast.conversation.matching import ends_in_number
 
 _MOST_DIGITS = 64
@@ -64,7 +64,7 @@ def mapped(text: str) -> str:
 
 def host_of(label: str) -> str:
     """A host as its owner reads it: folded, `xn--` decoded, without dots at its end."""
-    said = folded(label).strip(".")
+    said = skeleton(label).strip(".")
     if "xn--" in said:
         said = ".".join(map(_decoded, said.split(".")))
     return said
@@ -246,6 +246,6 @@ def _decoded(label: str) -> str:
     if not label.startswith("xn--"):
         return label
     try:
-        return folded(label[4:].encode("ascii").decode("punycode"))
+        return skeleton(label[4:].encode("ascii").decode("punycode"))
     except (UnicodeError, OverflowError, ValueError):
         return label

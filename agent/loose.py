@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from holdfast.conversation.folding import folded
+from holdfast.conversation.confusables import skeleton
 from holdfast.conversation.glob import Glob
 from holdfast.conversation.matching import is_domain_glob
 from holdfast.conversation.regex import Regex, literal
@@ -27,8 +27,8 @@ class LooseText:
     __slots__ = ("_expression", "_mail", "_path", "_url")
 
     def __init__(self, text: str) -> None:
-        said = " ".join(folded(text).split())
-        forms = {said, folded(text), *spelled(said), host_of(said), *([number_of(said)] if is_number(said) else [])}
+        said = " ".join(skeleton(text).split())
+        forms = {said, skeleton(text), *spelled(said), host_of(said), *([number_of(said)] if is_number(said) else [])}
         self._expression = _either(forms)
         self._path = _either(paths_of(said)) if re.search(r"[/\\]", said) else None
         self._mail = _found(_mail(_exactly(said))) if "@" in said else None
@@ -136,7 +136,7 @@ def _line(expression: str) -> str:
 
 
 def _collapsed(part: str) -> str:
-    return re.sub(r"\s+", " ", folded(part))
+    return re.sub(r"\s+", " ", skeleton(part))
 
 
 def _host_part(part: str) -> str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from holdfast.conversation.folding import folded, is_plain
+from holdfast.conversation.confusables import is_plain, skeleton
 from holdfast.conversation.glob import BadGlob, Glob
 from holdfast.conversation.matching import LONGEST as LONGEST_TEXT
 from holdfast.conversation.matching import Matcher, has_clear_hosts, leads_up
@@ -126,8 +126,8 @@ class Pattern:
     def may_name(self, tool: str) -> bool:
         """Whether the pattern may be about a tool, whose name may only look like another one."""
         if self.regex is not None:
-            return self.regex.found(tool) or self.regex.found(folded(tool))
-        return self.loose_name.matches(folded(tool))
+            return self.regex.found(tool) or self.regex.found(skeleton(tool))
+        return self.loose_name.matches(skeleton(tool))
 
 
 class StrictText:
@@ -190,7 +190,7 @@ def parsed(text: str) -> Pattern:
             raise BadPattern("begin with a tool's name, in which * stands for any characters", 0)
         tool, at = name[0], name.end()
         strict = Regex(Glob.of(tool).expression("[A-Za-z0-9_-]*"))
-        loose = Regex(Glob.of(folded(tool)).expression(r"[^\n]*"))
+        loose = Regex(Glob.of(skeleton(tool)).expression(r"[^\n]*"))
     if at == len(text):
         return Pattern(text, tool, regex, (), strict, loose)
     if text[at] != "(" or not text.endswith(")"):

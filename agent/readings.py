@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from holdfast.conversation import jsontext
-from holdfast.conversation.folding import folded
+from holdfast.conversation.confusables import skeleton
 
 from . import hosts
 from .commands import Commands
@@ -141,10 +141,10 @@ class Readings:
         self.opaque |= _OVERLONG.search(text) is not None
         first = len(self.whole)
         self.texts.append(text)
-        self._see(folded(text))
+        self._see(skeleton(text))
         self._see(text.casefold())  # what looks like a quotation mark or a slash is none for most programs
         if not text.isascii():
-            self._see(folded(hosts.mapped(text)))
+            self._see(skeleton(hosts.mapped(text)))
         self._decode(text, first)
         for seen in self.whole[first:]:
             for one in hosts.spelled(seen):
@@ -157,11 +157,11 @@ class Readings:
         for _ in range(_MOST_ROUNDS):
             reading = unquote(reading)
             self.texts.append(reading)
-            self._see(folded(reading))
+            self._see(skeleton(reading))
             self._see(reading.casefold())
         place = first
         while place < len(self.whole):  # the percents may themselves be in letters that only look like those of ASCII
-            self._see(folded(unquote(self.whole[place])))
+            self._see(skeleton(unquote(self.whole[place])))
             place += 1
             if len(self.whole) - first > 8 * _MOST_ROUNDS:
                 self.opaque = True

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.conversation.approvers import Approvers, approvers_of, terms_of
-from holdfast.conversation.ruled import Effect
+from holdfast.conversation.ruled import RuleEffect
 from holdfast.errors import ConfigurationError, InvalidRule
 from holdfast.visible import without_hidden
 
 from .patterns import BadPattern, Pattern, parsed
 
-__all__ = ["Effect", "Rule"]
+__all__ = ["Rule", "RuleEffect"]
 
 LONGEST_REASON = 500
 LONGEST_NAME = 200

@@ -14,7 +14,7 @@ from holdfast.conversation.spec import Executor
 from holdfast.errors import InvalidRule, NewerRecord
 
 from .coverage import Covered, Inspected, Shells
-from .rule import Effect, Rule
+from .rule import Rule, RuleEffect
 
 VERSION = 1
 """The version of the form in which rules are stored and sent."""
@@ -39,7 +39,7 @@ class Verdict:
         also: The approvers of further rules that ask about the call: whoever approves it is one of theirs, too.
     """
 
-    effect: Effect
+    effect: RuleEffect
     rule: str | None = None
     reason: str = ""
     approvers: Approvers | None = None
@@ -70,7 +70,7 @@ class Rules:
         allow: Sequence[str | Rule] = (),
         ask: Sequence[str | Rule] = (),
         deny: Sequence[str | Rule] = (),
-        default: Effect | str | None = None,
+        default: RuleEffect | str | None = None,
     ) -> None:
         self._hold((_rules("allow", allow), _rules("ask", ask), _rules("deny", deny), _default("default", default)), MOST)
 
@@ -191,40 +191,40 @@ class Rules:
         for rule in deny:
             covered = call.may_be_covered(rule.pattern)
             if covered is Covered.YES or (covered and executor == Executor.PROVIDER):
-                return Verdict(Effect.DENY, rule.name, rule.reason)
+                return Verdict(RuleEffect.DENY, rule.name, rule.reason)
             perhaps += [rule] if covered else []
         asks = {rule: covered for rule in ask if (covered := call.may_be_covered(rule.pattern))}
         asked = next((rule for rule, covered in asks.items() if covered is Covered.YES), None)
         lets = [rule for rule in allow if call.is_covered(rule.pattern)]
         if alone:
-            if self.default is Effect.DENY and not asks and not lets:
-                return Verdict(Effect.DENY, by="default")
-            return Verdict(Effect.ALLOW, by="tool")
+            if self.default is RuleEffect.DENY and not asks and not lets:
+                return Verdict(RuleEffect.DENY, by="default")
+            return Verdict(RuleEffect.ALLOW, by="tool")
         if asked is None:
             verdict = self._otherwise(lets, required=required, doubtful=call.opaque and bool(allow))
-            if verdict.effect is Effect.DENY or not (perhaps or asks):
+            if verdict.effect is RuleEffect.DENY or not (perhaps or asks):
                 return verdict
         first, *also = dict.fromkeys(rule.approvers for rule in asks if rule.approvers) or (None,)
         if asked is not None:
-            return Verdict(Effect.ASK, asked.name, asked.reason, first, also=tuple(also))
+            return Verdict(RuleEffect.ASK, asked.name, asked.reason, first, also=tuple(also))
         named = [*perhaps, *asks][0]
         reason = f"{_UNCLEAR}: {named.reason}" if named.reason else _UNCLEAR
-        return Verdict(Effect.ASK, named.name, reason, first, also=tuple(also))
+        return Verdict(RuleEffect.ASK, named.name, reason, first, also=tuple(also))
 
     def _otherwise(self, lets: Sequence[Rule], *, required: bool, doubtful: bool = False) -> Verdict:
         """The verdict on a call that no rule denies or asks about, and these rules allow."""
         for rule in lets:
             if not required or rule.pattern.names_in_full:
-                return Verdict(Effect.ALLOW, rule.name, rule.reason)
+                return Verdict(RuleEffect.ALLOW, rule.name, rule.reason)
         if lets:
-            return Verdict(Effect.ASK, by="tool")  # allowed by rules that do not name it in full, and it wants an approval
-        if self.default is Effect.DENY:
-            return Verdict(Effect.DENY, by="default")
+            return Verdict(RuleEffect.ASK, by="tool")  # allowed by rules that do not name it in full, and it wants an approval
+        if self.default is RuleEffect.DENY:
+            return Verdict(RuleEffect.DENY, by="default")
         if required:
-            return Verdict(Effect.ASK, by="tool")
-        if self.default is Effect.ASK or doubtful:
-            return Verdict(Effect.ASK, by="default")
-        return Verdict(Effect.ALLOW, by="tool" if self.default is None else "default")
+            return Verdict(RuleEffect.ASK, by="tool")
+        if self.default is RuleEffect.ASK or doubtful:
+            return Verdict(RuleEffect.ASK, by="default")
+        return Verdict(RuleEffect.ALLOW, by="tool" if self.default is None else "default")
 
     def hides(self, tool: str, *, executor: Executor | str = Executor.SERVER) -> bool:
         """Whether the model is not to know of a tool: it is denied whatever its arguments are.
@@ -236,7 +236,7 @@ class Rules:
             executor: Who produces its results.
         """
         if executor == Executor.PROVIDER:
-            return self.verdict(tool, None, executor=Executor.PROVIDER).effect is Effect.DENY
+            return self.verdict(tool, None, executor=Executor.PROVIDER).effect is RuleEffect.DENY
         return any(not rule.pattern.conditions for rule in self._about(tool)[0])
 
     def _about(self, tool: str) -> tuple[tuple[Rule, ...], tuple[Rule, ...], tuple[Rule, ...], Shells]:
@@ -253,7 +253,7 @@ class Rules:
         return found
 
 
-_Read: TypeAlias = tuple[tuple[Rule, ...], tuple[Rule, ...], tuple[Rule, ...], Effect | None]
+_Read: TypeAlias = tuple[tuple[Rule, ...], tuple[Rule, ...], tuple[Rule, ...], RuleEffect | None]
 
 
 def _rules(effect: str, given: object, where: str | None = None) -> tuple[Rule, ...]:
@@ -278,7 +278,7 @@ def _rule(field: str, effect: str, given: object, *, of_data: bool) -> Rule:
     if not isinstance(given, Rule):
         fix = 'write a pattern in quotes, "Bash(npm *)", or a rule'
         raise InvalidRule(field, f"{given!r:.60} is neither a pattern nor a rule", fix)
-    if given.approvers and effect != Effect.ASK:
+    if given.approvers and effect != RuleEffect.ASK:
         fix = "put the rule into ask, or leave it out"
         raise InvalidRule(f"{field}.approvers", "nobody approves what this rule is about", fix)
     return given
@@ -292,9 +292,9 @@ def _made(field: str, *pattern: str, **given: Any) -> Rule:
         raise InvalidRule(part, error.problem, error.fix) from None
 
 
-def _default(field: str, given: object) -> Effect | None:
-    if given is None or (isinstance(given, str) and given in tuple(Effect)):
-        return None if given is None else Effect(given)
+def _default(field: str, given: object) -> RuleEffect | None:
+    if given is None or (isinstance(given, str) and given in tuple(RuleEffect)):
+        return None if given is None else RuleEffect(given)
     raise InvalidRule(
         field, f"{given!r:.40} is no effect", "use allow, ask or deny; or leave it out for the tools' own approval"
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
-from holdfast.conversation.decisions import Decision, Ruling
+from holdfast.conversation.decisions import Decision, DecisionRecord
 from holdfast.conversation.questions import Question
 from holdfast.conversation.spec import UnattendedApprovals, UnattendedQuestions, UnattendedSpec
 from holdfast.errors import ConfigurationError, InvalidDecision
@@ -75,11 +75,11 @@ class Unattended:
         """Whether a function of the app decides anything."""
         return callable(self.approvals) or callable(self.questions)
 
-    def about_approval(self, call: UnattendedCall) -> Ruling | None:
+    def about_approval(self, call: UnattendedCall) -> DecisionRecord | None:
         """What the function for approvals decides; None where there is none, or a person is to decide."""
         return _decided(self.approvals, call, "Unattended.approvals")
 
-    def about_questions(self, call: UnattendedCall) -> Ruling | None:
+    def about_questions(self, call: UnattendedCall) -> DecisionRecord | None:
         """What the function for questions decides; None where there is none, or a person is to decide."""
         return _decided(self.questions, call, "Unattended.questions")
 
@@ -94,7 +94,7 @@ def _mode(modes: type[_Mode], declared: object, name: str) -> _Mode:
     raise ConfigurationError(name, problem, fix)
 
 
-def _decided(function: object, call: UnattendedCall, name: str) -> Ruling | None:
+def _decided(function: object, call: UnattendedCall, name: str) -> DecisionRecord | None:
     if not callable(function):
         return None
     failed = f"{name} could not decide about a call of {call.tool}, so a person is asked"
@@ -104,8 +104,8 @@ def _decided(function: object, call: UnattendedCall, name: str) -> Ruling | None
         return None
 
 
-def _ruling(said: Any) -> Ruling | None:
-    ruling = None if said is None else Ruling.of(said)
+def _ruling(said: Any) -> DecisionRecord | None:
+    ruling = None if said is None else DecisionRecord.of(said)
     if ruling is not None and ruling.scope is not None:
         raise InvalidDecision("decision.scope", "only a person lets later calls run", "approve this call alone")
     return ruling

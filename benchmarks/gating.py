@@ -25,14 +25,14 @@ from holdfast.conversation import Approve, Approvers, ApproverTerms, Level, Prin
 from holdfast.conversation.approvers import MOST_VOTES
 from holdfast.conversation.commands import ProposedCall
 from holdfast.conversation.grants import MOST_GRANTS, CallTarget
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.persistence import AppRecord, RedisStore, codec
 from holdfast.testing.writer import NextCommand, Writer, begin, call, finish, reply, resolve, send, start
 
 ARGUMENTS = '{"order":"A-1042","amount":40}'
 GATED, UNGATED = "refund", "lookup"
-ALLOWED = Ruled(effect=Effect.ALLOW, rule="small refunds")
-ASKED = Ruled(effect=Effect.ASK, rule="refunds", reason="Somebody of finance looks at it.")
+ALLOWED = RuleVerdict(effect=RuleEffect.ALLOW, rule="small refunds")
+ASKED = RuleVerdict(effect=RuleEffect.ASK, rule="refunds", reason="Somebody of finance looks at it.")
 GATE_MUST_BE_MS, NOTHING, MOST_BESIDE = 0.5, 0.05, 1.5
 APP = "shop:app"
 CLAIMS = 20
@@ -42,7 +42,7 @@ ROUND = 200
 
 
 def asked(
-    tool: str, *, ruled: Ruled | None = None, path: str | None = None, approvers: ApproverTerms | None = None
+    tool: str, *, ruled: RuleVerdict | None = None, path: str | None = None, approvers: ApproverTerms | None = None
 ) -> NextCommand:
     """The model asks for a call of a tool, as the worker has judged it."""
     targets = None if path is None else (CallTarget(kind="path", value=path, level=Level.WRITE),)

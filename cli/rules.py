@@ -9,7 +9,7 @@ import typer
 
 from holdfast.agent import load
 from holdfast.agent.coverage import defaults_of
-from holdfast.agent.rule import Effect
+from holdfast.agent.rule import RuleEffect
 from holdfast.agent.rules import Rules, Verdict
 from holdfast.conversation import Approval, Executor, jsontext
 from holdfast.conversation.approvers import Approvers
@@ -31,7 +31,7 @@ def check(
         str | None, typer.Option(help="The argument that a pattern like Bash(npm *) is about; with --app the tool says it.")
     ] = None,
     expect: Annotated[
-        Effect | None, typer.Option(help="What should happen; where something else would, the exit code is 1.")
+        RuleEffect | None, typer.Option(help="What should happen; where something else would, the exit code is 1.")
     ] = None,
     as_json: AsJson = False,
 ) -> int:
@@ -116,7 +116,7 @@ def _lines(verdict: Verdict, tool: str, *, hidden: bool) -> list[str]:
     if hidden:
         whatever = (
             "whatever its arguments are"
-            if verdict.effect is Effect.DENY
+            if verdict.effect is RuleEffect.DENY
             else "for some arguments, and its provider asks nobody"
         )
         found.append(f"{tool} is denied {whatever}: the model does not see it")

@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.conversation import Decided, Decision, Receipt, ResolveMany
 from holdfast.conversation.deciding import MOST
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.conversation.ids import digest
 from holdfast.errors import HoldfastError, InvalidDecision
 
@@ -17,7 +17,7 @@ SIDE_BY_SIDE = 16
 """How many decisions are under way at once."""
 
 
-def rulings_of(decisions: object) -> dict[str, Ruling]:
+def rulings_of(decisions: object) -> dict[str, DecisionRecord]:
     """The decisions of a mapping, by their suspensions.
 
     Raises:
@@ -31,11 +31,11 @@ def rulings_of(decisions: object) -> dict[str, Ruling]:
         if not isinstance(suspension_id, str) or not encodes(suspension_id):
             problem = f"{suspension_id!a:.40} is no suspension's id"
             raise InvalidDecision("suspension_id", problem, "pass PendingCall.suspension_id")
-        found[suspension_id] = Ruling.of(decision)
+        found[suspension_id] = DecisionRecord.of(decision)
     return found
 
 
-def many_of(decisions: Mapping[str, Ruling], decision_id: str) -> ResolveMany:
+def many_of(decisions: Mapping[str, DecisionRecord], decision_id: str) -> ResolveMany:
     """The command that makes several decisions, each under a key that follows from the one that is given."""
     return ResolveMany(
         decisions=tuple(
@@ -79,7 +79,7 @@ def pairs_of(decisions: object) -> list[tuple[PendingCall[Any], Decision]]:
     for number, pair in enumerate(decisions, 1):
         if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], PendingCall):  # noqa: PLR2004 - a pair
             raise InvalidDecision("decisions", f"number {number} is no pair of a pending call and a decision", fix)
-        Ruling.of(pair[1])
+        DecisionRecord.of(pair[1])
         found.append((pair[0], pair[1]))
     if len({call.suspension_id for call, _ in found}) < len(found):  # which of two counts would be left to chance
         raise InvalidDecision("decisions", "two are for one suspension", "decide each suspension once")

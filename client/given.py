@@ -51,7 +51,7 @@ async def _of(store: Store, row: ConversationRow, by: str | None, proof: Proof |
     def counts(giver: str, proven: Proof) -> bool:
         return proof in (None, proven) if by is None else gave(giver, proven, by, proof)
 
-    grants = [one for one in state.grants if one.by is not None and one.stands(now) and counts(one.by.id, one.by.proof)]
+    grants = [one for one in state.grants if one.by is not None and one.is_active(now) and counts(one.by.id, one.by.proof)]
     votes = [
         GivenVote(suspension_id=call.suspension.suspension_id, tool_call_id=call.tool_call_id, by=vote.by, proof=vote.proof)
         for call in state.calls.awaiting()
@@ -65,4 +65,4 @@ async def _of(store: Store, row: ConversationRow, by: str | None, proof: Proof |
 async def grants_of(store: Store, conversation_id: str) -> list[Grant]:
     """The grants that stand in one conversation; none once it has ended."""
     state, now = await asyncio.gather(store.load(conversation_id), store.now())  # in one round trip
-    return [] if state.ended else [grant for grant in state.grants if grant.stands(now)]
+    return [] if state.ended else [grant for grant in state.grants if grant.is_active(now)]

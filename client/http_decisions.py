@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from holdfast.conversation import Decision, Receipt, jsontext
-from holdfast.conversation.decisions import DecisionKind, Ruling
+from holdfast.conversation.decisions import DecisionKind, DecisionRecord
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.errors import HoldfastError, InvalidInput, OutcomeUnknown, ServerRefused, StaleCall, StaleReason
 
@@ -28,7 +28,7 @@ TOGETHER, TOGETHER_BYTES = 100, 1 << 20
 """How many decisions, and about how many bytes of them, one request brings: fewer than a server takes."""
 
 
-def said(ruling: Ruling) -> dict[str, Any]:
+def said(ruling: DecisionRecord) -> dict[str, Any]:
     """A decision as the body of a request says it."""
     found: dict[str, Any] = {"decision": ruling.kind.value}
     if ruling.reason:
@@ -101,7 +101,7 @@ def _item(call: PendingCall[Any], decision: Decision) -> dict[str, Any]:
     if not (encodes(call.suspension_id) and encodes(call.tool_call_id)):
         raise StaleCall(call.conversation_id, ascii(call.tool_call_id), StaleReason.UNKNOWN)
     place = {"suspension_id": call.suspension_id, "tool_call_id": call.tool_call_id}
-    return said(Ruling.of(decision)) | place | {"conversation_id": check_conversation_id(call.conversation_id)}
+    return said(DecisionRecord.of(decision)) | place | {"conversation_id": check_conversation_id(call.conversation_id)}
 
 
 def _chunks(items: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Mapping[str, Any]]]:

@@ -14,7 +14,7 @@ import httpx
 from holdfast.backoff import Backoff
 from holdfast.conversation import Cancelled, Decision, Principal, Receipt, Receipts, SuspensionKind, jsontext
 from holdfast.conversation.chain import absences
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.errors import ConfigurationError, HoldfastError, StaleCall, StaleReason, TurnNotFound
 
 from . import http_replies as replies
@@ -113,14 +113,14 @@ async def _start(gateway: HttpGateway, *, context: str, attended: bool, **given:
 
 
 async def _resolve(
-    gateway: HttpGateway, *, conversation_id: str, suspension_id: str, decision: Ruling, decision_id: str
+    gateway: HttpGateway, *, conversation_id: str, suspension_id: str, decision: DecisionRecord, decision_id: str
 ) -> Receipt:
     await _check_fits(gateway, suspension_id, conversation_id)
     ids = {"suspension_id": suspension_id, "conversation_id": conversation_id, "decision_id": decision_id}
     return await gateway.requested(verbs.RESOLVE, ids | said(decision))
 
 
-async def _resolve_call(gateway: HttpGateway, *, decision: Ruling, **ids: str | None) -> Receipt:
+async def _resolve_call(gateway: HttpGateway, *, decision: DecisionRecord, **ids: str | None) -> Receipt:
     return await gateway.requested(verbs.RESOLVE_CALL, ids | said(decision))
 
 
@@ -131,7 +131,7 @@ async def _resolve_each(
 
 
 async def _resolve_many(
-    gateway: HttpGateway, *, conversation_id: str, decisions: Mapping[str, Ruling], decision_id: str
+    gateway: HttpGateway, *, conversation_id: str, decisions: Mapping[str, DecisionRecord], decision_id: str
 ) -> Receipts:
     items = [{"suspension_id": name, **said(ruling)} for name, ruling in decisions.items()]
     read = partial(replies.receipts, count=len(items))

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from holdfast.conversation import AgentSpec, jsontext
 from holdfast.conversation.approvers import Approvers
-from holdfast.conversation.ruled import Effect
+from holdfast.conversation.ruled import RuleEffect
 from holdfast.conversation.spec import Approval, Executor, ToolSpec
 from holdfast.daemon import in_daemon
 from holdfast.errors import (
@@ -34,7 +34,7 @@ BY_FUNCTION = "the tool's own approval is a function of the app, which is not ca
 class RuleCheck(Result):
     """What would become of a call under the permission rules that are published."""
 
-    effect: Effect = Field(description="What would become of it.")
+    effect: RuleEffect = Field(description="What would become of it.")
     rule: str | None = Field(description="The rule that says so; None for the default, or the tool's own approval.")
     reason: str = Field(description="Why, in the rule's words.")
     approvers: tuple[str, ...] = Field(
@@ -154,7 +154,7 @@ def _unreadable(tool: ToolSpec) -> RuleCheck:
     """What becomes of a call under rules that cannot be read: a person is asked, where a person can be."""
     asks = tool.executor not in (Executor.HUMAN, Executor.PROVIDER)
     return RuleCheck(
-        effect=Effect.ASK if asks else Effect.ALLOW,
+        effect=RuleEffect.ASK if asks else RuleEffect.ALLOW,
         rule=None,
         reason=UNREADABLE,
         approvers=(),

@@ -18,7 +18,7 @@ from holdfast.conversation import (
     SuspensionKind,
     decide,
 )
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.errors import ClusterStopped, ClusterUnavailable, ConfigurationError, HoldfastError
 from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, Listing, Pause, Place
 
@@ -141,7 +141,7 @@ async def _start(
 
 
 async def _resolve(
-    gateway: StackGateway, *, conversation_id: str, suspension_id: str, decision: Ruling, decision_id: str
+    gateway: StackGateway, *, conversation_id: str, suspension_id: str, decision: DecisionRecord, decision_id: str
 ) -> Receipt:
     state = await gateway.connection.read(lambda store: store.load(conversation_id))
     tool_call_id = _waiting(state, suspension_id)

@@ -31,7 +31,7 @@ from holdfast.conversation import (
     Status,
     SuspensionKind,
 )
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.errors import (
     AgentNotFound,
@@ -101,8 +101,8 @@ _CONVERSATION = "/v1/conversations/{conversation_id}"
 _NOTED: Checks = {"suspension_id": _as_it_is, "tool_call_id": _as_it_is}
 
 
-def _ruling(decision: Decision) -> Ruling:
-    return Ruling.of(decision)
+def _ruling(decision: Decision) -> DecisionRecord:
+    return DecisionRecord.of(decision)
 
 
 def _list_cursor(after: str) -> str:

@@ -10,7 +10,7 @@ from pydantic import Field
 from holdfast.errors import ConfigurationError
 from holdfast.visible import shows_whole
 
-from .folding import folded
+from .confusables import skeleton
 from .ids import payload_digest
 from .principal import Principal, Proof
 from .record import Record
@@ -184,7 +184,7 @@ def gave(giver: str, proven: Proof, by: str, proof: Proof | None) -> bool:
 
 
 def _spelled(name: str) -> str:
-    return " ".join(folded(name).split())
+    return " ".join(skeleton(name).split())
 
 
 def joined(first: ApproverTerms | None, second: ApproverTerms | None) -> ApproverTerms | None:

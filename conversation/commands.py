@@ -14,7 +14,7 @@ from pydantic import Field
 from . import jsontext
 from .approvers import ApproverTerms
 from .calls import Call, SuspensionKind
-from .decisions import Ruling
+from .decisions import DecisionRecord
 from .endings import FailureReason
 from .events import Event
 from .grants import CallTarget
@@ -22,7 +22,7 @@ from .idempotency import IdempotencyRecord, call_key, decision_key, message_key,
 from .jsontext import JsonText
 from .principal import Principal, Proof
 from .record import Record
-from .ruled import Ruled
+from .ruled import RuleVerdict
 from .spec import AgentSpec, Approval, Execution, Executor, Resume, Seconds
 from .state import State
 
@@ -44,7 +44,9 @@ def places_of_prompts(state: State, spec: AgentSpec | None, *, settles: int | No
     return tuple(dict.fromkeys((*(call.held_at for call in shown), *asked)))
 
 
-def _places(state: State, spec: AgentSpec | None, calls: Iterable[Call | None], rulings: Sequence[Ruling]) -> tuple[int, ...]:
+def _places(
+    state: State, spec: AgentSpec | None, calls: Iterable[Call | None], rulings: Sequence[DecisionRecord]
+) -> tuple[int, ...]:
     """The places of all that decisions on these calls are judged by, and of what is suspended next."""
     waiting = [call for call in calls if call is not None and call.suspension is not None]
     # Where a scope is given, others may be let go, too.
@@ -163,7 +165,7 @@ class Resolve(Request):
 
     kind: Literal["resolve"] = "resolve"
     tool_call_id: str
-    ruling: Ruling
+    ruling: DecisionRecord
     decision_id: str
     suspension_id: str | None = None
 
@@ -186,7 +188,7 @@ class Decided(Record):
     """One of several decisions: the suspension that it settles, and the key under which it counts once."""
 
     suspension_id: str
-    ruling: Ruling
+    ruling: DecisionRecord
     decision_id: str
 
 
@@ -312,10 +314,10 @@ class ProposedCall(Record):
     arguments: str
     problem: str | None = None
     prompt: str | None = None
-    ruled: Ruled | None = None
+    ruled: RuleVerdict | None = None
     targets: tuple[CallTarget, ...] | None = None
     approvers: ApproverTerms | None = None
-    ruling: Ruling | None = None
+    ruling: DecisionRecord | None = None
 
 
 class ModelReplied(Outcome):
@@ -377,8 +379,8 @@ class RunRuled(Outcome, _Advance):
     """
 
     kind: Literal["run_ruled"] = "run_ruled"
-    ruled: Ruled
-    ruling: Ruling | None = None
+    ruled: RuleVerdict
+    ruling: DecisionRecord | None = None
 
 
 class RunLost(Outcome, _Advance):

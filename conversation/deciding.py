@@ -4,7 +4,7 @@ from holdfast.errors import AlreadyVoted, BatchRefused, HoldfastError, InvalidDe
 
 from .calls import Call, Suspension
 from .commands import Resolve, ResolveMany
-from .decisions import Ruling
+from .decisions import DecisionRecord
 from .fitting import Fitted, fit
 from .granting import check_room, release
 from .idempotency import call_key, result_key, suspension_key
@@ -59,7 +59,7 @@ def resolve_many(state: State, command: ResolveMany) -> Judgement:
     return draft.done(Receipts(receipts=_settled(draft, judged)))
 
 
-def _judged(draft: Draft, call: Call, suspension: Suspension, ruling: Ruling, **repetition: str) -> Fitted:
+def _judged(draft: Draft, call: Call, suspension: Suspension, ruling: DecisionRecord, **repetition: str) -> Fitted:
     check_permitted(draft, call)
     fitted = fit(draft, call, suspension, ruling, **repetition)
     check_vote(draft, fitted)

@@ -32,7 +32,7 @@ class ReviewVerdict(StrEnum):
 
     ALLOW = "allow"  # it may go on
     BLOCK = "block"  # it may not
-    REVIEW = "review"  # the agent is to revise it, as the notes say, and may ask again
+    REVISE = "review"  # the agent is to revise it, as the notes say, and may ask again
 
 
 Reason: TypeAlias = Annotated[str, Field(description="Why; the log keeps it.")]
@@ -122,7 +122,7 @@ DECISIONS = "Approve(), Deny(), Answer(), Fail(), Redispatch(), Cancel() or Revi
 _BODILESS = frozenset({DecisionKind.APPROVE, DecisionKind.REDISPATCH, DecisionKind.CANCEL})
 
 
-class Ruling(Record):
+class DecisionRecord(Record):
     """A decision as a command carries it: its kind, its body as JSON text, and why it was made.
 
     The body is None for an unedited `Approve`, a `Redispatch` and a `Cancel`; the reason of a `Deny` and the notes of a
@@ -151,7 +151,7 @@ class Ruling(Record):
         return self
 
     @classmethod
-    def of(cls, decision: Decision) -> "Ruling":
+    def of(cls, decision: Decision) -> "DecisionRecord":
         """The ruling that carries a decision.
 
         Raises:

@@ -12,7 +12,7 @@ from pydantic import Field
 from holdfast.errors import SettledBy as SettledBy  # noqa: PLC0414 - it is an event's word, and stands where an error has it too
 
 from .calls import SuspensionKind
-from .decisions import DecisionKind, Ruling
+from .decisions import DecisionKind, DecisionRecord
 from .endings import FailureReason, StopReason
 from .event_base import CallEvent, ChainLink, EventBase, Note, OfTurn, OnSuspension
 from .grants import Grant
@@ -162,7 +162,7 @@ class CallHeld(CallEvent):
     decided_at: int = 0
     prompt: str | None = None
     rule_reason: str = ""
-    ruling: Ruling | None = None
+    ruling: DecisionRecord | None = None
 
 
 class CallSuspended(CallEvent):

@@ -9,7 +9,7 @@ from holdfast.errors import InvalidDecision
 
 from . import jsontext, questions, schema
 from .calls import Call, Suspension, SuspensionKind, accepted
-from .decisions import GIVE_VERDICT, DecisionKind, ReviewVerdict, Ruling
+from .decisions import GIVE_VERDICT, DecisionKind, DecisionRecord, ReviewVerdict
 from .events import CallSuspended, ModelAnswered
 from .ids import payload_digest
 from .jsontext import JsonText
@@ -33,7 +33,7 @@ class Fitted:
 
     call: Call
     suspension: Suspension
-    ruling: Ruling
+    ruling: DecisionRecord
     value: Any
     decision_id: str = ""
     digest: str = ""
@@ -63,7 +63,7 @@ class Fitted:
         return self.ruling.body or "null"
 
 
-def fit(draft: Draft, call: Call, suspension: Suspension, ruling: Ruling, **repetition: str) -> Fitted:
+def fit(draft: Draft, call: Call, suspension: Suspension, ruling: DecisionRecord, **repetition: str) -> Fitted:
     """Judge a decision by what the suspension accepts, the limits and the schemas.
 
     Raises:
@@ -72,7 +72,7 @@ def fit(draft: Draft, call: Call, suspension: Suspension, ruling: Ruling, **repe
     return Fitted(call, suspension, ruling, _value(draft, call, suspension, ruling), **repetition)
 
 
-def _value(draft: Draft, call: Call, suspension: Suspension, ruling: Ruling) -> Any:
+def _value(draft: Draft, call: Call, suspension: Suspension, ruling: DecisionRecord) -> Any:
     tool = draft.tool_of(call)
     asked = draft.command.read.get(suspension.seq)
     own = suspension.kind is SuspensionKind.REVIEW  # what cannot be read takes no answer
@@ -119,7 +119,7 @@ def _questions(draft: Draft, call: Call) -> tuple[questions.Question, ...]:
 
 
 def _check_accepted(
-    ruling: Ruling, suspension: Suspension, tool: ToolSpec, schema_text: JsonText | None, *, edited: bool
+    ruling: DecisionRecord, suspension: Suspension, tool: ToolSpec, schema_text: JsonText | None, *, edited: bool
 ) -> None:
     takes = [kind.value for kind in accepted(suspension.kind, tool.decisions, with_schema=schema_text is not None)]
     if ruling.kind.value not in takes:
@@ -142,7 +142,7 @@ def _check_review(body: Any) -> None:
         raise InvalidDecision("decision.verdict", f"{body['verdict']!r:.40} is no verdict", GIVE_VERDICT)
 
 
-def _check_size(ruling: Ruling, limits: Limits) -> None:
+def _check_size(ruling: DecisionRecord, limits: Limits) -> None:
     name = "note_bytes" if ruling.kind in _NOTES else "result_bytes"
     allowed = getattr(limits, name)
     size = jsontext.size_bytes(ruling.body or "") - (REVIEW_BYTES if ruling.kind is DecisionKind.REVIEW else 0)

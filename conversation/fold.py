@@ -54,7 +54,7 @@ def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912
         case events.TurnCancelled():
             return _turn_over(state, event, "cancelled")
         case events.GrantGiven():
-            standing = tuple(grant for grant in state.grants if grant.stands(event.at))
+            standing = tuple(grant for grant in state.grants if grant.is_active(event.at))
             return state.model_copy(update={"grants": (*standing, event.grant)})
         case events.GrantRevoked():
             return _without_grants(state, {event.grant_id})

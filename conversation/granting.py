@@ -8,7 +8,7 @@ from holdfast.errors import InvalidDecision, InvalidInput
 from .approvers import ApproverTerms, gave
 from .calls import Suspension, SuspensionKind
 from .commands import Revoke, RevokeGiven
-from .decisions import Ruling
+from .decisions import DecisionRecord
 from .events import GivenRevoked, GrantGiven, GrantRevoked, SettledBy, WithdrawnVote
 from .grants import MOST_GRANTS, Grant, ScopeGiven
 from .ids import check_request_id
@@ -22,14 +22,14 @@ MAY_NOT = "whoever gave the grant may not decide this any more"
 """Why a grant ended by which a run could not begin."""
 
 
-def check_room(state: State, rulings: Sequence[Ruling], *, now: int) -> None:
+def check_room(state: State, rulings: Sequence[DecisionRecord], *, now: int) -> None:
     """Refuse decisions with more scopes than the conversation may have grants.
 
     Raises:
         InvalidDecision: There are too many.
     """
     more = sum(ruling.scope is not None for ruling in rulings)
-    standing = sum(grant.stands(now) for grant in state.grants)
+    standing = sum(grant.is_active(now) for grant in state.grants)
     if more and standing + more > MOST_GRANTS:
         problem = f"the conversation has {standing} grants, {MOST_GRANTS} are allowed"
         raise InvalidDecision("decision.scope", problem, "revoke some of them first, or approve this call alone")
@@ -41,7 +41,7 @@ def give(draft: Draft, scope: ScopeGiven, *, seq: int, terms: ApproverTerms | No
     draft.emit(GrantGiven(at=draft.now, grant=grant))
 
 
-def release(draft: Draft, rulings: Sequence[Ruling]) -> None:
+def release(draft: Draft, rulings: Sequence[DecisionRecord]) -> None:
     """Settle the approvals that the grants in force cover, if these decisions have given any; their calls go on."""
     if all(ruling.scope is None for ruling in rulings):
         return

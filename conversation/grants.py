@@ -17,7 +17,7 @@ from pydantic import Field
 from holdfast.errors import ConfigurationError, InvalidDecision, InvalidInput
 
 from .approvers import ApproverTerms
-from .folding import is_plain
+from .confusables import is_plain
 from .glob import BadGlob, Glob
 from .jsontext import size_bytes
 from .matching import Matcher, is_domain, is_domain_glob, is_plain_command, is_settled_path, is_settled_word
@@ -204,7 +204,7 @@ class Grant(Record):
             approvers="" if terms is None else terms.digest,
         )
 
-    def stands(self, at: int) -> bool:
+    def is_active(self, at: int) -> bool:
         """Whether the grant has not ended at a time, in integer milliseconds UTC."""
         return self.ends_at is None or at < self.ends_at
 
@@ -235,7 +235,7 @@ def covering(
     """
     if not 1 <= len(targets) <= MOST_TARGETS:
         return None
-    standing = [grant for grant in grants if grant.stands(at) and grant.may_stand_for(approvers)]
+    standing = [grant for grant in grants if grant.is_active(at) and grant.may_stand_for(approvers)]
     found: dict[str, Grant] = {}
     for target in targets:
         grant = next((one for one in standing if one.covers(target)), None)

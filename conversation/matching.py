@@ -9,7 +9,7 @@ has a second command, a way up, another user's host, characters that nobody sees
 import re
 from collections.abc import Callable
 
-from .folding import is_plain
+from .confusables import is_plain
 from .glob import Glob
 from .regex import Regex, literal
 

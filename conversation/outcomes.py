@@ -15,7 +15,7 @@ from .idempotency import call_key
 from .ids import payload_digest, unique_call_ids
 from .judgement import Draft, Judgement, drafted
 from .progress import advance, asks, begin, deny, fail, finish, granted, schedule, suspend, take
-from .ruled import Effect, Ruled
+from .ruled import RuleEffect, RuleVerdict
 from .spec import AgentSpec, Approval, Executor, Limits, OnLost, ToolSpec
 from .state import State
 from .table import LATE
@@ -180,19 +180,19 @@ def _unshowable(call: Call, command: RunSuspended) -> str | None:
     return None
 
 
-def _ruled(draft: Draft, call: Call, ruled: Ruled) -> None:
+def _ruled(draft: Draft, call: Call, ruled: RuleVerdict) -> None:
     """Settle or suspend a call whose run the rules in force do not let begin; an approval of these arguments stands."""
     granting.lapse(draft, ruled.lapsed)
-    if ruled.effect is Effect.DENY:
+    if ruled.effect is RuleEffect.DENY:
         deny(draft, call.tool_call_id, ruled)
-    elif ruled.effect is Effect.ASK and not call.is_approved(ruled.approvers):
+    elif ruled.effect is RuleEffect.ASK and not call.is_approved(ruled.approvers):
         _ask_first(draft, call, ruled)
     else:  # those who have approved it need no grant
-        grants = () if ruled.effect is Effect.ASK else call.grants
+        grants = () if ruled.effect is RuleEffect.ASK else call.grants
         schedule(draft, call.model_copy(update={"resumed": call.resumed + 1, "grants": grants}))
 
 
-def _ask_first(draft: Draft, call: Call, ruled: Ruled) -> None:
+def _ask_first(draft: Draft, call: Call, ruled: RuleVerdict) -> None:
     """Have a person asked about a run that has not begun; what others than these have decided does not count.
 
     Those who have approved these arguments already are not asked again.
@@ -275,20 +275,20 @@ def _take_up(draft: Draft, proposed: Mapping[str, ProposedCall], seq: int) -> No
                 reason = one.ruled.reason if one.ruled is not None else ""
                 ruling = ruling_at_proposal(draft.state, draft.spec, call, one)
                 take(draft, call, prompt=one.prompt, arguments=one.arguments, hold=asked, rule_reason=reason, ruling=ruling)
-            case Ruled():
+            case RuleVerdict():
                 deny(draft, call_id, call)
             case str():
                 finish(draft, call_id, failure(call), by=SettledBy.REFUSAL)
 
 
-def _usable(call_id: str, proposed: ProposedCall, spec: AgentSpec | None, seq: int) -> Call | Ruled | str:
+def _usable(call_id: str, proposed: ProposedCall, spec: AgentSpec | None, seq: int) -> Call | RuleVerdict | str:
     """The call; or the rule that denies it, or the error text that the model reads where it cannot be used."""
     tool = spec.tool(proposed.name) if spec is not None else None
     problem = _problem(proposed, tool)
     if tool is None or problem is not None:
         return problem or "this tool does not exist"
     ruled = proposed.ruled
-    if ruled is not None and ruled.effect is Effect.DENY:
+    if ruled is not None and ruled.effect is RuleEffect.DENY:
         return ruled
     asked = None if ruled is None or tool.executor is Executor.HUMAN else ruled.approvers  # an answer is no approval
     terms = joined(proposed.approvers, asked)
@@ -320,11 +320,11 @@ def _fits(target: CallTarget) -> bool:
     return _bytes(target.kind) <= LONGEST_VALUE and _bytes(target.value) <= LONGEST_VALUE and target.is_canonical
 
 
-def _approval(tool: ToolSpec, ruled: Ruled | None) -> Approval:
+def _approval(tool: ToolSpec, ruled: RuleVerdict | None) -> Approval:
     """Whether a person approves the call: as its tool says, but for what rules say of a server's or client's tool."""
     if ruled is None or tool.executor in (Executor.HUMAN, Executor.PROVIDER):
         return tool.approval
-    return Approval.REQUIRED if ruled.effect is Effect.ASK else Approval.AUTO
+    return Approval.REQUIRED if ruled.effect is RuleEffect.ASK else Approval.AUTO
 
 
 def _problem(proposed: ProposedCall, tool: ToolSpec | None) -> str | None:

@@ -5,7 +5,7 @@ from typing import Any
 from . import jsontext
 from .calls import Call, SuspensionKind
 from .commands import RunSuspended
-from .decisions import Ruling
+from .decisions import DecisionRecord
 from .endings import FailureReason
 from .envelope import edited, failure
 from .events import CallHeld, CallResolved, CallSuspended, RunScheduled, SettledBy, SuspensionSettled, TurnFailed
@@ -14,7 +14,7 @@ from .ids import suspension_id
 from .jsontext import JsonText
 from .judgement import Draft
 from .principal import Principal
-from .ruled import Ruled
+from .ruled import RuleVerdict
 from .spec import AgentSpec, Approval, Choice, Execution, Executor, Limits, ToolSpec
 
 ANSWERED_BY_SCHEMA = frozenset({SuspensionKind.ELICITATION, SuspensionKind.CLIENT_EXEC})
@@ -29,7 +29,7 @@ def take(
     arguments: str,
     hold: bool,
     rule_reason: str = "",
-    ruling: Ruling | None = None,
+    ruling: DecisionRecord | None = None,
 ) -> None:
     """Take up a call that the model has just asked for: it begins, or waits for its turn.
 
@@ -118,12 +118,12 @@ def is_edited(draft: Draft, call: Call) -> bool:
     return draft.state.turn is not None and call.arguments_at != draft.state.turn.answered_at
 
 
-def deny(draft: Draft, tool_call_id: str, ruled: Ruled) -> None:
+def deny(draft: Draft, tool_call_id: str, ruled: RuleVerdict) -> None:
     """Give a call the error result of a permission rule that denies it."""
     finish(draft, tool_call_id, failure(ruled.denial), by=SettledBy.RULE, rule=ruled.rule)
 
 
-def settled(draft: Draft, call: Call, by: SettledBy, ruling: Ruling | None = None, **more: Any) -> int:
+def settled(draft: Draft, call: Call, by: SettledBy, ruling: DecisionRecord | None = None, **more: Any) -> int:
     """End the call's open suspension, by a decision or otherwise; the place of the event."""
     if call.suspension is None:
         raise ValueError(f"call {call.tool_call_id!r} is not suspended")

@@ -20,7 +20,7 @@ from .commands import (
     Send,
     Start,
 )
-from .decisions import Ruling
+from .decisions import DecisionRecord
 from .idempotency import IdempotencyRecord
 from .ids import payload_digest
 from .judgement import Cancelled, Judgement, Receipt, Receipts
@@ -124,7 +124,7 @@ def send_digest(command: Send) -> str:
     return payload_digest("send", command.text)
 
 
-def decision_digest(command: Request, needed: int, tool_call_id: str, suspension_id: str | None, ruling: Ruling) -> str:
+def decision_digest(command: Request, needed: int, tool_call_id: str, suspension_id: str | None, ruling: DecisionRecord) -> str:
     """The digest by which two decisions count as the same: where several have to agree, those of one person alone."""
     given = "-" if ruling.body is None else "+"
     parts = (tool_call_id, suspension_id or "", ruling.kind, given, ruling.body or "")

@@ -6,7 +6,7 @@ from .approvers import ApproverTerms
 from .record import Record
 
 
-class Effect(StrEnum):
+class RuleEffect(StrEnum):
     """What is to become of a call."""
 
     ALLOW = "allow"  # it goes on without asking
@@ -14,7 +14,7 @@ class Effect(StrEnum):
     DENY = "deny"  # it does not run
 
 
-class Ruled(Record):
+class RuleVerdict(Record):
     """A verdict of permission rules on one call.
 
     Attributes:
@@ -25,7 +25,7 @@ class Ruled(Record):
         lapsed: The grants that end, since their givers may not decide the call any more.
     """
 
-    effect: Effect
+    effect: RuleEffect
     rule: str = ""
     reason: str = ""
     approvers: ApproverTerms | None = None

@@ -3,7 +3,7 @@
 from . import voting
 from .calls import Call, SuspensionKind
 from .cancelling import why_cancelled
-from .decisions import DecisionKind, Ruling
+from .decisions import DecisionKind, DecisionRecord
 from .envelope import failure, reviewed, success
 from .events import SettledBy
 from .fitting import Fitted
@@ -48,7 +48,7 @@ def _asked_anew(draft: Draft, fitted: Fitted) -> Fitted:
     suspend(draft, edited, before.kind, prompt=draft.tool_of(call).prompt, expires_at=before.expires_at)
     again = draft.state.calls.of(call.tool_call_id)
     suspension = before if again is None or again.suspension is None else again.suspension
-    as_they_are = Ruling(kind=DecisionKind.APPROVE, reason=fitted.ruling.reason)
+    as_they_are = DecisionRecord(kind=DecisionKind.APPROVE, reason=fitted.ruling.reason)
     return Fitted(call, suspension, as_they_are, None, fitted.decision_id, fitted.digest)
 
 

@@ -8,7 +8,7 @@ from holdfast.errors import InvalidDecision
 from . import jsontext, questions
 from .calls import FIRST_WORDS, Call, CallStatus
 from .commands import Command, ModelReplied, ProposedCall, RunRuled
-from .decisions import DecisionKind, Ruling
+from .decisions import DecisionKind, DecisionRecord
 from .envelope import failure, success
 from .events import CallHeld, CallSuspended, Event, ModelAnswered, SettledBy
 from .fitting import Fitted, fit
@@ -21,7 +21,7 @@ NOBODY = "nobody attends this conversation"
 # Only first words are decided here: reviews and lost runs ask a person all the same, and a client's part is the client's.
 
 
-def ruling_at_proposal(state: State, spec: AgentSpec | None, call: Call, proposed: ProposedCall) -> Ruling | None:
+def ruling_at_proposal(state: State, spec: AgentSpec | None, call: Call, proposed: ProposedCall) -> DecisionRecord | None:
     """What is decided about a call that would ask; None where a person is asked."""
     if state.attended or spec is None:
         return None
@@ -61,7 +61,7 @@ def _with_events(before: State, command: Command, events: list[Event]) -> Comman
     return command.model_copy(update={"read": {**command.read, **written}})
 
 
-def _ruling(before: State, command: Command, events: list[Event], asked: CallSuspended) -> Ruling | None:
+def _ruling(before: State, command: Command, events: list[Event], asked: CallSuspended) -> DecisionRecord | None:
     for entry in command.read.values():
         if isinstance(entry, CallHeld) and entry.tool_call_id == asked.tool_call_id:
             return entry.ruling
@@ -74,27 +74,27 @@ def _ruling(before: State, command: Command, events: list[Event], asked: CallSus
     return None
 
 
-def _about_approval(spec: AgentSpec, said: Ruling | None) -> Ruling | None:
+def _about_approval(spec: AgentSpec, said: DecisionRecord | None) -> DecisionRecord | None:
     if spec.unattended.approvals is UnattendedApprovals.DENY:
-        return Ruling(kind=DecisionKind.DENY, body='""')
+        return DecisionRecord(kind=DecisionKind.DENY, body='""')
     return said
 
 
-def _about_questions(spec: AgentSpec, tool: ToolSpec | None, proposed: ProposedCall) -> Ruling | None:
+def _about_questions(spec: AgentSpec, tool: ToolSpec | None, proposed: ProposedCall) -> DecisionRecord | None:
     match spec.unattended.questions:
         case UnattendedQuestions.ASK:
             return proposed.ruling
         case UnattendedQuestions.CANCEL:
-            return Ruling(kind=DecisionKind.CANCEL)
+            return DecisionRecord(kind=DecisionKind.CANCEL)
         case UnattendedQuestions.DEFAULTS:
             asked = tool is not None and tool.questions
             answers = questions.defaults(questions.parse(jsontext.loads(proposed.arguments))) if asked else None
             if answers is None:
-                return Ruling(kind=DecisionKind.CANCEL)
-            return Ruling(kind=DecisionKind.ANSWER, body=jsontext.dumps(answers))
+                return DecisionRecord(kind=DecisionKind.CANCEL)
+            return DecisionRecord(kind=DecisionKind.ANSWER, body=jsontext.dumps(answers))
 
 
-def _decide(draft: Draft, asked: CallSuspended, ruling: Ruling | None) -> None:
+def _decide(draft: Draft, asked: CallSuspended, ruling: DecisionRecord | None) -> None:
     """Settle a suspension by a ruling; one that does not fit, and a scope, which only a person gives, settle nothing."""
     call, suspension = draft.state.calls.open_suspension(asked.suspension_id) or (None, None)
     if call is None or suspension is None or ruling is None or ruling.scope is not None:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from holdfast.conversation.calls import SuspensionKind
-from holdfast.conversation.decisions import DecisionKind, Ruling
+from holdfast.conversation.decisions import DecisionKind, DecisionRecord
 from holdfast.conversation.endings import FailureReason, StopReason
 from holdfast.conversation.events import EVENTS, RequestedCall, SettledBy
 from holdfast.conversation.grants import CallTarget, Grant, Level
@@ -166,11 +166,11 @@ A new kind of event, and a new field with a default, may come with any release: 
 
 {fields(RequestedCall)}
 
-### Ruling
+### DecisionRecord
 
-{summary(Ruling)} It stands in a `call_held` of a conversation that [nobody attends](questions.md#run-without-people).
+{summary(DecisionRecord)} It stands in a `call_held` of a conversation that [nobody attends](questions.md#run-without-people).
 
-{fields(Ruling)}
+{fields(DecisionRecord)}
 
 ### CallTarget
 

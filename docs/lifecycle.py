@@ -47,7 +47,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.calls import CallStatus
 from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.conversation.machine import due_at
 from holdfast.conversation.table import Handled, Ignored, Refused
 from holdfast.errors import HoldfastError
@@ -135,7 +135,7 @@ def _commands(state: State, ids: Iterator[str]) -> Iterator[Command]:
     yield Send(text="Hello", message_id=next(ids))
     for call in state.calls:
         if call.suspension is not None:
-            ruling = Ruling.of(_FIRST_ANSWER[call.suspension.kind])
+            ruling = DecisionRecord.of(_FIRST_ANSWER[call.suspension.kind])
             yield Resolve(tool_call_id=call.tool_call_id, ruling=ruling, decision_id=next(ids))
     yield CancelTurn(request_id=next(ids))
     yield End(request_id=next(ids))

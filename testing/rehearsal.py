@@ -45,7 +45,7 @@ from holdfast.conversation import (
     Wake,
     outstanding,
 )
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.conversation.ids import check_conversation_id, check_request_id
 from holdfast.conversation.machine import due_at
 from holdfast.errors import ConfigurationError, Fenced, InvalidInput, InvalidMessage, Quarantined
@@ -308,7 +308,7 @@ class Rehearsal:
     async def grants(self) -> list[Grant]:
         """The grants that stand now, in the order in which they were given; none once the conversation has ended."""
         state = await self._log()
-        return [] if state.ended else [grant for grant in state.grants if grant.stands(self.now)]
+        return [] if state.ended else [grant for grant in state.grants if grant.is_active(self.now)]
 
     async def audit(self, *, receipts: Sequence[Kept] | Kept = ()) -> AuditReport:
         """The chain of the decisions so far, checked: `Conversation.audit`, which describes the argument.
@@ -432,7 +432,7 @@ class Rehearsal:
         del conversation_id
         command = Resolve(
             tool_call_id=tool_call_id,
-            ruling=Ruling.of(decision),
+            ruling=DecisionRecord.of(decision),
             decision_id=decision_id or uuid.uuid4().hex,
             suspension_id=suspension_id,
         )

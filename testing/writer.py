@@ -51,11 +51,11 @@ from holdfast.conversation import (
     outstanding,
 )
 from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.conversation.endings import FailureReason
 from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.conversation.principal import Principal, Proof
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.errors import HoldfastError
 from holdfast.persistence import Acquired, Append, AppRecord, Conversations, KnownIds, Moved, Run, TakeoverReason
 
@@ -309,7 +309,7 @@ def fail_model(error: str = "the model is overloaded", *, reason: FailureReason 
 
 
 def resolve(
-    decision: Decision | Ruling,
+    decision: Decision | DecisionRecord,
     tool_call_id: str | None = None,
     *,
     decision_id: str | None = None,
@@ -325,7 +325,7 @@ def resolve(
         named, shown = (tool_call_id, None) if tool_call_id is not None else _waiting(state, suspension_id)
         return Resolve(
             tool_call_id=named,
-            ruling=decision if isinstance(decision, Ruling) else Ruling.of(decision),
+            ruling=decision if isinstance(decision, DecisionRecord) else DecisionRecord.of(decision),
             suspension_id=suspension_id or shown,
             decision_id=decision_id or uuid.uuid4().hex,
             principal=principal,
@@ -344,9 +344,9 @@ def suspend(run: str | None = None, title: str = "Look at this", **asked: Any) -
     return lambda state: RunSuspended(effect_id=_run(state, run), title=title, **asked)
 
 
-def rule(run: str | None = None, effect: Effect = Effect.DENY, *, name: str = "no", reason: str = "") -> NextCommand:
+def rule(run: str | None = None, effect: RuleEffect = RuleEffect.DENY, *, name: str = "no", reason: str = "") -> NextCommand:
     """The step in which the rules in force do not let a run begin; `run` is as in `finish`."""
-    return lambda state: RunRuled(effect_id=_run(state, run), ruled=Ruled(effect=effect, rule=name, reason=reason))
+    return lambda state: RunRuled(effect_id=_run(state, run), ruled=RuleVerdict(effect=effect, rule=name, reason=reason))
 
 
 def resolve_many(
@@ -360,7 +360,7 @@ def resolve_many(
         named = {waiting.get(name, name): decision for name, decision in decisions.items()}
         return ResolveMany(
             decisions=tuple(
-                Decided(suspension_id=name, ruling=Ruling.of(decision), decision_id=f"{prefix}.{number}")
+                Decided(suspension_id=name, ruling=DecisionRecord.of(decision), decision_id=f"{prefix}.{number}")
                 for number, (name, decision) in enumerate(named.items(), 1)
             ),
             principal=principal,

@@ -6,8 +6,8 @@ from typing import Any
 from holdfast.agent import Agent, TurnContext
 from holdfast.agent.unattended import call_of
 from holdfast.conversation import questions
-from holdfast.conversation.decisions import Ruling
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.decisions import DecisionRecord
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.conversation.spec import Approval, Executor, ToolSpec
 
 
@@ -16,10 +16,10 @@ def alone(
     tool: ToolSpec | None,
     arguments: Mapping[str, Any] | None,
     turn: TurnContext,
-    ruled: Ruled | None,
+    ruled: RuleVerdict | None,
     *,
     prompt: str | None = None,
-) -> Ruling | None:
+) -> DecisionRecord | None:
     """What is decided about a call that the model asks for; None where it would not ask, or a person decides.
 
     Args:
@@ -40,7 +40,7 @@ def alone(
             except questions.NotQuestions:
                 return None  # the machine reports the error
         return agent.unattended.about_questions(call_of(tool.name, arguments, turn, prompt=prompt, questions=asked))
-    if tool.approval is not Approval.REQUIRED if ruled is None else ruled.effect is not Effect.ASK:
+    if tool.approval is not Approval.REQUIRED if ruled is None else ruled.effect is not RuleEffect.ASK:
         return None
     rule, reason = ("", "") if ruled is None else (ruled.rule, ruled.reason)
     return agent.unattended.about_approval(call_of(tool.name, arguments, turn, prompt=prompt, rule=rule, rule_reason=reason))

@@ -15,7 +15,7 @@ from holdfast.agent.coverage import defaults_of
 from holdfast.agent.functions import UntoldError
 from holdfast.backoff import now_s
 from holdfast.conversation.approvers import ApproverTerms, joined
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.conversation.spec import Approval, Executor, ToolSpec
 from holdfast.errors import CorruptStore, InvalidRule, NewerRecord, StoreError, StoreUnavailable
 from holdfast.persistence import PAUSE_LAG_MS, AppRecord, Directory
@@ -26,15 +26,17 @@ from .ongoing import Ongoing
 logger = logging.getLogger("holdfast.worker")
 
 UNTOLD = "the permission rules in force cannot be told, so every call is asked about"
-UNREADABLE = Ruled(
-    effect=Effect.ASK, reason="the permission rules cannot be read here", approvers=ApproverTerms(stated=True, each=True)
+UNREADABLE = RuleVerdict(
+    effect=RuleEffect.ASK, reason="the permission rules cannot be read here", approvers=ApproverTerms(stated=True, each=True)
 )
 """The verdict where rules are in force that this process cannot read: a person who says who they are is asked.
 
 What these rules deny, no grant and no function of the app lifts. So neither stands for that person.
 """
 
-UNTOLD_DECIDERS = Ruled(effect=Effect.DENY, reason="who may decide this call cannot be told (the tool's approvers= failed)")
+UNTOLD_DECIDERS = RuleVerdict(
+    effect=RuleEffect.DENY, reason="who may decide this call cannot be told (the tool's approvers= failed)"
+)
 """The verdict on a call of which its tool cannot say who may decide it."""
 OTHERS = "others than those who have decided this call have to"
 
@@ -190,7 +192,7 @@ def proposed(
     turn: TurnContext,
     *,
     ask: Ask = at_once,
-) -> Ruled | None:
+) -> RuleVerdict | None:
     """What becomes of a call that the model asks for; None where its declaration alone says so, without a function.
 
     Args:
@@ -209,7 +211,7 @@ def proposed(
         needed, declares = partial(declared.needs_approval, arguments, turn), declared.spec.approval is Approval.REQUIRED
         required = ask(f"approval= of {tool}", needed, declares)
     verdict = _verdict(rules, declared, tool, arguments, required=required)
-    if declared is None and verdict.effect is Effect.ALLOW:
+    if declared is None and verdict.effect is RuleEffect.ALLOW:
         return None  # whether its tool wants an approval is not known here: the spec says so
     as_declared = declared is None or required == (declared.spec.approval is Approval.REQUIRED)
     return None if verdict.by == "tool" and as_declared else _ruled(verdict)
@@ -241,8 +243,8 @@ def stopped(
     arguments: Mapping[str, Any] | None,
     *,
     required: bool,
-    others: Ruled | None = None,
-) -> Ruled | None:
+    others: RuleVerdict | None = None,
+) -> RuleVerdict | None:
     """The verdict that does not let a run begin, None where it may: it is denied, or a person is asked who has not been.
 
     A person who decided counts for what rules and the tool say now of who decides: where they name others, those are asked.
@@ -262,20 +264,20 @@ def stopped(
     declared = agent.tool(request.tool) if agent is not None else None
     verdict = _verdict(rules, declared, request.tool, arguments, required=required)
     ruled = _ruled(verdict)
-    if ruled.effect is Effect.DENY:
+    if ruled.effect is RuleEffect.DENY:
         return ruled
-    asks = ruled.effect is Effect.ASK and (not asked_about(request) or _widens(ruled.approvers, request))
+    asks = ruled.effect is RuleEffect.ASK and (not asked_about(request) or _widens(ruled.approvers, request))
     if asks and others is not None:
         return ruled.model_copy(update={"approvers": joined(ruled.approvers, others.approvers)})
     return ruled if asks else others
 
 
-def asks_others(agent: Agent | None, request: RunRequest, arguments: Mapping[str, Any] | None) -> Ruled | None:
+def asks_others(agent: Agent | None, request: RunRequest, arguments: Mapping[str, Any] | None) -> RuleVerdict | None:
     """The verdict on a run with edited arguments, where its tool leaves those to others than who has decided the call."""
     terms, untold = deciders(None if agent is None else agent.tool(request.tool), arguments)
     if untold is not None or not _widens(terms, request):
         return untold
-    return Ruled(effect=Effect.ASK, reason=OTHERS, approvers=terms)
+    return RuleVerdict(effect=RuleEffect.ASK, reason=OTHERS, approvers=terms)
 
 
 def _widens(terms: ApproverTerms | None, request: RunRequest) -> bool:
@@ -286,11 +288,11 @@ def _widens(terms: ApproverTerms | None, request: RunRequest) -> bool:
 
 def deciders(
     tool: Tool | None, arguments: Mapping[str, Any] | None, ask: Ask = at_once
-) -> tuple[ApproverTerms | None, Ruled | None]:
+) -> tuple[ApproverTerms | None, RuleVerdict | None]:
     """Who may decide a call as its tool says, and the verdict on a call of which the tool cannot say it."""
     if tool is None or arguments is None:
         return None, None
-    untold: tuple[ApproverTerms | None, Ruled | None] = None, UNTOLD_DECIDERS
+    untold: tuple[ApproverTerms | None, RuleVerdict | None] = None, UNTOLD_DECIDERS
     try:
         if not tool.is_decided_by_function:
             return tool.deciders(arguments), None
@@ -311,5 +313,5 @@ def _verdict(rules: Rules, declared: Tool | None, tool: str, arguments: Mapping[
     )
 
 
-def _ruled(verdict: Verdict) -> Ruled:
-    return Ruled(effect=verdict.effect, rule=verdict.rule or "", reason=verdict.reason, approvers=verdict.terms)
+def _ruled(verdict: Verdict) -> RuleVerdict:
+    return RuleVerdict(effect=verdict.effect, rule=verdict.rule or "", reason=verdict.reason, approvers=verdict.terms)

@@ -13,7 +13,7 @@ from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelFailed,
 from holdfast.conversation.commands import ProposedCall
 from holdfast.conversation.events import ConversationStarted, MessageAccepted
 from holdfast.conversation.grants import CallTarget
-from holdfast.conversation.ruled import Effect
+from holdfast.conversation.ruled import RuleEffect
 from holdfast.persistence import Conversations
 from holdfast.redaction import Redaction
 
@@ -137,7 +137,7 @@ def _judged(
     usable = problem is None and spec.tool(name) is not None
     ruled = proposed(rules, agent, name, value, turn, ask=ask) if usable else None
     terms, untold = deciders(tool, value, ask) if usable else (None, None)
-    if untold is not None and (ruled is None or ruled.effect is not Effect.DENY):
+    if untold is not None and (ruled is None or ruled.effect is not RuleEffect.DENY):
         ruled = untold
     return ProposedCall(
         tool_call_id=call.tool_call_id,

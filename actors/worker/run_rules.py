@@ -6,9 +6,9 @@ from typing import Any
 
 from holdfast.actors.work_requests import RunRequest
 from holdfast.agent import Agent, TurnContext
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.conversation.granting import MAY_NOT
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 
 from .alone import alone
 from .bench import Bench
@@ -23,7 +23,7 @@ async def judged(
     turn: TurnContext,
     *,
     edits: bool,
-) -> tuple[Ruled | None, int | None]:
+) -> tuple[RuleVerdict | None, int | None]:
     """The verdict that blocks a run, if any, and the latest time at which it may begin otherwise.
 
     The rules are read after the app's function has said its word: what they let run must begin soon. `edits` says whether a
@@ -31,7 +31,7 @@ async def judged(
     """
     lapsed, held_until = ((), None) if bench.givers is None else await bench.givers.lapsed(request)
     if lapsed:
-        return Ruled(effect=Effect.ASK, reason=MAY_NOT, lapsed=lapsed), None
+        return RuleVerdict(effect=RuleEffect.ASK, reason=MAY_NOT, lapsed=lapsed), None
     required = await _required_again(bench, request, agent, arguments, turn)
     others = await _others(bench, request, agent, arguments) if edits else None
     rules, until = await bench.rules.begin_by(request.agent)
@@ -39,14 +39,14 @@ async def judged(
 
 
 async def decided_alone(
-    bench: Bench, request: RunRequest, agent: Agent | None, arguments: dict[str, Any], *, turn: TurnContext, ruled: Ruled
-) -> Ruling | None:
+    bench: Bench, request: RunRequest, agent: Agent | None, arguments: dict[str, Any], *, turn: TurnContext, ruled: RuleVerdict
+) -> DecisionRecord | None:
     """What a function of the app decides about a run that is asked about only now; None where a person decides."""
     declared = None if agent is None else agent.tool(request.tool)
     if agent is None or declared is None or turn.attended or not agent.unattended.by_function:
         return None
 
-    def decide() -> Ruling | None:
+    def decide() -> DecisionRecord | None:
         return alone(agent, declared.spec, arguments, turn, ruled, prompt=declared.render(arguments))
 
     return await bench.room.asked(agent.name, f"unattended= of {agent.name}", decide, None)
@@ -67,7 +67,9 @@ async def _required_again(
     return await bench.room.asked(request.agent, f"approval= of {tool.name}", said, otherwise=True)
 
 
-async def _others(bench: Bench, request: RunRequest, agent: Agent | None, arguments: Mapping[str, Any] | None) -> Ruled | None:
+async def _others(
+    bench: Bench, request: RunRequest, agent: Agent | None, arguments: Mapping[str, Any] | None
+) -> RuleVerdict | None:
     said = partial(asks_others, agent, request, arguments)
     tool = agent.tool(request.tool) if agent is not None else None
     if tool is None or not tool.is_decided_by_function:

@@ -15,11 +15,11 @@ from holdfast.agent.callback import InThread
 from holdfast.agent.disclosure import told
 from holdfast.agent.suspend import Terms, noticed, suspend_in
 from holdfast.conversation import Decision, Event, Limits, Resume, RunFinished, RunRuled, RunSuspended, jsontext
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.conversation.envelope import edited, failure, success
 from holdfast.conversation.events import ConversationStarted, MessageAccepted, SuspensionSettled
 from holdfast.conversation.principal import Principal
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.errors import StoreError
 from holdfast.persistence import Conversations, codec
 from holdfast.persistence.views import arguments_in
@@ -33,7 +33,7 @@ from .work_spans import run_span
 
 logger = logging.getLogger("holdfast.worker")
 
-NOT_GRANTED = Ruled(effect=Effect.ASK, reason="the grant by which it was to run has ended")
+NOT_GRANTED = RuleVerdict(effect=RuleEffect.ASK, reason="the grant by which it was to run has ended")
 """The verdict on a run that could not be claimed and was to run by grants."""
 TOLD_S = 10.0
 """How long the app's `errors=` function may take to say what the model is told of an exception."""
@@ -93,8 +93,8 @@ async def run(
         unreadable = f"the tool did not run: its arguments or context cannot be read ({error})"
     turn = _turn(request, inputs, context)
 
-    async def refused(ruled: Ruled) -> RunRuled | NoOutcome:
-        asks = ruled.effect is Effect.ASK and not turn.attended and unreadable is None
+    async def refused(ruled: RuleVerdict) -> RunRuled | NoOutcome:
+        asks = ruled.effect is RuleEffect.ASK and not turn.attended and unreadable is None
         ruling = await decided_alone(bench, request, agent, arguments, turn=turn, ruled=ruled) if asks else None
         return await _refused(bench, request, inputs, claim, RunRuled(effect_id=request.effect_id, ruled=ruled, ruling=ruling))
 
@@ -211,7 +211,7 @@ def _decision(agent: Agent | None, request: RunRequest, inputs: Inputs) -> Decis
         settled = inputs.decided
     if not isinstance(settled, SuspensionSettled) or settled.decision is None:
         return None
-    return Ruling(kind=settled.decision, body=settled.body, reason=settled.reason).decision
+    return DecisionRecord(kind=settled.decision, body=settled.body, reason=settled.reason).decision
 
 
 def _approver(inputs: Inputs) -> Principal | None:

@@ -57,7 +57,7 @@ VERDICTS: Mapping[str, Verdict] = {
     for one in (
         Verdict(ReviewVerdict.ALLOW, "Allow", "allowed", "good"),
         Verdict(ReviewVerdict.BLOCK, "Block", "blocked", "bad"),
-        Verdict(ReviewVerdict.REVIEW, "Send back", "sent back", "plain"),
+        Verdict(ReviewVerdict.REVISE, "Send back", "sent back", "plain"),
     )
 }
 

@@ -128,7 +128,7 @@ def _review(filled: Filled, verdict: str) -> Decision | None:
     if verdict not in VERDICTS:
         filled.problem = "Choose a verdict: allow, block or send back."
         return None
-    if verdict == ReviewVerdict.REVIEW and not filled.reason.strip():
+    if verdict == ReviewVerdict.REVISE and not filled.reason.strip():
         filled.problem, filled.notes_missing = "Say in the notes what is to be revised: the agent reads it.", True
         return None
     return Review(verdict, filled.reason)

@@ -12,8 +12,8 @@ from holdfast.client import AsyncClient
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Answer, Deny, Principal, Proof
 from holdfast.conversation.commands import ProposedCall, Resolve
-from holdfast.conversation.decisions import Ruling
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.decisions import DecisionRecord
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.events import SuspensionSettled
 from holdfast.persistence import codec
 from holdfast.testing.writer import begin, call, fail_model, finish, reply, resolve, send
@@ -66,7 +66,7 @@ async def test_an_approval_is_given_with_one_click_and_its_card_says_so(server, 
 
 
 async def test_an_approval_that_a_rule_asks_for_says_which_and_why(server, page):
-    asks = Ruled(effect=Effect.ASK, rule="large <b>refunds</b>", reason="Somebody else looks.")
+    asks = RuleVerdict(effect=RuleEffect.ASK, rule="large <b>refunds</b>", reason="Somebody else looks.")
     held(server, "el-ruled", ProposedCall(tool_call_id="call_a", name="refund", arguments='{"order":"A1"}', ruled=asks))
     await opened(page, server.url, "el-ruled")
     card = the(page, "approval").get_by_role("group", name="refund")
@@ -145,7 +145,7 @@ async def test_what_another_has_decided_is_said_with_who_and_how_and_the_slower_
         await opened(tab, server.url, "el-5")
         await expect(the(tab, "approval").get_by_role("button", name="Approve")).to_have_count(2)
     first, second = (one for one in writer.state.calls)
-    ruling = Ruling.of(Deny("too much"))
+    ruling = DecisionRecord.of(Deny("too much"))
     ana = Principal("ana", proof=Proof.OIDC)
     step = Resolve(
         tool_call_id=first.tool_call_id,

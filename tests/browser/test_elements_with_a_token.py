@@ -7,7 +7,7 @@ from served import served
 
 from holdfast.conversation import Approvers, Deny, Principal, Proof
 from holdfast.conversation.commands import ProposedCall
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.server import Authentication
 from holdfast.testing.writer import Writer, assign, begin, call, comment, resolve, start
 
@@ -44,7 +44,7 @@ def written(server, name):
             name="refund",
             arguments='{"order":"A1042"}',
             prompt="prompt-secret",
-            ruled=Ruled(effect=Effect.ASK, rule="rule-secret", reason="reason-secret"),
+            ruled=RuleVerdict(effect=RuleEffect.ASK, rule="rule-secret", reason="reason-secret"),
             approvers=Approvers("role:finance-secret").terms,
         )
         await writer.do(start("Hello.", principal=KIM, spec=SPEC), begin(), call(gated, ("ask", '{"q":"Which?"}'), "locate"))

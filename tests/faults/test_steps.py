@@ -15,7 +15,7 @@ from holdfast.actors.steps import Step
 from holdfast.actors.wire import pack, unpack
 from holdfast.client import Answer, Approve, Cancel, Deny, Principal, Redispatch, Review, StaleCall, StaleReason, Status
 from holdfast.conversation import Resolve
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.testing import call, calls
 
 ASK = [step for step in Step if step.startswith("ask-")]
@@ -440,7 +440,7 @@ async def at_work(stack, client, store, oracle, name):
 
 def decide(conversation, shown, ruling, decision_id):
     """A decision as an actor is asked for it."""
-    ruling = Ruling.of(ruling)
+    ruling = DecisionRecord.of(ruling)
     return pack(
         (
             conversation.id,
@@ -451,7 +451,7 @@ def decide(conversation, shown, ruling, decision_id):
 
 def nonsense(conversation):
     """A decision that whoever hosts the conversation refuses for good."""
-    return pack((conversation.id, Resolve(tool_call_id="none", ruling=Ruling.of(Approve()), decision_id="nonsense")))
+    return pack((conversation.id, Resolve(tool_call_id="none", ruling=DecisionRecord.of(Approve()), decision_id="nonsense")))
 
 
 async def goes_on(stack, store, oracle, conversation, epoch):

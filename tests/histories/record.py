@@ -55,10 +55,10 @@ from holdfast.conversation import (
     ToolSpec,
 )
 from holdfast.conversation.commands import ProposedCall
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.conversation.endings import FailureReason, StopReason
 from holdfast.conversation.grants import CallTarget, Level, Scope
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.conversation.spec import UnattendedApprovals, UnattendedQuestions, UnattendedSpec
 from holdfast.conversation.transcript import Transcript
 from holdfast.persistence import AppRecord, RedisStore, codec
@@ -241,14 +241,14 @@ class Recorder:
         self,
         call_id: str,
         attempt: int,
-        effect: Effect,
-        ruling: Ruling | None = None,
+        effect: RuleEffect,
+        ruling: DecisionRecord | None = None,
         *,
         approvers: ApproverTerms | None = None,
         lapsed: tuple[str, ...] = (),
     ) -> None:
         """A worker finds that the rules in force do not let a run begin, and the conversation hears of it."""
-        ruled = Ruled(effect=effect, rule="late", reason="It is late.", approvers=approvers, lapsed=lapsed)
+        ruled = RuleVerdict(effect=effect, rule="late", reason="It is late.", approvers=approvers, lapsed=lapsed)
         outcome = RunRuled(effect_id=f"{call_id}#{attempt}", ruled=ruled, ruling=ruling)
         recorded = await self.store.refuse(CONVERSATION, outcome.effect_id, incarnation="i-1", outcome=codec.encode(outcome))
         assert recorded
@@ -382,24 +382,24 @@ async def rules(tells: Recorder) -> None:
         tells.writer.spec = spec
         await tells.does("one more message comes", steps.send("by the rules", message_id=f"m-{name}"))
         await tells.does(f"its turn begins, {name}", steps.begin())
-        effects = (Effect.ALLOW, Effect.ALLOW, Effect.DENY) if spec is BOARD else (Effect.ALLOW, Effect.ASK)
+        effects = (RuleEffect.ALLOW, RuleEffect.ALLOW, RuleEffect.DENY) if spec is BOARD else (RuleEffect.ALLOW, RuleEffect.ASK)
         proposed = (
             ProposedCall(
                 tool_call_id=f"lookup_{name}_{number}",
                 name="lookup",
                 arguments='{"amount":5}',
-                ruled=Ruled(effect=effect, rule=f"to {effect}", reason="The house says so."),
+                ruled=RuleVerdict(effect=effect, rule=f"to {effect}", reason="The house says so."),
             )
             for number, effect in enumerate(effects)
         )
         await tells.does("the model asks for what rules are about", steps.call(*proposed))
         if spec is BOARD:
-            await tells.ruled(f"lookup_{name}_0", 1, Effect.ASK)
-            await tells.ruled(f"lookup_{name}_1", 1, Effect.ASK)
+            await tells.ruled(f"lookup_{name}_0", 1, RuleEffect.ASK)
+            await tells.ruled(f"lookup_{name}_1", 1, RuleEffect.ASK)
             await tells.decides("one is approved", f"lookup_{name}_0", Approve())
             await tells.decides("one is not", f"lookup_{name}_1", Deny())
-            await tells.ruled(f"lookup_{name}_0", 2, Effect.ALLOW)
-            await tells.ruled(f"lookup_{name}_0", 3, Effect.DENY)
+            await tells.ruled(f"lookup_{name}_0", 2, RuleEffect.ALLOW)
+            await tells.ruled(f"lookup_{name}_0", 3, RuleEffect.DENY)
         else:
             await tells.runs(f"lookup_{name}_0", "lookup")
         await tells.does("the turn is cancelled", steps.cancel(f"x-{name}"))
@@ -433,7 +433,7 @@ async def grants(tells: Recorder) -> None:
         await tells.does("the model asks again", touching(tool, {f"f_{name}": "src/f", f"h_{name}": "lib/h"}))
         await tells.does("a grant is revoked", steps.revoke(sources, f"x-{name}-2"))
         if spec is DESK:
-            await tells.ruled(f"f_{name}", 1, Effect.ASK)
+            await tells.ruled(f"f_{name}", 1, RuleEffect.ASK)
             await tells.decides("a person is asked, and approves", f"f_{name}", Approve())
             await tells.runs(f"f_{name}", tool, 2)
         await tells.does("the turn is cancelled", steps.cancel(f"x-{name}"))
@@ -481,13 +481,13 @@ async def alone(tells: Recorder) -> None:
                 tool_call_id=f"{call_id}_{name}",
                 name=tool,
                 arguments=PACE if tool == "quiz" else '{"amount":5}',
-                ruling=Ruling.of(rulings[call_id]) if call_id in rulings else None,
+                ruling=DecisionRecord.of(rulings[call_id]) if call_id in rulings else None,
             )
             for call_id, tool in calls.items()
         )
         await tells.does("the model asks for what asks", steps.call(*proposed))
         if spec is CALM:
-            await tells.ruled(f"lookup_a_{name}", 1, Effect.ASK, Ruling.of(Deny("not at night")))
+            await tells.ruled(f"lookup_a_{name}", 1, RuleEffect.ASK, DecisionRecord.of(Deny("not at night")))
         else:
             await tells.runs(f"lookup_a_{name}", "lookup")
             await tells.runs(f"pay_a_{name}", "pay")
@@ -531,7 +531,7 @@ async def votes(tells: Recorder) -> None:
     await tells.does("the model asks for what finance decides", steps.call(asked))
     scope = Scope("tool", "refund", level="execute")
     await tells.does("Cy approves it, and more", voting(tells, "a_v", CY, Approve(scope=scope)))
-    await tells.ruled("a_v", 1, Effect.ASK, approvers=terms)
+    await tells.ruled("a_v", 1, RuleEffect.ASK, approvers=terms)
     await tells.does("Ana denies what a rule asks about now", voting(tells, "a_v", ANA, Deny("not now")))
     await tells.does("Cy's grant is revoked", steps.revoke(tells.state.grants[0].grant_id, "x-v-1"))
     await tells.does("the turn is cancelled", steps.cancel("x-v"))
@@ -553,7 +553,7 @@ async def given(tells: Recorder) -> None:
     await tells.does("Cy approves one, and more", voting(tells, "a_given", CY, Approve(scope=scope)))
     await tells.does("Ana writes to the others", noting(tells, "c_given", Comment, text="me too?"))
     await tells.does("Cy agrees to the last", voting(tells, "c_given", CY, Approve()))
-    await tells.ruled("b_given", 1, Effect.ASK, lapsed=(tells.state.grants[0].grant_id,))
+    await tells.ruled("b_given", 1, RuleEffect.ASK, lapsed=(tells.state.grants[0].grant_id,))
     await tells.does("Cy approves the next, and more", voting(tells, "b_given", CY, Approve(scope=scope)))
     ending = steps.revoke_given("cy", Proof.KEY, "x-given-1", reason="she has left")
     await tells.does("Ana ends what Cy has given", said_by(ANA, ending))

@@ -9,7 +9,7 @@ from lacking import lacking
 from shell_oracle import ran
 from spellings import COMMANDS, drawn
 
-from holdfast.agent.rule import Effect
+from holdfast.agent.rule import RuleEffect
 from holdfast.agent.rules import Rules
 
 RULES = Rules(deny=["Bash(rm *)", "Bash(git push *)"], ask=["Bash(npm publish *)"], default="allow")
@@ -56,7 +56,7 @@ def unseen(folder, spellings):
     calls = ran(folder, [text for _, text in spellings])
     of_each = [(command, text) for (command, text), ran_of_it in zip(spellings, calls, strict=True) if runs(command, ran_of_it)]
     assert len(of_each) > len(spellings) / 2, "most spellings are ones that bash runs"
-    return [text for _, text in of_each if verdict(text) is Effect.ALLOW]
+    return [text for _, text in of_each if verdict(text) is RuleEffect.ALLOW]
 
 
 def test_no_spelling_that_bash_runs_is_allowed(tmp_path):
@@ -78,4 +78,4 @@ def test_each_way_past_a_list_of_spellings_runs_and_is_seen(tmp_path):
     assert [
         text for text, made in zip(SLIPPED, calls, strict=True) if not any(runs(command, made) for command in COMMANDS)
     ] == []
-    assert [text for text in SLIPPED if verdict(text) is Effect.ALLOW] == []
+    assert [text for text in SLIPPED if verdict(text) is RuleEffect.ALLOW] == []

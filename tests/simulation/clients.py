@@ -24,7 +24,7 @@ from holdfast.conversation import (
     Send,
     Start,
 )
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.conversation.events import TurnStarted
 from holdfast.errors import HoldfastError, OutcomeUnknown
 from holdfast.registry.pool import Pool
@@ -164,7 +164,7 @@ class Client:
             conversation_id,
             Resolve(
                 tool_call_id=view.tool_call_id,
-                ruling=Ruling.of(world.voters.edited(decision)),
+                ruling=DecisionRecord.of(world.voters.edited(decision)),
                 decision_id=decision_id,
                 suspension_id=suspension_id,
                 principal=who,
@@ -185,7 +185,7 @@ class Client:
             conversation_id,
             Resolve(
                 tool_call_id=tool_call_id,
-                ruling=Ruling.of(fitting),
+                ruling=DecisionRecord.of(fitting),
                 decision_id=world.new_id("d"),
                 suspension_id=view.suspension_id,
                 principal=world.voters.other(before),
@@ -214,7 +214,7 @@ class Client:
             named[rng.choice(seen)] = Cancel("no more")
         key = world.new_id("d")
         decided = (
-            Decided(suspension_id=name, ruling=Ruling.of(decision), decision_id=f"{key}.{number}")
+            Decided(suspension_id=name, ruling=DecisionRecord.of(decision), decision_id=f"{key}.{number}")
             for number, (name, decision) in enumerate(named.items())
         )
         await self._ask(conversation_id, ResolveMany(decisions=tuple(decided), principal=world.voters.one(None)))

@@ -6,7 +6,7 @@ import dataclasses
 import random
 
 from holdfast.conversation import Approve, Proof, Resolve, Revoke, RevokeGiven, Scope, Send
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.conversation.events import GrantGiven, RunScheduled
 from holdfast.errors import StoreUnavailable
 
@@ -121,7 +121,7 @@ class Approver(Client):
         if not views:
             return
         view, key = rng.choice(views), world.new_id("d")
-        ruling = Ruling.of(world.granter.with_scope(FITTING[view.kind][0], view))
+        ruling = DecisionRecord.of(world.granter.with_scope(FITTING[view.kind][0], view))
         await self._ask(
             name,
             Resolve(

@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.agent import Rules
 from holdfast.conversation import Approval, OnLost
 from holdfast.conversation.events import RunScheduled, SettledBy, SuspensionSettled
-from holdfast.conversation.ruled import Effect
+from holdfast.conversation.ruled import RuleEffect
 from holdfast.persistence import PAUSE_LAG_MS, RunStatus, TakeoverReason
 from holdfast.persistence.views import arguments_in
 
@@ -232,9 +232,9 @@ class Ledger:
         arguments = arguments_in(events[scheduled.arguments_at - 1], scheduled.tool_call_id)
         agent = agent_of(conversation_id)
         effects = {self.verdict(rules, agent, scheduled.tool, arguments).effect for rules in self._acted_on}
-        if effects == {Effect.DENY}:
+        if effects == {RuleEffect.DENY}:
             self.wrong("%s: %s begins, and rules deny it", conversation_id, effect_id)
-        elif Effect.ALLOW not in effects and not (
+        elif RuleEffect.ALLOW not in effects and not (
             self._approved(conversation_id, scheduled.tool_call_id)
             or (scheduled.grants and self.times_set_back)
             or covered_in(events, scheduled.tool_call_id, scheduled, now)

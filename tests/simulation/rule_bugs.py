@@ -5,7 +5,7 @@ from unittest import mock
 from holdfast.actors.worker import run_rules
 from holdfast.actors.worker.gate import Gate, stopped
 from holdfast.client import publishing
-from holdfast.conversation.ruled import Effect
+from holdfast.conversation.ruled import RuleEffect
 from holdfast.persistence import MemoryStore, RunStatus
 
 
@@ -31,7 +31,7 @@ def a_question_at_dispatch_that_is_not_asked():
 
     def lenient(*args, **kwargs):
         ruled = stopped(*args, **kwargs)
-        return ruled if ruled is not None and ruled.effect is Effect.DENY else None
+        return ruled if ruled is not None and ruled.effect is RuleEffect.DENY else None
 
     return mock.patch.object(run_rules, "stopped", lenient)
 

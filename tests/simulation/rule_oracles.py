@@ -2,7 +2,7 @@
 
 from holdfast.conversation import SuspensionKind, jsontext
 from holdfast.conversation.events import CallResolved, CallSuspended, ModelAnswered, RunScheduled, SettledBy
-from holdfast.conversation.ruled import Effect
+from holdfast.conversation.ruled import RuleEffect
 from holdfast.persistence.views import arguments_in
 
 from .shop import agent_of
@@ -34,7 +34,7 @@ def _denied_by_a_rule(ledger, history, event, asked, scheduled):
     source = history.events[(seq if scheduled is None else scheduled.arguments_at) - 1]
     arguments = arguments_in(source, event.tool_call_id)
     said = [ledger.verdict(rules, agent, tool, arguments) for rules in ledger.published]
-    if not any(one.effect is Effect.DENY and (one.rule or "") == event.rule for one in said):
+    if not any(one.effect is RuleEffect.DENY and (one.rule or "") == event.rule for one in said):
         ledger.wrong("%s: %s was denied by the rule %r, which never said so", name, event.tool_call_id, event.rule)
     if event.ok or event.rule not in jsontext.loads(event.content)["error"]:
         ledger.wrong(

@@ -32,7 +32,13 @@ STORED = (*EVENTS, State, IdempotencyRecord, AgentSpec, AppRecord, RunFinished, 
 """What the codec turns into bytes; other records stand inside of these."""
 
 
-CALLED = {"IdempotencyRecord": "Known", "Ended": "ConversationEnded"}
+CALLED = {
+    "IdempotencyRecord": "Known",
+    "Ended": "ConversationEnded",
+    "DecisionRecord": "Ruling",
+    "RuleVerdict": "Ruled",
+    "RuleEffect": "Effect",
+}
 """What the histories call records whose classes have another name by now; no record holds its own."""
 
 

@@ -1,7 +1,7 @@
 """What rules say of a call, for tests: the value of a tool's primary argument, which is named `text`, may stand by itself."""
 
 from holdfast.agent.coverage import Covered, Inspected, Shells
-from holdfast.agent.rule import Effect
+from holdfast.agent.rule import RuleEffect
 from holdfast.agent.rules import Rules
 
 
@@ -13,17 +13,17 @@ def effect(rules, tool, primary=None, **arguments):
 
 def allows(pattern, tool, primary=None, **arguments):
     """Whether a rule that allows covers a call."""
-    return effect(Rules(allow=[pattern], default="deny"), tool, primary, **arguments) is Effect.ALLOW
+    return effect(Rules(allow=[pattern], default="deny"), tool, primary, **arguments) is RuleEffect.ALLOW
 
 
 def denies(pattern, tool, primary=None, **arguments):
     """Whether a rule that denies covers a call."""
-    return effect(Rules(deny=[pattern]), tool, primary, **arguments) is Effect.DENY
+    return effect(Rules(deny=[pattern]), tool, primary, **arguments) is RuleEffect.DENY
 
 
 def asks(pattern, tool, primary=None, **arguments):
     """Whether a rule that denies has a person asked, since it cannot be told whether it covers a call."""
-    return effect(Rules(deny=[pattern], default="allow"), tool, primary, **arguments) is Effect.ASK
+    return effect(Rules(deny=[pattern], default="allow"), tool, primary, **arguments) is RuleEffect.ASK
 
 
 def covers(pattern, tool, arguments, primary=None):

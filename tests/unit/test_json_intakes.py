@@ -14,7 +14,7 @@ from holdfast.cli import job_file, resolve
 from holdfast.cli.errors import InvalidLines
 from holdfast.client.arguments import context_of
 from holdfast.conversation import Answer, Approve, Deny, Limits, Start, State, decide, jsontext
-from holdfast.conversation.decisions import DecisionKind, Ruling
+from holdfast.conversation.decisions import DecisionKind, DecisionRecord
 from holdfast.errors import ConfigurationError, InvalidDecision, InvalidMessage
 from holdfast.persistence import MemoryStore, codec
 from holdfast.testing.writer import DESK, Writer, begin, call, start
@@ -37,7 +37,7 @@ SAID = "nested more than 100 deep"
 @pytest.mark.parametrize("decision", [Answer(DEEP), Answer([DEEP]), Approve({"a": DEEP})])
 def test_a_decision_is_refused_before_it_travels(decision):
     with pytest.raises(InvalidDecision, match=SAID):
-        Ruling.of(decision)
+        DecisionRecord.of(decision)
 
 
 @pytest.mark.parametrize("body", [DEEP_TEXT, HANGING_DEEP, "[" * 100_000, "9" * 5000])
@@ -48,7 +48,7 @@ async def test_a_decision_that_came_all_the_same_is_refused_by_the_core(body, ki
     await writer.do(start(), begin(), call("ask" if kind is DecisionKind.ANSWER else "refund"))
     [waiting] = writer.state.calls
     with pytest.raises(InvalidDecision):
-        await writer.do(resolved(Ruling(kind=kind, body=body), waiting.tool_call_id))
+        await writer.do(resolved(DecisionRecord(kind=kind, body=body), waiting.tool_call_id))
     assert [view.problem for view in await store.pending_of("c-1")] == [None]
 
 

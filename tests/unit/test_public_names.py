@@ -40,7 +40,7 @@ PUBLIC = {
         StopReason SuspensionKind TABLE Target ToolSpec Wake decide evolve outstanding
     """,
     "agent": """
-        Agent AgentSpec App Approval Approvers Effect Executor InvalidArguments Limits OnLost Report Rule
+        Agent AgentSpec App Approval Approvers Executor InvalidArguments Limits OnLost Report Rule RuleEffect
         Rules Suspend Tool ToolContext ToolSpec TurnContext Unattended UnattendedCall Verdict
         ask_user_questions cipher_path code_digest load main_file path_of python_path tool
     """,

@@ -14,7 +14,7 @@ from holdfast.cli.store_checks import Looked, cipher_checks, problem_checks, wor
 from holdfast.client import AsyncClient
 from holdfast.client.results import PendingCall
 from holdfast.conversation import Approve, RunFinished, RunRuled, Status
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.errors import CipherFailed, CipherMissing
 from holdfast.persistence import AppRecord, MemoryStore, RedisStore, RunStatus, TakeoverReason, codec
 from holdfast.persistence.keys import Keys
@@ -83,7 +83,7 @@ def everything(raw):
 
 
 def _denied(effect_id):
-    ruled = Ruled(effect=Effect.DENY, rule=f"about {MARK}", reason=f"{MARK} said so")
+    ruled = RuleVerdict(effect=RuleEffect.DENY, rule=f"about {MARK}", reason=f"{MARK} said so")
     return codec.encode(RunRuled(effect_id=effect_id, ruled=ruled))
 
 

@@ -6,7 +6,7 @@ from given_worker import GivenWorker, carried_out
 from holdfast import Agent, Answer, Approve, Deny, Rule, Rules, Tool, Unattended, ask_user_questions, tool
 from holdfast.actors.work_requests import RunRequest
 from holdfast.conversation import RunRuled, outstanding
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.persistence import AppRecord, MemoryStore
 from holdfast.testing import call, calls, run
 from holdfast.testing.writer import DESK, Writer, begin, start
@@ -131,7 +131,7 @@ async def test_a_run_that_a_rule_asks_about_at_its_dispatch_goes_to_the_function
     worker = GivenWorker(store, agent)
     outcome = await carried_out(worker, worker._tool_run(request))
     assert isinstance(outcome, RunRuled)
-    assert outcome.ruling == (None if attended else Ruling.of(Deny("no")))
+    assert outcome.ruling == (None if attended else DecisionRecord.of(Deny("no")))
     await writer.do(lambda _: outcome)
     waits = [one.tool for one in writer.state.calls if one.suspension is not None]
     assert waits == (["lookup"] if attended else [])

@@ -16,7 +16,7 @@ from holdfast.actors.worker.rule_threads import RuleThreads
 from holdfast.agent import Agent, App, Rules, Tool, TurnContext, Unattended
 from holdfast.conversation.approvers import Approvers
 from holdfast.conversation.grants import Target
-from holdfast.conversation.ruled import Effect
+from holdfast.conversation.ruled import RuleEffect
 from holdfast.redaction import PLAIN
 
 TURN = TurnContext(conversation_id="c-1", agent="desk", attended=False)
@@ -85,7 +85,7 @@ async def of(loop, agent, *, calls=1):
 
 async def test_what_the_functions_say_is_in_the_verdict(loop):
     (call,) = await of(loop, desk())
-    assert (call.problem, call.prompt, call.ruled.effect) == (None, "Shall it?", Effect.ALLOW)
+    assert (call.problem, call.prompt, call.ruled.effect) == (None, "Shall it?", RuleEffect.ALLOW)
     assert (call.approvers, call.targets[0].value, call.ruling) == (Approvers("role:finance").terms, "src/a", None)
 
 
@@ -146,7 +146,7 @@ async def test_an_answer_whose_judgement_takes_too_long_is_kept_and_what_was_not
 
     calls = await of(loop, desk(targets=hangs, approval=lambda _: False), calls=9)
     assert len(calls) == 9
-    assert (calls[0].problem, calls[0].prompt, calls[0].ruled.effect) == (None, "Shall it?", Effect.ALLOW)
+    assert (calls[0].problem, calls[0].prompt, calls[0].ruled.effect) == (None, "Shall it?", RuleEffect.ALLOW)
     assert (calls[8].problem, calls[8].prompt, calls[8].ruled, calls[8].targets) == (UNVALIDATED, None, None, None)
 
     # and where no thread is to be had at all, tools without functions are judged as ever

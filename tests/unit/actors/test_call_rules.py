@@ -6,7 +6,7 @@ from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker import gate, prompt
 from holdfast.actors.worker.gate import UNREADABLE, CallRules, FixedRules, Gate, proposed, stopped
 from holdfast.agent import Agent, Rules, Tool, TurnContext
-from holdfast.conversation.ruled import Effect
+from holdfast.conversation.ruled import RuleEffect
 from holdfast.errors import CorruptStore
 from holdfast.persistence import AppRecord, MemoryStore
 
@@ -67,8 +67,8 @@ def run_of(**more):
 
 
 def test_a_call_whose_arguments_cannot_be_read_is_caught_by_rules_about_any_arguments():
-    assert proposed(SOME, DESK, "Bash", None, TURN).effect is Effect.DENY
-    assert stopped(SOME, DESK, run_of(), None, required=False).effect is Effect.DENY
+    assert proposed(SOME, DESK, "Bash", None, TURN).effect is RuleEffect.DENY
+    assert stopped(SOME, DESK, run_of(), None, required=False).effect is RuleEffect.DENY
     assert stopped(SOME, DESK, run_of(), {"command": "ls"}, required=False) is None
 
 

@@ -12,7 +12,7 @@ from holdfast.actors.worker import asking
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.actors.worker.run_rules import judged
 from holdfast.agent import Agent, App, Rules, Tool, TurnContext
-from holdfast.conversation.ruled import Effect
+from holdfast.conversation.ruled import RuleEffect
 from holdfast.persistence import AppRecord, MemoryStore
 
 SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "c", base="worker-0")
@@ -82,7 +82,7 @@ def silent(monkeypatch):
 
 async def test_a_function_that_does_not_say_asks_a_person(silent):
     ruled, _ = await Given(silent).judged(LIFTED)
-    assert ruled.effect is Effect.ASK
+    assert ruled.effect is RuleEffect.ASK
 
 
 async def test_a_person_who_has_approved_is_not_asked_again_since_a_function_does_not_say(silent):
@@ -94,4 +94,4 @@ async def test_a_rule_that_denies_holds_whatever_a_function_does_not_say(silent)
     given = Given(silent)
     await given.publish(Rules(deny=["refund"]))
     ruled, _ = await given.judged(replace(LIFTED, decided_at=5, fulfilled=()))
-    assert ruled.effect is Effect.DENY
+    assert ruled.effect is RuleEffect.DENY

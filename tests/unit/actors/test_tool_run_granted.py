@@ -12,7 +12,7 @@ from holdfast.actors.worker.gate import UNREADABLE
 from holdfast.agent import Agent, Rule, Rules, Tool, ToolContext
 from holdfast.conversation import Approve, Principal, Proof, RunFinished, RunRuled, outstanding
 from holdfast.conversation.grants import Scope
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.errors import CorruptStore, StoreUnavailable
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus, codec
 from holdfast.testing import Delay, FailAfter, FailBefore, Faults, FaultyStore
@@ -20,7 +20,7 @@ from holdfast.testing.writer import DESK, Writer, begin, call, finish, resolve, 
 
 RAN = []
 REFUNDS = Scope("tool", "refund", level="execute")
-ENDED = Ruled(effect=Effect.ASK, reason="the grant by which it was to run has ended")
+ENDED = RuleVerdict(effect=RuleEffect.ASK, reason="the grant by which it was to run has ended")
 
 
 async def refund() -> str:
@@ -269,7 +269,7 @@ async def test_a_rule_that_denies_wins_over_a_grant():
 
     outcome = await run(watched, request)
 
-    assert outcome.ruled == Ruled(effect=Effect.DENY, rule="no-refunds", reason="Not today.")
+    assert outcome.ruled == RuleVerdict(effect=RuleEffect.DENY, rule="no-refunds", reason="Not today.")
     assert watched.calls["claim"] == 0
     assert RAN == []
 

@@ -13,7 +13,7 @@ from holdfast.actors.worker.claims import Claims
 from holdfast.actors.worker.gate import UNREADABLE, FixedRules
 from holdfast.agent import Agent, Rule, Rules, Tool
 from holdfast.conversation import Limits, RunFinished, RunRuled
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.errors import CorruptStore, StoreUnavailable
 from holdfast.persistence import PAUSE_LAG_MS, AppRecord, RunStatus, codec
 from holdfast.testing import Delay, FailAfter, FailBefore, Faults, FaultyStore
@@ -21,7 +21,7 @@ from holdfast.testing.writer import DESK
 
 RAN = []
 DENIES = Rules(deny=[Rule("lookup", name="no-lookups", reason="Not today.")])
-DENIED = Ruled(effect=Effect.DENY, rule="no-lookups", reason="Not today.")
+DENIED = RuleVerdict(effect=RuleEffect.DENY, rule="no-lookups", reason="Not today.")
 
 
 async def lookup() -> str:
@@ -81,7 +81,7 @@ async def test_a_run_that_is_asked_about_begins_once_somebody_has_decided():
     store, request = await runnable()
     await publish(store, Rules(ask=["lookup"]))
 
-    assert (await run(store, request)).ruled == Ruled(effect=Effect.ASK, rule="lookup")
+    assert (await run(store, request)).ruled == RuleVerdict(effect=RuleEffect.ASK, rule="lookup")
     assert RAN == []
 
     store, request = await runnable()
@@ -239,7 +239,7 @@ async def test_a_refusal_of_a_run_that_another_has_claimed_is_not_mine():
 async def test_a_refusal_of_a_run_that_is_settled_is_not_mine():
     store, request = await runnable()
     await publish(store, DENIES)
-    other = RunRuled(effect_id=request.effect_id, ruled=Ruled(effect=Effect.ASK))
+    other = RunRuled(effect_id=request.effect_id, ruled=RuleVerdict(effect=RuleEffect.ASK))
     assert await store.refuse("c-1", request.effect_id, incarnation="other.1", outcome=codec.encode(other))
 
     assert await run(store, request) is NoOutcome.NOT_MINE
@@ -283,7 +283,7 @@ async def test_where_the_rules_in_force_cannot_be_read_a_person_is_asked_and_wha
     await publish(store, Rules(allow=["lookup"]))
     unreadable = FaultyStore(store, Faults(rules=FailBefore(CorruptStore("the rules are no text"))))
 
-    assert (await run(unreadable, request)).ruled.effect is Effect.ASK
+    assert (await run(unreadable, request)).ruled.effect is RuleEffect.ASK
     assert RAN == []
 
     store, request = await runnable()
@@ -295,5 +295,5 @@ async def test_where_the_rules_in_force_cannot_be_read_a_person_is_asked_and_wha
 async def test_a_record_that_cannot_be_read_asks_about_every_run():
     store, request = await runnable()
     outcome = await run(FaultyStore(store, Faults(app=FailBefore(CorruptStore("no record")))), request)
-    assert outcome.ruled.effect is Effect.ASK
+    assert outcome.ruled.effect is RuleEffect.ASK
     assert RAN == []

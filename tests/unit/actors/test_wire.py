@@ -13,12 +13,12 @@ from holdfast.actors.actor_settings import WorkerSettings
 from holdfast.actors.build import this_release
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.conversation import Receipt, Resolve
-from holdfast.conversation.decisions import DecisionKind, Ruling
+from holdfast.conversation.decisions import DecisionKind, DecisionRecord
 from holdfast.errors import OtherBuild, StaleCall, StaleReason
 
 
 def test_commands_replies_and_errors_come_out_as_they_went_in():
-    ruling = Ruling(kind=DecisionKind.ANSWER, body="false")
+    ruling = DecisionRecord(kind=DecisionKind.ANSWER, body="false")
     for value in (
         ("c-1", Resolve(tool_call_id="call_1", ruling=ruling, decision_id="d-1", suspension_id="s-1")),
         Replied(Receipt(conversation_id="c-1", seq=3, accepted_at=1)),

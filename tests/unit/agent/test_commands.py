@@ -6,7 +6,7 @@ import sys
 import pytest
 from verdicts import allows, asks, denies
 
-from holdfast.agent.rule import Effect, Rule
+from holdfast.agent.rule import Rule, RuleEffect
 from holdfast.agent.rules import Rules
 from holdfast.conversation import Executor
 
@@ -48,8 +48,8 @@ def test_a_deny_is_about_a_program_and_words_in_their_order(pattern, command, co
 
 
 def test_a_name_alone_is_about_the_program_where_the_argument_holds_commands():
-    assert verdict(Rules(deny=["Bash(rm)"]), "sudo rm -rf x").effect is Effect.DENY
-    assert verdict(Rules(deny=["Bash(rm)"]), "ls").effect is Effect.ALLOW
+    assert verdict(Rules(deny=["Bash(rm)"]), "sudo rm -rf x").effect is RuleEffect.DENY
+    assert verdict(Rules(deny=["Bash(rm)"]), "ls").effect is RuleEffect.ALLOW
     assert not denies("Pay(shop)", "Pay", "shop 1")
 
 
@@ -80,15 +80,15 @@ def test_a_name_alone_is_about_the_program_where_the_argument_holds_commands():
     ids=lambda command: repr(command[:20]),
 )
 def test_an_unclear_command_is_allowed_by_nothing_and_asked_about_by_everything(command):
-    assert verdict(Rules(deny=["Bash(rm *)"], default="allow"), command).effect is Effect.ASK
-    assert verdict(Rules(ask=["Bash(rm *)"], default="allow"), command).effect is Effect.ASK
-    assert verdict(Rules(deny=['Bash(command =~ "^rm")'], default="allow"), command).effect is Effect.ASK
+    assert verdict(Rules(deny=["Bash(rm *)"], default="allow"), command).effect is RuleEffect.ASK
+    assert verdict(Rules(ask=["Bash(rm *)"], default="allow"), command).effect is RuleEffect.ASK
+    assert verdict(Rules(deny=['Bash(command =~ "^rm")'], default="allow"), command).effect is RuleEffect.ASK
     assert (
         verdict(Rules(allow=["Bash(ls *)", "Bash(echo *)", 'Bash(command =~ "(.|\\n)*")'], default="deny"), command).effect
-        is Effect.DENY
+        is RuleEffect.DENY
     )
-    assert verdict(Rules(deny=["Other(rm *)"], default="allow"), command).effect is Effect.ALLOW
-    assert verdict(Rules(default="allow"), command).effect is Effect.ALLOW
+    assert verdict(Rules(deny=["Other(rm *)"], default="allow"), command).effect is RuleEffect.ALLOW
+    assert verdict(Rules(default="allow"), command).effect is RuleEffect.ALLOW
 
 
 def test_an_unclear_command_that_a_rule_writes_out_is_allowed_by_it():
@@ -98,13 +98,13 @@ def test_an_unclear_command_that_a_rule_writes_out_is_allowed_by_it():
 
 
 def test_what_may_be_denied_is_never_less_than_the_default():
-    assert verdict(Rules(deny=["Bash(rm *)"], default="deny"), "$X").effect is Effect.DENY
-    assert verdict(Rules(ask=["Bash(rm *)"], default="deny"), "$X").effect is Effect.DENY
+    assert verdict(Rules(deny=["Bash(rm *)"], default="deny"), "$X").effect is RuleEffect.DENY
+    assert verdict(Rules(ask=["Bash(rm *)"], default="deny"), "$X").effect is RuleEffect.DENY
 
 
 def test_nobody_can_be_asked_about_a_provider_s_call_that_may_be_denied():
-    assert verdict(Rules(deny=["Bash(rm *)"]), "$X", executor=Executor.PROVIDER).effect is Effect.DENY
-    assert verdict(Rules(deny=["Bash(rm *)"]), "what now?", executor=Executor.HUMAN).effect is Effect.ALLOW
+    assert verdict(Rules(deny=["Bash(rm *)"]), "$X", executor=Executor.PROVIDER).effect is RuleEffect.DENY
+    assert verdict(Rules(deny=["Bash(rm *)"]), "what now?", executor=Executor.HUMAN).effect is RuleEffect.ALLOW
 
 
 def test_who_approves_an_unclear_command_is_one_of_those_whom_each_rule_names_that_it_may_be_about():
@@ -112,7 +112,7 @@ def test_who_approves_an_unclear_command_is_one_of_those_whom_each_rule_names_th
     publish = Rule("Bash(npm publish *)", approvers=["role:owner"])
     found = verdict(Rules(deny=[Rule("Bash(rm *)", reason="No.")], ask=[push, publish]), "$X")
 
-    assert (found.effect, found.rule) == (Effect.ASK, "Bash(rm *)")
+    assert (found.effect, found.rule) == (RuleEffect.ASK, "Bash(rm *)")
     assert found.reason == "what the command runs cannot be told from it, and this rule may be about it: No."
     assert [str(one) for one in (found.approvers, *found.also)] == ["role:maintainer", "role:owner"]
 
@@ -232,10 +232,10 @@ def test_a_plain_text_that_hides_a_command_is_asked_about(command):
 def test_a_program_that_a_rule_names_runs_none_of_its_words():
     named = Rules(deny=["Bash(rm *)"], allow=["Bash(git *)", "Bash(nice *)"], default="ask")
 
-    assert verdict(named, "git rm x").effect is Effect.ALLOW
-    assert verdict(named, "hg rm x").effect is Effect.ASK
-    assert verdict(named, "nice rm x").effect is Effect.DENY
-    assert verdict(Rules(deny=["Bash(rm *)"], allow=['Bash(note ~ "hg")'], default="allow"), "hg rm x").effect is Effect.ASK
+    assert verdict(named, "git rm x").effect is RuleEffect.ALLOW
+    assert verdict(named, "hg rm x").effect is RuleEffect.ASK
+    assert verdict(named, "nice rm x").effect is RuleEffect.DENY
+    assert verdict(Rules(deny=["Bash(rm *)"], allow=['Bash(note ~ "hg")'], default="allow"), "hg rm x").effect is RuleEffect.ASK
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_a_program_that_a_rule_names_runs_none_of_its_words():
     ],
 )
 def test_a_plain_command_of_others_is_left_alone(command):
-    assert verdict(Rules(deny=["Bash(rm *)", "Bash(git push *)"], default="allow"), command).effect is Effect.ALLOW
+    assert verdict(Rules(deny=["Bash(rm *)", "Bash(git push *)"], default="allow"), command).effect is RuleEffect.ALLOW
 
 
 @pytest.mark.parametrize("command", ["ls -la", "ls *"])
@@ -317,6 +317,6 @@ def test_the_grammar_is_imported_for_unclear_commands_alone(command):
 @pytest.mark.parametrize("more", [{"default": "allow"}, {"allow": ["Bash(git *)"]}])
 def test_a_rule_about_one_program_weakens_none_about_another(command, more):
     rules = Rules(deny=["Bash(rm *)", "Bash(git push *)"], **more)
-    assert rules.verdict("Bash", {"command": command}, primary="command", required=False).effect is Effect.ASK
+    assert rules.verdict("Bash", {"command": command}, primary="command", required=False).effect is RuleEffect.ASK
     fine = rules.verdict("Bash", {"command": "git rm x"}, primary="command", required=False)
-    assert fine.effect is Effect.ALLOW
+    assert fine.effect is RuleEffect.ALLOW

@@ -8,7 +8,7 @@ from verdicts import allows, covers, denies, may_cover
 
 from holdfast.agent import coverage
 from holdfast.agent.patterns import parsed
-from holdfast.agent.rule import Effect
+from holdfast.agent.rule import RuleEffect
 from holdfast.agent.rules import Rules
 
 
@@ -16,14 +16,16 @@ def test_an_argument_that_is_left_out_is_not_allowed_and_the_primary_one_is_deni
     assert not allows("Bash(npm *)", "Bash")
     assert denies("Bash(rm *)", "Bash")
     assert not denies('Bash(path ~ "x")', "Bash")
-    assert Rules(deny=["Bash(rm *)"]).verdict("Bash", {"text": "ls"}).effect is Effect.DENY  # no argument is primary
+    assert Rules(deny=["Bash(rm *)"]).verdict("Bash", {"text": "ls"}).effect is RuleEffect.DENY  # no argument is primary
 
 
 def test_the_default_of_an_argument_that_is_left_out_counts():
     rules = Rules(deny=['Fetch(url ~ "*.evil.com")'])
 
-    assert rules.verdict("Fetch", {}, defaults={"url": "https://a.evil.com"}).effect is Effect.DENY
-    assert rules.verdict("Fetch", {"url": "https://good.com"}, defaults={"url": "https://a.evil.com"}).effect is Effect.ALLOW
+    assert rules.verdict("Fetch", {}, defaults={"url": "https://a.evil.com"}).effect is RuleEffect.DENY
+    assert (
+        rules.verdict("Fetch", {"url": "https://good.com"}, defaults={"url": "https://a.evil.com"}).effect is RuleEffect.ALLOW
+    )
 
 
 def test_several_conditions_hold_together():

@@ -15,7 +15,7 @@ import yarl
 from verdicts import denies, effect
 
 from holdfast.agent.hosts import canonical
-from holdfast.agent.rule import Effect
+from holdfast.agent.rule import RuleEffect
 from holdfast.agent.rules import Rules
 
 SEED, FORMS = 61, 160
@@ -148,7 +148,7 @@ CONFIRMED = confirmed()
 @pytest.mark.parametrize("rule", RULES)
 def test_a_deny_of_an_address_sees_each_form_that_a_client_takes_for_it(rule):
     rules = Rules(deny=[f"Fetch({rule})"])
-    assert [url for url in CONFIRMED if effect(rules, "Fetch", url) is not Effect.DENY] == []
+    assert [url for url in CONFIRMED if effect(rules, "Fetch", url) is not RuleEffect.DENY] == []
 
 
 def test_regular_expressions_commands_and_plain_comparisons_see_the_address_too():
@@ -307,7 +307,7 @@ def test_a_deny_of_a_name_sees_each_form_that_a_client_makes_it_of(name):
         below = "*." + said.partition(".")[2]
         for pattern in (said, f"https://{said}/**", *((below, f"https://{below}/**") if below.count(".") > 1 else ())):
             rule = Rules(deny=[f"Fetch({pattern})"])
-            assert [ascii(one) for one in forms if effect(rule, "Fetch", f"https://{one}/a") is not Effect.DENY] == []
+            assert [ascii(one) for one in forms if effect(rule, "Fetch", f"https://{one}/a") is not RuleEffect.DENY] == []
     for one in wanted:
         assert canonical(one) == canonical(name) or "\u00df" in name
 

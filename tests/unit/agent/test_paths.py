@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from verdicts import denies, effect
 
-from holdfast.agent.rule import Effect
+from holdfast.agent.rule import RuleEffect
 from holdfast.agent.rules import Rules
 
 SEED, FORMS = 61, 200
@@ -53,10 +53,10 @@ def test_a_deny_of_a_folder_sees_each_spelling_of_what_is_in_it(place):
             (Rules(deny=[f"Bash({rule})"]), "cat {}"),
         ):
             tool = "Bash" if "cat" in said else "Read"
-            missed = [one for one in forms if effect(rules, tool, said.format(one), path=one) is not Effect.DENY]
+            missed = [one for one in forms if effect(rules, tool, said.format(one), path=one) is not RuleEffect.DENY]
             assert missed == [], rule
     rules = Rules(deny=[f'Read(path ~ "{folder}/secrets/**")'])
-    missed = [one for one in forms if one.startswith("/") and effect(rules, "Read", path=one) is not Effect.DENY]
+    missed = [one for one in forms if one.startswith("/") and effect(rules, "Read", path=one) is not RuleEffect.DENY]
     assert missed == []
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from holdfast.agent import Agent, App, Approvers, Tool
-from holdfast.agent.rule import Effect, Rule
+from holdfast.agent.rule import Rule, RuleEffect
 from holdfast.agent.rules import MOST, Rules, Verdict
 from holdfast.conversation.spec import Executor
 from holdfast.errors import ConfigurationError, InvalidRule, NewerRecord
@@ -29,10 +29,10 @@ def test_a_verdict_names_the_rule_and_says_why():
         deny=[Rule("drop_*", reason="Never.")],
     )
 
-    assert rules.verdict("pay", {}) == Verdict(Effect.ASK, "payments", "Money leaves.", Approvers("role:finance"))
-    assert rules.verdict("drop_all", {}) == Verdict(Effect.DENY, "drop_*", "Never.")
-    assert rules.verdict("look", {}) == Verdict(Effect.ALLOW, by="tool")
-    assert Rules(default="ask").verdict("look", {}) == Verdict(Effect.ASK, by="default")
+    assert rules.verdict("pay", {}) == Verdict(RuleEffect.ASK, "payments", "Money leaves.", Approvers("role:finance"))
+    assert rules.verdict("drop_all", {}) == Verdict(RuleEffect.DENY, "drop_*", "Never.")
+    assert rules.verdict("look", {}) == Verdict(RuleEffect.ALLOW, by="tool")
+    assert Rules(default="ask").verdict("look", {}) == Verdict(RuleEffect.ASK, by="default")
 
 
 FINANCE, BOARD = Approvers("role:finance"), Approvers("role:board", minimum=2)
@@ -68,18 +68,18 @@ def test_the_first_rule_that_covers_a_call_is_named():
 
 @pytest.mark.parametrize(("pattern", "lifted"), [("refund", True), ("refund*", False), ("*", False), ("/refund/", False)])
 def test_an_approval_that_a_tool_wants_is_lifted_only_by_its_full_name(pattern, lifted):
-    wanted = Effect.ALLOW if lifted else Effect.ASK
+    wanted = RuleEffect.ALLOW if lifted else RuleEffect.ASK
 
     assert effect(Rules(allow=[pattern]), "refund", **REQUIRED) is wanted
     assert effect(Rules(allow=[pattern], default="deny"), "refund", **REQUIRED) is wanted
-    assert effect(Rules(allow=[pattern], default="deny"), "refund") is Effect.ALLOW
+    assert effect(Rules(allow=[pattern], default="deny"), "refund") is RuleEffect.ALLOW
 
 
 def test_an_approval_that_a_tool_wants_is_lifted_for_the_calls_that_the_rule_covers():
     rules = Rules(allow=["Bash(npm *)"])
 
-    assert effect(rules, "Bash", {"text": "npm i"}, **REQUIRED) is Effect.ALLOW
-    assert effect(rules, "Bash", {"text": "npm i; rm x"}, **REQUIRED) is Effect.ASK
+    assert effect(rules, "Bash", {"text": "npm i"}, **REQUIRED) is RuleEffect.ALLOW
+    assert effect(rules, "Bash", {"text": "npm i; rm x"}, **REQUIRED) is RuleEffect.ASK
 
 
 @pytest.mark.parametrize(
@@ -94,12 +94,12 @@ def test_the_default_holds_where_no_rule_does(default, plain, required):
 
 @pytest.mark.parametrize("executor", [Executor.HUMAN, Executor.PROVIDER, "human"])
 def test_human_and_provider_tools_can_only_be_denied(executor):
-    assert effect(Rules(ask=["ask_*"]), "ask_user", executor=executor) is Effect.ALLOW
-    assert effect(Rules(deny=["ask_*"], allow=["ask_user"]), "ask_user", executor=executor) is Effect.DENY
-    assert effect(Rules(default="ask"), "ask_user", executor=executor) is Effect.ALLOW
-    assert effect(Rules(default="deny"), "ask_user", executor=executor) is Effect.DENY
-    assert effect(Rules(default="deny", allow=["ask_user"]), "ask_user", executor=executor) is Effect.ALLOW
-    assert effect(Rules(ask=["ask_*"]), "ask_user", executor=Executor.CLIENT) is Effect.ASK
+    assert effect(Rules(ask=["ask_*"]), "ask_user", executor=executor) is RuleEffect.ALLOW
+    assert effect(Rules(deny=["ask_*"], allow=["ask_user"]), "ask_user", executor=executor) is RuleEffect.DENY
+    assert effect(Rules(default="ask"), "ask_user", executor=executor) is RuleEffect.ALLOW
+    assert effect(Rules(default="deny"), "ask_user", executor=executor) is RuleEffect.DENY
+    assert effect(Rules(default="deny", allow=["ask_user"]), "ask_user", executor=executor) is RuleEffect.ALLOW
+    assert effect(Rules(ask=["ask_*"]), "ask_user", executor=Executor.CLIENT) is RuleEffect.ASK
 
 
 UNSEEN = [
@@ -115,32 +115,32 @@ UNSEEN = [
 
 @pytest.mark.parametrize("arguments", UNSEEN, ids=lambda text: text[:20])
 def test_arguments_that_cannot_be_inspected_are_caught_or_asked_about(arguments):
-    assert effect(Rules(deny=["Bash(rm *)"]), "Bash", arguments) is Effect.DENY
-    assert effect(Rules(ask=['Bash(x = "y")']), "Bash", arguments) is Effect.ASK
-    assert effect(Rules(allow=["Bash(npm *)"]), "Bash", arguments) is Effect.ASK
-    assert effect(Rules(allow=["Bash(npm *)"], default="allow"), "Bash", arguments) is Effect.ASK
-    assert effect(Rules(allow=["Bash(npm *)"], default="deny"), "Bash", arguments) is Effect.DENY
-    assert effect(Rules(allow=["Bash"]), "Bash", arguments) is Effect.ALLOW
-    assert effect(Rules(deny=["Other(rm *)"]), "Bash", arguments) is Effect.ALLOW
+    assert effect(Rules(deny=["Bash(rm *)"]), "Bash", arguments) is RuleEffect.DENY
+    assert effect(Rules(ask=['Bash(x = "y")']), "Bash", arguments) is RuleEffect.ASK
+    assert effect(Rules(allow=["Bash(npm *)"]), "Bash", arguments) is RuleEffect.ASK
+    assert effect(Rules(allow=["Bash(npm *)"], default="allow"), "Bash", arguments) is RuleEffect.ASK
+    assert effect(Rules(allow=["Bash(npm *)"], default="deny"), "Bash", arguments) is RuleEffect.DENY
+    assert effect(Rules(allow=["Bash"]), "Bash", arguments) is RuleEffect.ALLOW
+    assert effect(Rules(deny=["Other(rm *)"]), "Bash", arguments) is RuleEffect.ALLOW
 
 
 def test_an_object_that_is_no_json_cannot_be_inspected_either():
     for arguments in ({"text": object()}, {1: 2}, {"text": float("nan")}, [], None):
-        assert Rules(deny=["Bash(rm *)"]).verdict("Bash", arguments, primary="text").effect is Effect.DENY
+        assert Rules(deny=["Bash(rm *)"]).verdict("Bash", arguments, primary="text").effect is RuleEffect.DENY
 
 
 def test_arguments_are_read_from_the_models_own_text():
-    assert effect(Rules(deny=["Bash(rm *)"]), "Bash", '{"text":"rm x"}') is Effect.DENY
-    assert effect(Rules(allow=["Bash(npm *)"], default="deny"), "Bash", '{"text":"npm i"}') is Effect.ALLOW
-    assert effect(Rules(allow=["look"], default="deny"), "look", "") is Effect.ALLOW
+    assert effect(Rules(deny=["Bash(rm *)"]), "Bash", '{"text":"rm x"}') is RuleEffect.DENY
+    assert effect(Rules(allow=["Bash(npm *)"], default="deny"), "Bash", '{"text":"npm i"}') is RuleEffect.ALLOW
+    assert effect(Rules(allow=["look"], default="deny"), "look", "") is RuleEffect.ALLOW
 
 
 def test_a_text_that_is_too_long_is_caught_and_not_allowed():
     long = {"text": "x" * 70_000}
 
-    assert effect(Rules(deny=["Bash(rm *)"]), "Bash", long) is Effect.DENY
-    assert effect(Rules(allow=["Bash(x*)"], default="deny"), "Bash", long) is Effect.DENY
-    assert effect(Rules(deny=["Bash(rm *)"]), "Bash", {"text": ["x"] * 5000}) is Effect.DENY
+    assert effect(Rules(deny=["Bash(rm *)"]), "Bash", long) is RuleEffect.DENY
+    assert effect(Rules(allow=["Bash(x*)"], default="deny"), "Bash", long) is RuleEffect.DENY
+    assert effect(Rules(deny=["Bash(rm *)"]), "Bash", {"text": ["x"] * 5000}) is RuleEffect.DENY
 
 
 def test_a_tool_that_is_denied_whatever_its_arguments_are_is_hidden():
@@ -210,9 +210,9 @@ def test_rules_of_an_app_and_of_an_agent_hold_together():
     assert both.verdict("drop", {}).rule == "app"
     assert both.verdict("dive", {}).rule == "agent"
     assert [effect(both, tool) for tool in ("peek", "pay", "look", "walk")] == ["deny", "ask", "ask", "allow"]
-    assert effect(both, "other") is Effect.ASK
-    assert effect(Rules.together(app, Rules()), "other") is Effect.DENY
-    assert effect(Rules.together(None, agent), "other") is Effect.ASK
+    assert effect(both, "other") is RuleEffect.ASK
+    assert effect(Rules.together(app, Rules()), "other") is RuleEffect.DENY
+    assert effect(Rules.together(None, agent), "other") is RuleEffect.ASK
     assert Rules.together(None, None) == Rules()
     assert len(Rules.together(Rules(deny=["x"] * MOST), Rules(deny=["y"] * MOST)).deny) == 2 * MOST
 

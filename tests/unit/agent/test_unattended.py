@@ -8,7 +8,7 @@ from holdfast import Agent, Answer, Approve, Cancel, Deny, Scope, Suspend, Unatt
 from holdfast.agent import TurnContext
 from holdfast.agent.unattended import call_of
 from holdfast.conversation import jsontext, questions
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.conversation.schema import problem
 from holdfast.conversation.spec import Executor, UnattendedSpec
 from holdfast.errors import ConfigurationError
@@ -75,10 +75,10 @@ def test_a_function_is_given_the_call_and_decides_as_a_person_may():
     unattended = Unattended(approvals=decide, questions=lambda _: Answer({"q": "a"}))
     arguments = {"amount": [5]}
     ruling = unattended.about_approval(call_of("pay", arguments, TURN, prompt="Pay?", rule="large", rule_reason="It is much."))
-    assert ruling == Ruling.of(Deny("too much"))
+    assert ruling == DecisionRecord.of(Deny("too much"))
     assert seen == [("pay", {"amount": [5, 6]}, False, "Pay?", "large", "It is much.")]
     assert arguments == {"amount": [5]}
-    assert unattended.about_questions(CALL) == Ruling.of(Answer({"q": "a"}))
+    assert unattended.about_questions(CALL) == DecisionRecord.of(Answer({"q": "a"}))
 
 
 def raising(error):

@@ -21,7 +21,7 @@ from holdfast.conversation.auditing import AuditEntry, entry_of, genesis, is_aud
 from holdfast.conversation.chain import MOST_BREAKS, ChainCheck
 from holdfast.conversation.commands import End, Revoke, RunRuled
 from holdfast.conversation.decisions import DecisionKind
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.conversation.state import State
 from holdfast.testing.writer import resolve, start
 
@@ -197,7 +197,9 @@ def test_an_expiry_a_grants_release_and_a_rules_denial_are_links_too(begun):
     first, second, third = begun.call("refund", "refund", "lookup")
     begun.resolve(Approve(scope=Scope("tool", "refund", level="execute")), first)
     begun.do(
-        RunRuled(effect_id=begun.run(third).effect_id, ruled=Ruled(effect=Effect.DENY, rule="no-lookups", reason="closed"))
+        RunRuled(
+            effect_id=begun.run(third).effect_id, ruled=RuleVerdict(effect=RuleEffect.DENY, rule="no-lookups", reason="closed")
+        )
     )
     for one in (first, second):
         begun.finish(one)

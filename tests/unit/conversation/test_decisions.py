@@ -16,7 +16,7 @@ from holdfast.conversation import (
     ToolSpec,
 )
 from holdfast.conversation.calls import CallStatus, accepted
-from holdfast.conversation.decisions import DecisionKind, Ruling
+from holdfast.conversation.decisions import DecisionKind, DecisionRecord
 from holdfast.errors import ConversationEnded, ConversationNotFound, InvalidDecision, StaleCall, StaleReason
 
 FALSY = [False, 0, "", None, [], {}, 0.0]
@@ -230,7 +230,7 @@ def test_an_ill_formed_decision_id_is_refused(begun, decision_id):
 def test_an_empty_decision_id_is_refused(begun):
     [call] = begun.call("ask")
     with begun.unchanged(), pytest.raises(InvalidDecision) as refusal:
-        begun.do(Resolve(tool_call_id=call, ruling=Ruling.of(Answer(1)), decision_id=""))
+        begun.do(Resolve(tool_call_id=call, ruling=DecisionRecord.of(Answer(1)), decision_id=""))
     assert refusal.value.field == "decision_id"
 
 
@@ -415,7 +415,7 @@ def test_edited_arguments_that_break_the_schema_say_where(begun, tool, arguments
 def test_edited_arguments_that_are_no_object_are_refused(begun, body):
     [call] = begun.call("refund")
     with begun.unchanged(), pytest.raises(InvalidDecision) as refusal:
-        begun.resolve(Ruling(kind=DecisionKind.APPROVE, body=body), call)
+        begun.resolve(DecisionRecord(kind=DecisionKind.APPROVE, body=body), call)
     assert refusal.value.field == "decision.arguments"
 
 
@@ -423,7 +423,7 @@ def test_edited_arguments_that_are_no_object_are_refused(begun, body):
 def test_a_body_that_is_not_json_is_refused(begun, body):
     [call] = begun.call("ask")
     with begun.unchanged(), pytest.raises(InvalidDecision) as refusal:
-        begun.resolve(Ruling(kind=DecisionKind.ANSWER, body=body), call)
+        begun.resolve(DecisionRecord(kind=DecisionKind.ANSWER, body=body), call)
     assert refusal.value.field == "decision"
 
 
@@ -447,14 +447,14 @@ def test_a_body_that_is_not_json_is_refused(begun, body):
 )
 def test_what_is_no_decision_is_refused_before_it_travels(decision, field):
     with pytest.raises(InvalidDecision) as refusal:
-        Ruling.of(decision)
+        DecisionRecord.of(decision)
     assert refusal.value.field == field
     assert refusal.value.fix
 
 
 def test_the_error_names_the_place_inside_a_result():
     with pytest.raises(InvalidDecision, match=r"\$\.at\[1\]: object is not JSON"):
-        Ruling.of(Answer({"at": [1, object()]}))
+        DecisionRecord.of(Answer({"at": [1, object()]}))
 
 
 @pytest.mark.parametrize(
@@ -470,14 +470,14 @@ def test_the_error_names_the_place_inside_a_result():
 def test_only_an_approval_may_come_without_a_body(begun, tool, kind, body):
     [call] = begun.call(tool)
     with pytest.raises((InvalidDecision, ValueError)):
-        begun.resolve(Ruling(kind=kind, body=body), call)
+        begun.resolve(DecisionRecord(kind=kind, body=body), call)
 
 
 @pytest.mark.parametrize(("tool", "kind"), [("ask", DecisionKind.DENY), ("locate", DecisionKind.FAIL)])
 def test_a_reason_or_error_that_is_no_string_is_refused(begun, tool, kind):
     [call] = begun.call(tool)
     with pytest.raises(InvalidDecision):
-        begun.resolve(Ruling(kind=kind, body='{"ok":true}'), call)
+        begun.resolve(DecisionRecord(kind=kind, body='{"ok":true}'), call)
 
 
 # Falsy answers are answers (guarantee 9).

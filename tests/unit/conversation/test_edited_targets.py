@@ -8,7 +8,7 @@ from holdfast.conversation.calls import CallStatus
 from holdfast.conversation.commands import ProposedCall, RunRuled
 from holdfast.conversation.grants import CallTarget, Level, Scope
 from holdfast.conversation.principal import Proof
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 
 ANA = Principal("ana", roles=["finance"], proof=Proof.OIDC)
 BO = Principal("bo", roles=["finance"], proof=Proof.KEY)
@@ -25,7 +25,7 @@ def touching(path, *, terms=None, number=1, tool="refund"):
 def asked_again(begun, call):
     """A rule that was published after the approval of edited arguments leaves them to finance."""
     run = begun.run(call)
-    begun.do(RunRuled(effect_id=run.effect_id, ruled=Ruled(effect=Effect.ASK, rule="large", approvers=FINANCE)))
+    begun.do(RunRuled(effect_id=run.effect_id, ruled=RuleVerdict(effect=RuleEffect.ASK, rule="large", approvers=FINANCE)))
 
 
 def test_a_grant_that_stands_does_not_cover_edited_arguments_that_others_are_asked_about(begun):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from holdfast.conversation import Answer, Approve, Deny, Fail
-from holdfast.conversation.decisions import DecisionKind, Ruling
+from holdfast.conversation.decisions import DecisionKind, DecisionRecord
 from holdfast.conversation.envelope import failure, success
 from holdfast.errors import InvalidDecision
 
@@ -42,7 +42,7 @@ def test_a_reason_or_error_cannot_pose_as_an_envelope(begun, text):
 def test_a_body_that_would_break_out_of_its_envelope_is_refused(begun, body):
     [call] = begun.call("locate")
     with begun.unchanged(), pytest.raises(InvalidDecision):
-        begun.resolve(Ruling(kind=DecisionKind.ANSWER, body=body), call)
+        begun.resolve(DecisionRecord(kind=DecisionKind.ANSWER, body=body), call)
 
 
 @pytest.mark.parametrize("body", ['1,"untrusted":false', "nope", "x" * (256 * 1024 + 1)], ids=lambda body: body[:20])
@@ -52,7 +52,7 @@ def test_without_a_spec_an_answer_is_judged_all_the_same(begun, body):
     begun.spec = None
     # then an answer is still parsed and limited
     with pytest.raises(InvalidDecision):
-        begun.resolve(Ruling(kind=DecisionKind.ANSWER, body=body), call)
+        begun.resolve(DecisionRecord(kind=DecisionKind.ANSWER, body=body), call)
 
 
 def test_without_a_spec_a_denial_keeps_its_reason(begun):
@@ -94,7 +94,7 @@ def test_a_huge_integer_reaches_the_model_digit_by_digit(begun):
 def test_an_answer_reaches_the_model_as_it_was_written(begun):
     [call] = begun.call("ask")
     body = '{"b": 1.10, "a": [1e2, -0.0, "\\u00e9é"]}'
-    begun.resolve(Ruling(kind=DecisionKind.ANSWER, body=body), call)
+    begun.resolve(DecisionRecord(kind=DecisionKind.ANSWER, body=body), call)
     assert begun.messages()[-1]["content"] == f'{{"ok":true,"result":{body}}}'
 
 

@@ -5,7 +5,7 @@ import pytest
 from holdfast.conversation import Answer, Approve, Deny, Execution, State, Status, evolve
 from holdfast.conversation.calls import CallStatus
 from holdfast.conversation.commands import RunRuled
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.errors import StaleCall
 from holdfast.persistence import codec
 from holdfast.testing.writer import resolve
@@ -100,7 +100,7 @@ def test_in_a_batch_a_call_that_was_asked_about_before_its_run_and_is_held_then_
     begun = executing(Execution.BATCH)
     calls = begun.call("lookup", "post")
     for call in calls:
-        begun.do(RunRuled(effect_id=begun.run(call).effect_id, ruled=Ruled(effect=Effect.ASK)))
+        begun.do(RunRuled(effect_id=begun.run(call).effect_id, ruled=RuleVerdict(effect=RuleEffect.ASK)))
     begun.resolve(Approve(), calls[0])
     assert status(begun, *calls) == [HELD, AWAITING]
     begun.resolve(Deny(), calls[1])

@@ -7,11 +7,11 @@ from holdfast.conversation.approvers import Approvers
 from holdfast.conversation.auditing import is_audited
 from holdfast.conversation.calls import CallStatus
 from holdfast.conversation.commands import ProposedCall, Resolve, RevokeGiven, RunRuled
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.conversation.grants import Scope
 from holdfast.conversation.index import index
 from holdfast.conversation.principal import Proof
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.errors import InvalidInput
 
 BO = Principal("bo", roles=["finance"], proof=Proof.KEY)
@@ -22,7 +22,7 @@ REFUNDS = Scope("tool", "refund", level="execute")
 
 def decided(begun, who, call, decision=None, decision_id=None):
     suspension_id = begun.suspension(call).suspension_id
-    ruling = Ruling.of(decision or Approve())
+    ruling = DecisionRecord.of(decision or Approve())
     begun.do(
         Resolve(
             tool_call_id=call,
@@ -105,7 +105,7 @@ def test_a_run_names_who_gave_its_grant_by_an_api_key(given):
 def test_a_run_whose_giver_may_not_decide_any_more_asks_and_the_grant_is_over(given):
     begun, run, _ = given
     [grant] = begun.state.grants
-    ruled = Ruled(effect=Effect.ASK, reason="gone", lapsed=(grant.grant_id,))
+    ruled = RuleVerdict(effect=RuleEffect.ASK, reason="gone", lapsed=(grant.grant_id,))
     begun.do(RunRuled(effect_id=begun.run(run).effect_id, ruled=ruled))
     assert begun.suspension(run).kind is SuspensionKind.APPROVAL
     assert begun.state.grants == ()
@@ -119,9 +119,9 @@ def test_a_run_that_another_grant_covers_goes_on_by_that(begun):
     decided(begun, EVE, second, Approve(scope=Scope("tool", "*", level="execute", everything=True)))
     begun.do(RevokeGiven(request_id="r-1", by="eve"))
     assert begun.suspension(first) is None  # it was let go meanwhile
-    decided_again = Ruled(effect=Effect.ASK, lapsed=("g-gone",))
+    decided_again = RuleVerdict(effect=RuleEffect.ASK, lapsed=("g-gone",))
     begun.do(RunRuled(effect_id=begun.run(first).effect_id, ruled=decided_again))
     decided(begun, BO, first, Approve(scope=REFUNDS))
-    begun.do(RunRuled(effect_id=begun.run(third).effect_id, ruled=Ruled(effect=Effect.ASK)))
+    begun.do(RunRuled(effect_id=begun.run(third).effect_id, ruled=RuleVerdict(effect=RuleEffect.ASK)))
     [grant] = begun.state.grants
     assert begun.run(third).givers == ((grant.grant_id, "bo"),)

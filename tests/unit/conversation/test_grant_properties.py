@@ -29,7 +29,7 @@ from holdfast.conversation import (
 from holdfast.conversation.calls import CallStatus
 from holdfast.conversation.commands import ProposedCall
 from holdfast.conversation.grants import MOST_GRANTS, CallTarget, Level, Scope, covering, tool_target
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.errors import HoldfastError
 from holdfast.testing import writer as steps
 
@@ -54,7 +54,9 @@ SCOPES = st.sampled_from(
         Scope("tool", "*", level="execute", everything=True, ends_s=30),
     ]
 )
-RULED = st.sampled_from([None, None, None, Ruled(effect=Effect.ASK, rule="look"), Ruled(effect=Effect.ALLOW, rule="go")])
+RULED = st.sampled_from(
+    [None, None, None, RuleVerdict(effect=RuleEffect.ASK, rule="look"), RuleVerdict(effect=RuleEffect.ALLOW, rule="go")]
+)
 
 
 class Granting(RuleBasedStateMachine):
@@ -149,7 +151,7 @@ class Granting(RuleBasedStateMachine):
             self.claimed[request.effect_id] = request
             self._claimed_by_what_stands(request)
         else:
-            self._do(RunRuled(effect_id=request.effect_id, ruled=Ruled(effect=Effect.ASK)))
+            self._do(RunRuled(effect_id=request.effect_id, ruled=RuleVerdict(effect=RuleEffect.ASK)))
 
     @precondition(lambda self: self._at_work())
     @rule(data=st.data(), how=st.sampled_from(["finish", "finish", "lose", "lose", "suspend"]))

@@ -20,7 +20,7 @@ from holdfast.conversation.calls import CallStatus
 from holdfast.conversation.commands import ProposedCall, Revoke, RunRuled
 from holdfast.conversation.grants import MOST_GRANTS, CallTarget, Level, Scope
 from holdfast.conversation.principal import Principal
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.errors import InvalidDecision, InvalidInput, NotPermitted
 
 SOURCES = Scope("path", "src/**", level="write")
@@ -160,7 +160,7 @@ def test_who_answers_a_question_need_not_say_who_they_are_where_the_rules_cannot
 def test_a_call_that_a_rule_asks_about_is_covered_too(given):
     begun, grant = given
     proposed = touching("src/b", tool="lookup", number=2)
-    [call] = begun.call(proposed.model_copy(update={"ruled": Ruled(effect=Effect.ASK, rule="look first")}))
+    [call] = begun.call(proposed.model_copy(update={"ruled": RuleVerdict(effect=RuleEffect.ASK, rule="look first")}))
     assert begun.run(call).grants == (grant.grant_id,)
 
 
@@ -192,7 +192,7 @@ def test_after_a_revocation_nothing_is_covered_and_what_was_not_claimed_is_asked
     assert (begun.log[-1].kind, begun.log[-1].reason, receipt.seq) == ("grant_revoked", "enough", begun.state.seq)
     assert begun.state.grants == ()
     assert begun.run(call).grants_epoch == run.grants_epoch + 1
-    begun.do(RunRuled(effect_id=run.effect_id, ruled=Ruled(effect=Effect.ASK)))
+    begun.do(RunRuled(effect_id=run.effect_id, ruled=RuleVerdict(effect=RuleEffect.ASK)))
     assert begun.suspension(call).kind is SuspensionKind.APPROVAL
     begun.resolve(Approve(), call)
     assert (begun.run(call).attempt, begun.run(call).resumed, begun.run(call).grants) == (2, 1, ())
@@ -239,7 +239,7 @@ def test_a_lost_run_goes_on_by_what_covers_it_now(conversations):
     begun.do(revoke(other.grant_id, request_id="r-2"))
     begun.lose(run)
     assert begun.run(run).grants_until == 0
-    begun.do(RunRuled(effect_id=begun.run(run).effect_id, ruled=Ruled(effect=Effect.ASK)))
+    begun.do(RunRuled(effect_id=begun.run(run).effect_id, ruled=RuleVerdict(effect=RuleEffect.ASK)))
     begun.resolve(Approve(), run)
     effect = begun.run(run)
     assert (effect.attempt - effect.resumed, effect.grants) == (3, ()), "it was lost twice"
@@ -301,7 +301,7 @@ def test_a_run_that_another_grant_still_covers_goes_on_after_a_revocation(begun)
     sources, _ = begun.state.grants
     [call] = begun.call(touching("lib/b", number=3))
     begun.do(revoke(sources.grant_id))
-    begun.do(RunRuled(effect_id=begun.run(call).effect_id, ruled=Ruled(effect=Effect.ASK)))
+    begun.do(RunRuled(effect_id=begun.run(call).effect_id, ruled=RuleVerdict(effect=RuleEffect.ASK)))
     assert begun.state.turn.call(call).status is CallStatus.RUNNING
     assert (begun.run(call).attempt, begun.run(call).resumed, begun.run(call).grants_epoch) == (2, 1, 1)
 

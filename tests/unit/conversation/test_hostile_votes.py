@@ -6,10 +6,10 @@ from holdfast.conversation import Answer, Approve, Cancel, Deny, Execution, Prin
 from holdfast.conversation.approvers import Approvers
 from holdfast.conversation.calls import CallStatus
 from holdfast.conversation.commands import ProposedCall, Resolve, RunRuled
-from holdfast.conversation.decisions import Review, Ruling
+from holdfast.conversation.decisions import DecisionRecord, Review
 from holdfast.conversation.grants import CallTarget, Level, Scope
 from holdfast.conversation.principal import Proof
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.errors import AlreadyVoted, BatchRefused, InvalidDecision, NotPermitted, StaleCall
 
 ANA, BO, EVE = (Principal(name, roles=["finance"], proof=Proof.KEY) for name in ("ana", "bo", "eve"))
@@ -52,7 +52,7 @@ def test_a_vote_before_an_edit_is_none_for_the_edited_arguments(begun):
     with begun.unchanged(), pytest.raises(StaleCall):
         begun.resolve(Approve(), call, principal=ANA, suspension_id=before)
     with begun.unchanged(), pytest.raises(InvalidDecision, match="suspended 2 times"):
-        begun.do(Resolve(tool_call_id=call, ruling=Ruling.of(Approve()), decision_id="d-9", principal=EVE))
+        begun.do(Resolve(tool_call_id=call, ruling=DecisionRecord.of(Approve()), decision_id="d-9", principal=EVE))
     assert stands(begun, call) is CallStatus.AWAITING
 
 
@@ -99,7 +99,7 @@ def test_a_grant_covers_no_call_that_a_rule_leaves_to_others_before_its_run(conv
     begun.resolve(Approve(scope=Scope("tool", "*", level="admin", everything=True)), first, principal=MALLORY)
     begun.finish(first)
     [call] = begun.call(proposed(None, number=2))
-    ruled = Ruled(effect=Effect.ASK, rule="large", approvers=BOSS)
+    ruled = RuleVerdict(effect=RuleEffect.ASK, rule="large", approvers=BOSS)
     begun.do(RunRuled(effect_id=begun.run(call).effect_id, ruled=ruled))
     assert begun.suspension(call).kind is SuspensionKind.APPROVAL
     with begun.unchanged(), pytest.raises(NotPermitted):
@@ -141,7 +141,7 @@ def test_an_edit_in_the_last_moment_does_not_move_the_deadline(begun):
     assert begun.suspension(call).expires_at == ends
     begun.wake(at=ends)
     with begun.unchanged(), pytest.raises(StaleCall):
-        begun.do(Resolve(tool_call_id=call, ruling=Ruling.of(Approve()), decision_id="d-9", principal=ANA))
+        begun.do(Resolve(tool_call_id=call, ruling=DecisionRecord.of(Approve()), decision_id="d-9", principal=ANA))
     assert "nobody approved this call in time" in begun.result(call)["error"]
 
 

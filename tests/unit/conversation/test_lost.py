@@ -15,7 +15,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.calls import CallStatus
 from holdfast.conversation.commands import RunLost
-from holdfast.conversation.decisions import DecisionKind, Ruling
+from holdfast.conversation.decisions import DecisionKind, DecisionRecord
 from holdfast.conversation.index import index
 from holdfast.conversation.machine import due_at
 from holdfast.errors import InvalidDecision, StaleCall, StaleReason
@@ -299,7 +299,7 @@ def test_a_redispatch_of_what_runs_is_stale(begun, tool):
 @pytest.mark.parametrize("body", ["null", "{}", '{"amount":1}', '""'])
 def test_a_redispatch_takes_no_arguments(body):
     with pytest.raises(ValueError, match="redispatch takes no body"):
-        Ruling(kind=DecisionKind.REDISPATCH, body=body)
+        DecisionRecord(kind=DecisionKind.REDISPATCH, body=body)
 
 
 # Bound to what was shown.

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.conversation.folding import folded, is_plain
+from holdfast.conversation.confusables import is_plain, skeleton
 from holdfast.conversation.glob import BadGlob, Glob
 from holdfast.conversation.matching import is_domain, is_plain_command, is_settled_path
 from holdfast.conversation.regex import BadRegex, Regex, literal
@@ -26,13 +26,13 @@ from holdfast.conversation.regex import BadRegex, Regex, literal
     ],
 )
 def test_texts_that_look_alike_fold_to_the_same(text, said):
-    assert folded(text) == said
-    assert folded(said) == said
+    assert skeleton(text) == said
+    assert skeleton(said) == said
 
 
 @given(st.text(), st.text())
 def test_a_text_is_folded_character_by_character(one, other):
-    assert folded(one + other) == folded(one) + folded(other)
+    assert skeleton(one + other) == skeleton(one) + skeleton(other)
 
 
 @pytest.mark.parametrize("text", ["", "a b", "\u00fcber", "\u65e5\u672c", "\u0939\u093f"])

@@ -33,7 +33,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.calls import SuspensionKind
 from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.conversation.index import index
 from holdfast.conversation.machine import due_at
 from holdfast.errors import ConversationEnded, HoldfastError
@@ -638,7 +638,7 @@ def test_bodies_stay_out_of_the_state(begun):
 def test_a_judgement_is_pure(begun):
     # given a command that leads to several events
     asked = begun.call("ask", "refund")[0]
-    command = Resolve(tool_call_id=asked, ruling=Ruling.of(Answer(1)), decision_id="d-1")
+    command = Resolve(tool_call_id=asked, ruling=DecisionRecord.of(Answer(1)), decision_id="d-1")
     # when it is judged twice, then nothing has happened, and the judgement is the same
     with begun.unchanged():
         assert begun.judge(command) == begun.judge(command)

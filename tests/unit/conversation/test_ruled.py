@@ -5,9 +5,9 @@ import pytest
 from holdfast.conversation import Approve, Execution, SettledBy, SuspensionKind
 from holdfast.conversation.calls import CallStatus
 from holdfast.conversation.commands import ProposedCall, RunRuled
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 
-DENIED = Ruled(effect=Effect.DENY, rule="no-rm", reason="it deletes")
+DENIED = RuleVerdict(effect=RuleEffect.DENY, rule="no-rm", reason="it deletes")
 
 
 def proposed(tool, ruled, arguments='{"amount":5}'):
@@ -23,14 +23,14 @@ def test_a_denied_call_has_a_result_that_names_the_rule_and_its_reason(begun, to
 
 
 def test_an_allowed_call_runs_without_asking_and_says_by_which_rule(begun):
-    [call] = begun.call(proposed("refund", Ruled(effect=Effect.ALLOW, rule="small refunds")))
+    [call] = begun.call(proposed("refund", RuleVerdict(effect=RuleEffect.ALLOW, rule="small refunds")))
     assert (begun.log[-1].kind, begun.log[-1].rule, begun.log[-1].approval) == ("run_scheduled", "small refunds", "auto")
     assert begun.run(call).attempt == 1
 
 
 @pytest.mark.parametrize("tool", ["lookup", "locate"])
 def test_a_call_that_a_rule_asks_about_waits_for_an_approval_and_then_goes_on(begun, tool):
-    [call] = begun.call(proposed(tool, Ruled(effect=Effect.ASK, rule="look first", reason="it is far")))
+    [call] = begun.call(proposed(tool, RuleVerdict(effect=RuleEffect.ASK, rule="look first", reason="it is far")))
     asked = begun.log[-1]
     assert (begun.suspension(call).kind, asked.rule, asked.rule_reason) == (SuspensionKind.APPROVAL, "look first", "it is far")
     begun.resolve(Approve(), call)
@@ -41,9 +41,9 @@ def test_a_call_that_a_rule_asks_about_waits_for_an_approval_and_then_goes_on(be
         assert begun.log[-1].rule_reason == ""
 
 
-@pytest.mark.parametrize("effect", [Effect.ASK, Effect.ALLOW])
+@pytest.mark.parametrize("effect", [RuleEffect.ASK, RuleEffect.ALLOW])
 def test_rules_change_nothing_of_a_persons_tool_but_may_deny_it(begun, effect):
-    [call] = begun.call(proposed("ask", Ruled(effect=effect, rule="r")))
+    [call] = begun.call(proposed("ask", RuleVerdict(effect=effect, rule="r")))
     assert begun.suspension(call).kind is SuspensionKind.ELICITATION
 
 
@@ -62,7 +62,7 @@ def test_a_rule_that_denies_a_run_about_to_begin_wins_over_its_approval(begun):
 
 def test_a_rule_that_asks_about_a_run_about_to_begin_asks_once_and_an_approval_stands(begun):
     [call] = begun.call("lookup")
-    asks = Ruled(effect=Effect.ASK, rule="look first", reason="it is far")
+    asks = RuleVerdict(effect=RuleEffect.ASK, rule="look first", reason="it is far")
     begun.do(RunRuled(effect_id=begun.run(call).effect_id, ruled=asks))
     assert begun.suspension(call).kind is SuspensionKind.APPROVAL
     assert (begun.log[-1].rule, begun.log[-1].rule_reason) == ("look first", "it is far")
@@ -84,7 +84,7 @@ def test_a_verdict_that_comes_late_is_ignored(begun):
 def test_a_call_that_is_asked_about_when_its_turn_comes_says_then_why(conversations):
     spec = conversations.desk_with().model_copy(update={"execution": Execution.SEQUENTIAL})
     begun = conversations(spec=spec).begun()
-    asks = Ruled(effect=Effect.ASK, rule="look first", reason="it is far")
+    asks = RuleVerdict(effect=RuleEffect.ASK, rule="look first", reason="it is far")
     first, second = begun.call("lookup", proposed("post", asks))
     assert (begun.state.turn.call(second).status, begun.log[-1].rule_reason) == (CallStatus.HELD, "it is far")
     begun.finish(first)

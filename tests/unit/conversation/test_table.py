@@ -23,8 +23,8 @@ from holdfast.conversation import (
     outstanding,
 )
 from holdfast.conversation.commands import COMMANDS, Assign, Comment, RunLost, TurnPrepared
-from holdfast.conversation.decisions import Ruling
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.decisions import DecisionRecord
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.conversation.table import Handled, Ignored, Refused
 from holdfast.errors import BatchRefused, InvalidInput, StaleCall
 from holdfast.testing.writer import resolve_many
@@ -85,7 +85,7 @@ def _command(conversation, kind):
     return {
         "start": Start(agent="desk", app="shop:app", text="another", message_id="m-new"),
         "send": Send(text="another", message_id="m-new"),
-        "resolve": Resolve(tool_call_id=(awaiting or ["call-9"])[0], ruling=Ruling.of(Answer(1)), decision_id="d-new"),
+        "resolve": Resolve(tool_call_id=(awaiting or ["call-9"])[0], ruling=DecisionRecord.of(Answer(1)), decision_id="d-new"),
         "resolve_many": resolve_many({(awaiting or ["call-9"])[0]: Answer(1)})(conversation.state),
         "assign": Assign(to="ana", request_id="x-new", **_pending(conversation.state)),
         "comment": Comment(text="looks odd", request_id="x-new", **_pending(conversation.state)),
@@ -99,7 +99,7 @@ def _command(conversation, kind):
         "model_failed": ModelFailed(effect_id=effect_id, error="overloaded"),
         "run_finished": RunFinished(effect_id=effect_id, ok=True, content='{"ok":true,"result":1}'),
         "run_suspended": RunSuspended(effect_id=effect_id, title="look"),
-        "run_ruled": RunRuled(effect_id=effect_id, ruled=Ruled(effect=Effect.DENY)),
+        "run_ruled": RunRuled(effect_id=effect_id, ruled=RuleVerdict(effect=RuleEffect.DENY)),
         "run_lost": RunLost(effect_id=effect_id),
         "wake": Wake(),
     }[kind]

@@ -21,9 +21,9 @@ from holdfast.conversation import (
     ToolSpec,
 )
 from holdfast.conversation.commands import ProposedCall, RunRuled
-from holdfast.conversation.decisions import DecisionKind, Ruling
+from holdfast.conversation.decisions import DecisionKind, DecisionRecord
 from holdfast.conversation.repeats import start_digest
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.conversation.spec import UnattendedSpec
 from holdfast.errors import ConversationExists, InvalidDecision, StaleCall
 from holdfast.testing.writer import lose, rule, start
@@ -121,7 +121,7 @@ def test_an_attended_start_has_the_digest_that_it_always_had():
 
 def test_no_function_approves_in_a_persons_place_where_the_rules_in_force_cannot_be_read(alone):
     conversation = alone()
-    approving = Ruling(kind=DecisionKind.APPROVE)
+    approving = DecisionRecord(kind=DecisionKind.APPROVE)
     called = ProposedCall(tool_call_id="call_1", name="refund", arguments='{"amount":5}', ruled=UNREADABLE, ruling=approving)
     [call] = conversation.call(called)
     assert conversation.suspension(call).kind is SuspensionKind.APPROVAL
@@ -178,12 +178,12 @@ def test_without_another_word_an_unattended_conversation_asks(alone):
 
 def test_an_attended_conversation_asks_whatever_its_agent_says(conversations):
     conversation = conversations(spec=desk(conversations, approvals="deny", questions="cancel")).begun()
-    calls = conversation.call("refund", quiz(TRIP, ruling=Ruling.of(Cancel())))
+    calls = conversation.call("refund", quiz(TRIP, ruling=DecisionRecord.of(Cancel())))
     assert all(conversation.suspension(one) for one in calls)
 
 
 def refund(decision, number=1):
-    ruling = None if decision is None else Ruling.of(decision)
+    ruling = None if decision is None else DecisionRecord.of(decision)
     return ProposedCall(tool_call_id=f"call_{number}", name="refund", arguments='{"amount":5}', ruling=ruling)
 
 
@@ -213,8 +213,8 @@ def test_a_decision_of_a_function_that_does_not_fit_asks_a_person(alone, decisio
 
 def test_a_function_answers_questions_within_what_they_offer(alone):
     conversation = alone()
-    first = quiz(TRIP, ruling=Ruling.of(Answer({"city": "Oslo"})))
-    second = quiz(TRIP, ruling=Ruling.of(Answer({"city": "Paris"}))).model_copy(update={"tool_call_id": "call_2"})
+    first = quiz(TRIP, ruling=DecisionRecord.of(Answer({"city": "Oslo"})))
+    second = quiz(TRIP, ruling=DecisionRecord.of(Answer({"city": "Paris"}))).model_copy(update={"tool_call_id": "call_2"})
     calls = conversation.call(first, second)
     assert conversation.result(calls[0])["result"] == {"answers": {"city": "Oslo", "pace": "slow"}}
     assert conversation.suspension(calls[1]).kind is SuspensionKind.ELICITATION
@@ -222,7 +222,7 @@ def test_a_function_answers_questions_within_what_they_offer(alone):
 
 def test_a_rule_that_denies_goes_over_a_function_that_approves(alone):
     conversation = alone()
-    ruled = Ruled(effect=Effect.DENY, rule="no-refunds")
+    ruled = RuleVerdict(effect=RuleEffect.DENY, rule="no-refunds")
     [call] = conversation.call(refund(Approve()).model_copy(update={"ruled": ruled}))
     assert "no-refunds" in conversation.result(call)["error"]
 
@@ -238,8 +238,8 @@ def test_a_rule_that_denies_before_the_run_goes_over_a_function_that_approved(al
     ("unattended", "ruling", "ends"),
     [
         ({"approvals": "deny"}, None, "result"),
-        ({}, Ruling.of(Deny("no")), "result"),
-        ({}, Ruling.of(Approve()), "run"),
+        ({}, DecisionRecord.of(Deny("no")), "result"),
+        ({}, DecisionRecord.of(Approve()), "run"),
         ({}, None, "asks"),
     ],
 )
@@ -247,7 +247,7 @@ def test_what_a_rule_asks_about_before_the_run_is_decided_as_at_the_proposal(alo
     conversation = alone(**unattended)
     [call] = conversation.call("lookup")
     effect_id = conversation.run(call).effect_id
-    conversation.do(RunRuled(effect_id=effect_id, ruled=Ruled(effect=Effect.ASK, rule="look"), ruling=ruling))
+    conversation.do(RunRuled(effect_id=effect_id, ruled=RuleVerdict(effect=RuleEffect.ASK, rule="look"), ruling=ruling))
     match ends:
         case "result":
             assert "denied" in conversation.result(call)["error"]
@@ -280,7 +280,7 @@ def test_in_a_batch_nothing_waits_for_what_is_decided_at_once(alone):
 
 def test_a_client_has_its_part_of_a_call_that_a_function_approved(alone):
     conversation = alone()
-    ruling = Ruling.of(Approve())
+    ruling = DecisionRecord.of(Approve())
     [call] = conversation.call(ProposedCall(tool_call_id="c1", name="share", arguments='{"amount":5}', ruling=ruling))
     assert conversation.suspension(call).kind is SuspensionKind.CLIENT_EXEC
 

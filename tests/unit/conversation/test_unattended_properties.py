@@ -24,7 +24,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.calls import CallStatus
 from holdfast.conversation.commands import ProposedCall
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.conversation.spec import UnattendedApprovals, UnattendedQuestions, UnattendedSpec
 from holdfast.testing.writer import start
 
@@ -59,7 +59,7 @@ def proposals(draw):
                     tool_call_id=f"call_{number}",
                     name=tool,
                     arguments=json.dumps(draw(st.sampled_from(ARGUMENTS[tool]))),
-                    ruling=None if decision is None else Ruling.of(decision),
+                    ruling=None if decision is None else DecisionRecord.of(decision),
                 ),
                 decision,
             )

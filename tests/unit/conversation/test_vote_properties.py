@@ -12,7 +12,7 @@ from holdfast.conversation import Approve, Cancel, Deny, Principal
 from holdfast.conversation.approvers import Approvers
 from holdfast.conversation.calls import CallStatus
 from holdfast.conversation.commands import ProposedCall, Resolve
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.conversation.principal import Proof
 from holdfast.errors import AlreadyVoted, InvalidDecision, NotPermitted, StaleCall
 
@@ -89,7 +89,7 @@ def test_a_quorum_is_settled_by_so_many_who_may_and_by_nobody_else(
         fine = current and expected.decide(who, decision)
         asked = Resolve(
             tool_call_id=call,
-            ruling=Ruling.of(decision),
+            ruling=DecisionRecord.of(decision),
             decision_id=uuid.uuid4().hex,
             suspension_id=shown,
             principal=who,

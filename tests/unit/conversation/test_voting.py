@@ -8,11 +8,11 @@ from holdfast.conversation import Answer, Approve, Cancel, Deny, Principal, Redi
 from holdfast.conversation.approvers import MOST_BYTES, Approvers, ApproverTerms
 from holdfast.conversation.calls import CallStatus
 from holdfast.conversation.commands import Assign, Comment, ProposedCall, Resolve, RunRuled
-from holdfast.conversation.decisions import Review, Ruling
+from holdfast.conversation.decisions import DecisionRecord, Review
 from holdfast.conversation.grants import CallTarget, Level, Scope
 from holdfast.conversation.noting import MOST_NOTES
 from holdfast.conversation.principal import Proof
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.conversation.voting import MOST_EDITS
 from holdfast.errors import (
     AlreadyVoted,
@@ -39,7 +39,7 @@ def resolving(begun, who, decision, call, *, decision_id=None):
     suspension_id = begun.suspension(call).suspension_id
     return Resolve(
         tool_call_id=call,
-        ruling=Ruling.of(decision),
+        ruling=DecisionRecord.of(decision),
         decision_id=decision_id or uuid.uuid4().hex,
         suspension_id=suspension_id,
         principal=who,
@@ -139,7 +139,7 @@ def test_another_number_of_spaces_in_a_name_has_no_second_vote(begun):
 
 
 def test_terms_of_the_tool_and_of_a_rule_hold_both(begun):
-    ruled = Ruled(effect=Effect.ASK, rule="large", approvers=Approvers("role:board").terms)
+    ruled = RuleVerdict(effect=RuleEffect.ASK, rule="large", approvers=Approvers("role:board").terms)
     [call] = begun.call(proposed(Approvers("role:finance").terms, ruled=ruled))
     with pytest.raises(NotPermitted, match="role:board"):
         begun.do(resolving(begun, ANA, Approve(), call))
@@ -210,7 +210,9 @@ def test_the_same_vote_again_gives_the_same_receipt(begun):
     assert again == first.model_copy(update={"duplicate": True})
     begun.resolve(Approve(), call, principal=BO, decision_id="d-2")
     assert begun.do(asked).reply == again
-    settled = begun.judge(Resolve(tool_call_id=call, ruling=Ruling.of(Approve()), decision_id="d-2", principal=BO)).reply
+    settled = begun.judge(
+        Resolve(tool_call_id=call, ruling=DecisionRecord.of(Approve()), decision_id="d-2", principal=BO)
+    ).reply
     assert (settled.settled, settled.votes, settled.needed, settled.duplicate) == (True, 2, 2, True)
 
 
@@ -249,7 +251,7 @@ def test_edited_arguments_ask_all_anew_until_the_same_deadline(begun):
         begun.do(
             Resolve(
                 tool_call_id=call,
-                ruling=Ruling.of(Approve()),
+                ruling=DecisionRecord.of(Approve()),
                 decision_id="d-9",
                 suspension_id=before.suspension_id,
                 principal=CY,
@@ -321,7 +323,7 @@ def test_an_approval_does_not_count_where_the_rules_in_force_name_others(begun):
     [call] = begun.call(proposed(Approvers("role:finance").terms))
     begun.resolve(Approve({"amount": 90}), call, principal=ANA)
     run = begun.run(call)
-    ruled = Ruled(effect=Effect.ASK, rule="large", reason="much", approvers=Approvers("role:board").terms)
+    ruled = RuleVerdict(effect=RuleEffect.ASK, rule="large", reason="much", approvers=Approvers("role:board").terms)
     begun.do(RunRuled(effect_id=run.effect_id, ruled=ruled))
     assert begun.suspension(call).kind is SuspensionKind.APPROVAL
     with pytest.raises(NotPermitted, match="role:board"):
@@ -338,7 +340,7 @@ EVE = Principal("eve", roles=["board"], proof=Proof.OIDC)
 
 def asked_again(begun, call, terms):
     """The worker finds, right before the run, that these people have to decide the call."""
-    begun.do(RunRuled(effect_id=begun.run(call).effect_id, ruled=Ruled(effect=Effect.ASK, approvers=terms)))
+    begun.do(RunRuled(effect_id=begun.run(call).effect_id, ruled=RuleVerdict(effect=RuleEffect.ASK, approvers=terms)))
 
 
 def test_who_has_decided_the_same_arguments_is_not_asked_in_turns_for_ever(begun):

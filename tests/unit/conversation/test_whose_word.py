@@ -11,7 +11,7 @@ from holdfast.conversation.commands import ProposedCall, Revoke, RunRuled, RunSu
 from holdfast.conversation.decisions import Review
 from holdfast.conversation.grants import CallTarget, Level, Scope
 from holdfast.conversation.principal import Proof
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.conversation.spec import Resume
 
 
@@ -31,7 +31,9 @@ def proposed(terms=None, *, tool="refund", number=1, **more):
 
 def asked_again(begun, call, terms=None):
     """The worker finds, right before the run, that rules in force ask these people."""
-    begun.do(RunRuled(effect_id=begun.run(call).effect_id, ruled=Ruled(effect=Effect.ASK, rule="new", approvers=terms)))
+    begun.do(
+        RunRuled(effect_id=begun.run(call).effect_id, ruled=RuleVerdict(effect=RuleEffect.ASK, rule="new", approvers=terms))
+    )
 
 
 def decided(begun, call, decision, *people):
@@ -127,7 +129,7 @@ def test_a_run_that_somebody_has_sent_to_run_again_is_not_asked_about_once_more(
     [first] = begun.call(proposed(tool="ship"))
     begun.resolve(Approve(scope=Scope("tool", "ship", level="execute")), first, principal=ANA)
     begun.finish(first)
-    [second] = begun.call(proposed(tool="ship", number=2, ruled=Ruled(effect=Effect.ASK, rule="ships")))
+    [second] = begun.call(proposed(tool="ship", number=2, ruled=RuleVerdict(effect=RuleEffect.ASK, rule="ships")))
     assert begun.run(second).grants
     begun.lose(second)
     decided(begun, second, Redispatch(), ANA)

@@ -28,7 +28,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.approvers import MOST_VOTES, ApproverTerms
 from holdfast.conversation.calls import Call
-from holdfast.conversation.decisions import DecisionKind, Ruling
+from holdfast.conversation.decisions import DecisionKind, DecisionRecord
 from holdfast.conversation.events import EVENTS, CallResolved, MessageAccepted
 from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.conversation.record import Record
@@ -57,10 +57,12 @@ def values(annotation):
     if annotation is Principal:
         names = st.text("ana @7é", min_size=1, max_size=9).map(str.strip).filter(bool)
         return st.builds(Principal, names, roles=st.lists(names, max_size=3), proof=st.sampled_from(Proof))
-    if annotation is Ruling:  # what has a body, and what has none, is not for each kind of decision
+    if annotation is DecisionRecord:  # what has a body, and what has none, is not for each kind of decision
         said = st.sampled_from([DecisionKind.DENY, DecisionKind.ANSWER, DecisionKind.APPROVE])
         unsaid = st.sampled_from([DecisionKind.APPROVE, DecisionKind.CANCEL])
-        return st.builds(Ruling, kind=said, body=text, reason=text) | st.builds(Ruling, kind=unsaid, reason=text)
+        return st.builds(DecisionRecord, kind=said, body=text, reason=text) | st.builds(
+            DecisionRecord, kind=unsaid, reason=text
+        )
     if issubclass(annotation, Record):
         return records(annotation)
     if issubclass(annotation, Enum):

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.actors import Failed, Hosted, NotHosted, Replied
 from holdfast.conversation import Answer, CancelTurn, Deny, End, Resolve, Send, Wake
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.errors import (
     ClusterUnavailable,
     ConversationNotFound,
@@ -519,7 +519,7 @@ async def test_in_quarantine_what_was_answered_before_is_answered_so_again_and_n
     activation = await Writer.of(store, "c-1")
     await activation.do(start("hello", message_id="m-1"), begin(), call("ask"))
     (pending,) = activation.state.calls
-    decision = Resolve(tool_call_id=pending.tool_call_id, ruling=Ruling.of(Answer("blue")), decision_id="d-1")
+    decision = Resolve(tool_call_id=pending.tool_call_id, ruling=DecisionRecord.of(Answer("blue")), decision_id="d-1")
     commands = [Send(text="and?", message_id="m-2"), decision, CancelTurn(request_id="x-1")]
     first = [await activation.do(lambda _, asked=command: asked) for command in commands]
     await store.strike("c-1", activation.token, process="p-1", reason="it hangs", limit=1)
@@ -531,7 +531,7 @@ async def test_in_quarantine_what_was_answered_before_is_answered_so_again_and_n
         assert isinstance(again, Delivered)
         assert again.reply == reply_.model_copy(update={"duplicate": True})
     # and the same id with something else is refused as ever
-    other = decision.model_copy(update={"ruling": Ruling.of(Deny("no"))})
+    other = decision.model_copy(update={"ruling": DecisionRecord.of(Deny("no"))})
     refused = await delivered(registry, other)
     assert isinstance(refused, Refused)
     assert isinstance(refused.error, InvalidDecision)

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.conversation import Approve
 from holdfast.conversation.commands import ProposedCall
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import AccessScope
 from holdfast.server import Bounds, create_app
@@ -338,12 +338,12 @@ async def test_every_decision_has_a_reason_that_is_bounded(api, ids, waiting, bo
 @pytest.mark.parametrize(
     ("effect", "tool", "shown"),
     [
-        (Effect.ASK, "lookup", ("approval", "pushes", "Others see it.")),
-        (Effect.ALLOW, "locate", ("client_exec", "", "")),  # the rule lets it go on: nobody is asked by it
+        (RuleEffect.ASK, "lookup", ("approval", "pushes", "Others see it.")),
+        (RuleEffect.ALLOW, "locate", ("client_exec", "", "")),  # the rule lets it go on: nobody is asked by it
     ],
 )
 async def test_a_call_that_a_rule_asks_about_says_which_and_why(api, client, store, stack, effect, tool, shown):
-    ruled = Ruled(effect=effect, rule="pushes", reason="Others see it.")
+    ruled = RuleVerdict(effect=effect, rule="pushes", reason="Others see it.")
     writer = stack.writers["c-3"] = await Writer.of(store, "c-3")
     await writer.do(start(), begin(), call(ProposedCall(tool_call_id="call_a", name=tool, arguments="{}", ruled=ruled)))
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.agent import Agent, Limits
 from holdfast.conversation import jsontext
-from holdfast.conversation.decisions import Ruling
+from holdfast.conversation.decisions import DecisionRecord
 from holdfast.persistence import AppRecord
 from holdfast.server import Bounds, create_app, intake
 from holdfast.server.app import OPERATIONS, PAGES
@@ -100,13 +100,13 @@ async def test_the_limits_are_looked_up_for_large_bodies_alone_and_seldom():
 
 
 async def test_large_bodies_are_parsed_and_judged_beside_the_event_loop(api, waiting, parsed, monkeypatch):
-    judged, of = [], Ruling.of
+    judged, of = [], DecisionRecord.of
 
     def noted(decision):
         judged.append(threading.current_thread())
         return of(decision)
 
-    monkeypatch.setattr(Ruling, "of", noted)
+    monkeypatch.setattr(DecisionRecord, "of", noted)
     path = f"/v1/pending/{waiting.suspension_ids[1]}/resolve"
     raw = json.dumps({"decision": "answer", "value": [{"n": n} for n in range(AT_ONCE_BYTES // 8)]}).encode()
     await api("POST", path, 422, content=raw, headers=JSON)

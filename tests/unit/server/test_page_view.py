@@ -17,7 +17,7 @@ from holdfast.conversation import Approvers, CallTarget
 from holdfast.conversation.commands import ProposedCall
 from holdfast.conversation.events import EVENTS, CallSuspended
 from holdfast.conversation.live import LIVE_EVENTS
-from holdfast.conversation.ruled import Effect, Ruled
+from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.errors import (
     BatchRefused,
     ClusterUnavailable,
@@ -115,7 +115,7 @@ KIM = Principal("kim-secret", roles=["finance-secret"], proof=Proof.KEY)
 LEE = Principal("lee-secret", roles=["finance-secret"], proof=Proof.KEY)
 ANA = Principal("ana", proof=Proof.STATED)
 BOTH = Approvers("role:finance-secret", minimum=2)
-RULED = Ruled(effect=Effect.ASK, rule="rule-secret", reason="rule-reason-secret")
+RULED = RuleVerdict(effect=RuleEffect.ASK, rule="rule-secret", reason="rule-reason-secret")
 TOUCHED = (CallTarget(kind="path", value="/secret", level="read"),)
 
 

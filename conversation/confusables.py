@@ -33,7 +33,7 @@ _SPACES = "\t\n\v\f\r"
 _NO_CONTROLS = {code: None for code in (*range(32), 127) if chr(code) not in _SPACES}
 
 
-def folded(text: str) -> str:
+def skeleton(text: str) -> str:
     """The text in the form in which texts that look alike are equal.
 
     Each character is folded by itself, so that what matches a part of a text also matches that part of the folded text.
