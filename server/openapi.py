@@ -17,6 +17,8 @@ from .problems import MEDIA_TYPE
 
 REF = "#/components/schemas/{model}"
 _PART = re.compile(r"\{(\w+)\}")
+_NONE = re.compile(r"\bNone\b")
+"""What a description says in the words of Python."""
 _REFERENCE = re.compile(r"(?<=#/components/schemas/)\w+")
 _KEY = {
     "name": "Idempotency-Key",
@@ -129,7 +131,8 @@ def described(operations: Sequence[Operation]) -> dict[str, Any]:
         "paths": paths,
         "components": {"schemas": named, "securitySchemes": SECURITY},
     }
-    whole: dict[str, Any] = json.loads(_REFERENCE.sub(lambda found: NAMES.get(found[0], found[0]), json.dumps(found)))
+    text = _REFERENCE.sub(lambda one: NAMES.get(one[0], one[0]), json.dumps(found))
+    whole: dict[str, Any] = json.loads(_NONE.sub("null", text))
     return whole
 
 

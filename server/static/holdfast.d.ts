@@ -12,84 +12,364 @@ export interface ConnectOptions {
   conversationId?: string;
 }
 
-export interface Question {
-  id: string;
-  text: string;
-  options: string[] | null;
-  multiple: boolean;
-  required: boolean;
-  default: string | string[] | null;
-}
-
+// From the description of the API, by docs/page_types.py:
+/** A suspended call as it is shown to a person who may resolve it; `resolve` decides exactly the call that is shown. */
 export interface Call {
   conversation_id: string;
+  /** The name of the conversation's agent. */
   agent: string;
   tool_call_id: string;
+  /** Binds a decision to this call, this phase and these arguments. */
   suspension_id: string;
+  /** The tool's name. */
   tool: string;
+  /** The arguments, a JSON object. */
   arguments: { [name: string]: Json };
-  executor: "server" | "human" | "client" | "provider" | null;
-  kind: "approval" | "elicitation" | "client_exec" | "lost" | "review" | null;
+  /** Who produces the result. */
+  executor: Executor | null;
+  /** The kind of decision that the call waits for. */
+  kind: SuspensionKind | null;
+  /** The tool's question to a person, if it has one. */
   prompt: string | null;
+  /** The JSON Schema that an answer must fit, if there is one. */
   response_schema: { [name: string]: Json } | boolean | null;
+  /** Since when the call waits, in integer milliseconds UTC. */
   created_at: number;
+  /** The deadline, in integer milliseconds UTC; null if the call has none. */
   expires_at: number | null;
+  /** Why not all of the call can be read: a newer Holdfast wrote it, the store is corrupt, it nests too deeply, or it is gone. Fields that could not be read are empty or null. */
   problem: string | null;
-  /** What has the same came with one answer of the model. */
+  /** The model call whose answer asked for the call: what has the same came with one answer. */
   batch_id: string;
-  /** What may be decided: of an approval `approve`, `edit`, `deny`, `answer`, as its tool allows, and `cancel`; else decisions. */
+  /** What may be decided: of an approval `approve`, `edit`, `deny`, `answer`, as its tool allows, and `cancel`; else kinds of decisions. */
   decisions: string[];
-  /** Of a review: its title, what it asks for, the tool's report in markdown, and what it is about as data. */
+  /** What a review is about, in one line. */
   title: string | null;
+  /** What a review asks for, in one word. */
   action: string | null;
+  /** What a reviewer is to read, in markdown: a tool's words, to be trusted no more than its arguments. */
   report_md: string | null;
+  /** What a review is about, as a JSON value. */
   payload: Json;
-  /** Of an approval: the permission rule that asks for it, and why; empty where none does. */
+  /** The permission rule that asks for an approval; empty if no rule does. */
   rule: string;
+  /** Why the permission rules ask, in the rule's words. */
   rule_reason: string;
+  /** What the call touches, which a grant for it has to cover. Empty: its tool cannot tell, and no grant covers the call. null: its tool does not say, and a grant for the tool covers it. */
+  targets: Target[] | null;
+  /** Who may decide the call, and how many have to agree; null: whoever may decide at all. */
+  approvers: Approvers | null;
+  /** Who sent the message that led to the call; null if nobody said. */
+  requester: Person | null;
+  /** Who has agreed so far, where several have to. */
+  votes: Vote[];
+  /** Who has taken the call on; empty if nobody has. */
+  assigned: string;
+  /** What those who may decide the call wrote to each other. */
+  comments: Comment[];
   /** The questions of a call of `ask_user_questions`, which takes `{id: value}` as an answer; null for every other call. */
   questions: Question[] | null;
-  /** What the call touches, for grants; null where its tool does not say. */
-  targets: { kind: string; value: string; level: Level }[] | null;
-  /** Who may decide it, and how many have to agree; null where whoever may decide at all may, and for a page token. */
-  approvers: { who: string[][]; minimum: number; not_requester: boolean; stated: boolean; each: boolean } | null;
-  /** Who sent the message that led to it. */
-  requester: Person | null;
-  /** Who has agreed so far, where several have to. A page token reads neither this nor what follows. */
-  votes: { by: Person; at: number; decision: string; value: Json; reason: string }[];
-  /** Who has taken it on; empty where nobody has. */
-  assigned: string;
-  /** What those who may decide it wrote to each other. */
-  comments: { by: Person | null; at: number; text: string }[];
-  cut: Record<string, { size_bytes: number; begins: string }>;
+  /** The fields that are too long for a list, by their names: they are empty or null there. The call by itself is shown whole. Of `votes` and `comments` that are too long together each is shortened (its end is `…`). */
+  cut: { [name: string]: Cut };
 }
-
-export type Person = { id: string; roles: string[]; proof: string };
-
+/** A call that runs, or waits for a worker. */
 export interface Run {
   tool_call_id: string;
+  /** The tool's name. */
   tool: string;
+  /** Their JSON text, cut off after 500 characters (its end is `…`). */
   arguments: string;
+  /** When this run was scheduled, in integer milliseconds UTC. */
   since: number;
+  /** The number of this run of the call, from 1. */
   attempt: number;
-  executor: string;
+  /** Who produces the result. */
+  executor: Executor;
+  /** The last report of a streaming tool: `value`, `message` and `at` (integer milliseconds UTC), those of `status`, `loaded` and `total` that it gave, and `truncated` if the report was too large to be kept whole. */
   progress: { [name: string]: Json } | null;
-  /** The grants by which it runs without anybody's approval. */
+  /** The ids of the grants by which it runs without anybody's approval. */
   grants: string[];
 }
-
+/** Where a conversation stands. */
 export interface State {
   conversation_id: string;
-  agent: string;
-  status: string;
+  /** `quarantined` if the conversation's own work took processes down. */
+  status: Status;
+  /** The current turn, else the last one; null before the first. */
   turn_id: string | null;
+  /** The text of the last completed turn's answer. */
   reply: string | null;
+  /** The error of the last turn, if it failed, or the reason of the quarantine. */
   error: string | null;
+  /** Why the last turn failed; null if it did not. */
+  failed: FailureReason | null;
+  /** What cut the last reply off; null if it is whole. */
+  stopped: StopReason | null;
+  /** The calls that wait for a decision, in the model's order. */
   pending: Call[];
+  /** The calls that run, in the model's order. */
   running: Run[];
+  /** The place of the last event in the log; pass it as `after`. */
   seq: number;
-  [field: string]: unknown;
+  /** The name of the conversation's agent. */
+  agent: string;
+  /** The import path of the agent's app. */
+  app: string;
+  /** When it was started, in integer milliseconds UTC. */
+  created_at: number;
+  /** When it last changed, in integer milliseconds UTC. */
+  updated_at: number;
+  /** Why workers cannot run the app; null if no problem is known. */
+  problem: string | null;
+  /** The results that came after their calls were settled. */
+  late: Late[];
+  /** Whether there is somebody to ask, as the conversation was started. */
+  attended: boolean;
 }
+/** The receipt of a decision. */
+export interface Resolved {
+  conversation_id: string;
+  /** The place in the log of the event that records the request. */
+  seq: number;
+  /** The time of that event, in integer milliseconds UTC. */
+  accepted_at: number;
+  /** Whether the request was recorded before, under the same key. */
+  duplicate: boolean;
+  /** Whether the call is decided; false if others have to agree, too. */
+  settled: boolean;
+  /** How many people have agreed, this one included, where several have to; else 0. */
+  votes: number;
+  /** How many people have to agree; 0 where one is enough. */
+  needed: number;
+  /** The head of the audit chain with what was sent or decided; empty for an assignment and a comment. */
+  audit_head: string;
+  decision_id: string;
+}
+/** The receipt of a start or a message. */
+export interface Sent {
+  conversation_id: string;
+  /** The place in the log of the event that records the request. */
+  seq: number;
+  /** The time of that event, in integer milliseconds UTC. */
+  accepted_at: number;
+  /** Whether the request was recorded before, under the same key. */
+  duplicate: boolean;
+  /** The head of the audit chain with what was sent or decided; empty for an assignment and a comment. */
+  audit_head: string;
+  message_id: string;
+}
+/** The receipt of a revocation. */
+export interface Revoked {
+  conversation_id: string;
+  /** The place in the log of the event that records the request. */
+  seq: number;
+  /** The time of that event, in integer milliseconds UTC. */
+  accepted_at: number;
+  /** Whether the request was recorded before, under the same key. */
+  duplicate: boolean;
+  /** The head of the audit chain with what was sent or decided; empty for an assignment and a comment. */
+  audit_head: string;
+  request_id: string;
+}
+/** What a cancellation really cancelled. */
+export interface Cancelled {
+  conversation_id: string;
+  /** The turn of the calls; null if there was nothing to cancel. */
+  turn_id: string | null;
+  /** The ids of the calls that were cancelled. */
+  calls: string[];
+  /** Whether the cancellation was recorded before, under the same key. */
+  duplicate: boolean;
+  /** The cancelled calls whose bodies still went on when this was returned (`wait_s` waits for them). */
+  running: string[];
+  /** The head of the audit chain with the cancellation; empty if there was nothing to cancel. */
+  audit_head: string;
+  request_id: string;
+}
+/** A person or a program that starts, sends or decides. */
+export interface Person {
+  /** The name, 1 to 200 characters without control characters and without white space around it: `ana@shop.example`. */
+  id: string;
+  /** What the principal is besides, at most 64 names of the same form: `finance`. */
+  roles: string[];
+  /** How it was proven; whoever verifies a principal sets it. */
+  proof: Proof;
+}
+/** One question to a person: a choice of one option, a choice of several, or a text in free words. */
+export interface Question {
+  /** The name of its answer: 1 to 64 characters that a person sees, without spaces around them. */
+  id: string;
+  /** What the person is asked, 1 to 2,000 characters. */
+  text: string;
+  /** What there is to choose from, at most 32 texts of at most 200 characters; null: a text in free words. */
+  options: string[] | null;
+  /** Whether several options may be chosen. */
+  multiple: boolean;
+  /** Whether it has to be answered. */
+  required: boolean;
+  /** What counts if it is left out: a text, an option, or several options. */
+  default: string | string[] | null;
+}
+/** A target of a call, as the log keeps it. */
+export interface Target {
+  /** `tool`, `path`, `domain`, `command`, or a name of the app's own. */
+  kind: string;
+  /** The name of what is touched. */
+  value: string;
+  /** How far the call goes with it. */
+  level: Level;
+}
+/** Who may decide one call. */
+export interface Approvers {
+  /** Lists of roles (`role:finance`) and ids (`id:ana`): who decides is in each. null: anybody with a name. */
+  who: string[][];
+  /** How many different people have to agree. */
+  minimum: number;
+  /** Whether whoever sent the message that led to the call may not decide it. */
+  not_requester: boolean;
+  /** Whether a principal that nobody has proven counts, too. */
+  stated: boolean;
+  /** Whether each call is decided by itself, so that no grant stands for anybody's word. */
+  each: boolean;
+}
+/** A person's yes to a call that several have to agree to, as it is shown. */
+export interface Vote {
+  by: Person;
+  /** In integer milliseconds UTC. */
+  at: number;
+  decision: DecisionKind;
+  /** What the decision says: an answer, or a review's verdict and notes. */
+  value: Json;
+  reason: string;
+}
+/** A comment on a pending call, for the others who may decide it. */
+export interface Comment {
+  /** Who wrote it; null if nobody said. */
+  by: Person | null;
+  /** In integer milliseconds UTC. */
+  at: number;
+  text: string;
+}
+/** A field that is too long for a list. */
+export interface Cut {
+  /** The size of the field; of a value, that of its JSON text. */
+  size_bytes: number;
+  /** Its first characters. */
+  begins: string;
+}
+/** A result that came after its call was settled, and changed nothing. */
+export interface Late {
+  /** The effect whose outcome it was: the call's id and the number of its run. */
+  effect_id: string;
+  /** When it came, in integer milliseconds UTC. */
+  at: number;
+  /** The result or the error, cut off after 500 characters (its end is `…`); null without one. */
+  content: string | null;
+  /** Why the result cannot be read; null if it can. */
+  problem: string | null;
+}
+/** A grant that stands: what runs without asking. */
+export interface Grant {
+  /** Its id in the conversation. */
+  grant_id: string;
+  /** The kind of targets that it covers. */
+  kind: string;
+  /** The glob over their values. */
+  pattern: string;
+  /** Up to which level. */
+  level: Level;
+  /** In integer milliseconds UTC. null: with the conversation, or when it is revoked. */
+  ends_at: number | null;
+  /** Who gave it; null if nobody said. */
+  by: Person | null;
+  /** The place in the log of the decision that gave it. */
+  seq: number;
+}
+/** What an approver lets run without asking from now on, beyond the call that is decided. */
+export interface Scope {
+  /** The kind of targets: `tool`, `path`, `domain`, `command` or one of your own. */
+  kind: string;
+  /** A glob over their values, 1 to 256 bytes: `src/**`, `*.example.com`, `npm *`. */
+  pattern: string;
+  /** Up to which level (`read`, `write`, `execute`, `admin`); each includes those before it. */
+  level: "read" | "write" | "execute" | "admin";
+  /** After how many seconds it ends, at most ten years; null: with the conversation, or when it is revoked. */
+  ends_s?: number | null;
+  /** Whether the pattern may cover every value of its kind; a pattern that does is refused without it. */
+  everything?: boolean;
+}
+/** The call may run, with its own arguments or with edited ones. */
+export interface ApproveDecision {
+  /** Edited arguments, a JSON object; null: the call's own. */
+  arguments?: { [name: string]: Json } | null;
+  /** Why; the log keeps it. */
+  reason?: string;
+  /** Lets what it covers run without asking, both later calls of the conversation and those that wait; it does not go with edited arguments. */
+  scope?: Scope | null;
+  decision: "approve";
+}
+/** The call must not run, or the person will not answer. */
+export interface DenyDecision {
+  /** Why; the model reads it. */
+  reason?: string;
+  decision: "deny";
+}
+/** The call's result; `false`, `0`, `""` and `null` are answers like any other. */
+export interface AnswerDecision {
+  /** Any JSON value. */
+  value: Json;
+  /** Why; the log keeps it. */
+  reason?: string;
+  decision: "answer";
+}
+/** The client could not produce a result, or a lost run is to count as failed. */
+export interface FailDecision {
+  /** What went wrong; the model reads it. */
+  error: string;
+  /** Why; the log keeps it. */
+  reason?: string;
+  decision: "fail";
+}
+/** A lost run is to run again: with the same arguments and idempotency key, `attempt` + 1. */
+export interface RedispatchDecision {
+  /** Why; the log keeps it. */
+  reason?: string;
+  decision: "redispatch";
+}
+/** The call is not to happen any more, and its turn goes on without it. */
+export interface CancelDecision {
+  /** Why; the model reads it. */
+  reason?: string;
+  decision: "cancel";
+}
+/** A verdict on what a tool's body has asked to have reviewed. */
+export interface ReviewDecision {
+  /** `allow`, `block`, or `review`: the agent is to revise it, and may ask again. */
+  verdict: "allow" | "block" | "review";
+  /** What the agent reads beside the verdict. */
+  notes?: string;
+  decision: "review";
+}
+/** Who produces a call's result. */
+export type Executor = "server" | "human" | "client" | "provider";
+/** What a suspended call waits for. */
+export type SuspensionKind = "approval" | "elicitation" | "client_exec" | "lost" | "review";
+/** Why a turn failed. */
+export type FailureReason = "model_error" | "model_timeout" | "length" | "content_filter" | "max_model_calls" | "max_calls" | "reply_bytes" | "unusable" | "no_agent";
+/** Where a conversation stands. */
+export type Status = "absent" | "idle" | "generating" | "executing_tools" | "awaiting_input" | "failed" | "ended" | "quarantined";
+/** Why a turn was completed although the model had more to say. */
+export type StopReason = "length" | "content_filter";
+/** How a principal was proven. */
+export type Proof = "stated" | "link" | "key" | "oidc" | "proxy";
+/** How far a call goes with a target, or a grant lets it go; each level includes those before it. */
+export type Level = "read" | "write" | "execute" | "admin";
+/** The kind of a decision. */
+export type DecisionKind = "approve" | "deny" | "answer" | "fail" | "redispatch" | "cancel" | "review";
+export type Decision = ApproveDecision | DenyDecision | AnswerDecision | FailDecision | RedispatchDecision | CancelDecision | ReviewDecision;
+// So far from the description of the API.
+export type Verdict = ReviewDecision["verdict"];
+export type Receipt = Omit<Sent, "message_id">;
 
 export interface Message {
   role: "user" | "assistant" | "tool";
@@ -97,15 +377,6 @@ export interface Message {
   name?: string;
   tool_call_id?: string;
   tool_calls?: { id: string; type: "function"; function: { name: string; arguments: string } }[];
-}
-
-export interface Receipt {
-  conversation_id: string;
-  seq: number;
-  accepted_at: number;
-  duplicate: boolean;
-  /** The head of the audit chain with what was sent or decided. */
-  audit_head: string;
 }
 
 export interface Event {
@@ -117,48 +388,6 @@ export interface Event {
   [field: string]: Json;
 }
 
-export interface Resolved extends Receipt {
-  decision_id: string;
-  /** Whether the call is decided; false where others have to agree, too: `votes` of the `needed` people have. */
-  settled: boolean;
-  votes: number;
-  needed: number;
-}
-
-export type Decision =
-  | { decision: "approve"; arguments?: { [name: string]: Json }; reason?: string; scope?: Scope }
-  | { decision: "deny"; reason: string }
-  | { decision: "answer"; value: Json; reason?: string }
-  | { decision: "fail"; error: string; reason?: string }
-  | { decision: "redispatch"; reason?: string }
-  | { decision: "cancel"; reason: string }
-  | { decision: "review"; verdict: Verdict; notes: string };
-/** `review` sends it back to the agent, with the notes. */
-export type Verdict = "allow" | "block" | "review";
-export type Level = "read" | "write" | "execute" | "admin";
-/** What runs without asking from now on, beside the call that is approved. */
-export interface Scope {
-  /** `tool`, `path`, `domain`, `command`, or a kind of the application's. */
-  kind: string;
-  /** A glob over the values. */
-  pattern: string;
-  /** Up to which level; each includes those before it. */
-  level: Level;
-  /** After how many seconds it ends; without it, with the conversation or when it is revoked. */
-  ends_s?: number;
-  /** A pattern that covers every value of its kind is refused without it. */
-  everything?: boolean;
-}
-/** A scope in force. */
-export interface Grant {
-  grant_id: string;
-  kind: string;
-  pattern: string;
-  level: Level;
-  ends_at: number | null;
-  by: Person | null;
-  seq: number;
-}
 export interface Why {
   /** Why, for the log. */
   reason?: string;
@@ -228,15 +457,8 @@ export class Conversation {
   state(options?: Asking): Promise<State>;
   messages(options?: Asking & { after?: number }): Promise<Message[]>;
   messagesFrom(cursor?: string, options?: Asking): Promise<{ items: Message[]; again: string | null; at: number }>;
-  send(text: string, options?: { messageId?: string; signal?: AbortSignal }): Promise<Receipt & { message_id: string }>;
-  cancel(options?: { turnId?: string; requestId?: string; signal?: AbortSignal }): Promise<{
-    conversation_id: string;
-    turn_id: string | null;
-    calls: string[];
-    running: string[];
-    duplicate: boolean;
-    request_id: string;
-  }>;
+  send(text: string, options?: { messageId?: string; signal?: AbortSignal }): Promise<Sent>;
+  cancel(options?: { turnId?: string; requestId?: string; signal?: AbortSignal }): Promise<Cancelled>;
   resolve(
     call: Pick<Call, "tool_call_id" | "suspension_id">,
     decision: Decision,
@@ -250,7 +472,7 @@ export class Conversation {
   revoke(
     grantId: string,
     options?: Asking & { reason?: string; requestId?: string },
-  ): Promise<Receipt & { request_id: string }>;
+  ): Promise<Revoked>;
   events(options?: {
     after?: number;
     live?: boolean;

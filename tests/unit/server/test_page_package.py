@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import tomllib
 from fnmatch import fnmatch
 from importlib.resources import files
@@ -40,3 +41,8 @@ def test_whatever_the_module_exports_has_a_type():
     typed = set(re.findall(r"^export (?:class|function|const) (\w+)", types, re.MULTILINE))
 
     assert exported == typed
+
+
+def test_the_types_of_data_are_those_of_the_description_of_the_api():
+    script = runpy.run_path(str(Path(__file__).parents[3] / "docs" / "page_types.py"))
+    assert (FOLDER / "holdfast.d.ts").read_text() == script["render"](), "run: python docs/page_types.py"
