@@ -17,44 +17,17 @@ from .display import clean
 from .options import everywhere
 
 GROUPS = {
-    "Begin": {"demo": "demo_command"},
-    "Decide": {
-        "pending": "pending",
-        "resolve": "resolve",
-        "assign": "verbs",
-        "comment": "verbs",
-        "grants": "grants",
-        "audit": "audit",
-        "rules": "rules",
-    },
-    "Converse": {
-        "send": "verbs",
-        "message": "verbs",
-        "cancel": "verbs",
-        "end": "verbs",
-        "list": "conversations",
-        "show": "show",
-        "submit": "submit",
-    },
-    "Operate": {
-        "problems": "problems",
-        "retry": "verbs",
-        "pause": "verbs",
-        "resume": "verbs",
-        "top": "top",
-        "drain": "drain",
-        "up": "up",
-        "down": "down",
-        "doctor": "doctor",
-        "reindex": "reindex",
-    },
-    "Serve": {"serve": "serve", "keys": "keys"},
+    "Begin": ("demo",),
+    "Decide": ("pending", "resolve", "assign", "comment", "grants", "audit", "rules"),
+    "Converse": ("send", "message", "cancel", "end", "list", "show", "submit"),
+    "Operate": ("problems", "retry", "pause", "resume", "top", "drain", "up", "down", "doctor", "reindex"),
+    "Serve": ("serve", "keys"),
 }
-"""The commands in the order of the help, by group; each with the module whose `run` or `VERBS` has it, or which has the
-`COMMANDS` below it."""
-
-COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
-
+"""The commands in the order of the help, by group."""
+_VERBS = ("assign", "comment", "send", "message", "cancel", "end", "retry", "pause", "resume")
+_MODULES = {"demo": "demo_command", "list": "conversations", **dict.fromkeys(_VERBS, "verbs")}
+COMMANDS = {name: _MODULES.get(name, name) for group in GROUPS.values() for name in group}
+"""Each command with the module whose `run` or `VERBS` has it, or whose `COMMANDS` are below it."""
 TARGETLESS = frozenset({"demo"})
 """Commands that have a stack of their own, and so do not take the options of `Where`."""
 

@@ -133,18 +133,14 @@ async def _resolve(console: Console, item: AsyncPendingCall) -> tuple[Receipt, f
     began = time.perf_counter()
     receipt = await item.resolve(decision)
     milliseconds = (time.perf_counter() - began) * 1000
-    console.print(Text(f"  {who}: {_words(decision)}"))
+    value = json.dumps(decision.value) if isinstance(decision, Answer) else ""
+    console.print(Text(f"  {who}: {type(decision).__name__}({value})"))
     console.print(f"    receipt: seq {receipt.seq}, durable after {milliseconds:.1f} ms", style="green")
     return receipt, milliseconds
 
 
-def _words(decision: Decision) -> str:
-    return f"Answer({json.dumps(decision.value)})" if isinstance(decision, Answer) else f"{type(decision).__name__}()"
-
-
 def _chapter(console: Console, number: int, title: str) -> None:
-    console.print()
-    console.print(Text(f"{number}. {title}", style="bold"))
+    console.print(Text(f"\n{number}. {title}", style="bold"))
 
 
 def _table(items: list[AsyncPendingCall]) -> Table:
@@ -177,9 +173,8 @@ def _transcript(console: Console, messages: list[dict[str, Any]]) -> None:
 
 def _figures(console: Console, milliseconds: list[float], events: int) -> None:
     warm = sorted(milliseconds[1:])[len(milliseconds[1:]) // 2]
-    console.print()
     console.print(
-        f"Figures: revived and acknowledged in {milliseconds[0]:.0f} ms; a warm decision in {warm:.1f} ms, fsync included; "
+        f"\nFigures: revived and acknowledged in {milliseconds[0]:.0f} ms; a warm decision in {warm:.1f} ms, fsync included; "
         f"{events} events in the log, each once."
     )
 

@@ -6,23 +6,8 @@ from typing import Any
 
 import typer
 
-from holdfast.errors import (
-    AlreadyVoted,
-    CipherMissing,
-    ClusterStopped,
-    ClusterUnavailable,
-    ConversationEnded,
-    ConversationExists,
-    ConversationNotFound,
-    HoldfastError,
-    InvalidInput,
-    MessageNotFound,
-    NotPermitted,
-    OutcomeUnknown,
-    StaleCall,
-    StoreUnavailable,
-    TurnNotFound,
-)
+from holdfast import errors as known
+from holdfast.errors import HoldfastError, InvalidInput, NotPermitted
 from holdfast.redaction import PLAIN
 
 from .display import clean, to_json
@@ -44,22 +29,14 @@ PROVE = (
     "or in the inbox, or have the app's Approvers say stated=True"
 )
 """What to do where a principal of the command line does not count."""
-_CODES: dict[type[HoldfastError], ExitCode] = {
-    InvalidInput: ExitCode.BAD_INPUT,
-    ConversationNotFound: ExitCode.BAD_INPUT,
-    ConversationExists: ExitCode.BAD_INPUT,
-    ConversationEnded: ExitCode.BAD_INPUT,
-    TurnNotFound: ExitCode.BAD_INPUT,
-    MessageNotFound: ExitCode.BAD_INPUT,
-    CipherMissing: ExitCode.BAD_INPUT,
-    NotPermitted: ExitCode.BAD_INPUT,
-    AlreadyVoted: ExitCode.BAD_INPUT,
-    StaleCall: ExitCode.STALE,
-    StoreUnavailable: ExitCode.UNREACHABLE,
-    ClusterStopped: ExitCode.UNREACHABLE,
-    ClusterUnavailable: ExitCode.UNREACHABLE,
-    OutcomeUnknown: ExitCode.UNREACHABLE,
-    HoldfastError: ExitCode.FAILED,
+_BAD = (InvalidInput, NotPermitted, known.AlreadyVoted, known.ConversationExists, known.ConversationEnded, known.CipherMissing)
+_MISSING = (known.ConversationNotFound, known.TurnNotFound, known.MessageNotFound)
+_AWAY = (known.StoreUnavailable, known.ClusterStopped, known.ClusterUnavailable, known.OutcomeUnknown)
+_CODES: dict[ExitCode, tuple[type[HoldfastError], ...]] = {
+    ExitCode.BAD_INPUT: (*_BAD, *_MISSING),
+    ExitCode.STALE: (known.StaleCall,),
+    ExitCode.UNREACHABLE: _AWAY,
+    ExitCode.FAILED: (HoldfastError,),
 }
 
 
@@ -77,7 +54,7 @@ def code_of(error: Exception) -> int | None:
     if isinstance(error, typer.TyperException):
         return error.exit_code
     if isinstance(error, HoldfastError):
-        return next(code for kind, code in _CODES.items() if isinstance(error, kind))
+        return next(code for code, kinds in _CODES.items() if isinstance(error, kinds))
     return None
 
 
@@ -95,8 +72,7 @@ def as_dict(error: Exception) -> dict[str, Any]:
     """An error as plain JSON values: its class, its message, and its fields."""
     found: dict[str, Any] = {"error": type(error).__name__, "message": message_of(error)}
     if isinstance(error, HoldfastError):
-        known = {name: value for name, value in vars(error).items() if not name.startswith("_")}
-        found |= {name: _redacted(value) for name, value in known.items()}
+        found |= {name: _redacted(value) for name, value in vars(error).items() if not name.startswith("_")}
     return found
 
 

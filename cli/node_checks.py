@@ -26,14 +26,8 @@ def node_checks(looks: Sequence[NodeLook], total: int, *, app: str | None, with_
     answered = [look for look in looks if look.failed is None]
     checks += _loads(answered)
     if with_store and answered:
-        reach = _all(
-            answered,
-            "node redis",
-            "reach Redis",
-            lambda look: look.store,
-            "open the way from there to Redis, or correct its address",
-        )
-        checks += [reach, _clocks(answered)]
+        fix = "open the way from there to Redis, or correct its address"
+        checks += [_all(answered, "node redis", "reach Redis", lambda look: look.store, fix), _clocks(answered)]
     if app is not None and answered:
         fix = f"install {app.partition(':')[0]} and what it needs on these nodes, as on the others"
         checks.append(_all(answered, "node imports", f"import {app}", lambda look: look.app, fix))
@@ -44,11 +38,8 @@ def _nodes(looks: Sequence[NodeLook], total: int) -> Check:
     failed = [f"{look.node}: {look.failed}" for look in looks if look.failed is not None]
     others = f"; {total - len(looks)} more were not looked at" if total > len(looks) else ""
     if failed:
-        return fail(
-            "nodes",
-            f"{len(failed)} of {len(looks)} do not run a task: {_some(failed)}{others}",
-            "repair these nodes, or take them out of the cluster",
-        )
+        said = f"{len(failed)} of {len(looks)} do not run a task: {_some(failed)}{others}"
+        return fail("nodes", said, "repair these nodes, or take them out of the cluster")
     return ok("nodes", f"{len(looks)} nodes run tasks{others}")
 
 
@@ -68,9 +59,8 @@ def _clocks(looks: Sequence[NodeLook]) -> Check:
     known = [(look.node, look.ahead_ms, look.uncertain_ms) for look in looks if look.ahead_ms is not None]
     wrong = [f"{node} is {_apart(ahead)} it" for node, ahead, uncertain in known if abs(ahead) - uncertain > CLOCK_MS]
     if wrong:
-        return warn(
-            "node clocks", f"{len(wrong)} of {len(known)} do not go with Redis's: {_some(wrong)}", "have all keep time by NTP"
-        )
+        said = f"{len(wrong)} of {len(known)} do not go with Redis's: {_some(wrong)}"
+        return warn("node clocks", said, "have all keep time by NTP")
     furthest = max((abs(ahead) for _, ahead, _ in known), default=0)
     return ok("node clocks", f"{len(known)} are within {furthest} ms of Redis's")
 

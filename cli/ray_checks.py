@@ -152,9 +152,8 @@ def metrics(knocked: Sequence[Knocked], local: Mapping[str, bool]) -> list[Check
     beyond = [door for door in read if not local[door.address]]
     if beyond:
         named = ", ".join(door.address for door in beyond[:NAMED])
-        return [
-            warn("ray metrics", f"anybody who gets there reads them: {named}", "let only your monitoring reach these ports")
-        ]
+        said = f"anybody who gets there reads them: {named}"
+        return [warn("ray metrics", said, "let only your monitoring reach these ports")]
     said = "only this machine reads them" if read else "nobody reads them without a token"
     return [ok("ray metrics", said)]
 
@@ -164,13 +163,10 @@ def _binding(joined: cluster.Cluster, bound: Binding | None) -> Check:
         return ok("binding", "the store is bound to no cluster yet; the next connect binds it")
     fresh = bound.age_ms < cluster.BINDING_STALE_MS
     if bound.cluster.partition("@")[0] != joined.cluster_id:
-        which = f"another cluster ({bound.cluster[:12]}), at {bound.address}"
+        which = f"the store is bound to another cluster ({bound.cluster[:12]}), at {bound.address}, which"
         if fresh:
-            said = f"the store is bound to {which}, which said so {span(bound.age_ms)} ago"
-            return fail("binding", said, "connect there, or stop it first")
-        return warn(
-            "binding", f"the store is bound to {which}, which has been silent for {span(bound.age_ms)}", "run: holdfast up"
-        )
+            return fail("binding", f"{which} said so {span(bound.age_ms)} ago", "connect there, or stop it first")
+        return warn("binding", f"{which} has been silent for {span(bound.age_ms)}", "run: holdfast up")
     if not fresh:
         return warn("binding", f"the cluster has not looked after the store for {span(bound.age_ms)}", "run: holdfast up")
     return ok("binding", "the store is bound to this cluster")

@@ -112,9 +112,8 @@ def _server(url: str, seen: _Seen) -> Check:
     if seen.info.get("role") == "slave":
         return fail("redis", f"{said}: it is a read-only replica", "connect to the primary")
     if unread is not None:
-        return fail(
-            "redis", str(unread), f"connect to the server that has the store, or restore it; if it has none, delete {STORE_ID}"
-        )
+        fix = f"connect to the server that has the store, or restore it; if it has none, delete {STORE_ID}"
+        return fail("redis", str(unread), fix)
     return ok("redis", said)
 
 

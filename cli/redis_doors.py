@@ -77,11 +77,10 @@ def auth(*, loopback: bool, open_: bool | None, where: str = "") -> Check:
         return warn("redis auth", f"whether it lets a client without a password in could not be told{where}", _PASSWORD)
     if not open_:
         return ok("redis auth", "it lets nobody in without credentials")
+    asks = f"it asks for no password{where}"
     if loopback:
-        return warn(
-            "redis auth", f"it asks for no password{where}: everybody on this machine reads and decides everything", _PASSWORD
-        )
-    return fail("redis auth", f"it asks for no password{where}: whoever reaches it reads and decides everything", _PASSWORD)
+        return warn("redis auth", f"{asks}: everybody on this machine reads and decides everything", _PASSWORD)
+    return fail("redis auth", f"{asks}: whoever reaches it reads and decides everything", _PASSWORD)
 
 
 async def _socket(url: str, namespace: str) -> Check:
@@ -157,11 +156,11 @@ def tls(url: str, *, loopback: bool) -> Check:
     """The check of the connection's encryption, by the URL."""
     parts = urlsplit(url)
     if parts.scheme == "rediss":
-        if parse_qs(parts.query).get("ssl_cert_reqs", ["required"])[0].lower() in ("none", "optional", "cert_none"):
-            return warn(
-                "redis tls", "the server's certificate is not checked", "leave ssl_cert_reqs out; name the CA by ssl_ca_certs"
-            )
-        if parse_qs(parts.query).get("ssl_check_hostname", ["true"])[0].upper() in _NO:
+        given = parse_qs(parts.query)
+        if given.get("ssl_cert_reqs", ["required"])[0].lower() in ("none", "optional", "cert_none"):
+            fix = "leave ssl_cert_reqs out; name the CA by ssl_ca_certs"
+            return warn("redis tls", "the server's certificate is not checked", fix)
+        if given.get("ssl_check_hostname", ["true"])[0].upper() in _NO:
             said = "the server's name is not checked: whoever has any certificate of that CA may stand in for it"
             return warn("redis tls", said, "leave ssl_check_hostname out; connect by the name that the certificate has")
         return ok("redis tls", "the connection is by TLS")

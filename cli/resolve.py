@@ -1,6 +1,7 @@
 """`holdfast resolve`: decide a pending call."""
 
 import sys
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
@@ -92,10 +93,9 @@ def run(
     if ask:
         questions = within(where, lambda on: _questions(on, suspension, conversation))
         decision = Answer(asked(questions), reason=reason or "")
-    receipt: Receipt = within(
-        where,
-        lambda on: on.client.resolve(suspension, decision, conversation_id=conversation, decision_id=decision_id),
-    )
+    key = decision_id if decision_id is not None else uuid.uuid4().hex  # with one, also what is settled is asked of the machine
+    how = {"conversation_id": conversation, "decision_id": key}
+    receipt: Receipt = within(where, lambda on: on.client.resolve(suspension, decision, **how))
     said = f"{type(decision).__name__} for {suspension} of {receipt.conversation_id} {recorded(receipt)} (seq {receipt.seq})."
     if waits := outcome(receipt):
         said = f"{said} {waits[0].upper()}{waits[1:]}."

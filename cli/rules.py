@@ -62,12 +62,13 @@ COMMANDS = {"check": check}
 
 
 def _arguments(text: str) -> dict[str, Any]:
+    fix = 'give a JSON object: \'{"command": "npm i"}\''
     try:
         found = jsontext.loads(text)
     except jsontext.NotJson as error:
-        raise InvalidInput("ARGS", f"it is not JSON ({error})", 'give a JSON object: \'{"command": "npm i"}\'') from None
+        raise InvalidInput("ARGS", f"it is not JSON ({error})", fix) from None
     if not isinstance(found, dict):
-        raise InvalidInput("ARGS", f"it is JSON, but {type(found).__name__}", 'give a JSON object: \'{"command": "npm i"}\'')
+        raise InvalidInput("ARGS", f"it is JSON, but {type(found).__name__}", fix)
     return found
 
 
@@ -93,13 +94,8 @@ def _declared(rules: Rules, path: str, agent: str, tool: str, primary: str | Non
 def _data(verdict: Verdict, *, hidden: bool) -> dict[str, Any]:
     """The verdict with the fields that a check over HTTP has."""
     who = verdict.approvers or Approvers()
-    return asdict(verdict) | {
-        "approvers": who.who,
-        "minimum": who.minimum,
-        "not_requester": who.not_requester,
-        "also": [str(one) for one in verdict.also],
-        "hidden": hidden,
-    }
+    said = {"approvers": who.who, "minimum": who.minimum, "not_requester": who.not_requester}
+    return asdict(verdict) | said | {"also": [str(one) for one in verdict.also], "hidden": hidden}
 
 
 def _lines(verdict: Verdict, tool: str, *, hidden: bool) -> list[str]:
@@ -114,10 +110,7 @@ def _lines(verdict: Verdict, tool: str, *, hidden: bool) -> list[str]:
     if verdict.approvers is not None:
         found += [f"approvers: {one}" for one in (verdict.approvers, *verdict.also)]
     if hidden:
-        whatever = (
-            "whatever its arguments are"
-            if verdict.effect is RuleEffect.DENY
-            else "for some arguments, and its provider asks nobody"
-        )
-        found.append(f"{tool} is denied {whatever}: the model does not see it")
+        always = verdict.effect is RuleEffect.DENY
+        when = "whatever its arguments are" if always else "for some arguments, and its provider asks nobody"
+        found.append(f"{tool} is denied {when}: the model does not see it")
     return found

@@ -147,18 +147,16 @@ def _reasons(shown: Shown, where: Where) -> list[str]:
 def _running(call: RunningCall, now: int) -> str:
     again = f", attempt {call.attempt}" if call.attempt > 1 else ""
     again += f", by {granted(call.grants)}" if call.grants else ""
-    text = (
-        f"Running for {span(now - call.since)}: {clean(call.tool)} ({clean(call.tool_call_id)}{again}) {clean(call.arguments)}"
-    )
+    text = f"Running for {span(now - call.since)}: {clean(call.tool)} ({clean(call.tool_call_id)}{again})"
+    text = f"{text} {clean(call.arguments)}"
     return text if call.progress is None else f"{text}\n{_INDENT}{_progress(call.progress, now)}"
 
 
 def _progress(progress: Mapping[str, Any], now: int) -> str:
     parts = [str(progress[name]) for name in ("status", "message") if progress.get(name)]
     if progress.get("loaded") is not None:
-        parts.append(
-            f"{progress['loaded']:.15g}" + (f" of {progress['total']:.15g}" if progress.get("total") is not None else "")
-        )
+        of = f" of {progress['total']:.15g}" if progress.get("total") is not None else ""
+        parts.append(f"{progress['loaded']:.15g}{of}")
     if progress.get("value") is not None:
         parts.append(to_json(progress["value"]))
     return f"reported {span(now - progress['at'])} ago: {shorten(clean(' '.join(parts)), 200)}"

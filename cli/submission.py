@@ -34,6 +34,8 @@ TRIES = 3
 RETRY_S = 1.0
 AWAY_AFTER = 8
 """How many jobs in a row may stay unanswered before the submission gives up: then the fault is not the jobs'."""
+_CODES = dict.fromkeys((Status.FAILED, Status.ENDED, Status.QUARANTINED, REFUSED), ExitCode.FAILED)
+_CODES |= {Status.IDLE: ExitCode.DONE, UNKNOWN: ExitCode.UNREACHABLE}
 _AT_REST = (Status.IDLE, Status.FAILED, Status.ENDED, Status.QUARANTINED)
 
 
@@ -54,45 +56,23 @@ class Result:
     @property
     def code(self) -> ExitCode:
         """The exit code that this job alone would have."""
-        if self.status == Status.IDLE:
-            return ExitCode.DONE
-        if self.status == UNKNOWN:
-            return ExitCode.UNREACHABLE
-        return (
-            ExitCode.FAILED if self.status in (Status.FAILED, Status.ENDED, Status.QUARANTINED, REFUSED) else ExitCode.AWAITING
-        )
+        return _CODES.get(self.status, ExitCode.AWAITING)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain JSON values."""
-        return {
-            "line": self.job.line,
-            "conversation_id": self.job.conversation_id,
-            "status": self.status,
-            "reply": self.reply,
-            "error": self.error,
-            "pending": list(self.pending),
-        }
+        said = {"line": self.job.line, "conversation_id": self.job.conversation_id, "status": self.status}
+        return said | {"reply": self.reply, "error": self.error, "pending": list(self.pending)}
 
 
 class Submission:
     """Runs jobs, a bounded number at once; every message has an id of its own, so a second run repeats nothing.
 
-    Args:
-        client: The client of the conversations, with the app.
-        concurrency: How many conversations may go on at once.
-        wait: Whether to wait for suspended conversations; they take no part of the concurrency while they wait.
-        timeout_s: After how many seconds the run ends and leaves the conversations to themselves; None for no end.
-        report: Called with each result as it comes.
+    With `wait`, suspended conversations are waited for; they take no part of the concurrency while they wait. After `timeout_s`
+    the run ends, and leaves the conversations to themselves. `report` is called with each result as it comes.
     """
 
     def __init__(
-        self,
-        client: AsyncClient,
-        *,
-        concurrency: int,
-        wait: bool,
-        timeout_s: float | None,
-        report: Callable[[Result], None],
+        self, client: AsyncClient, *, concurrency: int, wait: bool, timeout_s: float | None, report: Callable[[Result], None]
     ) -> None:
         self._client = client
         self._wait = wait
@@ -158,13 +138,8 @@ class Submission:
     async def _go(self, job: Job, slot: "_Slot") -> Result:
         try:
             async with asyncio.timeout(self._left_s()):
-                conversation = await self._client.start(
-                    job.agent,
-                    job.messages[0],
-                    conversation_id=job.conversation_id,
-                    context=job.context,
-                    attended=job.attended,
-                )
+                how = {"conversation_id": job.conversation_id, "context": job.context, "attended": job.attended}
+                conversation = await self._client.start(job.agent, job.messages[0], **how)
         except TimeoutError:
             if not self._over():
                 raise

@@ -151,12 +151,8 @@ class _Progress:
 
 
 def _line(result: Result) -> str:
-    if result.status == Status.IDLE:
-        text = result.reply or ""
-    elif result.error is not None:
-        text = result.error
-    else:
-        text = f"{len(result.pending)} pending" if result.pending else ""
+    waiting = f"{len(result.pending)} pending" if result.pending else ""
+    text = (result.reply or "") if result.status == Status.IDLE else waiting if result.error is None else result.error
     return f"{result.job.conversation_id}  {result.status}  {shorten(clean(text), TEXT_LENGTH)}".rstrip()
 
 
@@ -164,12 +160,5 @@ def _bar() -> "Progress":
     from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - as above
 
-    return Progress(
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-        console=Console(file=sys.stderr),
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    return Progress(*columns, console=Console(file=sys.stderr), redirect_stdout=False, redirect_stderr=False)
