@@ -1,7 +1,18 @@
 """The client: start conversations, resolve what they wait for, list what is pending.
 
-`AsyncClient` and its blocking face `Client`; decisions and errors are exported here too.
+`AsyncClient` and its blocking face `Client`; decisions and errors are exported here too. A method's "Raises" names what is
+special to it. Beside that,
+
+- every read raises `StoreUnavailable` (Redis does not answer in time, or refuses), `WrongStore`, `CorruptStore`, `NewerRecord`
+  and `ConfigurationError` (the store cannot be opened as configured);
+- every read of one conversation also raises `ConversationNotFound`, `CipherMissing` and `CipherFailed`;
+- every command raises all of these, and `ConversationEnded`, `OutcomeUnknown` (no acknowledgement came in time: repeat it with
+  the same id), `Overloaded` (nothing was done: repeat it after `retry_after_ms`, with the same id), `Quarantined` (see
+  `Conversation.retry`), `ClusterUnavailable`, `ClusterStopped`, `WrongCluster`, `OlderRelease` and `OtherBuild`;
+- over HTTP, `ServerUnavailable` and `ServerRefused` take the places of the store's and the cluster's.
 """
+
+# ruff: noqa: F405 - the errors are listed once, in `__all__`
 
 from typing import TYPE_CHECKING
 
@@ -31,45 +42,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.auditing import AuditEntry
 from holdfast.conversation.chain import AuditBreak
-from holdfast.errors import (
-    AgentNotFound,
-    AlreadyVoted,
-    AppNotFound,
-    AppNotPublished,
-    BatchRefused,
-    CipherFailed,
-    CipherMissing,
-    ClusterStopped,
-    ClusterUnavailable,
-    ConfigurationError,
-    ConversationEnded,
-    ConversationExists,
-    ConversationNotFound,
-    HoldfastError,
-    InvalidConversationId,
-    InvalidDecision,
-    InvalidInput,
-    InvalidMessage,
-    InvalidRule,
-    MessageNotFound,
-    NotPermitted,
-    OlderRelease,
-    OtherBuild,
-    OutcomeUnknown,
-    Overloaded,
-    Quarantined,
-    QueueFull,
-    QuotaUsedUp,
-    ServerRefused,
-    ServerUnavailable,
-    StaleCall,
-    StaleReason,
-    StoreError,
-    StoreUnavailable,
-    TurnNotFound,
-    WrongCluster,
-    WrongStore,
-)
+from holdfast.errors import *  # noqa: F403 - `__all__` lists those of a client
 from holdfast.lazy import lazily
 from holdfast.persistence import ConversationRow, Pause
 

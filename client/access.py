@@ -28,7 +28,10 @@ __all__ = ["API_KEY", "Access", "AccessScope", "ApiKey", "ApiKeyList", "Quotas",
 
 
 class Access:
-    """The API keys and tickets of a client's namespace, and whose conversation is whose; see `AsyncClient.access`."""
+    """The API keys and tickets of a client's namespace, and whose conversation is whose; see `AsyncClient.access`.
+
+    Every method reads or writes the store, and raises what a read raises (`READ_RAISES`).
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -55,7 +58,6 @@ class Access:
 
         Raises:
             InvalidInput: A value cannot be used, or as many keys as may be stand already.
-            StoreUnavailable: Redis does not answer in time, or refuses.
         """
         holder = Principal(name, roles=tuple(roles)).check_visible()
         of_agents = None if agents is None else tuple(sorted({_agent(agent) for agent in agents}))
@@ -81,43 +83,23 @@ class Access:
         return key, f"hf_{key.key_id}_{secret}"
 
     async def keys(self) -> list[ApiKey]:
-        """All keys that can be read, the oldest first, also those that have expired.
-
-        Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses.
-        """
+        """All keys that can be read, the oldest first, also those that have expired."""
         return list((await self.listed()).keys)
 
     async def listed(self) -> ApiKeyList:
-        """All keys, as `keys`, and beside them those whose records cannot be read, with the reason.
-
-        Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses.
-        """
+        """All keys, as `keys`, and beside them those whose records cannot be read, with the reason."""
         return await self._connection.read(lambda store: store.api_keys())
 
     async def key(self, key_id: str) -> ApiKey | None:
-        """The key of that id, None if there is none.
-
-        Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses.
-        """
+        """The key of that id, None if there is none."""
         return await self._connection.read(lambda store: store.api_key(key_id))
 
     async def revoke_key(self, key_id: str) -> bool:
-        """Remove a key, so that servers refuse it within seconds; false if there was none.
-
-        Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses.
-        """
+        """Remove a key, so that servers refuse it within seconds; false if there was none."""
         return await self._connection.read(lambda store: store.remove_api_key(key_id))
 
     async def note_use(self, key_id: str, at: int) -> None:
-        """Note when a key was used, in integer milliseconds UTC.
-
-        Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses.
-        """
+        """Note when a key was used, in integer milliseconds UTC."""
         await self._connection.read(lambda store: store.note_api_key_use(key_id, at))
 
     async def use(self, key_id: str, quotas: Quotas, request: str, *, starts: bool) -> None:
@@ -125,7 +107,6 @@ class Access:
 
         Raises:
             QuotaUsedUp: A quota does not allow the message.
-            StoreUnavailable: Redis does not answer in time, or refuses.
         """
         wants = wants_of(quotas, starts=starts)
         named = request if any(want.amount for want in wants) else ""
@@ -133,59 +114,31 @@ class Access:
             raise used_up(exceeded, wants)
 
     async def charge(self, conversation_id: str, key_id: str) -> None:
-        """Have what a conversation uses counted for a key.
-
-        Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses.
-        """
+        """Have what a conversation uses counted for a key."""
         await self._connection.read(lambda store: store.charge(conversation_id, key_id))
 
     async def used(self, keys: Sequence[ApiKey]) -> Sequence[Used]:
-        """What each of these keys has used of its quotas.
-
-        Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses.
-        """
+        """What each of these keys has used of its quotas."""
         return await self._connection.read(lambda store: store.used([key.key_id for key in keys]))
 
     async def put_ticket(self, ticket: Ticket) -> None:
-        """Store a ticket until it expires.
-
-        Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses.
-        """
+        """Store a ticket until it expires."""
         await self._connection.read(lambda store: store.put_ticket(ticket))
 
     async def ticket(self, digest: str) -> Ticket | None:
-        """The ticket of that digest; None if there is none, or not any more.
-
-        Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses.
-        """
+        """The ticket of that digest; None if there is none, or not any more."""
         return await self._connection.read(lambda store: store.ticket(digest))
 
     async def remove_ticket(self, digest: str) -> bool:
-        """Remove a ticket; true for one caller at most.
-
-        Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses.
-        """
+        """Remove a ticket; true for one caller at most."""
         return await self._connection.read(lambda store: store.remove_ticket(digest))
 
     async def now(self) -> int:
-        """The time by the store's clock, in integer milliseconds UTC.
-
-        Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses.
-        """
+        """The time by the store's clock, in integer milliseconds UTC."""
         return await self._connection.read(lambda store: store.now())
 
     async def largest_limits(self) -> Limits:
-        """Of each limit in bytes, the largest of any agent that is published, and at least that of an agent which sets none.
-
-        Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses.
-        """
+        """Of each limit in bytes, the largest of any agent that is published, and at least that of an agent which sets none."""
         return await self._connection.read(_largest_limits)
 
     async def agent_of(self, conversation_id: str) -> str:

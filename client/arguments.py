@@ -1,4 +1,8 @@
-"""Checks of the arguments that callers give, before a command leaves the process."""
+"""Checks of the arguments that callers give, before a command leaves the process.
+
+Each returns the value that is passed on. It raises an `InvalidInput`, of the class that the argument's operation names; the
+error says what is wrong with the value, and what to give instead.
+"""
 
 import math
 import os
@@ -31,11 +35,7 @@ def is_app(app: object) -> bool:
 
 
 def text_of(text: object) -> str:
-    """The text of a message, checked.
-
-    Raises:
-        InvalidMessage: The object is no string, or cannot be encoded as UTF-8.
-    """
+    """The text of a message, checked."""
     if not isinstance(text, str):
         raise InvalidMessage("text", f"{type(text).__name__} is not a string", "give a string")
     try:
@@ -45,11 +45,7 @@ def text_of(text: object) -> str:
 
 
 def context_of(context: Any) -> str:
-    """The context as JSON text.
-
-    Raises:
-        InvalidMessage: The context is no JSON value.
-    """
+    """The context as JSON text."""
     try:
         return jsontext.dumps(context)
     except jsontext.NotJson as error:
@@ -57,71 +53,38 @@ def context_of(context: Any) -> str:
 
 
 def attended_of(attended: object) -> bool:
-    """Whether somebody attends a conversation, checked.
-
-    Raises:
-        InvalidMessage: The object is no boolean.
-    """
+    """Whether somebody attends a conversation, checked."""
     if isinstance(attended, bool):
         return attended
     raise InvalidMessage("attended", f"{attended!r:.40} is no boolean", "give True or False")
 
 
-def request_id_of(request_id: object) -> str:
-    """The id of a cancellation or an end, checked; a random id if none is given.
-
-    Raises:
-        InvalidInput: The id is ill-formed.
-    """
-    return uuid.uuid4().hex if request_id is None else check_request_id("request_id", request_id, InvalidInput)
-
-
 def key_of(field: str, error: type[InvalidInput], key: object) -> str:
-    """An idempotency key, checked; a random one if none is given.
-
-    Raises:
-        InvalidInput: As the class `error`; the key is ill-formed.
-    """
+    """An idempotency key, checked; a random one if none is given."""
     return uuid.uuid4().hex if key is None else check_request_id(field, key, error)
 
 
 def id_given(field: str, error: type[InvalidInput], value: object) -> str:
-    """An id of the caller's, checked.
-
-    Raises:
-        InvalidInput: As the class `error`; the id is ill-formed.
-    """
+    """An id of the caller's, checked."""
     return check_request_id(field, value, error)
 
 
 def id_of(field: str, value: object) -> str:
-    """The id of a call or a suspension in a decision.
-
-    Raises:
-        InvalidDecision: It is no string.
-    """
+    """The id of a call or a suspension in a decision."""
     if not isinstance(value, str):
         raise InvalidDecision(field, f"{value!r:.40} is not a string", f"pass PendingCall.{field}")
     return value
 
 
 def principal_of(principal: object) -> Principal:
-    """The principal itself, once it is checked.
-
-    Raises:
-        InvalidInput: It is none, or its names have a character that nobody sees.
-    """
+    """The principal itself, once it is checked."""
     if isinstance(principal, Principal):
         return principal.check_visible()
     raise InvalidInput("principal", f"{type(principal).__name__} is no principal", 'give Principal("ana", roles=["finance"])')
 
 
 def stated_of(principal: object) -> Principal:
-    """A principal as a program in the cluster may give it: servers alone bring proofs.
-
-    Raises:
-        InvalidInput: As `principal_of`, or its proof says that somebody has proven it.
-    """
+    """A principal as a program in the cluster may give it: servers alone bring proofs."""
     found = principal_of(principal)
     if found.proof is not Proof.STATED:
         raise unproven(found)
@@ -129,24 +92,10 @@ def stated_of(principal: object) -> Principal:
 
 
 def place_of(after: object) -> int:
-    """A place in a log, checked.
-
-    Raises:
-        InvalidInput: The value is no place in a log.
-    """
+    """A place in a log, checked."""
     if isinstance(after, bool) or not isinstance(after, int) or not 0 <= after < LAST_PLACE:
         raise InvalidInput("after", f"{after!r:.40} is no place in a log", "give a seq: Receipt.seq, Event.seq, or 0")
     return after
-
-
-def check_place(after: object) -> None:
-    """Refuse a value that is no place in a log.
-
-    Raises:
-        InvalidInput: The value is no place in a log.
-    """
-    if isinstance(after, bool) or not isinstance(after, int) or not 0 <= after < LAST_PLACE:
-        raise InvalidInput("after", f"{after!r:.40} is no place in a log", "give a seq: Receipt.seq, Event.seq, or 0")
 
 
 def cursor_of(after: object) -> str | None:
@@ -164,18 +113,8 @@ def cursor_of(after: object) -> str | None:
     return after if isinstance(after, str) else None
 
 
-def check_page(limit: object, after: object) -> None:
-    """Refuse what asks for no page."""
-    cursor_of(after)
-    pages.check_limit(limit)
-
-
 def timeout_of(timeout_s: object) -> float:
-    """How long to wait for a state, checked.
-
-    Raises:
-        InvalidInput: It is no time.
-    """
+    """How long to wait for a state, checked."""
     if not isinstance(timeout_s, int | float) or not is_time(timeout_s):
         raise InvalidInput("timeout_s", f"{timeout_s!r:.40} is no time", "give seconds, or None to wait without end")
     return timeout_s
@@ -187,11 +126,7 @@ def is_time(value: object) -> bool:
 
 
 def agents_of(agent: object) -> frozenset[str] | None:
-    """The agents that are asked for: one by name, several, or None for all.
-
-    Raises:
-        InvalidInput: One of them is no name.
-    """
+    """The agents that are asked for: one by name, several, or None for all."""
     if agent is None:
         return None
     given = agent if isinstance(agent, Collection) and not isinstance(agent, str) else [agent]
@@ -199,33 +134,21 @@ def agents_of(agent: object) -> frozenset[str] | None:
 
 
 def agent_of(agent: object) -> str | None:
-    """The name of an agent to select by, checked; None selects all agents.
-
-    Raises:
-        InvalidInput: The object is no string that can be encoded as UTF-8.
-    """
+    """The name of an agent to select by, checked; None selects all agents."""
     if agent is None or (isinstance(agent, str) and encodes(agent)):
         return agent
     raise InvalidInput("agent", f"{agent!a:.40} is no name", "give an agent's name, or leave it out")
 
 
 def pausable(agent: object) -> str | None:
-    """The name of the agent whose work is paused or resumed, checked; None stands for the whole namespace.
-
-    Raises:
-        InvalidInput: The object is no agent's name.
-    """
+    """The name of the agent whose work is paused or resumed, checked; None stands for the whole namespace."""
     if agent is None or (isinstance(agent, str) and _AGENT.fullmatch(agent)):
         return agent
     raise InvalidInput("agent", f"{agent!a:.40} is no agent's name", "give one, or leave it out for the whole namespace")
 
 
 def reason_of(reason: object) -> str:
-    """The reason of a pause or a cancellation, checked.
-
-    Raises:
-        InvalidInput: The reason is no string that can be encoded as UTF-8, or has more than `REASON_BYTES` bytes.
-    """
+    """The reason of a pause or a cancellation, checked."""
     if not isinstance(reason, str) or not encodes(reason):
         raise InvalidInput("reason", f"{type(reason).__name__} that is no text", "give a string that can be encoded as UTF-8")
     if jsontext.size_bytes(reason) > REASON_BYTES:
@@ -234,22 +157,14 @@ def reason_of(reason: object) -> str:
 
 
 def giver_of(by: object) -> str:
-    """The id of whoever has given something, checked.
-
-    Raises:
-        InvalidInput: Nobody has such an id.
-    """
+    """The id of whoever has given something, checked."""
     if isinstance(by, str) and NAME.fullmatch(by):
         return by
     raise InvalidInput("by", f"{by!a:.80} is the id of nobody", "give the principal's id, as `client.given()` lists it")
 
 
 def grant_id_of(grant_id: object) -> str:
-    """The id of a grant, checked.
-
-    Raises:
-        InvalidInput: No grant has such an id.
-    """
+    """The id of a grant, checked."""
     if isinstance(grant_id, str) and _GRANT_ID.fullmatch(grant_id):
         return grant_id
     raise InvalidInput("grant_id", f"{grant_id!a:.80} is the id of no grant", "take it from the list (conversation.grants())")
@@ -277,11 +192,7 @@ def encodes(text: str) -> bool:
 
 
 def member_of(kinds: Any, field: str, value: str | None) -> Any:
-    """The member of an enumeration with this value, or this member itself; None for None.
-
-    Raises:
-        InvalidInput: The enumeration has no such member.
-    """
+    """The member of an enumeration with this value, or this member itself; None for None."""
     if value is None:
         return None
     try:
@@ -292,12 +203,7 @@ def member_of(kinds: Any, field: str, value: str | None) -> Any:
 
 
 def check_suspension(suspension_id: object, conversation_id: str | None) -> None:
-    """Refuse a value that is no suspension's id.
-
-    Raises:
-        InvalidInput: The value is no string.
-        StaleCall: It cannot be encoded as UTF-8, so no suspension has that id.
-    """
+    """Refuse a value that is no suspension's id."""
     if not isinstance(suspension_id, str):
         problem = f"{type(suspension_id).__name__} is not a string"
         raise InvalidInput("suspension_id", problem, "pass PendingCall.suspension_id")
@@ -306,28 +212,14 @@ def check_suspension(suspension_id: object, conversation_id: str | None) -> None
 
 
 def turn_id_of(turn_id: object) -> str | None:
-    """The id of the only turn that is meant, checked; None for any.
-
-    Raises:
-        InvalidInput: It cannot be an id.
-    """
+    """The id of the only turn that is meant, checked; None for any."""
     if turn_id is None or (isinstance(turn_id, str) and encodes(turn_id)):
         return turn_id
     raise InvalidInput("turn_id", f"{turn_id!r:.40} is no id", "pass Turn.turn_id, or leave it out")
 
 
 def wait_of(wait_s: object) -> float:
-    """How long to wait for bodies, checked.
-
-    Raises:
-        InvalidInput: It is no time.
-    """
+    """How long to wait for bodies, checked."""
     if not isinstance(wait_s, int | float) or not is_time(wait_s) or wait_s < 0:
         raise InvalidInput("wait_s", f"{wait_s!r:.40} is no time", "give seconds")
     return wait_s
-
-
-def check_cancelling(turn_id: object, wait_s: object) -> None:
-    """Refuse what is no turn's id, and what is no time to wait."""
-    turn_id_of(turn_id)
-    wait_of(wait_s)

@@ -4,6 +4,7 @@ A name is imported from its package when it is first used, so that `import holdf
 modules that all packages share, and imports none of the packages: errors, settings, redaction, the place of a cipher.
 """
 
+# ruff: noqa: F405 - the errors are listed once, in `__all__`
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -20,95 +21,61 @@ if TYPE_CHECKING:
     from holdfast.agent.suspend import Suspend
     from holdfast.agent.tool import Tool, tool
     from holdfast.agent.unattended import Unattended, UnattendedCall
+    from holdfast.client.agents import AgentRow, ToolRow
     from holdfast.client.async_client import AsyncClient
+    from holdfast.client.audit import AuditReport
     from holdfast.client.blocking import Client, Conversation
+    from holdfast.client.cautions import AppDiffersWarning, DurabilityWarning
     from holdfast.client.conversation import AsyncConversation
-    from holdfast.client.results import AsyncPendingCall, ConversationState, PendingCall
+    from holdfast.client.given import Given, GivenVote
+    from holdfast.client.list_events import AsyncListEvent, ListEvent, ListEventKind
+    from holdfast.client.log_pages import MessagePage
+    from holdfast.client.results import AsyncPendingCall, ConversationState, Event, LateResult, Page, PendingCall, RunningCall
+    from holdfast.client.rule_check import RuleCheck
+    from holdfast.client.turns import Message, MessageStatus, Turn, TurnStatus, Usage
     from holdfast.conversation.approvers import Approvers
+    from holdfast.conversation.auditing import AuditEntry
     from holdfast.conversation.calls import SuspensionKind
+    from holdfast.conversation.chain import AuditBreak
     from holdfast.conversation.decisions import Answer, Approve, Cancel, Decision, Deny, Fail, Redispatch, Review, ReviewVerdict
     from holdfast.conversation.endings import FailureReason, StopReason
     from holdfast.conversation.grants import Grant, Level, Scope, Target
-    from holdfast.conversation.judgement import Receipt
+    from holdfast.conversation.judgement import Cancelled, Receipt
     from holdfast.conversation.principal import Principal, Proof
     from holdfast.conversation.questions import Question
     from holdfast.conversation.spec import Limits
     from holdfast.conversation.state import Status
+    from holdfast.persistence import ConversationRow, Pause
 
-    from .errors import (
-        AgentNotFound,
-        AlreadyVoted,
-        AppNotFound,
-        AppNotPublished,
-        BatchRefused,
-        CipherFailed,
-        CipherMissing,
-        ClusterError,
-        ClusterStopped,
-        ClusterUnavailable,
-        ConfigurationError,
-        ConversationEnded,
-        ConversationExists,
-        ConversationNotFound,
-        CorruptStore,
-        Fenced,
-        HoldfastError,
-        HomeUnusable,
-        InvalidConversationId,
-        InvalidDecision,
-        InvalidInput,
-        InvalidMessage,
-        InvalidRule,
-        LeaseHeld,
-        MessageNotFound,
-        NewerRecord,
-        NotPermitted,
-        OlderRelease,
-        OtherBuild,
-        OutcomeUnknown,
-        Overloaded,
-        Quarantined,
-        QueueFull,
-        QuotaUsedUp,
-        ServerRefused,
-        ServerUnavailable,
-        StaleCall,
-        StaleReason,
-        StoreError,
-        StoreUnavailable,
-        TurnNotFound,
-        UnsupportedServer,
-        WrongCluster,
-        WrongStore,
-    )
+    from .errors import *  # noqa: F403 - `__all__` lists those of the door
 
 _HOMES = {
     "agent.agent": ("Agent",),
     "agent.app": ("App",),
     "agent.approving": ("TurnContext",),
-    "agent.context": (
-        "Report",
-        "ToolContext",
-    ),
+    "agent.context": ("Report", "ToolContext"),
     "agent.questions": ("ask_user_questions",),
     "agent.rule": ("Rule",),
     "agent.rules": ("Rules",),
     "agent.suspend": ("Suspend",),
-    "agent.tool": (
-        "Tool",
-        "tool",
-    ),
+    "agent.tool": ("Tool", "tool"),
     "agent.unattended": ("Unattended", "UnattendedCall"),
+    "client.agents": ("AgentRow", "ToolRow"),
     "client.async_client": ("AsyncClient",),
+    "client.audit": ("AuditReport",),
     "client.blocking": ("Client", "Conversation"),
+    "client.cautions": ("AppDiffersWarning", "DurabilityWarning"),
     "client.conversation": ("AsyncConversation",),
-    "client.results": (
-        "AsyncPendingCall",
-        "ConversationState",
-        "PendingCall",
-    ),
+    "client.given": ("Given", "GivenVote"),
+    "client.list_events": ("AsyncListEvent", "ListEvent", "ListEventKind"),
+    "client.log_pages": ("MessagePage",),
+    "client.results": ("AsyncPendingCall", "ConversationState", "Event", "LateResult", "Page", "PendingCall", "RunningCall"),
+    "client.rule_check": ("RuleCheck",),
+    "client.turns": ("Message", "MessageStatus", "Turn", "TurnStatus", "Usage"),
     "conversation.approvers": ("Approvers",),
+    "conversation.auditing": ("AuditEntry",),
     "conversation.calls": ("SuspensionKind",),
+    "conversation.chain": ("AuditBreak",),
     "conversation.decisions": (
         "Answer",
         "Approve",
@@ -120,79 +87,38 @@ _HOMES = {
         "Review",
         "ReviewVerdict",
     ),
-    "conversation.endings": (
-        "FailureReason",
-        "StopReason",
-    ),
+    "conversation.endings": ("FailureReason", "StopReason"),
     "conversation.grants": ("Grant", "Level", "Scope", "Target"),
-    "conversation.judgement": ("Receipt",),
+    "conversation.judgement": ("Cancelled", "Receipt"),
     "conversation.principal": ("Principal", "Proof"),
     "conversation.questions": ("Question",),
     "conversation.spec": ("Limits",),
     "conversation.state": ("Status",),
-    "errors": (
-        "AgentNotFound",
-        "AlreadyVoted",
-        "AppNotFound",
-        "AppNotPublished",
-        "BatchRefused",
-        "CipherFailed",
-        "CipherMissing",
-        "ClusterError",
-        "ClusterStopped",
-        "ClusterUnavailable",
-        "ConfigurationError",
-        "ConversationEnded",
-        "ConversationExists",
-        "ConversationNotFound",
-        "CorruptStore",
-        "Fenced",
-        "HoldfastError",
-        "HomeUnusable",
-        "InvalidConversationId",
-        "InvalidDecision",
-        "InvalidInput",
-        "InvalidMessage",
-        "InvalidRule",
-        "LeaseHeld",
-        "MessageNotFound",
-        "NewerRecord",
-        "NotPermitted",
-        "OlderRelease",
-        "OtherBuild",
-        "OutcomeUnknown",
-        "Overloaded",
-        "Quarantined",
-        "QueueFull",
-        "QuotaUsedUp",
-        "ServerRefused",
-        "ServerUnavailable",
-        "StaleCall",
-        "StaleReason",
-        "StoreError",
-        "StoreUnavailable",
-        "TurnNotFound",
-        "UnsupportedServer",
-        "WrongCluster",
-        "WrongStore",
-    ),
+    "persistence": ("ConversationRow", "Pause"),
 }
 
 __all__ = [
     "Agent",
     "AgentNotFound",
+    "AgentRow",
     "AlreadyVoted",
     "Answer",
     "App",
+    "AppDiffersWarning",
     "AppNotFound",
     "AppNotPublished",
     "Approve",
     "Approvers",
     "AsyncClient",
     "AsyncConversation",
+    "AsyncListEvent",
     "AsyncPendingCall",
+    "AuditBreak",
+    "AuditEntry",
+    "AuditReport",
     "BatchRefused",
     "Cancel",
+    "Cancelled",
     "CipherFailed",
     "CipherMissing",
     "Client",
@@ -204,13 +130,18 @@ __all__ = [
     "ConversationEnded",
     "ConversationExists",
     "ConversationNotFound",
+    "ConversationRow",
     "ConversationState",
     "CorruptStore",
     "Decision",
     "Deny",
+    "DurabilityWarning",
+    "Event",
     "Fail",
     "FailureReason",
     "Fenced",
+    "Given",
+    "GivenVote",
     "Grant",
     "HoldfastError",
     "HomeUnusable",
@@ -219,16 +150,24 @@ __all__ = [
     "InvalidInput",
     "InvalidMessage",
     "InvalidRule",
+    "LateResult",
     "LeaseHeld",
     "Level",
     "Limits",
+    "ListEvent",
+    "ListEventKind",
+    "Message",
     "MessageNotFound",
+    "MessagePage",
+    "MessageStatus",
     "NewerRecord",
     "NotPermitted",
     "OlderRelease",
     "OtherBuild",
     "OutcomeUnknown",
     "Overloaded",
+    "Page",
+    "Pause",
     "PendingCall",
     "Principal",
     "Proof",
@@ -242,7 +181,9 @@ __all__ = [
     "Review",
     "ReviewVerdict",
     "Rule",
+    "RuleCheck",
     "Rules",
+    "RunningCall",
     "Scope",
     "ServerRefused",
     "ServerUnavailable",
@@ -257,11 +198,15 @@ __all__ = [
     "Target",
     "Tool",
     "ToolContext",
+    "ToolRow",
+    "Turn",
     "TurnContext",
     "TurnNotFound",
+    "TurnStatus",
     "Unattended",
     "UnattendedCall",
     "UnsupportedServer",
+    "Usage",
     "WrongCluster",
     "WrongStore",
     "__version__",
@@ -269,6 +214,7 @@ __all__ = [
     "tool",
 ]
 
+_HOMES["errors"] = tuple(set(__all__).difference({"__version__"}, *_HOMES.values()))
 _imported = lazily(__name__, _HOMES)
 
 

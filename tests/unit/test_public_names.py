@@ -13,16 +13,19 @@ from holdfast.errors import HoldfastError, InvalidDecision
 
 PUBLIC = {
     "": """
-        Agent AgentNotFound AlreadyVoted Answer App AppNotFound AppNotPublished Approve Approvers AsyncClient
-        AsyncConversation AsyncPendingCall BatchRefused  Cancel CipherFailed CipherMissing Client ClusterError
-        ClusterStopped ClusterUnavailable ConfigurationError Conversation ConversationEnded ConversationExists
-        ConversationNotFound ConversationState CorruptStore Decision Deny Fail FailureReason Fenced Grant
-        HoldfastError HomeUnusable InvalidConversationId InvalidDecision InvalidInput InvalidMessage InvalidRule
-        LeaseHeld Level Limits MessageNotFound NewerRecord NotPermitted OlderRelease OtherBuild OutcomeUnknown
-        Overloaded PendingCall Principal Proof Quarantined Question QueueFull QuotaUsedUp Receipt Redispatch Report Review
-        ReviewVerdict Rule Rules Scope ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason
-        StoreError StoreUnavailable Suspend SuspensionKind Target Tool ToolContext TurnContext TurnNotFound Unattended
-        UnattendedCall UnsupportedServer WrongCluster WrongStore __version__ ask_user_questions tool
+        Agent AgentNotFound AgentRow AlreadyVoted Answer App AppDiffersWarning AppNotFound AppNotPublished Approve
+        Approvers AsyncClient AsyncConversation AsyncListEvent AsyncPendingCall AuditBreak AuditEntry AuditReport
+        BatchRefused Cancel Cancelled CipherFailed CipherMissing Client ClusterError ClusterStopped ClusterUnavailable
+        ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow
+        ConversationState CorruptStore Decision Deny DurabilityWarning Event Fail FailureReason Fenced Given GivenVote
+        Grant HoldfastError HomeUnusable InvalidConversationId InvalidDecision InvalidInput InvalidMessage InvalidRule
+        LateResult LeaseHeld Level Limits ListEvent ListEventKind Message MessageNotFound MessagePage MessageStatus
+        NewerRecord NotPermitted OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal
+        Proof Quarantined Question QueueFull QuotaUsedUp Receipt Redispatch Report Review ReviewVerdict Rule RuleCheck
+        Rules RunningCall Scope ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError
+        StoreUnavailable Suspend SuspensionKind Target Tool ToolContext ToolRow Turn TurnContext TurnNotFound
+        TurnStatus Unattended UnattendedCall UnsupportedServer Usage WrongCluster WrongStore __version__
+        ask_user_questions tool
     """,
     "events": """
         Approval ApproverTerms ArgumentsDelta CallAssigned CallCommented CallHeld CallResolved CallSuspended CallTarget

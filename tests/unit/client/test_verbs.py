@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from holdfast.client import AsyncClient, AsyncConversation, Client, Conversation, http_gateway, stack_gateway, verbs
+import holdfast.client
+from holdfast.client import AsyncClient, AsyncConversation, Client, Conversation, http_gateway, stack_gateway, verb, verbs
 from holdfast.server.app import OPERATIONS
 
 ROWS = (*verbs.CLIENT, *verbs.CONVERSATION, *verbs.PARTS)
@@ -45,3 +46,10 @@ def test_a_server_has_an_operation_for_each_row_with_its_route_scope_and_key():
     served = {one.name: (one.method, one.path, one.scope, one.also, one.key) for one in OPERATIONS}
     rows = (*verbs.CLIENT, *verbs.CONVERSATION)
     assert {row.operation: (row.method, row.path, row.scope, row.also, row.key) for row in rows}.items() <= served.items()
+
+
+def test_the_package_names_what_every_read_and_every_command_raises():
+    parts = (holdfast.client.__doc__ or "").split("\n- ")[1:4]
+    named = [set(re.findall(r"`([A-Z]\w+)`", part)) for part in parts]
+    groups = (verb.READ_RAISES, verb.CONVERSATION_RAISES, verb.COMMAND_RAISES)
+    assert named == [{error.__name__ for error in group} for group in groups]
