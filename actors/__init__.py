@@ -1,6 +1,8 @@
 """The Ray shells: `ConversationActor`, which hosts conversations, and `Worker`, which runs models and tools.
 
 Names are imported when they are first used: settings and outcomes are needed where ray must not be imported.
+
+Whatever reaches the store may raise `StoreError`, and whatever reaches Ray `ClusterUnavailable`: docstrings name what else is raised.
 """
 
 from typing import TYPE_CHECKING

@@ -16,11 +16,7 @@ ROOT = "holdfast"
 
 
 class JsonLines(logging.Formatter):
-    """Formats a record as one JSON object: time, level, logger, process, message, what it is about, and a traceback.
-
-    Args:
-        process: The name of the process in every line.
-    """
+    """Formats a record as one JSON object: time, level, logger, process, message, what it is about, and a traceback."""
 
     def __init__(self, process: str) -> None:
         super().__init__()
@@ -42,11 +38,7 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """Formats a record for a person: time, level, message, what it is about; a traceback follows, indented.
-
-    Args:
-        process: The name of the process in every line.
-    """
+    """Formats a record for a person: time, level, message, what it is about; a traceback follows, indented."""
 
     def __init__(self, process: str) -> None:
         super().__init__()

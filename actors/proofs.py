@@ -46,12 +46,7 @@ async def refuse_proof(conversation_id: str, command: Command) -> None:
 
 
 class Proofs:
-    """What an actor takes for proven.
-
-    Args:
-        store: The store that the actor serves.
-        key: Reads the key with which the store's servers sign.
-    """
+    """What an actor takes for proven."""
 
     def __init__(self, store: StoreAddress, key: Callable[[], Awaitable[bytes]]) -> None:
         self._store = store

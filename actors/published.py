@@ -14,13 +14,7 @@ from .workers import NoApp, PublishedAgent
 
 
 class Published:
-    """The apps of one store. A record that no publisher wrote is waited out, and named as the app's problem.
-
-    Args:
-        store: The store.
-        address: The address of the store; a record that was signed for another store does not count.
-        key: A function that gives the key that records are signed with; None while there is no key.
-    """
+    """The apps of one store. A record that no publisher wrote is waited out, and named as the app's problem."""
 
     def __init__(self, store: Directory, address: StoreAddress, key: Callable[[], Awaitable[bytes | None]]) -> None:
         self._store = store
@@ -34,7 +28,6 @@ class Published:
 
         Raises:
             NoApp: The record was not signed by a publisher of this cluster.
-            StoreError: The store does not answer.
         """
         record = await self._verified(app)
         await self._settle(app)
@@ -45,7 +38,6 @@ class Published:
 
         Raises:
             NoApp: The record, or the agent that it names, is not as a publisher of this cluster wrote it.
-            StoreError: The store does not answer.
         """
         record = await self._verified(app)
         if record is None:
@@ -93,7 +85,6 @@ async def published_agent(store: Directory, record: AppRecord, agent: str) -> Pu
 
     Raises:
         NoApp: The stored spec has another digest.
-        StoreError: The store does not answer.
     """
     digest = record.agents.get(agent)
     spec = await store.spec(digest) if digest is not None else None

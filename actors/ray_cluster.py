@@ -104,11 +104,7 @@ async def _answered(answer: Awaitable[_T]) -> _T:
 
 
 def find(name: str) -> Any | None:
-    """The handle of a named actor; None if no actor has that name.
-
-    Raises:
-        ClusterUnavailable: This process is in no cluster (any more), so nothing is known of its actors.
-    """
+    """The handle of a named actor; None if no actor has that name."""
     in_cluster()
     try:
         return ray.get_actor(name, namespace=RAY_NAMESPACE)
@@ -117,22 +113,14 @@ def find(name: str) -> Any | None:
 
 
 def named(prefix: str) -> list[str]:
-    """The sorted names of all actors whose name begins with this prefix.
-
-    Raises:
-        ClusterUnavailable: This process is in no cluster (any more).
-    """
+    """The sorted names of all actors whose name begins with this prefix."""
     in_cluster()
     actors = list_named_actors(all_namespaces=True)
     return sorted(actor["name"] for actor in actors if actor["namespace"] == RAY_NAMESPACE and actor["name"].startswith(prefix))
 
 
 def in_cluster() -> None:
-    """Make sure that this process is in a cluster: Ray would silently start one of its own.
-
-    Raises:
-        ClusterUnavailable: This process is in no cluster (any more).
-    """
+    """Make sure that this process is in a cluster: Ray would silently start one of its own."""
     if not ray.is_initialized():
         raise ClusterUnavailable("this process is in no Ray cluster (any more)")
 
@@ -149,9 +137,6 @@ def spawn(
     """The handle of the worker for an app's code; if there is none, one is made, if possible on another node than `avoid`.
 
     Ray restarts a worker that dies, with the same environment and as a new incarnation.
-
-    Raises:
-        ClusterUnavailable: This process is in no cluster (any more).
     """
     return _spawned(worker_settings(settings, record, slot, environment or {}, generation=generation), avoid)
 

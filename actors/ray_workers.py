@@ -233,8 +233,6 @@ async def ensure_worker(
 
     Raises:
         ClusterStopped: Holdfast was stopped on this cluster.
-        ClusterUnavailable: This process is in no cluster (any more).
-        StoreError: The store does not answer.
     """
     base = worker_name(settings, record.app, record.code, slot)
     generation = await store.generation(base)

@@ -14,11 +14,7 @@ class SpecCache:
         self._specs: dict[str, AgentSpec] = {}
 
     async def find(self, store: Directory, digest: str) -> AgentSpec | None:
-        """The spec of a digest; None if the store has none under it.
-
-        Raises:
-            StoreError: The store does not answer.
-        """
+        """The spec of a digest; None if the store has none under it."""
         spec = self._specs.pop(digest, None) or await store.spec(digest)
         if spec is None:
             return None
@@ -32,7 +28,6 @@ class SpecCache:
 
         Raises:
             RuntimeError: The store has none under that digest.
-            StoreError: The store does not answer.
         """
         spec = await self.find(store, digest)
         if spec is None:

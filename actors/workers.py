@@ -67,8 +67,6 @@ class Workers(Protocol):
 
         Raises:
             NoWorker: The record of the app was not written by a publisher of this cluster.
-            StoreError: The store does not answer.
-            ClusterUnavailable: This process is in no cluster (any more).
         """
         ...
 
@@ -78,8 +76,6 @@ class Workers(Protocol):
         Raises:
             WorkPaused: The call was not claimed, since new work waits.
             NoWorker: The worker died or cannot import the app; the call's record says how far it came.
-            StoreError: The store does not answer.
-            ClusterError: This process is in no cluster, or Holdfast was stopped on it.
         """
         ...
 
@@ -89,8 +85,6 @@ class Workers(Protocol):
         Raises:
             WorkPaused: The run was not claimed, since new work waits.
             NoWorker: The worker died or cannot import the app; the run's record says how far the run came.
-            StoreError: The store does not answer.
-            ClusterError: This process is in no cluster, or Holdfast was stopped on it.
         """
         ...
 
@@ -101,8 +95,6 @@ class Workers(Protocol):
 
         Raises:
             NoWorker: The worker does not answer now.
-            StoreError: The store does not answer.
-            ClusterUnavailable: This process is in no cluster (any more).
         """
         ...
 

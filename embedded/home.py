@@ -200,9 +200,6 @@ class Home:
     def lock(self, name: str) -> Iterator[int | None]:
         """Try a lock of the home without waiting.
 
-        Args:
-            name: The lock's file.
-
         Yields:
             The descriptor that holds the lock, or None where someone else does. The lock lasts until this block ends
             and every process that inherited the descriptor has closed it.

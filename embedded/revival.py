@@ -24,11 +24,6 @@ class Revival:
     """Restarts a home's Redis: once for all callers at a time, and at growing intervals.
 
     A server that somebody stopped on purpose (`holdfast down`) is not restarted.
-
-    Args:
-        home: Opens the home.
-        deadline_s: How long a start may take.
-        announce: Called with one line in the process that started the server.
     """
 
     def __init__(self, home: Callable[[], Home], *, deadline_s: float, announce: Callable[[str], None] | None = None) -> None:

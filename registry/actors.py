@@ -44,11 +44,7 @@ class Actors(Protocol):
     """The actors of one store."""
 
     async def find(self, name: str) -> Handle | None:
-        """The actor of that name, None if there is none.
-
-        Raises:
-            ClusterUnavailable: This process is in no cluster (any more), so it knows nothing of any actor.
-        """
+        """The actor of that name, None if there is none."""
         ...
 
     def ours(self, name: str) -> bool:
@@ -79,7 +75,6 @@ class Actors(Protocol):
         Raises:
             ActorUnavailable: The actor did not start, or cannot reach the store.
             ClusterStopped: Holdfast was stopped on the cluster.
-            ClusterUnavailable: This process is in no cluster (any more).
             OtherBuild: The actor's process runs another build of Holdfast.
         """
         ...

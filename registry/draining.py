@@ -55,12 +55,6 @@ class Target:
 def target(wanted: str, found: list[Process], nodes: Mapping[str, str], withheld: Mapping[str, int]) -> Target:
     """The target that a text names: a worker by name or short name, a node by id, beginning of an id or address, or a release.
 
-    Args:
-        wanted: The text.
-        found: The processes that run.
-        nodes: The nodes that live, with their addresses.
-        withheld: The nodes that are drained, also those that are gone.
-
     Raises:
         ConfigurationError: The text names none of these, or more than one.
     """
@@ -91,7 +85,6 @@ async def drain(store: Directory, settings: ActorSettings, wanted: Target) -> bo
 
     Raises:
         ConfigurationError: Nothing could take over from the target: it is the last node, or the release that serves the store.
-        ClusterUnavailable: This process is in no cluster (any more).
     """
     if wanted.kind == "node":
         return await _drain_node(store, settings, wanted)
@@ -114,11 +107,7 @@ async def undo(store: Directory, wanted: Target) -> bool:
 
 
 async def left(settings: ActorSettings, wanted: Target) -> list[Process]:
-    """The processes of a drained target that have not ended yet.
-
-    Raises:
-        ClusterUnavailable: This process is in no cluster (any more).
-    """
+    """The processes of a drained target that have not ended yet."""
     return await _of(settings, wanted)
 
 

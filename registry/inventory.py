@@ -62,11 +62,7 @@ class Work:
 
 
 def processes(settings: ActorSettings) -> list[Process]:
-    """All processes of a store in this cluster, of every release, in the order of their names.
-
-    Raises:
-        ClusterUnavailable: This process is in no cluster (any more).
-    """
+    """All processes of a store in this cluster, of every release, in the order of their names."""
     names = named(settings.family)
     table = cluster_state.actors(actor_state_name="ALIVE")  # without its dashboard, Ray tells an actor's node nowhere else
     nodes = {actor["Name"]: actor["Address"]["NodeID"] for actor in table.values()}

@@ -79,7 +79,6 @@ class Pool:
         Raises:
             ClusterError: No actor can be spawned.
             OtherBuild: A process of the cluster runs another build of Holdfast.
-            StoreError: The store is away.
         """
         if not self._waiting:  # an actor that was spawned after the last caller left puts itself on offer
             self._empty_looks, self._cannot_spawn = 0, None
@@ -160,7 +159,6 @@ class Pool:
             ActorUnavailable: The actor did not start in time, or cannot reach the store.
             ClusterError: No actor can be spawned.
             OtherBuild: A process of the cluster runs another build of Holdfast.
-            StoreError: The store is away.
         """
         name = self._actors.new_name()
         if not await self._store.heartbeat(name, limit=self._limit):
@@ -201,11 +199,7 @@ class Pool:
             await self._store.offer(name, None)
 
     async def reap(self, *, quiet_ms: int) -> None:
-        """Look for the actors that have sent no heartbeat for `quiet_ms`, and count out the dead; at most every other tick.
-
-        Raises:
-            StoreError: The store is away.
-        """
+        """Look for the actors that have sent no heartbeat for `quiet_ms`, and count out the dead; at most every other tick."""
         now_s = _now()
         if now_s < self._reap_at_s:
             return

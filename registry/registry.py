@@ -182,11 +182,7 @@ class Registry:
         raise found.error
 
     async def revive(self, conversation_id: str, *, timeout_s: float) -> None:
-        """Have an actor take over a conversation that nobody owns, and find there what is outstanding.
-
-        Raises:
-            As `ensure_started`.
-        """
+        """Have an actor take over a conversation that nobody owns, and find there what is outstanding."""
         self._hosts.pop(conversation_id, None)  # the actor that hosted it once has left it
         await self.ensure_started(conversation_id, timeout_s=timeout_s)
         self._hosts.pop(conversation_id, None)  # it may be left again before anybody asks
@@ -399,7 +395,6 @@ class Registry:
         If the store hangs, the caller waits until `until` and no longer; the note is still made, for the next caller.
 
         Raises:
-            StoreError: The store is away.
             TimeoutError: The store did not answer in time.
         """
         self._hosts.pop(conversation_id, None)

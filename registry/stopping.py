@@ -50,7 +50,6 @@ async def stop(
     calls, and of workers that do not answer: these may be at work, and have the grace too.
 
     Raises:
-        ClusterUnavailable: This process is in no cluster (any more), or some processes did not end within `ENDED_S`.
         StartedAgain: `holdfast up` was run meanwhile; from then on no process was ended.
     """
     await store.withhold(EVERYWHERE)

@@ -164,9 +164,6 @@ def restore_sweeper(settings: ActorSettings, *, avoid: Collection[str] = ()) -> 
     """Make this store's sweeper if the cluster has none, on another node than these if one lives. Callers repeat this.
 
     The cluster is asked for the name each time: a process may remember the handle of a sweeper that is gone.
-
-    Raises:
-        ClusterUnavailable: This process is in no cluster (any more).
     """
     if settings.sweeper_name not in named(settings.sweeper_name):
         logger.warning("%s is not there, and is made anew", settings.sweeper_name)

@@ -17,9 +17,6 @@ def end_other_releases(settings: ActorSettings, *, roll_back: bool = False) -> N
 
     Processes of a newer release, which may have taken office since this one did, are left alone unless `roll_back` is true.
     Actors may die at any moment: actors of this release revive their conversations. A run is the app's work, so it is finished.
-
-    Raises:
-        ClusterUnavailable: This process is in no cluster (any more).
     """
     others = [
         name

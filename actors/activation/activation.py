@@ -104,7 +104,6 @@ class Activation:
             LeaseHeld: The owner still works on the conversation.
             ConversationNotFound: The conversation was never started, and `create` is false.
             Quarantined: The conversation is in quarantine.
-            StoreError: The store does not answer, or holds something that cannot be read.
         """
         moved = await self._owned.take_over(seen_token, because, create=create)
         if moved is not None:

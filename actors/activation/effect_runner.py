@@ -80,8 +80,6 @@ class EffectRunner:
         Raises:
             NoWorker: No worker takes the effect, or the worker does not answer; the effect can be tried again.
             WorkPaused: The effect is new work, which waits for the end of a pause.
-            StoreError: The store does not answer.
-            ClusterError: This process is in no cluster, or Holdfast was stopped on it.
         """
         match effect:
             case BeginTurn():

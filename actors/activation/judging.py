@@ -31,8 +31,6 @@ async def begun(context: ActivationContext, effect: BeginTurn, state: State) -> 
     Raises:
         WorkPaused: New work of the agent waits.
         NoWorker: The record of the app was not written by a publisher of this cluster.
-        StoreError: The store does not answer.
-        ClusterError: This process is in no cluster (any more).
     """
     app, agent = state.app, state.agent
     await context.admission.admit(agent)  # else a paused turn would begin with the code from before the pause
@@ -45,14 +43,7 @@ async def begun(context: ActivationContext, effect: BeginTurn, state: State) -> 
 
 
 class Judge:
-    """The one writer of a conversation.
-
-    Args:
-        context: What the actor gives.
-        owned: What the activation holds of the conversation.
-        trace: The spans of the activation.
-        adopted: Called with each write that has become durable, and what it came to.
-    """
+    """The one writer of a conversation."""
 
     def __init__(
         self,

@@ -105,7 +105,6 @@ class Ownership:
             LeaseHeld: The owner still works on the conversation.
             ConversationNotFound: The conversation was never started, and `create` is false.
             Quarantined: The conversation is in quarantine.
-            StoreError: The store does not answer, or holds something that cannot be read.
         """
         token = uuid.uuid4().hex
         asked_at_s = now_s()

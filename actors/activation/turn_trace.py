@@ -35,12 +35,7 @@ NO_DECISIONS = frozenset({SettledBy.EXPIRY, SettledBy.CANCELLATION})
 
 
 class TurnTrace:
-    """The span of the turn that goes on in one activation, if it is traced.
-
-    Args:
-        conversation_id: The conversation.
-        settings: How traces go on after a wait, and whether spans hold content.
-    """
+    """The span of the turn that goes on in one activation, if it is traced."""
 
     def __init__(self, conversation_id: str, settings: TraceSettings) -> None:
         self._conversation_id = conversation_id

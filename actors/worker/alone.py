@@ -20,16 +20,7 @@ def alone(
     *,
     prompt: str | None = None,
 ) -> DecisionRecord | None:
-    """What is decided about a call that the model asks for; None where it would not ask, or a person decides.
-
-    Args:
-        agent: The agent; None where the app has none of that name any more.
-        tool: The tool, as the turn's spec has it.
-        arguments: The call's arguments; None where they cannot be read.
-        turn: The turn.
-        ruled: What the permission rules say of the call.
-        prompt: What a person would be asked.
-    """
+    """What is decided about a call that the model asks for; None where it would not ask, or a person decides."""
     if agent is None or tool is None or arguments is None or turn.attended or not agent.unattended.by_function:
         return None
     if tool.executor is Executor.HUMAN:

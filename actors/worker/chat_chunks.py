@@ -5,13 +5,7 @@ from typing import Any
 
 
 def chunk(delta: dict[str, Any], reason: str | None = None, *, usage: dict[str, Any] | None = None) -> dict[str, Any]:
-    """A chunk with one choice.
-
-    Args:
-        delta: What the chunk adds to the answer.
-        reason: The provider's word for how the answer ended, if it has.
-        usage: The numbers of tokens, as `usage` makes them.
-    """
+    """A chunk with one choice."""
     choice = {"index": 0, "delta": delta, "finish_reason": reason}
     return {"object": "chat.completion.chunk", "choices": [choice]} | ({"usage": usage} if usage else {})
 

@@ -58,12 +58,7 @@ class Claim(Generic[_T]):
 
 
 class Claims(Generic[_T]):
-    """The claims of a process, by incarnation.
-
-    Args:
-        process: The id of the process, with which each incarnation begins.
-        worker: The name of the worker.
-    """
+    """The claims of a process, by incarnation."""
 
     def __init__(self, process: str, worker: str) -> None:
         self._process = process

@@ -1,4 +1,8 @@
-"""The permission rules in force, as a worker has read them: each call is judged when it is proposed and before it runs."""
+"""The permission rules in force, as a worker has read them: each call is judged when it is proposed and before it runs.
+
+In all of this, `rules` are None where they cannot be read, `agent` is None where the app has none of that name any more, and a
+call's `arguments` are None where they cannot be read.
+"""
 
 import asyncio
 import hashlib
@@ -75,10 +79,6 @@ class FixedRules:
 
 class Gate:
     """The rules in force for the agents of one published app. Callers at one time share a reading; with an old one none begins.
-
-    Args:
-        store: The store where they are published.
-        published: Reads the app's record, which counts only as its publisher signed it.
     """
 
     def __init__(self, store: Directory, published: Callable[[], Awaitable[AppRecord | None]]) -> None:
@@ -145,14 +145,7 @@ class Gate:
 
 
 class CallRules:
-    """The permission rules of one model call: those of its beginning say what the model may know of, those of its end judge.
-
-    Args:
-        in_force: Where the rules in force are found.
-        rules: Those in force when the call began; None where they could not be read.
-        agent: The agent's name.
-        turn: Gives the turn, where the `approval` of a tool is a function of it.
-    """
+    """The permission rules of one model call: those of its beginning say what the model may know of, those of its end judge."""
 
     def __init__(
         self, in_force: RulesInForce, rules: Rules | None, agent: str, turn: Callable[[], Awaitable[TurnContext]]
@@ -193,16 +186,7 @@ def proposed(
     *,
     ask: Ask = at_once,
 ) -> RuleVerdict | None:
-    """What becomes of a call that the model asks for; None where its declaration alone says so, without a function.
-
-    Args:
-        rules: The rules in force; None where they cannot be read: a person is asked.
-        agent: The agent; None where the app has none of that name any more.
-        tool: The tool's name.
-        arguments: The call's arguments; None where they cannot be read.
-        turn: The turn, for a tool whose `approval` is a function of it.
-        ask: Asks that function; where it does not answer, a person is asked.
-    """
+    """What becomes of a call that the model asks for; None where its declaration alone says so, without a function."""
     if rules is None:
         return UNREADABLE
     declared = agent.tool(tool) if agent is not None else None
@@ -248,14 +232,6 @@ def stopped(
     """The verdict that does not let a run begin, None where it may: it is denied, or a person is asked who has not been.
 
     A person who decided counts for what rules and the tool say now of who decides: where they name others, those are asked.
-
-    Args:
-        rules: The rules in force; None where they cannot be read.
-        agent: The agent; None where the app has none of that name any more.
-        request: The run.
-        arguments: The call's arguments; None where they cannot be read.
-        required: What `required_again` says.
-        others: What `asks_others` says.
     """
     if rules is None:
         return others if request.fulfilled is not None else UNREADABLE

@@ -64,10 +64,6 @@ def messages(parts: Sequence[Mapping[str, Any]], plain: Mapping[str, Any]) -> li
 
     Reasoning goes with the part that it led to. OpenAI refuses reasoning whose id it knows where that part does not follow: it
     goes without its id where the part is one that is not sent back.
-
-    Args:
-        parts: The parts.
-        plain: The message, as every provider takes it.
     """
     calls, text, place = list(plain.get("tool_calls") or ()), plain.get("content") or "", 0
     found: list[dict[str, Any]] = []

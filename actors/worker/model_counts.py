@@ -10,12 +10,7 @@ from holdfast.counting import Counts
 
 
 class ModelCounts:
-    """The counts of one model call, from now on.
-
-    Args:
-        counts: The counts of the process.
-        model: The model, as the agent's spec names it.
-    """
+    """The counts of one model call, from now on."""
 
     def __init__(self, counts: Counts, model: str) -> None:
         self._counts = counts

@@ -29,14 +29,7 @@ WORDS = 2000
 
 
 def replied(effect_id: str, answer: ModelAnswer, calls: tuple[ProposedCall, ...], *, route: str) -> ModelReplied:
-    """The outcome of a call that was answered.
-
-    Args:
-        effect_id: The effect that the call carried out.
-        answer: The whole answer.
-        calls: The calls of the answer, with the app's verdicts.
-        route: The name of the provider's interface that the answer came by.
-    """
+    """The outcome of a call that was answered."""
     input_tokens, output_tokens = answer.tokens
     return ModelReplied(
         effect_id=effect_id,
@@ -65,9 +58,6 @@ async def turn_of(store: Conversations, request: ModelRequest, agent: Agent | No
     """Gives the turn of a model call, with its requester and context where a function of the app may look at them.
 
     What the turn follows from is read at once, before the model is called: nothing of the store can spoil an answer later.
-
-    Raises:
-        StoreError: The store does not answer, or an entry cannot be read.
     """
     named = partial(TurnContext, conversation_id=request.conversation_id, agent=request.agent)
     started, message = None, None
@@ -94,17 +84,7 @@ def judged(
     turn: TurnContext,
     asking: Callable[[int], Ask] = here,
 ) -> tuple[ProposedCall, ...]:
-    """The calls with the app's verdicts. The app's own code gives them: it may take long, or raise any error.
-
-    Args:
-        agent: The agent; None where the app has none of that name any more.
-        spec: The agent's spec.
-        calls: The calls of the model's answer.
-        redaction: Removes the secrets from what the app's validators say.
-        rules: The permission rules in force; None where they cannot be read.
-        turn: The turn, for tools whose `approval` is a function of it.
-        asking: Gives what asks the app's functions about a call, by the call's place among the calls.
-    """
+    """The calls with the app's verdicts. The app's own code gives them: it may take long, or raise any error."""
     return tuple(
         _judged(agent, spec, call, redaction, rules=rules, turn=turn, ask=asking(place)) for place, call in enumerate(calls)
     )

@@ -15,12 +15,7 @@ TRACEBACK = 16_384
 
 
 class ProcessSecrets:
-    """What this process knows of secrets by now: `redaction` removes them.
-
-    Args:
-        url: The store's URL.
-        content: Whether spans show content.
-    """
+    """What this process knows of secrets by now: `redaction` removes them."""
 
     def __init__(self, url: str, *, content: bool) -> None:
         self._unshared = {name: os.environ.pop(name) for name in (SIGNING,) if name in os.environ}

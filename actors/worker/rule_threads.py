@@ -24,10 +24,6 @@ class RuleThreads:
     A thread whose function nobody waits for any more is replaced by one of the spare threads, so it takes none from other
     agents. It counts against its agent's share until the function returns.
 
-    Args:
-        most: How many functions may be waited for at once.
-        spare: How many threads more there are.
-
     Attributes:
         left: How many functions were begun and not waited for to their end, whether or not they have ended since.
     """
@@ -47,12 +43,6 @@ class RuleThreads:
 
     async def run(self, agent: str, function: Callable[[], _T], left_s: Callable[[], float], *, wait_s: float) -> _T:
         """Run a function of an agent in a thread, with the caller's contextvars; its result.
-
-        Args:
-            agent: The agent's name.
-            function: The function.
-            left_s: Says how long the function may still take, asked from its beginning on.
-            wait_s: How long to wait for a thread.
 
         Raises:
             NoThread: No thread came free in time.

@@ -19,9 +19,6 @@ logger = logging.getLogger("holdfast.worker")
 class Succession:
     """The end of one worker's term, and its successor in office.
 
-    Args:
-        settings: The settings of the worker.
-
     Attributes:
         succeeded: Whether the successor is in office, or will be once the store is back.
         effects: How many effects this worker has begun.

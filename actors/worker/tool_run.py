@@ -57,11 +57,7 @@ class Inputs:
 
 
 async def inputs_of(store: Conversations, request: RunRequest) -> Inputs:
-    """The log entries at the places that the request names.
-
-    Raises:
-        StoreError: The store does not answer, or an entry cannot be read.
-    """
+    """The log entries at the places that the request names."""
     wanted = (1, request.arguments_at, request.message_seq, request.decided_at, request.granted_at, request.passed_at)
     places = {seq: None for seq in wanted if seq}
     found = dict(zip(places, await store.at(request.conversation_id, list(places)), strict=True))

@@ -75,7 +75,6 @@ class Transcripts:
 
         Raises:
             RuntimeError: The log does not reach that far, or changes again and again while it is read.
-            StoreError: The store does not answer, or an entry cannot be read.
         """
         kept = self._taken(request.conversation_id)
         if kept is None or kept.seq > request.upto_seq:

@@ -44,11 +44,6 @@ class Turnstile:
     async def enter(self, ticket: Hashable, within_s: float, *, at_most: int = 0) -> None:
         """Go through when it is the ticket's turn; `leave`, with the same limit, gives the place back.
 
-        Args:
-            ticket: Who is in the line.
-            within_s: How long to wait.
-            at_most: How many may be inside meanwhile, this caller included; 0 for as many as there are places.
-
         Raises:
             NotYet: The ticket's turn did not come within this time, the ticket waits already, or too many wait.
         """

@@ -64,12 +64,7 @@ NO_CONTENT = Content()
 
 
 class _WorkSpan:
-    """The span of some work of a worker.
-
-    Args:
-        span: The span.
-        content: What it shows of content.
-    """
+    """The span of some work of a worker."""
 
     def __init__(self, span: Span, content: Content) -> None:
         self._span = span
