@@ -2,7 +2,8 @@
 
 Names are imported when they are first used: settings and outcomes are needed where ray must not be imported.
 
-Whatever reaches the store may raise `StoreError`, and whatever reaches Ray `ClusterUnavailable`: docstrings name what else is raised.
+Whatever reaches the store may raise `StoreError`, and whatever reaches Ray `ClusterUnavailable`: docstrings name what else is
+raised.
 """
 
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from .answers import AnswerToActivate, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
     from .conversation_actor import ConversationActor
     from .host import Host
-    from .ray_cluster import find, in_cluster, named, spawn
+    from .ray_launcher import find, in_cluster, named, spawn
     from .ray_workers import successor_name, worker_name
     from .steps import Step
     from .worker.refusals import AppBroken
@@ -29,7 +30,7 @@ _HOMES = {
     "steps": ("Step",),
     "workers": ("Claimed", "Workers", "NoWorker", "NoOutcome", "WorkPaused"),
     "activation.activation": ("Activation",),
-    "ray_cluster": ("find", "spawn", "in_cluster", "named"),
+    "ray_launcher": ("find", "spawn", "in_cluster", "named"),
     "ray_workers": ("successor_name", "worker_name"),
     "actor_settings": ("RAY_NAMESPACE", "ActorSettings", "StoreAddress", "WorkerSettings"),
     "worker.refusals": ("AppBroken",),

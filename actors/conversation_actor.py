@@ -26,7 +26,7 @@ from .host import Host
 from .log_lines import write_lines
 from .placement import drained
 from .proofs import Proofs
-from .ray_cluster import RayCluster
+from .ray_launcher import RayLauncher
 from .ray_workers import RayWorkers
 from .steps import reached_here
 from .trace_export import export_spans, flush_spans
@@ -116,7 +116,7 @@ class ConversationActor:
                 await store.open()
                 self._host = Host(
                     store,
-                    RayWorkers(store, self._settings, RayCluster(vault)),
+                    RayWorkers(store, self._settings, RayLauncher(vault)),
                     name=self._name,
                     drained=drained,
                     timing=self._settings.timing,

@@ -4,9 +4,9 @@ import asyncio
 import binascii
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from holdfast.background import Background
 from holdfast.conversation.ids import digest
@@ -19,7 +19,6 @@ from .published import Published
 from .work_requests import ModelRequest, RunRequest
 from .worker.attestation import EVERY_S
 from .worker.refusals import AppBroken, Dropped, Succeeded
-from .worker_cluster import Cluster, WorkerDied, WorkerHandle, WorkerUnavailable
 from .workers import ModelAnswer, NoApp, NoOutcome, NoWorker, PublishedAgent, RunAnswer
 
 logger = logging.getLogger("holdfast.workers")
@@ -35,14 +34,71 @@ SILENT_S = 2 * EVERY_S
 """How long a worker of another cluster must be seen not to attest its claims before it is taken for gone."""
 
 
-class RayWorkers:
-    """The workers of one store, in a cluster that behaves as Ray's does."""
+class WorkerUnavailable(Exception):
+    """The worker does not answer now; it may live on, or be started again under the same name. The message says why."""
 
-    def __init__(self, store: DirectoryAndRuns, settings: ActorSettings, cluster: Cluster) -> None:
+
+class WorkerDied(WorkerUnavailable):
+    """The cluster knows that the worker is dead, and starts none in its place."""
+
+
+class WorkerHandle(Protocol):
+    """One named worker, whichever process it is by now; see `Worker`, whose methods these are.
+
+    Each method may raise, besides the errors of the worker's own method:
+        WorkerDied: The worker has ended for good.
+        WorkerUnavailable: The worker does not answer now.
+    """
+
+    async def prepare(self) -> str:
+        """See `Worker.prepare`."""
+
+    async def process(self) -> str:
+        """See `Worker.process`."""
+
+    async def call_model(self, asked: bytes) -> bytes:
+        """See `Worker.call_model`."""
+
+    async def run_tool(self, asked: bytes) -> bytes:
+        """See `Worker.run_tool`."""
+
+    async def join(self, incarnation: str, *, briefly: bool) -> bytes:
+        """See `Worker.join`."""
+
+    async def keeps(self, incarnations: Sequence[str]) -> Sequence[bool]:
+        """See `Worker.keeps`."""
+
+    def drop(self, incarnation: str) -> None:
+        """See `Worker.drop`; nobody waits for the answer."""
+
+
+class Launcher(Protocol):
+    """Finds and launches the workers of a cluster, and knows what they are given."""
+
+    async def find(self, name: str) -> WorkerHandle | None:
+        """The worker of that name; None if there is none."""
+
+    async def key(self) -> bytes | None:
+        """See `Vault.key`."""
+
+    async def environment(self, app: str, code: str) -> Mapping[str, str]:
+        """See `Vault.environment`."""
+
+    async def spawn(self, settings: WorkerSettings, *, avoid: Collection[str]) -> WorkerHandle:
+        """The worker that the settings name; if there is none, one is made, if possible on another node than `avoid`.
+
+        The cluster restarts a worker that dies.
+        """
+
+
+class RayWorkers:
+    """The workers of one store, which a launcher finds and makes."""
+
+    def __init__(self, store: DirectoryAndRuns, settings: ActorSettings, launcher: Launcher) -> None:
         self._store = store
         self._settings = settings
-        self._cluster = cluster
-        self._published = Published(store, settings.store, cluster.key)
+        self._launcher = launcher
+        self._published = Published(store, settings.store, launcher.key)
         self._handles: dict[str, WorkerHandle] = {}
         self._generations: dict[str, int] = {}
         self._broken: set[str] = set()
@@ -103,7 +159,7 @@ class RayWorkers:
         self, worker: str, incarnation: str, conversation_id: str, effect_id: str, *, briefly: bool = False
     ) -> RunAnswer | ModelAnswer:
         """See `Workers.join`."""
-        handle = await self._cluster.find(worker)  # by its name: a handle may be of one that has left, and is not its successor
+        handle = await self._launcher.find(worker)  # by its name: a kept handle may be of one that has left
         if handle is None and not self._settings.judges(worker):
             return await self._abroad(incarnation, conversation_id, effect_id)
         if handle is None:
@@ -154,7 +210,7 @@ class RayWorkers:
 
     async def _drop(self, worker: str, incarnation: str) -> None:
         try:
-            handle = self._handles.get(worker) or await self._cluster.find(worker)
+            handle = self._handles.get(worker) or await self._launcher.find(worker)
             if handle is not None and worker.startswith(self._settings.prefix):
                 handle.drop(incarnation)
         except Exception as error:  # noqa: BLE001 - nobody waits for the result
@@ -168,13 +224,13 @@ class RayWorkers:
             return name, handle
         generation = self._generations[base] = await self._store.generation(base)
         name = successor_name(base, generation)
-        handle = await self._cluster.find(name) if name not in self._broken else None
+        handle = await self._launcher.find(name) if name not in self._broken else None
         if handle is None:  # a new worker can only run the code that is published now
             record = await self._published.record(app)
             if record is None:
                 message = f"no app {app!r} is known to the store"
                 raise NoApp(message)
-            base, generation, handle = await ensure_worker(self._store, self._settings, self._cluster, record, slot)
+            base, generation, handle = await ensure_worker(self._store, self._settings, self._launcher, record, slot)
             name, self._generations[base] = successor_name(base, generation), generation
         try:
             async with asyncio.timeout(PREPARED_S):
@@ -227,7 +283,7 @@ def successor_name(base: str, generation: int) -> str:
 
 
 async def ensure_worker(
-    store: Directory, settings: ActorSettings, cluster: Cluster, record: AppRecord, slot: str
+    store: Directory, settings: ActorSettings, launcher: Launcher, record: AppRecord, slot: str
 ) -> tuple[str, int, WorkerHandle]:
     """The base name, generation and handle of the worker in this slot for a signed record; a missing worker is made.
 
@@ -236,14 +292,14 @@ async def ensure_worker(
     """
     base = worker_name(settings, record.app, record.code, slot)
     generation = await store.generation(base)
-    handle = await cluster.find(successor_name(base, generation))
+    handle = await launcher.find(successor_name(base, generation))
     if handle is None:
         withheld = await store.withheld()
         if EVERYWHERE in withheld:
             raise ClusterStopped(settings.store.namespace)
-        environment = await cluster.environment(record.app, record.code)
+        environment = await launcher.environment(record.app, record.code)
         spawned = worker_settings(settings, record, slot, environment, generation=generation)
-        handle = await cluster.spawn(spawned, avoid=withheld)
+        handle = await launcher.spawn(spawned, avoid=withheld)
     return base, generation, handle
 
 

@@ -68,7 +68,6 @@ class Workers(Protocol):
         Raises:
             NoWorker: The record of the app was not written by a publisher of this cluster.
         """
-        ...
 
     async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelAnswer:
         """Claim the model call, call the model, record the outcome and return it; `Claimed` where that takes longer.
@@ -77,7 +76,6 @@ class Workers(Protocol):
             WorkPaused: The call was not claimed, since new work waits.
             NoWorker: The worker died or cannot import the app; the call's record says how far it came.
         """
-        ...
 
     async def run_tool(self, app: str, code: str, request: RunRequest) -> RunAnswer:
         """Claim the run, run its body, record its outcome and return it; `Claimed` where that takes longer.
@@ -86,7 +84,6 @@ class Workers(Protocol):
             WorkPaused: The run was not claimed, since new work waits.
             NoWorker: The worker died or cannot import the app; the run's record says how far the run came.
         """
-        ...
 
     async def join(
         self, worker: str, incarnation: str, conversation_id: str, effect_id: str, *, briefly: bool = False
@@ -96,8 +93,6 @@ class Workers(Protocol):
         Raises:
             NoWorker: The worker does not answer now.
         """
-        ...
 
     def drop(self, worker: str, incarnation: str) -> None:
         """Tell a worker that nobody waits any more for what this incarnation of it has claimed."""
-        ...

@@ -45,7 +45,7 @@ async def app_of_workers(here: AppToImport, where: StoreAddress) -> AppToImport:
     Raises:
         AppNotPublished: The store's record of the app was not signed by this cluster, so no process may import from its paths.
     """
-    from holdfast.actors.ray_cluster import RayCluster  # noqa: PLC0415 - imports ray
+    from holdfast.actors.ray_launcher import RayLauncher  # noqa: PLC0415 - imports ray
     from holdfast.actors.signature import vouched  # noqa: PLC0415 - only where it is needed
     from holdfast.actors.vault import Vault  # noqa: PLC0415 - imports ray
 
@@ -59,6 +59,6 @@ async def app_of_workers(here: AppToImport, where: StoreAddress) -> AppToImport:
         await store.close()
     if record is None:
         return here
-    if not vouched(await RayCluster(Vault(where)).key(), where, here.path, record):
+    if not vouched(await RayLauncher(Vault(where)).key(), where, here.path, record):
         raise AppNotPublished(here.path)
     return replace(here, python_path=record.python_path, main_file=record.main_file)

@@ -41,12 +41,11 @@ async def _prepared(store: "Directory", settings: "ActorSettings", app: str, slo
     """The process id of a worker that has imported the app. A worker that ends meanwhile is made again."""
     from holdfast.actors import AppBroken, NoWorker, successor_name  # noqa: PLC0415 - as above
     from holdfast.actors.published import Published  # noqa: PLC0415 - as above
-    from holdfast.actors.ray_cluster import RayCluster  # noqa: PLC0415 - as above
-    from holdfast.actors.ray_workers import ensure_worker  # noqa: PLC0415 - as above
+    from holdfast.actors.ray_launcher import RayLauncher  # noqa: PLC0415 - as above
+    from holdfast.actors.ray_workers import WorkerUnavailable, ensure_worker  # noqa: PLC0415 - as above
     from holdfast.actors.vault import Vault  # noqa: PLC0415 - as above
-    from holdfast.actors.worker_cluster import WorkerUnavailable  # noqa: PLC0415 - as above
 
-    cluster = RayCluster(Vault(settings.store))
+    cluster = RayLauncher(Vault(settings.store))
     published = Published(store, settings.store, cluster.key)
     while True:
         try:

@@ -29,15 +29,12 @@ class Handle(Protocol):
         first: Command | None = None,
     ) -> AnswerToActivate:
         """See `Host.activate`."""
-        ...
 
     async def ask(self, conversation_id: str, command: Command) -> AnswerToAsk:
         """See `Host.ask`."""
-        ...
 
     async def pid(self) -> int:
         """The id of the actor's process."""
-        ...
 
 
 class Actors(Protocol):
@@ -45,29 +42,24 @@ class Actors(Protocol):
 
     async def find(self, name: str) -> Handle | None:
         """The actor of that name, None if there is none."""
-        ...
 
     def ours(self, name: str) -> bool:
         """Whether an actor of that name runs this release: releases do not talk to each other."""
-        ...
 
     def judges(self, name: str) -> bool:
         """Whether an actor of that name is dead if `find` does not know it: for names made here or in a cluster that is gone.
 
         An actor of another cluster may live there, although this cluster does not know its name.
         """
-        ...
 
     async def keeps(self, worker: str, incarnations: Sequence[str]) -> Sequence[bool] | None:
         """Which of these claims the worker is at; None if it does not say so now.
 
         A worker that is proven to be gone keeps none; one of another cluster, which cannot be asked, keeps what it attests.
         """
-        ...
 
     def new_name(self) -> str:
         """A name that no actor has."""
-        ...
 
     async def spawn(self, name: str, *, offer: bool) -> Handle:
         """A new actor of that name, connected to the store; with `offer`, it is on offer too.
@@ -77,4 +69,3 @@ class Actors(Protocol):
             ClusterStopped: Holdfast was stopped on the cluster.
             OtherBuild: The actor's process runs another build of Holdfast.
         """
-        ...

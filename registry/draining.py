@@ -17,10 +17,9 @@ from ray.exceptions import RayError
 from holdfast.actors import ActorSettings, AppBroken, NoWorker, find, worker_name
 from holdfast.actors.placement import living_nodes
 from holdfast.actors.published import Published
-from holdfast.actors.ray_cluster import RayCluster
-from holdfast.actors.ray_workers import ensure_worker
+from holdfast.actors.ray_launcher import RayLauncher
+from holdfast.actors.ray_workers import WorkerUnavailable, ensure_worker
 from holdfast.actors.vault import Vault
-from holdfast.actors.worker_cluster import WorkerUnavailable
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.persistence import EVERYWHERE, Directory
 
@@ -134,7 +133,7 @@ async def _drain_worker(store: Directory, settings: ActorSettings, worker: Proce
 
 async def _install(store: Directory, settings: ActorSettings, worker: Process, handle: Any) -> None:
     """Make a drained worker's successor and have it import the app, before an actor needs it."""
-    cluster = RayCluster(Vault(settings.store))
+    cluster = RayLauncher(Vault(settings.store))
     async with asyncio.timeout(ANSWER_S):
         said = await handle.work.remote()
         record = await Published(store, settings.store, cluster.key).record(said["app"])

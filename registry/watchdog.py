@@ -33,11 +33,9 @@ class Processes(Protocol):
 
     async def names(self) -> Sequence[str]:
         """The names of the workers and actors that must answer."""
-        ...
 
     def hosts(self, name: str) -> bool:
         """Whether the process of that name is an actor, which hosts conversations."""
-        ...
 
     async def answer(self, name: str) -> None:
         """Return once the process answers.
@@ -45,11 +43,9 @@ class Processes(Protocol):
         Raises:
             Gone: No process of that name runs now.
         """
-        ...
 
     async def end(self, name: str) -> None:
         """Kill the process; Ray restarts a worker, and does not restart an actor."""
-        ...
 
 
 class Watchdog:

@@ -22,7 +22,6 @@ class Ask(Protocol):
 
     def __call__(self, what: str, function: Callable[[], _T], otherwise: _T) -> _T:
         """What the function says; `otherwise` where it does not answer. `what` names it, once for each call."""
-        ...
 
 
 def at_once(what: str, function: Callable[[], _T], otherwise: _T) -> _T:

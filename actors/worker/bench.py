@@ -26,15 +26,12 @@ class Room(Protocol):
     @property
     def in_thread(self) -> InThread:
         """Runs a plain function in a thread for bodies."""
-        ...
 
     async def run(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Run a body's coroutine; its result."""
-        ...
 
     async def asked(self, agent: str, what: str, function: Callable[[], _T], otherwise: _T) -> _T:
         """What one of an agent's functions about a call says; `otherwise` where it does not answer."""
-        ...
 
 
 async def at_any_time(agent: str) -> None:

@@ -54,11 +54,9 @@ class RulesInForce(Protocol):
         Raises:
             StoreUnavailable: Which rules are in force cannot be said now.
         """
-        ...
 
     async def begin_by(self, agent: str) -> tuple[Rules | None, int | None]:
         """The rules in force, and the time by which work must begin that they let run, in ms UTC by the store's clock."""
-        ...
 
 
 class FixedRules:
@@ -78,8 +76,7 @@ class FixedRules:
 
 
 class Gate:
-    """The rules in force for the agents of one published app. Callers at one time share a reading; with an old one none begins.
-    """
+    """The rules in force for the agents of one published app; callers at one time share a reading, which must not be old."""
 
     def __init__(self, store: Directory, published: Callable[[], Awaitable[AppRecord | None]]) -> None:
         self._store = store

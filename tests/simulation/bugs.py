@@ -12,10 +12,9 @@ from holdfast.actors import NoOutcome, NoWorker, admission, conversation_actor
 from holdfast.actors import ray_workers as ray_crew
 from holdfast.actors.activation.activation import Activation
 from holdfast.actors.activation.ownership import Ownership, StoreClock
-from holdfast.actors.ray_workers import RayWorkers
+from holdfast.actors.ray_workers import RayWorkers, WorkerUnavailable
 from holdfast.actors.worker import tool_run
 from holdfast.actors.worker.claims import Claim, Claims
-from holdfast.actors.worker_cluster import WorkerUnavailable
 from holdfast.conversation import (
     CancelTurn,
     Execution,

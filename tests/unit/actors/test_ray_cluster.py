@@ -4,9 +4,9 @@ import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 
 from holdfast.actors import AppBroken, WorkPaused
-from holdfast.actors.ray_cluster import RayWorker
+from holdfast.actors.ray_launcher import RayWorker
+from holdfast.actors.ray_workers import WorkerDied, WorkerUnavailable
 from holdfast.actors.worker.refusals import Dropped, Succeeded
-from holdfast.actors.worker_cluster import WorkerDied, WorkerUnavailable
 from holdfast.errors import StoreUnavailable
 
 

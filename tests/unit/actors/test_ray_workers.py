@@ -20,12 +20,11 @@ from holdfast.actors import (
     ray_workers,
     wire,
 )
-from holdfast.actors.ray_workers import RayWorkers
+from holdfast.actors.ray_workers import RayWorkers, WorkerDied, WorkerUnavailable
 from holdfast.actors.signature import sealed
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker.attestation import EVERY_S, STANDS_MS
 from holdfast.actors.worker.refusals import Dropped, Succeeded
-from holdfast.actors.worker_cluster import WorkerDied, WorkerUnavailable
 from holdfast.conversation import ModelReplied, RunFinished
 from holdfast.errors import ClusterStopped
 from holdfast.persistence import EVERYWHERE, AppRecord, MemoryStore, RunStatus, codec

@@ -13,11 +13,10 @@ from holdfast.persistence import AppRecord
 
 from .actor_settings import RAY_NAMESPACE, ActorSettings, WorkerSettings
 from .placement import in_turn, turn_of
-from .ray_workers import worker_settings
+from .ray_workers import WorkerDied, WorkerUnavailable, worker_settings
 from .vault import Vault
 from .worker.refusals import AppBroken, Dropped, Succeeded
 from .worker.worker import Worker
-from .worker_cluster import WorkerDied, WorkerUnavailable
 from .workers import WorkPaused
 
 _RemoteWorker = ray.remote(Worker)
@@ -65,7 +64,7 @@ class RayWorker:
         self._actor.drop.remote(incarnation)
 
 
-class RayCluster:
+class RayLauncher:
     """See `Cluster`."""
 
     def __init__(self, vault: Vault) -> None:

@@ -1,0 +1,118 @@
+"""The way of a decision: how many files of the product execute from `resolve` to the append of the log, in one process.
+
+The client, its transport, the registry, the handle of an actor, the actor and its host are the real ones; the store is memory,
+and Ray's remote call is a call. A file counts if one of its functions is called on the way; module code, which runs with the
+import, does not count.
+"""
+
+import asyncio
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hosted import GATED, FakeWorkers, stored
+
+from holdfast import Approve, AsyncClient
+from holdfast.actors import ActorSettings, ConversationActor, Host, StoreAddress
+from holdfast.client.transport import RayTransport
+from holdfast.conversation import Start
+from holdfast.persistence import MemoryStore
+from holdfast.registry import ray_actors
+from holdfast.registry.cluster import Cluster
+from holdfast.settings import ProcessLimits, Timing
+from holdfast.testing.writer import call
+
+ROOT = Path(__file__).parents[2]
+MOST = {"actors": 10, "client": 6, "conversation": 23, "persistence": 9, "registry": 3, "root": 4}
+"""How many files of each room execute at most. Whoever needs fewer writes down the lower number."""
+
+
+class Remote:
+    """A method of an actor as Ray calls it."""
+
+    def __init__(self, method):
+        self.remote = lambda *args: asyncio.ensure_future(method(*args))
+
+
+class Actor:
+    """An actor's handle, whose remote calls stay in this process."""
+
+    def __init__(self, actor):
+        self._actor = actor
+
+    def __getattr__(self, name):
+        return Remote(getattr(self._actor, name))
+
+
+class Way:
+    """The files that execute while it is walked: up to the end of the store's append, in every thread."""
+
+    def __init__(self, monkeypatch):
+        self.files, self._walked, append = {}, False, MemoryStore.append
+
+        async def last(store, conversation_id, write):
+            try:
+                return await append(store, conversation_id, write)
+            finally:
+                self._walked = False
+
+        monkeypatch.setattr(MemoryStore, "append", last)
+
+    def _called(self, frame, event, _):
+        path = Path(frame.f_code.co_filename)
+        if self._walked and event == "call" and frame.f_code.co_name != "<module>" and path.is_relative_to(ROOT):
+            name = path.relative_to(ROOT)
+            if name.parts[0] != "tests":
+                self.files.setdefault(str(name), set()).add(frame.f_code.co_qualname)
+
+    def __enter__(self):
+        self._walked = True
+        threading.setprofile(self._called)
+        sys.setprofile(self._called)
+        return self
+
+    def __exit__(self, *_):
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+
+@pytest.fixture
+async def hosted(monkeypatch):
+    """A client, one actor that hosts a conversation with a pending call, and that call."""
+    store = await stored(GATED)
+    settings = ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"))
+    workers, name = FakeWorkers(call("refund")), f"{settings.prefix}actor:a1"
+    workers.store = store
+    actor = ConversationActor(settings, name)
+    actor._host = Host(
+        store,
+        workers,
+        name=name,
+        timing=Timing(),
+        process_limits=ProcessLimits(),
+        clock=lambda: 0,
+        leave=lambda: None,
+    )
+    await actor._host.offer_blank()
+    monkeypatch.setattr(ray_actors, "find", {name: Actor(actor)}.get)
+    client = AsyncClient.connect(redis_url="redis://nowhere", ray_address="nowhere:1")
+    stack = client._connection.stack
+    stack._store, joined = store, Cluster("c", "nowhere:1", joined_here=False)
+    stack._transport = RayTransport(store, settings, joined, publishes=True)
+    start = Start(agent="desk", app="shop:app", text="hi", message_id="m-1", spec=GATED)
+    await client._connection.reply_to("c-1", start, what="the start", retry_id="m-1", create=True)
+    async with asyncio.timeout(10):
+        while not (pending := (await client.pending()).items):
+            await asyncio.sleep(0.01)
+    yield pending[0]
+    actor._host._housekeeping.cancel()
+
+
+async def test_a_decision_walks_no_more_files_than_it_did(hosted, monkeypatch):
+    with Way(monkeypatch) as way:
+        receipt = await hosted.resolve(Approve())
+    assert receipt.settled
+    walked = {room: sorted(name for name in way.files if name.startswith(f"{room}/")) for room in MOST}
+    assert {name.split("/")[0] for name in way.files} <= MOST.keys()
+    assert {room: len(names) for room, names in walked.items() if len(names) > MOST[room]} == {}, walked
