@@ -23,7 +23,7 @@ from holdfast.actors.vault import Vault
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.persistence import EVERYWHERE, Directory
 
-from .inventory import Process, processes
+from .inventory import Process, kill, processes
 from .sweeper import ensure_sweeper
 
 logger = logging.getLogger("holdfast.registry")
@@ -89,7 +89,7 @@ async def drain(store: Directory, settings: ActorSettings, wanted: Target) -> bo
         return await _drain_node(store, settings, wanted)
     if wanted.kind == "release":
         return await _drain_release(store, settings, wanted)
-    return any([await _drain_worker(store, settings, process) for process in await _of(settings, wanted)])
+    return any([await _drain_worker(store, settings, process) for process in await left(settings, wanted)])
 
 
 async def undo(store: Directory, wanted: Target) -> bool:
@@ -106,11 +106,7 @@ async def undo(store: Directory, wanted: Target) -> bool:
 
 
 async def left(settings: ActorSettings, wanted: Target) -> list[Process]:
-    """The processes of a drained target that have not ended yet."""
-    return await _of(settings, wanted)
-
-
-async def _of(settings: ActorSettings, wanted: Target) -> list[Process]:
+    """The processes of a target that have not ended yet."""
     return [process for process in await asyncio.to_thread(processes, settings) if wanted.has(process)]
 
 
@@ -152,7 +148,7 @@ async def _drain_node(store: Directory, settings: ActorSettings, wanted: Target)
     for gone in set(withheld) - {EVERYWHERE, *nodes}:  # ids are drawn at random, and never come back
         await store.withhold(gone, lift=True)
     first = await store.withhold(wanted.name)
-    for process in await _of(settings, wanted):
+    for process in await left(settings, wanted):
         if process.worker:
             await _drain_worker(store, settings, process)
         elif process.sweeper and process.release == settings.release:
@@ -169,7 +165,7 @@ def _move_sweeper(settings: ActorSettings, withheld: Mapping[str, int]) -> None:
 
 async def _drain_release(store: Directory, settings: ActorSettings, wanted: Target) -> bool:
     serving = await store.serving()
-    found = await _of(settings, wanted)
+    found = await left(settings, wanted)
     if any(process.release == serving for process in found):
         problem = f"release {serving} serves the store: nothing could take over from it"
         raise ConfigurationError("target", problem, "change to another with its own `holdfast up`, or: holdfast down --cluster")
@@ -177,10 +173,7 @@ async def _drain_release(store: Directory, settings: ActorSettings, wanted: Targ
         if process.worker:
             await _drain_worker(store, settings, process)
             continue
-        with contextlib.suppress(RayError, ValueError):
-            handle = await asyncio.to_thread(find, process.name)
-            if handle is not None:
-                ray.kill(handle)
+        await asyncio.to_thread(kill, process.name)
     return bool(found)
 
 

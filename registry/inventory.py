@@ -1,9 +1,11 @@
 """The inventory of a store in the cluster: its workers, conversation actors and sweepers, with their nodes and releases."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import ray
 from ray._private import state as cluster_state
 from ray.exceptions import ActorDiedError, RayError
 
@@ -59,6 +61,14 @@ class Work:
     leaving: bool = False
     known: bool = False
     gone: bool = False
+
+
+def kill(name: str) -> None:
+    """Kill a process, unless it has ended meanwhile."""
+    with contextlib.suppress(RayError, ValueError):
+        handle = find(name)
+        if handle is not None:
+            ray.kill(handle)
 
 
 def processes(settings: ActorSettings) -> list[Process]:

@@ -5,6 +5,7 @@ import contextlib
 import logging
 
 from holdfast.background import Background
+from holdfast.backoff import now_s
 from holdfast.errors import ClusterUnavailable, HoldfastError, StoreError
 from holdfast.machine_load import because, overload
 from holdfast.persistence import Directory
@@ -113,7 +114,7 @@ class Pool:
             if self._empty_looks * LOOK_AGAIN_S >= SHORT_S and self._may_spawn():
                 self._empty_looks = 0
                 coming = self._spawning.start(self._spawn_for_the_line())
-                self._on_the_way[coming] = _now()
+                self._on_the_way[coming] = now_s()
                 coming.add_done_callback(self._on_the_way.pop)
             self._empty_looks += 1
             await asyncio.sleep(LOOK_AGAIN_S)
@@ -129,7 +130,7 @@ class Pool:
         come free.
         """
         at_once, late_s = (1, LATE_S * PATIENCE) if overload() else (SPAWNING_AT_ONCE, LATE_S)
-        in_time = sum(begun > _now() - late_s for begun in self._on_the_way.values())
+        in_time = sum(begun > now_s() - late_s for begun in self._on_the_way.values())
         return in_time < min(at_once, self._waiting) and len(self._on_the_way) < MOST_ON_THE_WAY
 
     async def _spawn_for_the_line(self) -> None:
@@ -200,10 +201,9 @@ class Pool:
 
     async def reap(self, *, quiet_ms: int) -> None:
         """Look for the actors that have sent no heartbeat for `quiet_ms`, and count out the dead; at most every other tick."""
-        now_s = _now()
-        if now_s < self._reap_at_s:
+        if now_s() < self._reap_at_s:
             return
-        self._reap_at_s = now_s + self._reap_every_s
+        self._reap_at_s = now_s() + self._reap_every_s
         for name in await self._store.live(quiet_ms=quiet_ms):
             try:
                 found = await self._actors.find(name)
@@ -215,7 +215,3 @@ class Pool:
             if found is None:
                 logger.info("%s lives no more", name)
                 await self.gone(name)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

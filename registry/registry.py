@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast.actors import AnswerToActivate, AnswerToAsk, Failed, Hosted, NotHosted, Replied
 from holdfast.background import Background
-from holdfast.backoff import Backoff
+from holdfast.backoff import Backoff, now_s
 from holdfast.conversation import Command, Reply, State, Wake, decide
 from holdfast.errors import (
     ConversationNotFound,
@@ -105,14 +105,14 @@ class Delivery:
         self.create = create
         self.proves = proves
         self.waits_for_store = waits_for_store
-        self.until = _now() + timeout_s
+        self.until = now_s() + timeout_s
         self.handed = False
         self.answer: AnswerToAsk | None = None
 
     @property
     def left_s(self) -> float:
         """The time that is left, in seconds; 0 once the time is up."""
-        return max(self.until - _now(), 0.0)
+        return max(self.until - now_s(), 0.0)
 
     def given_up(self, error: HoldfastError | TimeoutError) -> Unsent | Unknown:
         """The result of a command that is not tried again because of this error: `handed` says which."""
@@ -327,7 +327,7 @@ class Registry:
                 return host
             case Failed(LeaseHeld() as held):
                 search.held_s = held.retry_after_ms / 1000
-                if _now() + search.held_s > delivery.until:
+                if now_s() + search.held_s > delivery.until:
                     raise held
                 self._not_hosting.pop(conversation_id, None)  # the owner holds its lease: perhaps it answers now
             case Failed(StoreUnavailable() as unavailable):
@@ -446,7 +446,3 @@ def _undecided(answer: AnswerToAsk | None) -> bool:
             return True
         case _:
             return False
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

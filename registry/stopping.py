@@ -5,14 +5,14 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping
 
-import ray
 from ray.exceptions import RayError
 
 from holdfast.actors import ActorSettings, find
+from holdfast.backoff import now_s
 from holdfast.errors import ClusterError, ClusterUnavailable
 from holdfast.persistence import EVERYWHERE, Directory
 
-from .inventory import Process, Work, processes, work_of
+from .inventory import Process, Work, kill, processes, work_of
 
 logger = logging.getLogger("holdfast.registry")
 
@@ -101,16 +101,16 @@ async def _retire(worker: Process) -> None:
 async def _end(store: Directory, settings: ActorSettings) -> list[Process]:
     """Kill all processes, also those made meanwhile; returns them. A process made after `holdfast up` is not killed."""
     ended: dict[str, Process] = {}
-    give_up = _now() + ENDED_S
+    give_up = now_s() + ENDED_S
     empty = 0
     while empty < SETTLED:
         found = await asyncio.to_thread(processes, settings)
         for process in sorted(found, key=lambda process: (not process.sweeper, process.worker)):
             await _check_stopped(store, settings)
             ended[process.name] = process
-            await asyncio.to_thread(_kill, process.name)
+            await asyncio.to_thread(kill, process.name)
         empty = 0 if found else empty + 1
-        if found and _now() >= give_up:
+        if found and now_s() >= give_up:
             names = ", ".join(process.name for process in found[:3])
             message = f"{len(found)} actors go on being there ({names}, ...): run the same command again"
             raise ClusterUnavailable(message)
@@ -118,14 +118,3 @@ async def _end(store: Directory, settings: ActorSettings) -> list[Process]:
             await asyncio.sleep(LOOK_EVERY_S)
     await _check_stopped(store, settings)
     return list(ended.values())
-
-
-def _kill(name: str) -> None:
-    with contextlib.suppress(RayError, ValueError):  # the process has ended meanwhile
-        handle = find(name)
-        if handle is not None:
-            ray.kill(handle)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from holdfast import metrics
 from holdfast.actors.telling import tell
 from holdfast.background import Background
+from holdfast.backoff import now_s
 from holdfast.conversation import Wake
 from holdfast.conversation.machine import due_at
 from holdfast.counting import Counts
@@ -116,11 +117,11 @@ class Sweep:
             self.store_away()
             raise
         if self._healthy_since is None:
-            self._healthy_since = _now()
+            self._healthy_since = now_s()
 
     async def _tell(self) -> None:
-        if _now() >= self._tell_at:
-            self._tell_at = _now() + TELL_S
+        if now_s() >= self._tell_at:
+            self._tell_at = now_s() + TELL_S
             await tell(self._store, self._counts)
 
     def ring(self, conversation_id: str) -> None:
@@ -175,18 +176,18 @@ class Sweep:
 
     async def _readmit(self) -> None:
         """Mark conversations whose pause is over as needing attention: once the pauses change, and every `READMIT_S`."""
-        if _now() < self._unreadable_until:
+        if now_s() < self._unreadable_until:
             return
         try:
             pauses = (await self._store.paused()).pauses
-            if pauses == self._pauses and _now() < self._readmit_at:
+            if pauses == self._pauses and now_s() < self._readmit_at:
                 return
             readmitted = await self._store.readmit(BATCH)
         except CorruptStore:  # the sweep for deadlines goes on
-            self._unreadable_until = _now() + UNREADABLE_S
+            self._unreadable_until = now_s() + UNREADABLE_S
             logger.exception("the pauses cannot be read: no new work begins")
             return
-        self._pauses, self._readmit_at = pauses, _now() + (0.0 if readmitted else READMIT_S)
+        self._pauses, self._readmit_at = pauses, now_s() + (0.0 if readmitted else READMIT_S)
 
     async def _known_troubles(self) -> set[str]:
         try:
@@ -201,7 +202,7 @@ class Sweep:
 
     def _healthy(self) -> bool:
         """Whether the store has answered for a lease's length, so that an expired lease means that its owner is gone."""
-        return self._healthy_since is not None and _now() - self._healthy_since >= self._timing.lease_ms / 1000
+        return self._healthy_since is not None and now_s() - self._healthy_since >= self._timing.lease_ms / 1000
 
     async def _wake(self, conversation_id: str, *, done: bool = False) -> None:
         """Wake a conversation; where an outcome is recorded that its next activation finds, having it taken over is enough."""
@@ -294,7 +295,7 @@ class Sweep:
         return await self._actors.find(owner.holder) is not None
 
     async def _refill(self) -> None:
-        if _now() < self._spawn_at:
+        if now_s() < self._spawn_at:
             return
         missing = self._process_limits.standby - await self._store.offers() - self._spawning
         if missing <= 0:
@@ -315,12 +316,12 @@ class Sweep:
         try:
             await self._pool.spawn(offer=True)
         except PoolFull:
-            self._spawn_at = _now() + 1
+            self._spawn_at = now_s() + 1
         except (ActorUnavailable, HoldfastError) as error:
-            self._spawn_at = _now() + SPAWN_AGAIN_S
+            self._spawn_at = now_s() + SPAWN_AGAIN_S
             logger.warning("an actor could not be warmed: %s", error)
         except Exception:
-            self._spawn_at = _now() + SPAWN_AGAIN_S
+            self._spawn_at = now_s() + SPAWN_AGAIN_S
             logger.exception("an actor could not be warmed")
         finally:
             self._spawning -= 1
@@ -338,7 +339,3 @@ def _delay_ms(error: Exception, since_ms: int) -> int:
         case _:
             delay_ms = max(SHORTEST_DELAY_MS, min(since_ms, LONGEST_DELAY_MS))
     return round(delay_ms * random.uniform(1, 1.25))  # noqa: S311 - jitter
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -5,6 +5,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
+from holdfast.backoff import now_s
+
 KEEP_S = 60.0
 """For how long the place of a caller who has left the line is kept."""
 MOST_WAITING = 10_000
@@ -32,7 +34,7 @@ class Turnstile:
     def __init__(self, places: int, *, clock: Callable[[], float] | None = None) -> None:
         self._places = places
         self._inside: Counter[int] = Counter()  # by their limits
-        self._clock = clock or _now
+        self._clock = clock or now_s
         self._line: OrderedDict[Hashable, _Place] = OrderedDict()
         self._again: asyncio.TimerHandle | None = None
 
@@ -128,7 +130,3 @@ class Turnstile:
         for ticket, place in list(self._line.items()):
             if place.waiter is None and now - place.left_at_s > KEEP_S:
                 del self._line[ticket]
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
