@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Self, TextIO
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from holdfast.errors import HomeUnusable
 
@@ -49,7 +49,7 @@ class HomeRecord(BaseModel):
 
     @classmethod
     def of(cls, store_id: str, server: str, server_version: str) -> Self:
-        """Return the record of a store, with the versions that this process runs."""
+        """The record of a store, with the versions that this process runs."""
         return cls(
             store_id=store_id,
             server=server,
@@ -64,6 +64,8 @@ class HomeRecord(BaseModel):
 class Home:
     """A directory that one person's embedded stack lives in.
 
+    Each method raises `HomeUnusable` where the disk refuses, or where a file is not one that Holdfast wrote.
+
     Attributes:
         path: The directory, resolved; it holds data, logs, locks and records.
         runtime: A short directory for sockets, private to this user. It may vanish at a reboot or logout.
@@ -74,7 +76,7 @@ class Home:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str] | None = None) -> Self:
-        """Return the home at a path, made with mode 0700, and its parents likewise, where it does not exist.
+        """The home at a path, made with mode 0700, and its parents likewise, where it does not exist.
 
         Args:
             path: The directory; else `$XDG_STATE_HOME/holdfast`, else `~/.local/state/holdfast`.
@@ -100,7 +102,7 @@ class Home:
         return cls(home, _runtime(home))
 
     def socket(self, name: str) -> Path:
-        """Return the path of a socket in the runtime directory.
+        """The path of a socket in the runtime directory.
 
         Raises:
             HomeUnusable: The path is longer than a unix socket's may be, or somebody else has taken the runtime directory.
@@ -121,11 +123,7 @@ class Home:
         return path
 
     def record(self) -> HomeRecord | None:
-        """Return the content of `home.json`, or None where there is no such file yet.
-
-        Raises:
-            HomeUnusable: The file cannot be read, or is no record of this format.
-        """
+        """The content of `home.json`, or None where there is no such file yet."""
         path = self.path / "home.json"
         try:
             text = path.read_text("utf-8")
@@ -135,51 +133,39 @@ class Home:
             raise HomeUnusable(f"{path}", f"it cannot be read ({error})", _RESTORE) from error
         try:
             found = json.loads(text)
-            form = found["format"]
-        except (ValueError, TypeError, KeyError) as error:
+            if (form := found["format"]) == FORMAT:
+                return HomeRecord.model_validate(found)
+        except (ValueError, TypeError, KeyError) as error:  # also pydantic's
             raise HomeUnusable(f"{path}", "it is not a record that Holdfast wrote", _RESTORE) from error
-        if form != FORMAT:
-            raise HomeUnusable(
-                f"{path}",
-                f"this home has format {form!r}, this Holdfast knows format {FORMAT}",
-                "use the Holdfast that wrote it, or set HOLDFAST_HOME to another directory",
-            )
-        try:
-            return HomeRecord.model_validate(found)
-        except ValidationError as error:
-            raise HomeUnusable(f"{path}", "it is not a record that Holdfast wrote", _RESTORE) from error
+        raise HomeUnusable(
+            f"{path}",
+            f"this home has format {form!r}, this Holdfast knows format {FORMAT}",
+            "use the Holdfast that wrote it, or set HOLDFAST_HOME to another directory",
+        )
 
     def write(self, record: HomeRecord) -> None:
-        """Replace `home.json`; it is on the disk, whole, when this returns.
-
-        Raises:
-            HomeUnusable: The disk refuses it.
-        """
+        """Replace `home.json`; it is on the disk, whole, when this returns."""
         self.write_file("home.json", record.model_dump_json(indent=2) + "\n")
 
     def write_file(self, name: str, text: str) -> None:
-        """Replace a file of the home, mode 0600; readers see the old text or the new, even after a power failure.
-
-        Raises:
-            HomeUnusable: The disk refuses it.
-        """
+        """Replace a file of the home, mode 0600; readers see the old text or the new, even after a power failure."""
         with _refusing(self.path):
             _replace(self.path / name, text)
 
     def open_log(self, name: str) -> TextIO:
-        """Open a file of the home, made with mode 0600, to write at its end.
-
-        Raises:
-            OSError: The disk refuses it.
-        """
+        """Open a file of the home, made with mode 0600, to write at its end."""
         return os.fdopen(_opened(self.path / name, os.O_WRONLY | os.O_APPEND), "a", encoding="utf-8")
 
-    def secret(self, name: str) -> str:
-        """Return a secret of the home, in hexadecimal: 32 random bytes in a file of mode 0600, made where there is none.
+    def log_tail(self, name: str) -> str:
+        """The last lines of a log of the home, on one line."""
+        try:
+            lines = (self.path / name).read_text("utf-8", "replace").splitlines()
+        except OSError:
+            lines = []
+        return " / ".join([line.strip() for line in lines if line.strip()][-3:]) or "it left no log"
 
-        Raises:
-            HomeUnusable: The file cannot be read or made, or is no such secret.
-        """
+    def secret(self, name: str) -> str:
+        """Return a secret of the home, in hexadecimal: 32 random bytes in a file of mode 0600, made where there is none."""
         path = self.path / name
         with _refusing(self.path):
             if not path.exists():
@@ -198,14 +184,9 @@ class Home:
 
     @contextmanager
     def lock(self, name: str) -> Iterator[int | None]:
-        """Try a lock of the home without waiting.
+        """Try a lock of the home without waiting: the descriptor that holds it, or None where someone else does.
 
-        Yields:
-            The descriptor that holds the lock, or None where someone else does. The lock lasts until this block ends
-            and every process that inherited the descriptor has closed it.
-
-        Raises:
-            HomeUnusable: The lock's file cannot be opened, or the file system has no locks.
+        The lock lasts until this block ends and every process that inherited the descriptor has closed it.
         """
         with _refusing(self.path):
             descriptor = _opened(self.path / name, os.O_RDWR)
@@ -222,7 +203,7 @@ class Home:
 
 
 def installed_version(distribution: str) -> str:
-    """Return the version of an installed distribution without importing it, or "unknown"."""
+    """The version of an installed distribution without importing it, or "unknown"."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -230,7 +211,7 @@ def installed_version(distribution: str) -> str:
 
 
 def python_version() -> str:
-    """Return the running Python's version, major and minor."""
+    """The running Python's version, major and minor."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -247,7 +228,7 @@ def _refusing(home: Path) -> Iterator[None]:
 
 
 def _given(path: str | os.PathLike[str] | None) -> Path:
-    """Return the absolute path of the home, its links unfollowed."""
+    """The absolute path of the home, its links unfollowed."""
     try:
         if path is not None:
             return Path(path).expanduser().absolute()
@@ -264,7 +245,7 @@ def _opened(path: Path, flags: int) -> int:
 
 
 def _runtime(home: Path) -> Path:
-    """Return the runtime directory that the home remembers, else make one.
+    """The runtime directory that the home remembers, else make one.
 
     It is remembered because processes of one person differ in XDG_RUNTIME_DIR (a shell and a cron job), and all of them
     must find the same socket. Its name is random. After a reboot or logout it is made again under the same name, or under
@@ -328,7 +309,7 @@ def _remembered(note: Path) -> Path | None:
 
 
 def _is_ours(runtime: Path) -> bool:
-    """Say whether a runtime directory is this user's; False where it is gone, or somebody else has taken its name.
+    """Whether a runtime directory is this user's; False where it is gone, or somebody else has taken its name.
 
     Raises:
         HomeUnusable: The directory is this user's, and others may enter it. Running servers have their sockets there, so

@@ -73,7 +73,7 @@ class RayAddress:
 
 
 def join_environment(address: RayAddress) -> dict[str, str]:
-    """Return the variables that a process must have in `os.environ` *before* it imports ray, to join the embedded Ray.
+    """The variables that a process must have in `os.environ` *before* it imports ray, to join the embedded Ray.
 
     Without them the process is refused, or listens on all network interfaces itself.
     """
@@ -89,7 +89,7 @@ def join_environment(address: RayAddress) -> dict[str, str]:
 
 
 def ensure_ray(home: Home, *, deadline_s: float = 60, announce: Callable[[str], None] | None = None) -> RayAddress:
-    """Return the address of the home's live Ray; start one where none lives.
+    """The address of the home's live Ray; start one where none lives.
 
     The Ray outlives this process and inherits its whole environment and working directory. Blocking; safe to call from many
     processes and threads at once.
@@ -128,13 +128,13 @@ def bound_logs(home: Home) -> None:
 
 
 def running_ray(home: Home) -> RayAddress | None:
-    """Return the address of the home's Ray if it lives, whatever its version, else None. Never starts one."""
+    """The address of the home's Ray if it lives, whatever its version, else None. Never starts one."""
     running = _living(home)
     return None if running is None else _address(home, running)
 
 
 def gone_rays(home: Home) -> tuple[str, ...]:
-    """Return the cluster ids of the last Rays of this home, each of which was ended and seen to be gone."""
+    """The cluster ids of the last Rays of this home, each of which was ended and seen to be gone."""
     try:
         return tuple(_Gone.model_validate_json((home.path / _GONE).read_bytes()).cluster_ids)
     except (OSError, ValidationError):
@@ -142,27 +142,19 @@ def gone_rays(home: Home) -> tuple[str, ...]:
 
 
 def ray_lives(home: Home, cluster_id: str | None = None) -> bool:
-    """Say whether the processes of the home's Ray live, and are of the named cluster if one is named; Ray is not asked."""
+    """Whether the processes of the home's Ray live, and are of the named cluster if one is named; Ray is not asked."""
     record = _recorded(home)
     return record is not None and (cluster_id is None or record.cluster_id in ("", cluster_id)) and _has_daemons(record)
 
 
 def ray_died(home: Home) -> bool:
-    """Say whether the home's Ray is gone although nobody stopped it."""
+    """Whether the home's Ray is gone although nobody stopped it."""
     record = _recorded(home)
     return record is not None and not _has_daemons(record)
 
 
 def stop_ray(home: Home, *, deadline_s: float = 60) -> bool:
-    """Stop the home's Ray, all its workers and nothing else, and return when they are gone.
-
-    Returns:
-        Whether there was anything to stop.
-
-    Raises:
-        ClusterUnavailable: Another process holds `ray.lock` beyond the deadline, or a process cannot be killed.
-        HomeUnusable: The home's files cannot be used.
-    """
+    """Stop the home's Ray, all its workers and nothing else; once they are gone, whether there was anything to stop."""
     began = time.monotonic()
     while True:
         with home.lock(_LOCK) as lock:
@@ -208,7 +200,7 @@ def _start(home: Home, deadline_s: float) -> RayAddress:
         raise
     if record is None:
         _end(home, gently=False)
-        raise ClusterUnavailable(f"Ray did not stay up: {_log_tail(home)}")
+        raise ClusterUnavailable(f"Ray did not stay up: {home.log_tail('ray.log')}")
     home.write_file("ray.json", record.model_dump_json(indent=2) + "\n")
     return _address(home, record)
 
@@ -256,9 +248,9 @@ def _run_ray_start(home: Home, temp_dir: Path, env: dict[str, str], deadline_s: 
                 check=True,
             )
     except subprocess.TimeoutExpired as error:
-        raise ClusterUnavailable(f"Ray did not start within its deadline{because()}: {_log_tail(home)}") from error
+        raise ClusterUnavailable(f"Ray did not start within its deadline{because()}: {home.log_tail('ray.log')}") from error
     except subprocess.CalledProcessError as error:
-        raise ClusterUnavailable(f"Ray did not start{because()}: {_log_tail(home)}") from error
+        raise ClusterUnavailable(f"Ray did not start{because()}: {home.log_tail('ray.log')}") from error
     except OSError as error:
         raise ClusterUnavailable(f"Ray cannot be started ({error})") from error
 
@@ -302,7 +294,7 @@ def _seen_from() -> str:
 
 
 def _living(home: Home) -> _Record | None:
-    """Return the record of the home's Ray if its daemons run, its files are in place, and it takes connections; else None."""
+    """The record of the home's Ray if its daemons run, its files are in place, and it takes connections; else None."""
     record = _recorded(home)
     if record is None or not _has_daemons(record) or not _has_files(home, record):
         return None
@@ -315,7 +307,7 @@ def _living(home: Home) -> _Record | None:
 
 
 def _has_files(home: Home, record: _Record) -> bool:
-    """Say whether Ray finds its files where it looks for them.
+    """Whether Ray finds its files where it looks for them.
 
     A program that cleans /tmp may have removed an old link, which is made again. A runtime directory that the home had
     before is gone, or somebody else's by now.
@@ -397,7 +389,7 @@ def _signal_until_gone(find: Callable[[], list[Process]], number: signal.Signals
 
 
 def _members(temp_dirs: list[Path]) -> list[Process]:
-    """Return all processes of the home's Ray.
+    """All processes of the home's Ray.
 
     Workers and agents rename themselves (`ray::...`): they are known by the session they share with a daemon, or, where
     no daemon is left, by the log files they hold open.
@@ -417,7 +409,7 @@ def _heads(temp_dirs: list[Path]) -> list[Process]:
 
 
 def _is_head(one: Process, temp_dirs: list[Path]) -> bool:
-    """Say whether a process is `ray start` or one of its daemons: its arguments name the home's own directory."""
+    """Whether a process is `ray start` or one of its daemons: its arguments name the home's own directory."""
     for temp_dir in temp_dirs:
         if f"--temp-dir={temp_dir}" in one.arguments:
             return True
@@ -447,7 +439,7 @@ def _temp_dir(home: Home) -> Path:
 
 
 def _linked(home: Home) -> Path:
-    """Return the short path of Ray's temporary directory, made where there is none."""
+    """The short path of Ray's temporary directory, made where there is none."""
     link = home.socket(_FOLDER)  # this refuses a runtime directory that is not this user's
     try:
         (home.path / _FOLDER).mkdir(mode=0o700, exist_ok=True)
@@ -461,11 +453,3 @@ def _linked(home: Home) -> Path:
         problem = f"Ray's directory in it cannot be made ({error})"
         raise HomeUnusable(f"home {home.path}", problem, f"correct the cause, or remove {home.path / _FOLDER}") from error
     return link
-
-
-def _log_tail(home: Home) -> str:
-    try:
-        lines = (home.path / "ray.log").read_text("utf-8", "replace").split("\n")
-    except OSError:
-        return "it left no log"
-    return " / ".join([line.strip() for line in lines if line.strip()][-3:]) or "it left no log"

@@ -60,7 +60,7 @@ def ensure_redis(
     announce: Callable[[str], None] | None = None,
     store_id_key: str = "holdfast:store-id",
 ) -> str:
-    """Return the URL of the home's Redis server, which answers and holds the home's data; start it where none runs.
+    """The URL of the home's Redis server, which answers and holds the home's data; start it where none runs.
 
     The server outlives this process and listens on a unix socket only. Every write it acknowledges is on the disk.
     Blocking; safe to call from many processes and threads at once.
@@ -83,7 +83,9 @@ def ensure_redis(
     while not _join(home, store_id_key, started=started):
         with home.lock(_LOCK) as lock:
             if lock is not None and started:
-                raise HomeUnusable(f"home {home.path}", f"its Redis server ended at once: {_log_tail(home)}", _LOOK)
+                raise HomeUnusable(
+                    f"home {home.path}", f"its Redis server ended at once: {home.log_tail(_log(home).name)}", _LOOK
+                )
             if lock is not None:
                 _start(home, lock)
                 started = True
@@ -114,7 +116,7 @@ def bound_log(home: Home) -> None:
 
 
 def running_redis(home: Home) -> str | None:
-    """Return the URL of the home's Redis server if it answers, else None. Never starts one."""
+    """The URL of the home's Redis server if it answers, else None. Never starts one."""
     try:
         with _client(home) as client:
             client.ping()
@@ -124,7 +126,7 @@ def running_redis(home: Home) -> str | None:
 
 
 def redis_stopped(home: Home) -> bool:
-    """Say whether the home's Redis server was stopped rather than died, and no process starts one.
+    """Whether the home's Redis server was stopped rather than died, and no process starts one.
 
     A server that is told to end removes its pidfile; one that was killed leaves it behind.
     """
@@ -135,26 +137,14 @@ def redis_stopped(home: Home) -> bool:
 
 
 def revive_redis(home: Home, *, deadline_s: float = 30, announce: Callable[[str], None] | None = None) -> str:
-    """Return the URL of the home's Redis server, started again if it died.
-
-    Raises:
-        HomeUnusable: The home has no record any more, or see `ensure_redis`.
-        UnsupportedServer, ConfigurationError, StoreUnavailable: See `ensure_redis`.
-    """
+    """The URL of the home's Redis server, started again if it died."""
     if home.record() is None:  # else the new server's empty data would count as the home's first
         raise HomeUnusable(f"home {home.path}", "it has lost its record home.json while it was in use", _LOOK)
     return ensure_redis(home, deadline_s=deadline_s, announce=announce)
 
 
 def stop_redis(home: Home, *, deadline_s: float = 30) -> bool:
-    """Stop the home's Redis server and return when it is gone; the data stays.
-
-    Returns:
-        Whether there was one to stop.
-
-    Raises:
-        StoreUnavailable: A process holds `redis.lock` beyond the deadline.
-    """
+    """Stop the home's Redis server and return when it is gone, with whether there was one; the data stays."""
     began = time.monotonic()
     target: int | None = None
     while True:
@@ -179,7 +169,7 @@ _LOOK = "read the whole log, mend or restore the data, or set HOLDFAST_HOME to a
 
 
 def _join(home: Home, store_id_key: str, *, started: bool) -> bool:
-    """Return whether the server is ready, and refuse one whose store is not the one that the home recorded."""
+    """Whether the server is ready, and refuse one whose store is not the one that the home recorded."""
     record = home.record()  # read before the key, since the key is written before the record
     try:
         with _client(home) as client:
@@ -239,7 +229,7 @@ def _start(home: Home, lock: int) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Return the server's environment, without credentials: it lives long and needs none."""
+    """The server's environment, without credentials: it lives long and needs none."""
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "TZ") if name in os.environ}
     return {**kept, "LC_ALL": "C"}  # Redis 7 refuses to start under a locale that is not installed
 
@@ -272,14 +262,6 @@ def _log(home: Home) -> Path:
     return home.path / "redis.log"
 
 
-def _log_tail(home: Home) -> str:
-    try:
-        lines = _log(home).read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return "it left no log"
-    return " / ".join(lines[-3:])
-
-
 def _quoted(path: Path) -> str:
     """Write a path as the configuration file's parser reads it back, whatever bytes it has."""
     plain = re.compile(rb"[A-Za-z0-9._/-]")
@@ -287,7 +269,7 @@ def _quoted(path: Path) -> str:
 
 
 def _server_pid(home: Home) -> int | None:
-    """Return the pid of the home's living server from its pidfile, else from the server; None where neither tells."""
+    """The pid of the home's living server from its pidfile, else from the server; None where neither tells."""
     with suppress(OSError, ValueError):
         pid = int((home.path / "redis.pid").read_text("ascii"))
         if _is_server(home, pid):
@@ -323,7 +305,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def _lost_server(home: Home) -> int | None:
-    """Return the pid of a living server that nobody can reach any more, because its socket was removed.
+    """The pid of a living server that nobody can reach any more, because its socket was removed.
 
     That happens when a logout removes XDG_RUNTIME_DIR. A server in another mount namespace counts as reached.
     """

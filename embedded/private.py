@@ -14,21 +14,17 @@ _LINKS = 40
 
 
 def belongs_to(status: os.stat_result) -> bool:
-    """Say whether a file is this user's."""
+    """Whether a file is this user's."""
     return status.st_uid == os.getuid()
 
 
 def is_private(status: os.stat_result) -> bool:
-    """Say whether the mode lets nobody else read, write or enter; an access list shows in the bits of the group."""
+    """Whether the mode lets nobody else read, write or enter; an access list shows in the bits of the group."""
     return not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
 
 
 def make_way(directory: Path) -> None:
-    """Make a directory and those above it that are missing, each with mode 0700 whatever the umask allows.
-
-    Raises:
-        OSError: One cannot be made, or is no directory.
-    """
+    """Make a directory and those above it that are missing, each with mode 0700 whatever the umask allows."""
     missing = [directory]
     while not missing[-1].parent.exists():
         missing.append(missing[-1].parent)

@@ -11,13 +11,7 @@ import psutil
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A living process.
-
-    Attributes:
-        pid: Its number.
-        session: The number of the process that leads its session.
-        arguments: The command that it runs, at least one word.
-    """
+    """A living process: `session` is the number of the one that leads its session, `arguments` has at least one word."""
 
     pid: int
     session: int
