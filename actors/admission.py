@@ -2,12 +2,13 @@
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 
 from holdfast.backoff import now_s
 from holdfast.errors import CorruptStore, StoreUnavailable
 from holdfast.persistence import PAUSE_LAG_MS, Paused, Pausing
+from holdfast.single_flight import SingleFlight
 
-from .worker.ongoing import Ongoing
 from .workers import WorkPaused
 
 LAG_S = PAUSE_LAG_MS / 1000
@@ -17,14 +18,44 @@ LOOK_S = 1.0
 """Seconds between looks of waiting work whether its pause is over."""
 
 
+class Readings:
+    """What a process reads of the store again and again: callers at one time share a reading, which serves for `FRESH_S`.
+
+    Args:
+        read: Reads it, and keeps what it has read.
+        what: What cannot be said without a reading of the last `LAG_S`; None if an older one does, too.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[None]], what: str | None) -> None:
+        self._read = read
+        self._what = what
+        self._asked_at_s = float("-inf")
+        self._reading = SingleFlight(self._look)
+
+    async def fresh(self) -> None:
+        """Return once there is a reading that serves.
+
+        Raises:
+            StoreUnavailable: It took too long.
+        """
+        if now_s() - self._asked_at_s >= FRESH_S:
+            await self._reading.result()
+            if self._what is not None and now_s() - self._asked_at_s >= LAG_S:
+                raise StoreUnavailable(f"it took too long to say {self._what}")
+
+    async def _look(self) -> None:
+        asked_at_s = now_s()  # it is read at some moment after this
+        await self._read()
+        self._asked_at_s = asked_at_s
+
+
 class Admission:
-    """One process's view of the pauses. Callers at one time share a reading; without one, no work may begin."""
+    """One process's view of the pauses; without one, no work may begin."""
 
     def __init__(self, store: Pausing) -> None:
         self._store = store
         self._seen = Paused(0)
-        self._asked_at_s = float("-inf")
-        self._looking: Ongoing[None] = Ongoing()
+        self._readings = Readings(self._look, "whether new work is paused")
 
     async def admit(self, agent: str) -> int:
         """Let a piece of the agent's new work begin; the time by which it must begin, in ms UTC by the store's clock.
@@ -33,10 +64,7 @@ class Admission:
             WorkPaused: The agent's new work waits.
             StoreUnavailable: Whether new work waits cannot be said now.
         """
-        if self._age_s >= FRESH_S:
-            await asyncio.shield(self._looking.joined("pauses", self._look))
-            if self._age_s >= LAG_S:
-                raise StoreUnavailable("it took too long to say whether new work is paused")
+        await self._readings.fresh()
         pause = self._seen.of(agent)
         if pause is not None:
             whose = "the namespace" if pause.agent is None else f"agent {pause.agent}"
@@ -54,14 +82,8 @@ class Admission:
                 continue
             return
 
-    @property
-    def _age_s(self) -> float:
-        return now_s() - self._asked_at_s
-
     async def _look(self) -> None:
-        asked_at_s = now_s()  # the pauses are read at some moment after this
         try:
             self._seen = await self._store.paused()
         except CorruptStore as error:  # an unreadable pause is no fault of the conversation that asks
             raise StoreUnavailable(f"whether new work is paused cannot be read ({error})") from None
-        self._asked_at_s = asked_at_s

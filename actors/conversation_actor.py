@@ -23,7 +23,7 @@ from . import logs, wire
 from .actor_settings import ActorSettings, short_name
 from .answers import Failed, NotHosted
 from .host import Host
-from .log_lines import write_lines
+from .logs import write_lines
 from .placement import drained
 from .proofs import Proofs
 from .ray_launcher import RayLauncher

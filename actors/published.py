@@ -1,4 +1,4 @@
-"""The published record of an app, which counts only as its publisher signed it."""
+"""The published record of an app, which counts only as its publisher signed it, and the agent specs that a process has read."""
 
 import shlex
 from collections.abc import Awaitable, Callable
@@ -9,7 +9,6 @@ from holdfast.persistence.sealing import UNENCRYPTED
 
 from .actor_settings import StoreAddress
 from .signature import vouched
-from .spec_cache import SPECS
 from .workers import NoApp, PublishedAgent
 
 
@@ -95,3 +94,36 @@ async def published_agent(store: Directory, record: AppRecord, agent: str) -> Pu
 
 def _fix(app: str) -> str:
     return f"run holdfast up --app {shlex.quote(app)}"
+
+
+SPECS = 1024
+"""How many specs are kept, those that were used last."""
+
+
+class SpecCache:
+    """Specs by their digests. The content of a spec follows from its digest, so a store that is set back has no other."""
+
+    def __init__(self) -> None:
+        self._specs: dict[str, AgentSpec] = {}
+
+    async def find(self, store: Directory, digest: str) -> AgentSpec | None:
+        """The spec of a digest; None if the store has none under it."""
+        spec = self._specs.pop(digest, None) or await store.spec(digest)
+        if spec is None:
+            return None
+        self._specs[digest] = spec
+        while len(self._specs) > SPECS:
+            del self._specs[next(iter(self._specs))]
+        return spec
+
+    async def spec(self, store: Directory, digest: str) -> AgentSpec:
+        """The spec of a digest.
+
+        Raises:
+            RuntimeError: The store has none under that digest.
+        """
+        spec = await self.find(store, digest)
+        if spec is None:
+            message = f"spec {digest} is not in the store"
+            raise RuntimeError(message)
+        return spec

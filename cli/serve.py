@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from holdfast.actors.log_lines import write_lines
+from holdfast.actors.logs import write_lines
 from holdfast.embedded.home import Home
 from holdfast.errors import ConfigurationError, HomeUnusable
 

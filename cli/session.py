@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from holdfast.actors.log_lines import write_lines
+from holdfast.actors.logs import write_lines
 from holdfast.client import AsyncClient, AsyncConversation
 from holdfast.client.arguments import this_user
 from holdfast.client.async_client import over_http

@@ -13,7 +13,7 @@ import ray
 from ray.actor import exit_actor
 
 from holdfast.actors import RAY_NAMESPACE, ActorSettings, StoreAddress, logs, named
-from holdfast.actors.log_lines import write_lines
+from holdfast.actors.logs import write_lines
 from holdfast.actors.placement import beside
 from holdfast.counting import Counts
 from holdfast.embedded.home import Home

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from holdfast.actors.admission import Admission
-from holdfast.actors.spec_cache import SpecCache
+from holdfast.actors.published import SpecCache
 from holdfast.actors.steps import Reached, untrapped
 from holdfast.actors.workers import Workers
 from holdfast.counting import Counts

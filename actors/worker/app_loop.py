@@ -16,8 +16,7 @@ from typing import Any, Self, TypeVar
 from holdfast.agent import App
 
 from .asking import FUNCTION_S, JUDGING_S, Ask, Asking
-from .rule_threads import NoThread, RuleThreads
-from .threads import Threads
+from .threads import NoThread, RuleThreads, Threads
 
 logger = logging.getLogger("holdfast.worker")
 

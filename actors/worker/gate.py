@@ -4,28 +4,25 @@ In all of this, `rules` are None where they cannot be read, `agent` is None wher
 call's `arguments` are None where they cannot be read.
 """
 
-import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
-from holdfast.actors.admission import FRESH_S, LAG_S
+from holdfast.actors.admission import Readings
 from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.workers import NoApp
 from holdfast.agent import Agent, Rules, Tool, TurnContext, Verdict
 from holdfast.agent.coverage import defaults_of
 from holdfast.agent.functions import UntoldError
-from holdfast.backoff import now_s
 from holdfast.conversation.approvers import ApproverTerms, joined
 from holdfast.conversation.ruled import RuleEffect, RuleVerdict
 from holdfast.conversation.spec import Approval, Executor, ToolSpec
-from holdfast.errors import CorruptStore, InvalidRule, NewerRecord, StoreError, StoreUnavailable
+from holdfast.errors import CorruptStore, InvalidRule, NewerRecord, StoreError
 from holdfast.persistence import PAUSE_LAG_MS, AppRecord, Directory
 
 from .asking import Ask, at_once
-from .ongoing import Ongoing
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -83,10 +80,9 @@ class Gate:
         self._published = published
         self._digests: Mapping[str, str] | None = None
         self._known: dict[str, Rules | None] = {}
-        self._asked_at_s = float("-inf")
         self._asked_at = 0
         self._troubles: list[str] = []
-        self._looking: Ongoing[None] = Ongoing()
+        self._readings = Readings(self._look, "which permission rules are in force")
 
     async def rules(self, agent: str) -> Rules | None:
         """See `RulesInForce.rules`."""
@@ -94,10 +90,7 @@ class Gate:
 
     async def begin_by(self, agent: str) -> tuple[Rules | None, int | None]:
         """See `RulesInForce.begin_by`."""
-        if self._age_s >= FRESH_S:
-            await asyncio.shield(self._looking.joined("rules", self._look))
-            if self._age_s >= LAG_S:
-                raise StoreUnavailable("it took too long to say which permission rules are in force")
+        await self._readings.fresh()
         return self._rules(agent), self._asked_at + PAUSE_LAG_MS
 
     def _rules(self, agent: str) -> Rules | None:
@@ -106,12 +99,8 @@ class Gate:
         digest = self._digests.get(agent)
         return Rules() if digest is None else self._known[digest]
 
-    @property
-    def _age_s(self) -> float:
-        return now_s() - self._asked_at_s
-
     async def _look(self) -> None:
-        asked_at_s, asked_at = now_s(), await self._store.now()
+        asked_at = await self._store.now()
         troubles: list[str] = []
         try:
             record = await self._published()
@@ -123,7 +112,7 @@ class Gate:
             digests = None
         named = set() if digests is None else set(digests.values())
         self._known = {digest: self._known.get(digest) or await self._read(digest, troubles) for digest in named}
-        self._digests, self._asked_at_s, self._asked_at = digests, asked_at_s, asked_at
+        self._digests, self._asked_at = digests, asked_at
         for trouble in troubles:
             if trouble not in self._troubles:  # once, not at each look
                 logger.warning("%s", trouble)

@@ -1,5 +1,6 @@
-"""Counting one model call: how long it takes, when its answer begins, its tries, its tokens and its cost."""
+"""Counting one model call: how long it takes, when its answer begins, its tries, its tokens, its cost, and whose quota pays."""
 
+import logging
 import math
 import time
 
@@ -7,6 +8,8 @@ from holdfast import metrics
 from holdfast.actors.workers import ModelOutcome
 from holdfast.conversation import ModelFailed
 from holdfast.counting import Counts
+from holdfast.errors import HoldfastError
+from holdfast.persistence.quotas import NANOS, QuotaStore
 
 
 class ModelCounts:
@@ -57,3 +60,18 @@ class ModelCounts:
         for direction, tokens in (("input", outcome.input_tokens), ("output", outcome.output_tokens)):
             if tokens:
                 self._counts.add(metrics.TOKENS, self._model, direction, by=tokens)
+
+
+logger = logging.getLogger("holdfast.worker")
+
+
+async def spend(store: QuotaStore, conversation_id: str, outcome: ModelOutcome, cost_usd: float | None) -> None:
+    """Count a model call. What cannot be counted is logged: its turn goes on."""
+    tokens = 0 if isinstance(outcome, ModelFailed) else (outcome.input_tokens or 0) + (outcome.output_tokens or 0)
+    cost = round(cost_usd * NANOS) if cost_usd is not None and 0 < cost_usd < math.inf else 0
+    if not tokens and not cost:
+        return
+    try:
+        await store.spend(conversation_id, tokens, cost)
+    except HoldfastError as error:
+        logger.warning("conversation %s: what a model call used is not counted: %s", conversation_id, error)

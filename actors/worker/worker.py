@@ -19,9 +19,8 @@ from holdfast import metrics
 from holdfast.actors import logs, wire
 from holdfast.actors.actor_settings import WorkerSettings, short_name
 from holdfast.actors.admission import Admission
-from holdfast.actors.log_lines import write_lines
-from holdfast.actors.published import Published
-from holdfast.actors.spec_cache import SpecCache
+from holdfast.actors.logs import write_lines
+from holdfast.actors.published import Published, SpecCache
 from holdfast.actors.steps import reached_here
 from holdfast.actors.telling import tell
 from holdfast.actors.trace_export import export_spans, flush_spans
@@ -47,12 +46,11 @@ from .claims import Claim, Claims
 from .gate import CallRules, Gate
 from .givers import GrantGivers
 from .keeper import keep_sweeper
-from .model_counts import ModelCounts
+from .model_counts import ModelCounts, spend
 from .model_outcome import turn_of
 from .ongoing import Ongoing
 from .process_secrets import ProcessSecrets
 from .refusals import AppBroken, Dropped, Succeeded, shared, told
-from .spending import spend
 from .succession import Succession
 from .threads import end_within
 from .transcripts import Reading, Transcripts

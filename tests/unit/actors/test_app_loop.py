@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.actors.worker import app_loop, asking
 from holdfast.actors.worker.app_loop import LEFT, RULES, THREADS, AppLoop
-from holdfast.actors.worker.rule_threads import NoThread, RuleThreads
+from holdfast.actors.worker.threads import NoThread, RuleThreads
 from holdfast.agent import App
 
 

@@ -12,7 +12,7 @@ from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.actors.worker.gate import UNTOLD_DECIDERS
 from holdfast.actors.worker.model_answer import AnswerCall
 from holdfast.actors.worker.model_outcome import UNVALIDATED, judged
-from holdfast.actors.worker.rule_threads import RuleThreads
+from holdfast.actors.worker.threads import RuleThreads
 from holdfast.agent import Agent, App, Rules, Tool, TurnContext, Unattended
 from holdfast.conversation.approvers import Approvers
 from holdfast.conversation.grants import Target

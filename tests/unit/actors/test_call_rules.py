@@ -2,8 +2,9 @@
 
 import pytest
 
+from holdfast.actors import admission
 from holdfast.actors.work_requests import RunRequest
-from holdfast.actors.worker import gate, prompt
+from holdfast.actors.worker import prompt
 from holdfast.actors.worker.gate import UNREADABLE, CallRules, FixedRules, Gate, proposed, stopped
 from holdfast.agent import Agent, Rules, Tool, TurnContext
 from holdfast.conversation.ruled import RuleEffect
@@ -81,7 +82,7 @@ def test_where_the_rules_cannot_be_read_a_person_is_asked_who_has_not_been():
 async def test_rules_in_force_that_cannot_be_read_are_told_once_and_again_when_they_become_unreadable_again(
     monkeypatch, caplog
 ):
-    monkeypatch.setattr(gate, "FRESH_S", 0)
+    monkeypatch.setattr(admission, "FRESH_S", 0)
     store, refusal = MemoryStore(), []
 
     async def published():
@@ -109,7 +110,7 @@ async def test_rules_in_force_that_cannot_be_read_are_told_once_and_again_when_t
 
 
 async def test_who_deletes_the_record_of_an_app_lifts_no_rule(monkeypatch, caplog):
-    monkeypatch.setattr(gate, "FRESH_S", 0)
+    monkeypatch.setattr(admission, "FRESH_S", 0)
     store, records = MemoryStore(), []
 
     async def published():

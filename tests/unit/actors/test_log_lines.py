@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.actors import logs
 from holdfast.actors.actor_settings import short_name
-from holdfast.actors.log_lines import Lines, write_lines
+from holdfast.actors.logs import Lines, write_lines
 from holdfast.log_context import about, about_nothing
 from holdfast.redaction import Redaction
 from holdfast.settings import LogForm, LogSettings

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from holdfast.actors.worker.spending import spend
+from holdfast.actors.worker.model_counts import spend
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
 from holdfast.persistence import MemoryStore
 from holdfast.persistence.quotas import COST, NANOS, TOKENS
