@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
+from holdfast.actors import admission
 from holdfast.actors.admission import FRESH_S, LAG_S
-from holdfast.actors.worker import gate as gates
 from holdfast.actors.worker.gate import CallRules, FixedRules, Gate
 from holdfast.actors.workers import NoApp
 from holdfast.agent import Rules, TurnContext
@@ -34,7 +34,7 @@ def gate_of(store):
 def skip(monkeypatch):
     """Lets so many seconds of the gate's clock pass at once. Else it stands still: a machine that stalls makes no rules old."""
     passed = [0.0]
-    monkeypatch.setattr(gates, "now_s", lambda: sum(passed))
+    monkeypatch.setattr(admission, "now_s", lambda: sum(passed))
     return passed.append
 
 

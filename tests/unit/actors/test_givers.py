@@ -2,9 +2,9 @@
 
 import pytest
 
+from holdfast.actors import admission
 from holdfast.actors.admission import FRESH_S
 from holdfast.actors.work_requests import RunRequest
-from holdfast.actors.worker import givers
 from holdfast.actors.worker.givers import GrantGivers
 from holdfast.conversation.approvers import Approvers
 from holdfast.errors import StoreUnavailable
@@ -18,7 +18,7 @@ DECIDE = (AccessScope.DECIDE,)
 def skip(monkeypatch):
     """Lets so many seconds of the clock pass at once. Else it stands still."""
     passed = [0.0]
-    monkeypatch.setattr(givers, "now_s", lambda: sum(passed))
+    monkeypatch.setattr(admission, "now_s", lambda: sum(passed))
     return passed.append
 
 

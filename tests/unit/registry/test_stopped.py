@@ -67,7 +67,7 @@ def given(monkeypatch):
     monkeypatch.setattr(stopping, "LOOK_EVERY_S", 0.001)
     for name in ("processes", "work_of"):
         monkeypatch.setattr(stopping, name, getattr(found, name))
-    monkeypatch.setattr(stopping, "_kill", found.kill)
+    monkeypatch.setattr(stopping, "kill", found.kill)
     monkeypatch.setattr(stopping, "_retire", found.retire)
     return found
 
@@ -157,7 +157,7 @@ async def test_what_was_started_again_while_the_rest_ends_is_left_alone(given, m
             asyncio.run_coroutine_threadsafe(started_again(store, given), loop).result()
 
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr(stopping, "_kill", kill)
+    monkeypatch.setattr(stopping, "kill", kill)
     with pytest.raises(stopping.StartedAgain):
         await stopping.stop(store, SETTINGS, grace_s=0)
     assert given.there[-2:] == ["new:sweeper", "new:worker:e:0"]
@@ -166,7 +166,7 @@ async def test_what_was_started_again_while_the_rest_ends_is_left_alone(given, m
 
 
 async def test_what_cannot_be_ended_is_said_and_holdfast_stays_stopped(given, monkeypatch):
-    monkeypatch.setattr(stopping, "_kill", lambda _: None)
+    monkeypatch.setattr(stopping, "kill", lambda _: None)
     monkeypatch.setattr(stopping, "ENDED_S", 0.01)
     store = MemoryStore()
     with pytest.raises(ClusterUnavailable, match="run the same command again"):
