@@ -1,16 +1,24 @@
-"""Write the types of data in server/static/holdfast.d.ts from the description of the API: `python docs/page_types.py`.
+"""Write what pages read: the types of data in server/static/holdfast.d.ts, and the tables in docs/page.md.
 
-The part between the two marks is written anew; the rest, on what the page's code does, is by hand.
+Run `python docs/page_types.py`. The types are made from the description of the API, the tables from `server/page_view.py`. What
+stands between the marks is written anew; the rest is by hand.
 """  # noqa: INP001 - a script beside the pages
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
+from holdfast.conversation.events import EVENTS
+from holdfast.conversation.live import LIVE_EVENTS
+from holdfast.server import openapi, page_view
 from holdfast.server.app import OPERATIONS
 from holdfast.server.openapi import described
 
-PAGE = Path(__file__).parents[1] / "server" / "static" / "holdfast.d.ts"
+TYPES = Path(__file__).parents[1] / "server" / "static" / "holdfast.d.ts"
+GUIDE = Path(__file__).with_name("page.md")
 BEGIN, END = "// From the description of the API, by docs/page_types.py:\n", "// So far from the description of the API.\n"
 NAMES = {
     "PendingReply": "Call",
@@ -32,6 +40,7 @@ NAMES = {
     "ScopeBody": "Scope",
 }
 """The types that a page is given, by the names of their schemas."""
+TOLD = {*EVENTS, *LIVE_EVENTS}
 PLACE = ("tool_call_id", "suspension_id", "decision_id")
 """What the page's code adds to a decision by itself."""
 PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
@@ -75,8 +84,8 @@ def _fields(schema: dict[str, Any], without: tuple[str, ...]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def render() -> str:
-    """The whole file."""
+def types() -> str:
+    """The whole file of types."""
     schemas = described(OPERATIONS)["components"]["schemas"]
     bodies = [one["$ref"].rpartition("/")[2] for one in schemas["ResolveCallBody"]["oneOf"]]
     names = NAMES | {body: f"{body.removesuffix('CallBody')}Decision" for body in bodies}
@@ -85,9 +94,38 @@ def render() -> str:
         wanted += sorted(set(_REFERENCE.findall(str(schemas[name]))) - set(wanted))
     told = [declared(names.get(name, name), schemas[name], PLACE if name in bodies else ()) for name in wanted]
     told.append(f"export type Decision = {' | '.join(names[body] for body in bodies)};\n")
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    before, _, rest = TYPES.read_text(encoding="utf-8").partition(BEGIN)
     return f"{before}{BEGIN}{''.join(told)}{END}{rest.partition(END)[2]}"
 
 
+def table(rows: Mapping[type[BaseModel], page_view.Row]) -> str:
+    """A table of what a page is shown of replies or events."""
+    lines = ["| | shown | where it is the page's own | not shown |", "| --- | --- | --- | --- |"]
+    for model, row in rows.items():
+        name = re.sub(r"[\[\]]", "_", model.__name__)
+        if rows is page_view.REPLIES:
+            name = openapi.NAMES.get(name, name)
+        elif model in TOLD:
+            name = model.model_fields["kind"].default
+        cells = (f"`{name}`", *map(_words, row))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _words(names: str) -> str:
+    return " ".join(f"`{name}`" for name in sorted(names.split()))
+
+
+def guide() -> str:
+    """The whole page of the guide."""
+    text = GUIDE.read_text(encoding="utf-8")
+    for mark, rows in (("replies", page_view.REPLIES), ("events", page_view.EVENTS)):
+        before, _, rest = text.partition(f"<!-- {mark} -->\n")
+        after = rest.partition(f"<!-- /{mark} -->")[2]
+        text = f"{before}<!-- {mark} -->\n{table(rows)}\n<!-- /{mark} -->{after}"
+    return text
+
+
 if __name__ == "__main__":
-    PAGE.write_text(render(), encoding="utf-8")
+    TYPES.write_text(types(), encoding="utf-8")
+    GUIDE.write_text(guide(), encoding="utf-8")

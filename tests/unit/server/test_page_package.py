@@ -45,4 +45,4 @@ def test_whatever_the_module_exports_has_a_type():
 
 def test_the_types_of_data_are_those_of_the_description_of_the_api():
     script = runpy.run_path(str(Path(__file__).parents[3] / "docs" / "page_types.py"))
-    assert (FOLDER / "holdfast.d.ts").read_text() == script["render"](), "run: python docs/page_types.py"
+    assert (FOLDER / "holdfast.d.ts").read_text() == script["types"](), "run: python docs/page_types.py"

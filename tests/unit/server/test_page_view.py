@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import typing
 from pathlib import Path
 
@@ -31,7 +32,6 @@ from holdfast.problems import STATUSES, code_of, status_of
 from holdfast.server import create_app, page_view
 from holdfast.server.app import OPERATIONS
 from holdfast.server.caller import Caller
-from holdfast.server.openapi import NAMES
 from holdfast.server.problems import problem_of
 from holdfast.testing.writer import DESK, Writer, assign, begin, call, comment, resolve, start
 
@@ -96,19 +96,10 @@ def test_what_is_not_shown_can_be_left_empty(model):
 
 
 def test_the_guide_has_the_same_table():
-    text = DOCS.read_text(encoding="utf-8")
-    written = {line for line in text.splitlines() if line.startswith("| `")}
-    kinds = {one: one.model_fields["kind"].default for one in {*EVENTS, *LIVE_EVENTS}}
-
-    def names(words):
-        return " ".join(f"`{name}`" for name in sorted(words.split()))
-
-    for model, row in TABLE.items():
-        name = re.sub(r"[\[\]]", "_", model.__name__)
-        cells = (f"`{kinds.get(model, NAMES.get(name, name))}`", *map(names, row))
-        assert f"| {' | '.join(cells)} |" in written
+    text, script = DOCS.read_text(encoding="utf-8"), runpy.run_path(str(DOCS.with_name("page_types.py")))
+    assert text == script["guide"](), "run: python docs/page_types.py"
     for model in page_view.WITHHELD:
-        assert f"`{kinds[model]}`" in text.partition("are not sent")[0].rpartition("\n\n")[2]
+        assert f"`{model.model_fields['kind'].default}`" in text.partition("are not sent")[0].rpartition("\n\n")[2]
 
 
 KIM = Principal("kim-secret", roles=["finance-secret"], proof=Proof.KEY)
