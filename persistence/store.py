@@ -2,7 +2,7 @@
 
 Every method may raise `StoreUnavailable`; a write that raised it may or may not have happened (its outcome is unknown) and is
 safe to repeat with the same ids. A read of a stored value may raise `CorruptStore`, or `NewerRecord` where a newer Holdfast
-wrote the value. `RedisStore` and `MemoryStore` pass the same conformance suite (`holdfast.testing.conformance`).
+wrote the value. `RedisStore` and `MemoryStore` pass the same conformance suite.
 """
 
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""The tools for a user's tests: conversations without a stack, a model server, a fault-injecting store, the conformance suite.
+"""The tools for a user's tests: conversations without a stack, a model server, and a fault-injecting store.
 
 Names are imported when they are first used: pytest loads the plugin of this package in every project.
 """

@@ -1,10 +1,10 @@
 """A faulty store whose policy never strikes is the store it wraps."""
 
 import pytest
+from store_suite import StoreConformance
 
 from holdfast.persistence import MemoryStore
 from holdfast.testing import FaultyStore
-from holdfast.testing.conformance import StoreConformance
 
 
 class TestFaultyStore(StoreConformance):

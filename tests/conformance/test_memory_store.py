@@ -1,10 +1,10 @@
 """The store in memory."""
 
 import pytest
+from store_suite import StoreConformance
 
 from holdfast.persistence import MemoryStore
 from holdfast.testing import ToyCipher
-from holdfast.testing.conformance import StoreConformance
 
 
 class TestMemoryStore(StoreConformance):

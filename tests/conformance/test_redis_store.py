@@ -2,6 +2,17 @@
 
 import pytest
 import redis
+from store_suite import StoreConformance
+from store_suite.acquire import Acquiring
+from store_suite.append import Appending
+from store_suite.grants import Granting
+from store_suite.inspection import Inspecting
+from store_suite.parking import Parking
+from store_suite.reads import Reading
+from store_suite.refusals import Refusing
+from store_suite.runs import Running
+from store_suite.supervision import Supervising
+from store_suite.troubles import Troubling
 
 from holdfast import metrics
 from holdfast.counting import Counts, families
@@ -9,17 +20,6 @@ from holdfast.persistence import RedisStore
 from holdfast.persistence.conversations import PASSING_MS
 from holdfast.persistence.keys import Keys
 from holdfast.testing import ToyCipher
-from holdfast.testing.conformance import StoreConformance
-from holdfast.testing.conformance_acquire import Acquiring
-from holdfast.testing.conformance_append import Appending
-from holdfast.testing.conformance_grants import Granting
-from holdfast.testing.conformance_inspection import Inspecting
-from holdfast.testing.conformance_parking import Parking
-from holdfast.testing.conformance_reads import Reading
-from holdfast.testing.conformance_refusals import Refusing
-from holdfast.testing.conformance_runs import Running
-from holdfast.testing.conformance_supervision import Supervising
-from holdfast.testing.conformance_troubles import Troubling
 from holdfast.testing.writer import Writer, begin, cancel, reply, start
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import store_suite  # noqa: F401 - before its parts, whose assertions it has rewritten
+from store_suite.reads import Reading
+from store_suite.runs import Running
 
-import holdfast.testing.conformance  # noqa: F401 - before its parts, whose assertions it has rewritten
 from holdfast.cipher import CipherAt
 from holdfast.errors import CipherFailed
 from holdfast.persistence import MemoryStore
 from holdfast.persistence.payloads import Payloads
-from holdfast.testing.conformance_reads import Reading
-from holdfast.testing.conformance_runs import Running
 
 PAGE = Path(__file__).parents[2] / "docs" / "encryption.md"
 (SOURCE,) = re.findall(r"^```python\n(# payload_keys\.py\n.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)

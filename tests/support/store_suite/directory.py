@@ -1,5 +1,4 @@
 """Cases of records that belong to no conversation: apps, standby actors, the cluster, live events."""
-# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,9 +7,9 @@ import pytest
 
 from holdfast.conversation import AgentSpec, ToolSpec
 from holdfast.persistence import Binding, Store
+from holdfast.testing.writer import APP, DESK
 
 from .waiting import WITHIN_S, until
-from .writer import APP, DESK
 
 
 async def heard(listening: AsyncIterator[bytes], store: Store, conversation_id: str, payload: bytes) -> bytes:

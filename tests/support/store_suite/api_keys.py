@@ -1,5 +1,4 @@
 """Cases of API keys: what is stored is read, how many there may be, and that a removed key leaves nothing behind."""
-# ruff: noqa: S101, D102 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import pytest
 

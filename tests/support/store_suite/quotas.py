@@ -1,12 +1,10 @@
 """Cases of quotas: what keys use is counted once, and not beyond what they may use."""
-# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
 
 from holdfast.persistence import Store
 from holdfast.persistence.quotas import COST, STARTS, TOKENS, WINDOW_MS, Exceeded, Used, Want
-
-from .writer import Writer, start
+from holdfast.testing.writer import Writer, start
 
 
 class Rationing:

@@ -1,5 +1,4 @@
 """Cases of reading: snapshot and log tail, places in the log, waiting for the next event."""
-# ruff: noqa: S101, D102 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
 
@@ -29,8 +28,7 @@ from holdfast.conversation.commands import ProposedCall
 from holdfast.conversation.events import EVENTS, NothingCancelled
 from holdfast.errors import ConversationNotFound
 from holdfast.persistence import Store
-
-from .writer import (
+from holdfast.testing.writer import (
     DESK,
     NextCommand,
     Writer,

@@ -1,5 +1,4 @@
 """Cases of pauses: new work that waits, the record of a pause, and conversations that are found again at its end."""
-# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
 
@@ -8,8 +7,7 @@ import pytest
 from holdfast.errors import InvalidInput
 from holdfast.persistence import Pause, RunStatus, Store, TakeoverReason
 from holdfast.persistence.pausing import MOST_PAUSED
-
-from .writer import Writer, begin, call, reply, send, start
+from holdfast.testing.writer import Writer, begin, call, reply, send, start
 
 
 async def left(store: Store, conversation_id: str = "c-1", agent: str = "desk") -> Writer:

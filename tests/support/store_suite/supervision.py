@@ -1,5 +1,4 @@
 """Cases of supervision: crash counts and quarantine, live actors, successors of workers."""
-# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import pytest
 
@@ -7,9 +6,8 @@ from holdfast.conversation import Answer, Status
 from holdfast.errors import Fenced, Quarantined
 from holdfast.persistence import Acquired, Blame, Store, TakeoverReason
 from holdfast.persistence.conversations import SMALL_COMPANY
-
-from .crowd import conversations, pending
-from .writer import Writer, begin, call, lose, reply, resolve, send, start
+from holdfast.testing.crowd import conversations, pending
+from holdfast.testing.writer import Writer, begin, call, lose, reply, resolve, send, start
 
 
 async def busy(store: Store) -> Writer:

@@ -1,5 +1,4 @@
 """Cases of runs by grants: they are claimed in the epoch in which nobody has revoked their grants, and in no other."""
-# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
 
@@ -9,9 +8,9 @@ from holdfast.conversation import Approve, Approvers, Principal, Proof
 from holdfast.conversation.commands import ProposedCall
 from holdfast.conversation.grants import Level, Scope
 from holdfast.persistence import Run, RunStatus, Store, TakeoverReason
+from holdfast.testing.writer import Writer, begin, call, finish, reply, resolve, revoke, revoke_given, send, start
 
-from .conformance_parking import BOUND_MS
-from .writer import Writer, begin, call, finish, reply, resolve, revoke, revoke_given, send, start
+from .parking import BOUND_MS
 
 REFUNDS = Scope("tool", "refund", level=Level.EXECUTE)
 

@@ -1,5 +1,4 @@
 """Cases of the audit chain: it goes on under each owner in turn, no former owner forks it, and receipts repeat their heads."""
-# ruff: noqa: S101, D102 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import pytest
 
@@ -8,8 +7,7 @@ from holdfast.conversation import Approve, Deny, Receipt
 from holdfast.conversation.idempotency import decision_key
 from holdfast.errors import Fenced
 from holdfast.persistence import Store
-
-from .writer import Writer, begin, call, resolve, start
+from holdfast.testing.writer import Writer, begin, call, resolve, start
 
 
 async def audit(store: Store, *receipts: Receipt | str) -> AuditReport:

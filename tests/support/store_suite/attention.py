@@ -1,14 +1,13 @@
 """Cases of attention: when the sweeper must look at a conversation."""
-# ruff: noqa: S101, D102 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 from collections.abc import Sequence
 
 from holdfast.conversation import Answer, Approve
 from holdfast.persistence import Store, TakeoverReason
+from holdfast.testing.writer import LEASE_MS, Writer, begin, call, cancel, finish, reply, resolve, send, start, wake
 
-from .conformance_parking import BOUND_MS, calling, claimed, listening
+from .parking import BOUND_MS, calling, claimed, listening
 from .waiting import until
-from .writer import LEASE_MS, Writer, begin, call, cancel, finish, reply, resolve, send, start, wake
 
 
 async def due(store: Store, limit: int = 100) -> Sequence[str]:

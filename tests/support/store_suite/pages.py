@@ -1,5 +1,4 @@
 """Cases of pages: each item once, in order, by every filter, also where times are equal."""
-# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,9 +10,8 @@ from holdfast.conversation import Answer, Deny, Status, SuspensionKind
 from holdfast.conversation.events import ModelAnswered
 from holdfast.errors import InvalidInput
 from holdfast.persistence import ConversationRow, Listing, Store
-
-from .crowd import BEGAN_AT, conversations, crowd, pending
-from .writer import Writer, begin, call, cancel, end, fail_model, reply, resolve, send, start
+from holdfast.testing.crowd import BEGAN_AT, conversations, crowd, pending
+from holdfast.testing.writer import Writer, begin, call, cancel, end, fail_model, reply, resolve, send, start
 
 
 class Paging:

@@ -1,5 +1,4 @@
 """Cases of trouble: hosts of conversations, postponed attention, named troubles, quarantine by another than the owner."""
-# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import pytest
 
@@ -7,9 +6,9 @@ from holdfast.conversation import Answer
 from holdfast.conversation.idempotency import decision_key, message_key
 from holdfast.errors import Fenced, Quarantined
 from holdfast.persistence import Blame, Store
+from holdfast.testing.writer import Writer, begin, call, reply, resolve, send, start
 
 from .waiting import until
-from .writer import Writer, begin, call, reply, resolve, send, start
 
 HOUR_MS = 3_600_000
 OVERDUE_MS = HOUR_MS + 1_000

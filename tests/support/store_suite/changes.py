@@ -1,5 +1,4 @@
 """Cases of the changes of the lists: what is told of them, in which order, and how a reader goes on."""
-# ruff: noqa: S101, D102 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
 
@@ -8,8 +7,7 @@ import pytest
 from holdfast.conversation import Answer, Principal, Status, SuspensionKind
 from holdfast.errors import InvalidInput
 from holdfast.persistence import Change, Place, Store
-
-from .writer import Writer, assign, begin, call, cancel, comment, resolve, send, start
+from holdfast.testing.writer import Writer, assign, begin, call, cancel, comment, resolve, send, start
 
 
 async def following(store: Store, place: Place) -> list[Change]:
@@ -141,7 +139,7 @@ class Changing:
         assert (await store.changes(Place.of(early.cursor))).missed
         assert (await store.changes(begun)).missed
 
-    async def test_a_cursor_is_checked(self, store: Store) -> None:  # noqa: ARG002 - the store's own rule
+    async def test_a_cursor_is_checked(self, store: Store) -> None:
         for bad in ("", "x", "12-", "1_64-0", "1_1", "9" * 16, "1_1-1" * 65, "²", None, 7):
             with pytest.raises(InvalidInput):
                 Place.of(bad)  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
-"""The conformance suite of stores: the rules for every `holdfast.persistence.Store`, run over yours.
+"""The conformance suite of stores: the rules for every `holdfast.persistence.Store`.
 
     import pytest
 
-    from holdfast.testing.conformance import StoreConformance
+    from store_suite import StoreConformance
 
     class TestMyStore(StoreConformance):
         @pytest.fixture
@@ -24,7 +24,7 @@ import pytest
 
 pytest.register_assert_rewrite(
     *(
-        f"{__package__}.conformance_{part}"
+        f"{__package__}.{part}"
         for part in (
             "acquire",
             "api_keys",
@@ -55,29 +55,29 @@ pytest.register_assert_rewrite(
 
 from holdfast.persistence import Store
 
-from .conformance_acquire import Acquiring
-from .conformance_api_keys import Keeping
-from .conformance_append import Appending
-from .conformance_attention import Attending
-from .conformance_audit import Auditing
-from .conformance_changes import Changing
-from .conformance_directory import Finding
-from .conformance_fencing import Fencing
-from .conformance_grants import Granting
-from .conformance_index import Indexing
-from .conformance_inspection import Inspecting
-from .conformance_large import Large
-from .conformance_pages import Paging, Unreadable
-from .conformance_parking import Parking
-from .conformance_pausing import Pausing
-from .conformance_quotas import Rationing
-from .conformance_reads import Reading
-from .conformance_refusals import Refusing
-from .conformance_runs import Running
-from .conformance_supervision import Supervising
-from .conformance_tallies import Tallying
-from .conformance_tickets import Ticketing
-from .conformance_troubles import Troubling
+from .acquire import Acquiring
+from .api_keys import Keeping
+from .append import Appending
+from .attention import Attending
+from .audit import Auditing
+from .changes import Changing
+from .directory import Finding
+from .fencing import Fencing
+from .grants import Granting
+from .index import Indexing
+from .inspection import Inspecting
+from .large import Large
+from .pages import Paging, Unreadable
+from .parking import Parking
+from .pausing import Pausing
+from .quotas import Rationing
+from .reads import Reading
+from .refusals import Refusing
+from .runs import Running
+from .supervision import Supervising
+from .tallies import Tallying
+from .tickets import Ticketing
+from .troubles import Troubling
 
 __all__ = ["StoreConformance"]
 

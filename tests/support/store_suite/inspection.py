@@ -1,12 +1,11 @@
 """Cases of an operator's view: apps that cannot be run, silent actors, overdue deadlines, and the census."""
-# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 from holdfast.conversation import Answer, Approve
 from holdfast.persistence import Census, Overdue, Store
+from holdfast.testing.crowd import BEGAN_AT
+from holdfast.testing.writer import Writer, begin, call, lose, resolve, start
 
-from .conformance_troubles import HOUR_MS, OVERDUE_MS, overdue
-from .crowd import BEGAN_AT
-from .writer import Writer, begin, call, lose, resolve, start
+from .troubles import HOUR_MS, OVERDUE_MS, overdue
 
 
 class Inspecting:

@@ -1,5 +1,4 @@
 """Cases of runs that are refused: what permission rules do not let begin is done without being claimed."""
-# ruff: noqa: S101, D102 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
 
@@ -7,11 +6,11 @@ import pytest
 
 from holdfast.errors import CorruptStore
 from holdfast.persistence import Run, RunStatus, Store, TakeoverReason
+from holdfast.testing.writer import Writer, call, cancel, finish
 
-from .conformance_parking import BOUND_MS, calling, claimed, due, listening
-from .conformance_runs import running
+from .parking import BOUND_MS, calling, claimed, due, listening
+from .runs import running
 from .waiting import until
-from .writer import Writer, call, cancel, finish
 
 RULED = b"ruled|\x00\xff"
 

@@ -1,5 +1,4 @@
 """Cases of a takeover: one of several writers gets the conversation, and only for a reason."""
-# ruff: noqa: S101, D102 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
 
@@ -8,9 +7,9 @@ import pytest
 from holdfast.conversation import Answer, State
 from holdfast.errors import ConversationNotFound, InvalidMessage, LeaseHeld
 from holdfast.persistence import Acquired, Moved, Owner, RunStatus, Store, TakeoverReason
+from holdfast.testing.writer import LEASE_MS, Writer, begin, call, reply, resolve, start
 
 from .waiting import until
-from .writer import LEASE_MS, Writer, begin, call, reply, resolve, start
 
 
 async def take(

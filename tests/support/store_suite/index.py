@@ -1,12 +1,10 @@
 """Cases of a rebuild of indexes: it changes nothing where they are right, while other writers go on."""
-# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 from holdfast.conversation import Deny
 from holdfast.persistence import Store
 from holdfast.persistence.keys import BUCKETS
-
-from .crowd import conversations, crowd, pending
-from .writer import Writer, resolve
+from holdfast.testing.crowd import conversations, crowd, pending
+from holdfast.testing.writer import Writer, resolve
 
 
 class Indexing:

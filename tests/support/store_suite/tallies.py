@@ -1,5 +1,4 @@
 """Cases of numbers over everything: counts that only grow, and the survey of what stands."""
-# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import pytest
 
@@ -7,9 +6,9 @@ from holdfast.conversation import Approve, Status, SuspensionKind
 from holdfast.errors import CorruptStore
 from holdfast.persistence import AppRecord, Store, Waiting
 from holdfast.persistence.tallies import AGES_S, SERIES
+from holdfast.testing.writer import DESK, Writer, begin, call, resolve, start
 
-from .conformance_troubles import HOUR_MS
-from .writer import DESK, Writer, begin, call, resolve, start
+from .troubles import HOUR_MS
 
 
 class Tallying:

@@ -1,5 +1,4 @@
 """Cases of large rows: a page ends after so many bytes, a list shows calls in short, and a call by itself is whole."""
-# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import json
 
@@ -8,9 +7,8 @@ from holdfast.conversation.calls import Cut, PendingView
 from holdfast.conversation.jsontext import size_bytes
 from holdfast.persistence import Store
 from holdfast.persistence.lists import PAGE_BYTES
-
-from .crowd import BEGAN_AT
-from .writer import DESK, Writer, begin, call, comment, finish, send, start, suspend
+from holdfast.testing.crowd import BEGAN_AT
+from holdfast.testing.writer import DESK, Writer, begin, call, comment, finish, send, start, suspend
 
 MEGA = 1_000_000
 

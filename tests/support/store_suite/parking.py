@@ -1,5 +1,4 @@
 """Cases of work that goes on without an actor: records of model calls, bounds of claims, and when somebody must look again."""
-# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -10,9 +9,9 @@ import pytest
 
 from holdfast.conversation.delta import Delta, delta
 from holdfast.persistence import Append, Appended, Look, Run, RunStatus, Stands, Store, TakeoverReason
+from holdfast.testing.writer import NextCommand, Writer, begin, call, cancel, end, fail_model, finish, reply, send, start
 
 from .waiting import until
-from .writer import NextCommand, Writer, begin, call, cancel, end, fail_model, finish, reply, send, start
 
 BOUND_MS = 60_000
 """A bound that no test waits for."""

@@ -1,5 +1,4 @@
 """Cases of runs: runnable, claimed, done, removed; each step only by the process that may take it."""
-# ruff: noqa: S101, D102 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
 
@@ -8,9 +7,8 @@ import pytest
 from holdfast.conversation import Answer, Approve, Redispatch, SuspensionKind
 from holdfast.errors import CorruptStore
 from holdfast.persistence import Run, RunStatus, Store, TakeoverReason
-
-from .crowd import pending
-from .writer import LEASE_MS, Writer, begin, call, cancel, finish, lose, resolve, start
+from holdfast.testing.crowd import pending
+from holdfast.testing.writer import LEASE_MS, Writer, begin, call, cancel, finish, lose, resolve, start
 
 
 async def running(store: Store, *tools: str) -> tuple[Writer, tuple[str, ...]]:

@@ -1,14 +1,13 @@
 """Cases of fencing: a deposed writer can no longer write or confirm."""
-# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import pytest
 
 from holdfast.conversation import Answer, Approve
 from holdfast.errors import CorruptStore, Fenced, InvalidDecision
 from holdfast.persistence import Append, Owner, Store, TakeoverReason
+from holdfast.testing.writer import Writer, begin, call, reply, resolve, send, start
 
 from .waiting import until
-from .writer import Writer, begin, call, reply, resolve, send, start
 
 
 class Fencing:

@@ -1,5 +1,4 @@
 """Cases of a write: all or nothing, once, and only where the writer's state is the store's."""
-# ruff: noqa: S101, D102, PLR2004 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
 import dataclasses
@@ -37,9 +36,8 @@ from holdfast.errors import (
 )
 from holdfast.persistence import Appended, KnownIds, Store, TakeoverReason
 from holdfast.persistence.conversations import MOST_PASSING, TAIL_BYTES
-
-from .faulty_store import FailAfter, FailBefore, Fault, Faults, FaultyStore
-from .writer import DESK, Writer, begin, call, cancel, end, finish, reply, resolve, send, start
+from holdfast.testing.faulty_store import FailAfter, FailBefore, Fault, Faults, FaultyStore
+from holdfast.testing.writer import DESK, Writer, begin, call, cancel, end, finish, reply, resolve, send, start
 
 
 class Appending:

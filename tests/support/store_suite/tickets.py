@@ -1,5 +1,4 @@
 """Cases of tickets: what is stored is read until it expires by the store's clock, and is removed once."""
-# ruff: noqa: S101, D102 -- tests: they assert, their names are sentences, their numbers are the expectation
 
 import asyncio
 import uuid
