@@ -75,8 +75,7 @@ def decode(cls: type[_R], data: bytes) -> _R:
     """The record of a class among `KINDS` in these bytes."""
     kind, fields = _unpack(data)
     if kind != KINDS[cls]:
-        what = f"a {KINDS[cls]} record has the kind {kind!r}"
-        raise CorruptStore(what)
+        raise CorruptStore(f"a {KINDS[cls]} record has the kind {kind!r}")
     return _validated(cls, kind, fields)
 
 
@@ -87,22 +86,19 @@ def decode_api_key(data: bytes, used_at: int | None) -> ApiKey:
 
 def decode_event(data: bytes) -> Event:
     """The event of a log entry."""
-    kind, fields = _unpack(data)
-    cls = _EVENTS.get(kind)
-    if cls is None:
-        what = f"a log entry has the unknown kind {kind!r}"
-        raise CorruptStore(what)
-    return cast("Event", _validated(cls, kind, fields))
+    return cast("Event", _named(_EVENTS, data, "a log entry has the unknown kind"))
 
 
 def decode_outcome(data: bytes) -> Outcome:
     """The outcome of a run or a model call in these bytes."""
+    return cast("Outcome", _named(_OUTCOMES, data, "an outcome has the kind"))
+
+
+def _named(kinds: Mapping[str, type[Record]], data: bytes, what: str) -> Record:
     kind, fields = _unpack(data)
-    cls = _OUTCOMES.get(kind)
-    if cls is None:
-        what = f"an outcome has the kind {kind!r}"
-        raise CorruptStore(what)
-    return cast("Outcome", _validated(cls, kind, fields))
+    if kind not in kinds:
+        raise CorruptStore(f"{what} {kind!r}")
+    return _validated(kinds[kind], kind, fields)
 
 
 def readable_apps(records: Iterable[bytes]) -> list[AppRecord]:
@@ -130,14 +126,12 @@ def decode_sealed(data: bytes) -> bytes:
     try:
         version, _, fields = msgpack.unpackb(data, raw=True)
     except (ValueError, TypeError) as error:
-        what = f"an encrypted record cannot be read ({error})"
-        raise CorruptStore(what) from error
+        raise CorruptStore(f"an encrypted record cannot be read ({error})") from error
     if isinstance(version, int) and version > VERSION:
         raise NewerRecord(SEALED, version, VERSION)
     ciphertext = fields.get(b"data") if isinstance(fields, dict) else None
     if not isinstance(ciphertext, bytes):
-        what = "an encrypted record holds no ciphertext"
-        raise CorruptStore(what)
+        raise CorruptStore("an encrypted record holds no ciphertext")
     return ciphertext
 
 
@@ -161,8 +155,7 @@ def _validated(cls: type[_R], kind: str, fields: Fields) -> _R:
         return cls.model_validate(fields)
     except (ValidationError, InvalidInput) as error:
         why = error.errors(include_url=False, include_input=False) if isinstance(error, ValidationError) else error.problem
-        what = f"a {kind} record has not the fields of one ({why!r:.200})"
-        raise CorruptStore(what) from error
+        raise CorruptStore(f"a {kind} record has not the fields of one ({why!r:.200})") from error
 
 
 def _unpack(data: bytes) -> tuple[str, Fields]:
@@ -171,18 +164,15 @@ def _unpack(data: bytes) -> tuple[str, Fields]:
     except (ValueError, TypeError) as error:
         if is_sealed(data):
             raise CipherMissing("a record") from error
-        what = f"a record cannot be read ({error})"
-        raise CorruptStore(what) from error
+        raise CorruptStore(f"a record cannot be read ({error})") from error
     if not (isinstance(version, int) and isinstance(kind, str)):
-        what = f"a record begins with {version!r:.20}, {kind!r:.20}, not with its version and kind"
-        raise CorruptStore(what)
+        raise CorruptStore(f"a record begins with {version!r:.20}, {kind!r:.20}, not with its version and kind")
     if version > VERSION:
         raise NewerRecord(kind, version, VERSION)
     if kind == SEALED:  # the reader has not decrypted the record: that is no fault of the store
         raise CipherMissing("a record")
     if version < 1:
-        what = f"a {kind!r:.40} record has version {version}, which never was"
-        raise CorruptStore(what)
+        raise CorruptStore(f"a {kind!r:.40} record has version {version}, which never was")
     for older in range(version, VERSION):
         upgrade = UPGRADES.get((kind, older))
         fields = upgrade(fields) if upgrade is not None else fields

@@ -237,11 +237,7 @@ class Conversations(Database, Protocol):
         """
 
     async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:
-        """Renew the lease, and return the store's clock in ms UTC.
-
-        Raises:
-            Fenced: The token is not the owner's.
-        """
+        """Renew the lease as the current owner (else: `Fenced`), and return the store's clock in ms UTC."""
 
     async def release(self, conversation_id: str, token: str, *, paused: bool = False, look_ms: int = 0) -> None:
         """Give the conversation up; nothing happens if the token is not the owner's.

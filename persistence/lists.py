@@ -95,7 +95,10 @@ class Rebuilt:
 
 
 class Lists(Pausing, Database, Protocol):
-    """The verbs of a `Store` that concern many conversations: pages of them, those that need attention, and pauses."""
+    """The verbs of a `Store` that concern many conversations: pages of them, those that need attention, and pauses.
+
+    A page raises `InvalidInput` where the limit is no whole number from 1 to 1000, or `after` is no cursor.
+    """
 
     async def pending(
         self, *, limit: int, after: str | None = None, agent: str | None = None, kind: SuspensionKind | None = None
@@ -103,9 +106,6 @@ class Lists(Pausing, Database, Protocol):
         """A page of open suspensions (`PendingView`), oldest first. One that cannot be read is a row with a `problem`.
 
         Rows are in short (`PendingView.cut`). A page is read from `PAGE_BYTES` of logs at most, and has one row at least.
-
-        Raises:
-            InvalidInput: The limit is no whole number from 1 to 1000, or `after` is no cursor.
         """
 
     async def conversations(
@@ -120,9 +120,6 @@ class Lists(Pausing, Database, Protocol):
         """A page of conversations (`ConversationRow`), oldest first. One that cannot be read is a row with a `problem`.
 
         With `given`, those alone in which grants or votes stand, of all agents and in every status.
-
-        Raises:
-            InvalidInput: The limit is no whole number from 1 to 1000, or `after` is no cursor.
         """
 
     def reindex(self) -> AsyncIterator[Rebuilt]:

@@ -1,4 +1,7 @@
-"""Pages over the buckets: cursors, merging, and the reading of index members."""
+"""Pages over the buckets: cursors, merging, and the reading of index members.
+
+What a caller hands in is checked here: each of these functions raises `InvalidInput` for what cannot be used.
+"""
 
 import heapq
 import re
@@ -49,33 +52,21 @@ def is_name(text: str) -> bool:
 
 
 def check_limit(limit: object) -> int:
-    """The page size itself, once it is checked.
-
-    Raises:
-        InvalidInput: The limit is not a whole number from 1 to 1000.
-    """
+    """The page size itself, once it is checked."""
     if isinstance(limit, int) and not isinstance(limit, bool) and 1 <= limit <= 1000:  # noqa: PLR2004 - the bound itself
         return limit
     raise InvalidInput("limit", f"{limit!r:.40} is not a page size", "use a whole number from 1 to 1000")
 
 
 def check_scan(open_suspensions: int) -> None:
-    """Refuse to look for one of so many open suspensions by its id alone.
-
-    Raises:
-        InvalidInput: They are more than `MOST_SCANNED`.
-    """
+    """Refuse to look for one of so many open suspensions by its id alone."""
     if open_suspensions > MOST_SCANNED:
         problem = f"more than {MOST_SCANNED} calls wait, and none of so many is looked for by its suspension alone"
         raise InvalidInput("conversation_id", problem, "name the conversation, too: PendingCall.conversation_id")
 
 
 def pending_after(cursor: str | None) -> str:
-    """The text after which a page of suspensions begins; '' for the first page.
-
-    Raises:
-        InvalidInput: The text is no cursor that Holdfast made.
-    """
+    """The text after which a page of suspensions begins; '' for the first page."""
     start = conversations_after(cursor)
     if not start or _RAW_CURSOR.fullmatch(cursor or ""):
         return start
@@ -83,11 +74,7 @@ def pending_after(cursor: str | None) -> str:
 
 
 def conversations_after(cursor: object) -> str:
-    """The whole member after which a page of conversations begins; '' for the first page.
-
-    Raises:
-        InvalidInput: The text is no cursor that Holdfast made.
-    """
+    """The whole member after which a page of conversations begins; '' for the first page."""
     if cursor is None:
         return ""
     match = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None

@@ -28,42 +28,36 @@ class RedisTallies(RedisViews):
         return {name.decode(errors="replace"): int(count) for name, count in found.items() if count.isdigit()}
 
     async def survey(self) -> Survey:
-        now, agents = await self.now(), await self._agents()
-        kinds, statuses = list(SuspensionKind), list(Status)
-        keys = self._keys
-
-        def lengths(pipe: Any) -> None:
-            pipe.hvals(keys.meta("hosting"))
-            for name in ("living", "standby"):
-                pipe.zcard(keys.meta(name))
-            for bucket in range(BUCKETS):
-                pipe.zcard(keys.paused(bucket))
-                for status in statuses:
-                    pipe.zcard(keys.conversations(bucket, status=status.value))
-                for kind in kinds:
-                    pipe.zcard(keys.pending(bucket, kind=kind.value))
-
-        hosting, *numbers = await self._each(lengths)
-        (actors, offers), *rows = _rows(numbers, 2, 1 + len(statuses) + len(kinds))
-        sums = [sum(column) for column in zip(*rows, strict=True)]
-        there = [
-            (bucket, kind, row[1 + len(statuses) + place])
-            for bucket, row in enumerate(rows)
-            for place, kind in enumerate(kinds)
-            if row[1 + len(statuses) + place]
-        ]
+        now, agents, keys = await self.now(), await self._agents(), self._keys
+        sizes: dict[tuple[str, Status | SuspensionKind | None, int], str] = {
+            ("actors", None, 0): keys.meta("living"),
+            ("offers", None, 0): keys.meta("standby"),
+        }
+        for bucket in range(BUCKETS):
+            sizes["paused", None, bucket] = keys.paused(bucket)
+            sizes |= {("listed", one, bucket): keys.conversations(bucket, status=one.value) for one in Status}
+            sizes |= {("waiting", one, bucket): keys.pending(bucket, kind=one.value) for one in SuspensionKind}
+        hosting, *counts = await self._each(
+            lambda pipe: [pipe.hvals(keys.meta("hosting")), *(pipe.zcard(key) for key in sizes.values())]
+        )
+        sums: Counter[tuple[str, Status | SuspensionKind | None]] = Counter()
+        there: list[tuple[int, SuspensionKind]] = []
+        for (what, one, bucket), count in zip(sizes, map(_number, counts), strict=True):
+            sums[what, one] += count
+            if isinstance(one, SuspensionKind) and count:
+                there.append((bucket, one))
         waiting, older = await self._waiting(now, agents, there)
         hosted = [name.decode(errors="replace") for name in hosting] if isinstance(hosting, list) else []
-        in_actors, listed = await self._statuses(hosted), dict(zip(statuses, sums[1:], strict=False))
+        in_actors, listed = await self._statuses(hosted), {status: sums["listed", status] for status in Status}
         return Survey(
             now,
             listed,
             waiting,
-            {(kind, age_s): older[kind, age_s] for kind in kinds for age_s in AGES_S},
-            actors,
-            offers,
+            {(kind, age_s): older[kind, age_s] for kind in SuspensionKind for age_s in AGES_S},
+            sums["actors", None],
+            sums["offers", None],
             len(hosted),
-            sums[0],
+            sums["paused", None],
             {status: max(count - in_actors[status], 0) for status, count in listed.items()},
         )
 
@@ -75,13 +69,13 @@ class RedisTallies(RedisViews):
         return Counter(row.status for row in rows if row.status is not None)
 
     async def _waiting(
-        self, now: int, agents: Sequence[str], there: Sequence[tuple[int, SuspensionKind, int]]
+        self, now: int, agents: Sequence[str], there: Sequence[tuple[int, SuspensionKind]]
     ) -> tuple[dict[tuple[str, SuspensionKind], Waiting], Counter[tuple[SuspensionKind, int]]]:
         """What waits by agent and kind, and by kind and age: asked only of buckets that have suspensions of a kind."""
         asked = (None, *agents)
 
         def look(pipe: Any) -> None:
-            for bucket, kind, _ in there:
+            for bucket, kind in there:
                 for age_s in AGES_S:
                     pipe.zlexcount(self._keys.pending(bucket, kind=kind.value), "-", f"({_moment(now, age_s)}")
                 for agent in asked:
@@ -92,7 +86,7 @@ class RedisTallies(RedisViews):
         count: Counter[tuple[str | None, SuspensionKind]] = Counter()
         since: dict[tuple[str | None, SuspensionKind], int] = {}
         answers = iter(await self._each(look) if there else ())
-        for _, kind, _ in there:
+        for _, kind in there:
             for age_s in AGES_S:
                 older[kind, age_s] += _number(next(answers))
             for agent in asked:
@@ -118,12 +112,6 @@ def _moment(now: int, age_s: int) -> str:
 
 def _number(answer: Any) -> int:
     return answer if isinstance(answer, int) else 0
-
-
-def _rows(answers: Sequence[Any], first: int, width: int) -> list[list[int]]:
-    """The answers as numbers: the first so many, then rows of that width."""
-    numbers = [_number(answer) for answer in answers]
-    return [numbers[:first], *(numbers[at : at + width] for at in range(first, len(numbers), width))]
 
 
 def _by_agent(

@@ -1,4 +1,7 @@
-"""The values that scripts are given and Redis holds: arguments, log entries, index members, records."""
+"""The values that scripts are given and Redis holds: arguments, log entries, index members, records.
+
+Each function that reads one raises `CorruptStore` for what Holdfast never wrote.
+"""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -95,11 +98,7 @@ def member_of(conversation_id: str, entry: PendingEntry) -> str:
 def fold(
     conversation_id: str, snapshot: bytes, tail: Sequence[tuple[bytes, Sequence[bytes]]], seq: int, payloads: Payloads
 ) -> State:
-    """The state that follows from a snapshot and the log tail after it.
-
-    Raises:
-        CorruptStore: The log lacks an entry, does not end at `seq`, or cannot be folded.
-    """
+    """The state that follows from a snapshot and the log tail after it."""
     state = payloads.open_state(conversation_id, snapshot)
     for entry_id, fields in tail:
         if seq_of(entry_id) != state.seq + 1:
@@ -127,22 +126,14 @@ def seq_of(entry_id: bytes) -> int:
 
 
 def event_of(conversation_id: str, seq: int, fields: Mapping[bytes, bytes], payloads: Payloads) -> Event:
-    """The event in the fields of a log entry.
-
-    Raises:
-        CorruptStore: The entry holds no event.
-    """
+    """The event in the fields of a log entry."""
     if b"e" not in fields:
         raise CorruptStore("a log entry holds no event")
     return payloads.open_event(conversation_id, seq, fields[b"e"])
 
 
 def number_of(value: bytes, what: str) -> int:
-    """The number that Holdfast wrote as digits.
-
-    Raises:
-        CorruptStore: The value is no such number.
-    """
+    """The number that Holdfast wrote as digits."""
     if value.isdigit() and len(value) <= MOST_DIGITS:
         return int(value)
     raise CorruptStore(f"{what} reads {value[:20]!r}")
@@ -164,11 +155,7 @@ def owner_of(conversation_id: str, head: Sequence[bytes | None], payloads: Paylo
 
 
 def row_of(conversation_id: str, packed: bytes, at: bytes | None) -> ConversationRow:
-    """The row of a conversation in a list, from fields of its head.
-
-    Raises:
-        CorruptStore: The head cannot be read.
-    """
+    """The row of a conversation in a list, from fields of its head."""
     try:
         name, stands, created_at, waiting, *_ = codec.unpack(packed)
         count = len(waiting) if isinstance(waiting, list) else int(waiting)  # index version 1 has a list
@@ -178,11 +165,7 @@ def row_of(conversation_id: str, packed: bytes, at: bytes | None) -> Conversatio
 
 
 def run_of(conversation_id: str, effect_id: str, record: bytes, payloads: Payloads) -> Run:
-    """The run in a stored run record.
-
-    Raises:
-        CorruptStore: The record is none.
-    """
+    """The run in a stored run record."""
     status, _, rest = record.partition(b"|")
     incarnation, _, last = rest.partition(b"|")
     match status:
@@ -210,11 +193,7 @@ def quarantine_of(conversation_id: str, reason: bytes | None, at: bytes | None, 
 
 
 def late_of(conversation_id: str, effect_id: str, record: bytes, payloads: Payloads) -> Late:
-    """The late outcome in a stored record; an outcome that cannot be decrypted stays encrypted, so that the others can be read.
-
-    Raises:
-        CorruptStore: The record names no time.
-    """
+    """The late outcome in a stored record; an outcome that cannot be decrypted stays encrypted, so that others can be read."""
     at, _, rest = record.partition(b"|")
     if not at.isdigit():
         raise CorruptStore(f"a late outcome reads {record[:20]!r}")
@@ -223,11 +202,7 @@ def late_of(conversation_id: str, effect_id: str, record: bytes, payloads: Paylo
 
 
 def binding_of(found: Sequence[bytes | None], now: int) -> Binding | None:
-    """The binding in the fields `cluster`, `address` and `at`; None if there is none.
-
-    Raises:
-        CorruptStore: The fields cannot be read.
-    """
+    """The binding in the fields `cluster`, `address` and `at`; None if there is none."""
     cluster, address, at = found
     if cluster is None:
         return None
