@@ -1,9 +1,9 @@
 """The entries of a conversation in the store's indexes: a function of its state."""
 
 from .calls import Call, SuspensionKind
-from .outstanding import busy, due_at
 from .record import Record
 from .state import State, Status
+from .work import busy, due_at
 
 
 class PendingEntry(Record):

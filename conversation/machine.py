@@ -12,10 +12,10 @@ from . import commands as asked
 from .commands import Command, Outcome, Request
 from .fold import evolve
 from .judgement import Judgement
-from .outstanding import busy, due_at, effect_of, outstanding
 from .repeats import repeated
 from .state import State
 from .table import LATE, TABLE, Handled, Ignored, Refused
+from .work import busy, due_at, effect_of, outstanding
 
 __all__ = ["busy", "decide", "due_at", "effect_of", "evolve", "outstanding"]
 
