@@ -75,6 +75,9 @@ def _is_shown(call: Call) -> bool:
     return call.executor is not Executor.SERVER or call.approval is Approval.REQUIRED
 
 
+_KEYS = {"message_id": message_key, "decision_id": decision_key, "request_id": request_key}
+
+
 class _Command(Record):
     now: int = 0
     spec: AgentSpec | None = None
@@ -132,16 +135,16 @@ class Request(_Command):
     traceparent: str | None = None
     signature: str = ""
 
+    def lookups(self) -> tuple[str, ...]:
+        """The key of the request's receipt, by the id under which it counts once."""
+        return tuple(key(getattr(self, name)) for name, key in _KEYS.items() if name in type(self).model_fields)
+
 
 class _Message(Request):
     """A request that brings a user's message, which counts once under its `message_id`."""
 
     text: str
     message_id: str
-
-    def lookups(self) -> tuple[str, ...]:
-        """The key of the message's receipt."""
-        return (message_key(self.message_id),)
 
 
 class Start(_Message):
@@ -168,10 +171,6 @@ class Resolve(Request):
     ruling: DecisionRecord
     decision_id: str
     suspension_id: str | None = None
-
-    def lookups(self) -> tuple[str, ...]:
-        """The key of the decision's receipt."""
-        return (decision_key(self.decision_id),)
 
     def reasons(self) -> tuple[str, ...]:
         """The keys of the records that say what settled the suspension, or else the call."""
@@ -216,10 +215,6 @@ class _Numbered(Request):
     """A request that counts once under its `request_id`."""
 
     request_id: str
-
-    def lookups(self) -> tuple[str, ...]:
-        """The key of the request's receipt."""
-        return (request_key(self.request_id),)
 
 
 class _Note(_Numbered):

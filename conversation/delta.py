@@ -4,18 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .calls import Call, CallStatus
-from .events import (
-    CallAssigned,
-    CallCommented,
-    CallHeld,
-    CallResolved,
-    CallSuspended,
-    Event,
-    GivenRevoked,
-    RunScheduled,
-    SuspensionSettled,
-    VoteCast,
-)
+from .event_base import CallEvent, Note
+from .events import CallResolved, Event, GivenRevoked, SuspensionSettled, VoteCast
 from .index import PendingEntry
 from .round import NO_CALLS, Round
 from .state import State, Status
@@ -38,11 +28,7 @@ class Delta:
 
 def delta(before: State, after: State, events: Sequence[Event]) -> Delta:
     """The changes between two states, given the events that lead from one to the other; the cost is that of the events."""
-    ids = {
-        event.tool_call_id: None
-        for event in events
-        if isinstance(event, RunScheduled | CallHeld | CallSuspended | SuspensionSettled | CallResolved)
-    }
+    ids = {event.tool_call_id: None for event in events if isinstance(event, CallEvent | SuspensionSettled | CallResolved)}
     old, new = _calls(before), _calls(after)
     if _answer(before) != _answer(after):  # the calls of an earlier answer are over, named or not
         ids |= {call.tool_call_id: None for call in old.open()}
@@ -65,7 +51,7 @@ def delta(before: State, after: State, events: Sequence[Event]) -> Delta:
 
 
 def _noted(events: Sequence[Event], new: Round, opened: Sequence[PendingEntry]) -> tuple[PendingEntry, ...]:
-    told = [event.tool_call_id for event in events if isinstance(event, VoteCast | CallAssigned | CallCommented)]
+    told = [event.tool_call_id for event in events if isinstance(event, VoteCast | Note)]
     withdrawn = {vote.suspension_id for event in events if isinstance(event, GivenRevoked) for vote in event.votes}
     if withdrawn:
         told += [call.tool_call_id for call in new.awaiting() if call.suspension and call.suspension.suspension_id in withdrawn]

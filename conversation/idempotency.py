@@ -50,39 +50,20 @@ _REASONS = {
 }
 
 
-def message_key(message_id: str) -> str:
-    """The key of a message's receipt."""
-    return f"m:{message_id}"
-
-
-def decision_key(decision_id: str) -> str:
-    """The key of a decision's receipt."""
-    return f"d:{decision_id}"
-
-
-def request_key(request_id: str) -> str:
-    """The key of any other request's receipt."""
-    return f"x:{request_id}"
-
-
-def call_key(tool_call_id: str) -> str:
-    """The key of a used call id; its record says what settled the call's last suspension."""
-    return f"c:{tool_call_id}"
-
-
-def result_key(tool_call_id: str) -> str:
-    """The key of a call's result."""
-    return f"r:{tool_call_id}"
-
-
-def suspension_key(suspension_id: str) -> str:
-    """The key of a settled suspension."""
-    return f"s:{suspension_id}"
-
-
-def notes_key(suspension_id: str) -> str:
-    """The key of the last vote, assignment or comment on a suspension."""
-    return f"n:{suspension_id}"
+message_key = "m:{}".format
+"""The key of a message's receipt."""
+decision_key = "d:{}".format
+"""The key of a decision's receipt."""
+request_key = "x:{}".format
+"""The key of any other request's receipt."""
+call_key = "c:{}".format
+"""The key of a used call id; its record says what settled the call's last suspension."""
+result_key = "r:{}".format
+"""The key of a call's result."""
+suspension_key = "s:{}".format
+"""The key of a settled suspension."""
+notes_key = "n:{}".format
+"""The key of the last vote, assignment or comment on a suspension."""
 
 
 def facts(log: Sequence[Event], first_seq: int) -> dict[str, IdempotencyRecord]:

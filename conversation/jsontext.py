@@ -29,6 +29,8 @@ _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _BESIDE_BRACKETS = bytes(set(range(256)) - _STEPS.keys())
 _LONG_NUMBER = re.compile(rf"(?<![0-9])[0-9]{{{MAX_DIGITS + 1}}}")
 _TOO_LARGE = 10**MAX_DIGITS
+TOO_DEEP = f"{{}}: it is nested more than {MAX_DEPTH} deep"
+TOO_MANY = f"it holds more than {MAX_VALUES} values"
 _SHOWN_KEY, _SHOWN_PATH = 40, 200
 
 _Link: TypeAlias = "tuple[_Link, str | int] | None"
@@ -84,10 +86,10 @@ def check_bounds(text: str) -> str:
     if not (many or opened > MAX_DEPTH or _LONG_NUMBER.search(text)):
         return text
     if depth(text) > MAX_DEPTH:
-        _refuse_depth("$")
+        raise NotJson(TOO_DEEP.format("$"))
     bare = _STRING.sub(" ", text) if many or _LONG_NUMBER.search(text) else ""
     if many and bare.count("[") + bare.count("{") + bare.count(",") >= MAX_VALUES:
-        _refuse_number()
+        raise NotJson(TOO_MANY)
     if _LONG_NUMBER.search(bare):
         raise NotJson(f"a number has more than {MAX_DIGITS} digits")
     return text
@@ -148,14 +150,6 @@ def _refuse_constant(name: str) -> NoReturn:
     raise NotJson(f"{name} is not JSON")
 
 
-def _refuse_depth(where: str) -> NoReturn:
-    raise NotJson(f"{where}: it is nested more than {MAX_DEPTH} deep")
-
-
-def _refuse_number() -> NoReturn:
-    raise NotJson(f"it holds more than {MAX_VALUES} values")
-
-
 def _check(value: Any) -> None:
     """Refuse a value that is no JSON, or exceeds the bounds: without recursion, and building a path only for an error."""
     _check_scalar(value, None)
@@ -164,10 +158,10 @@ def _check(value: Any) -> None:
     while stack:
         item, deep, link = stack.pop()
         if deep > MAX_DEPTH:
-            _refuse_depth(_path(link))
+            raise NotJson(TOO_DEEP.format(_path(link)))
         values += max(len(item), 1)
         if values > MAX_VALUES:
-            _refuse_number()
+            raise NotJson(TOO_MANY)
         children: Any = item.items() if isinstance(item, dict) else enumerate(item)
         for key, child in children:
             if isinstance(item, dict):

@@ -3,25 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from . import jsontext
-from .events import (
-    CallHeld,
-    CallResolved,
-    CallSuspended,
-    ConversationStarted,
-    Ended,
-    Event,
-    MessageAccepted,
-    ModelAnswered,
-    NothingCancelled,
-    RequestedCall,
-    RunScheduled,
-    SuspensionSettled,
-    TurnCancelled,
-    TurnCompleted,
-    TurnFailed,
-    TurnStarted,
-)
+from . import events, jsontext
+from .events import Event, ModelAnswered, RequestedCall
 
 UNFINISHED = frozenset({"length", "content_filter", "pause_turn"})
 """The finish reasons of an answer that was cut off or paused before its end."""
@@ -49,30 +32,19 @@ class Transcript:
         """Fold the event that stands at `seq`."""
         self.seq = seq
         match event:
-            case MessageAccepted():
+            case events.MessageAccepted():
                 self._queued[seq] = event.text
-            case TurnStarted():
+            case events.TurnStarted():
                 self._close_round()
                 self._messages.append({"role": "user", "content": self._queued.pop(event.message_seq)})
             case ModelAnswered():
                 self._close_round()
                 self._messages.append(_assistant(event))
                 self._round = event.calls
-            case CallResolved():
+            case events.CallResolved():
                 self._results[event.tool_call_id] = event.content
-            case (
-                ConversationStarted()
-                | RunScheduled()
-                | CallHeld()
-                | CallSuspended()
-                | SuspensionSettled()
-                | TurnCompleted()
-                | TurnFailed()
-                | TurnCancelled()
-                | NothingCancelled()
-                | Ended()
-            ):
-                pass
+            case _:
+                pass  # no other event is a message
 
     @property
     def settled(self) -> int:
