@@ -42,7 +42,7 @@ from .intake import Intake, key_of, query_of
 from .openapi import described
 from .operation import Asked, Operation, Serving
 from .pages import conversations as conversation_pages
-from .pages import inbox, inbox_feed, overview, several, visit
+from .pages import elements, inbox, inbox_feed, overview, several, visit
 from .pages.signing_in import SigningIn
 from .problems import MEDIA_TYPE, response_of, unexpected
 from .reach import Reach, conversation_named
@@ -117,7 +117,8 @@ def create_app(
     )
     app = Starlette(
         routes=[
-            *_routes(serving),
+            *_routes(serving, OPERATIONS),
+            *_routes(serving, elements.OPERATIONS),
             Route("/openapi.json", _description, methods=["GET"]),
             Route("/", _welcome, methods=["GET"]),
             *SigningIn(serving, authentication).routes(),
@@ -152,10 +153,10 @@ def sign_in_link(app: Starlette, url: str) -> str:
     return f"{url}/signin/{app.state.serving.sessions.link()}"
 
 
-def _routes(serving: Serving) -> Iterator[Route]:
+def _routes(serving: Serving, operations: Sequence[Operation]) -> Iterator[Route]:
     """A route for each path: the refusal of another method names all that the path has."""
-    for path in dict.fromkeys(operation.path for operation in OPERATIONS):
-        by_method = {operation.method: operation for operation in OPERATIONS if operation.path == path}
+    for path in dict.fromkeys(operation.path for operation in operations):
+        by_method = {operation.method: operation for operation in operations if operation.path == path}
         last = path.replace("/{message_id}", "/{message_id:path}")  # an id of the caller's, which may hold slashes
         route = Route(last, partial(_answered, by_method, serving), methods=list(by_method))
         if route.methods is not None and any(operation.streams for operation in by_method.values()):

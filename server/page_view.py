@@ -139,7 +139,7 @@ OPERATIONS = frozenset(
     (
         *("getConversation", "listMessages", "send", "getMessage", "listTurns", "getTurn", "cancel", "followConversation"),
         *("getPending", "resolve", "resolveCall", "resolveMany", "resolveEach", "cancelPending", "assign", "comment"),
-        *("listGrants", "revokeGrant"),
+        *("listGrants", "revokeGrant", "showForm", "readForm"),
     )
 )
 """What a page may do, in its conversation: the rest is about people, about more than one conversation, or an operator's."""

@@ -27,7 +27,9 @@ LONG = 60
 """From how many characters on a text has a box of several lines."""
 MOST_CHOICES = 200
 FEW = 8
-"""How many values of a question's choice are buttons at most."""
+"""How many values of a choice are buttons at most, where all are to be seen."""
+SHORT = 120
+"""Up to how many characters the text of a user's answer has one line."""
 LONGEST_LABEL = 2_000
 LONGEST_NUMBER = 400
 """How many digits a number in a field may have."""
@@ -36,6 +38,16 @@ _NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 ABSENT: Any = object()
 """The value of what is not there."""
 _TYPES: Mapping[type, str] = {str: "string", bool: "boolean", int: "number", float: "number"}
+_FLAGS = ("true", "yes"), ("false", "no")
+_INPUTS = {"email": "email", "uri": "url", "date": "date"}
+_BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+_WORDS = {
+    "this is needed": "needed",
+    "this is no whole number": "noInteger",
+    "this is no number": "noNumber",
+    "this is no JSON": "noJson",
+}
+"""What may be wrong with a field, as it begins: the name under which an application says it in words of its own."""
 UNSAID = ""
 """What a field says of a value that is not there."""
 
@@ -49,7 +61,6 @@ class FieldKind(StrEnum):
     INTEGER = "integer"  # a whole number
     FLAG = "flag"  # yes or no
     CHOICE = "choice"  # one of some values
-    BUTTONS = "buttons"  # one of a few values, all of which are seen
     CHOICES = "choices"  # some of some texts
     ITEMS = "items"  # a list of texts, one in a line
     GROUP = "group"  # an object, whose fields follow
@@ -78,6 +89,10 @@ class Field:
         json: Whether the text of `any` is JSON.
         problem: What is wrong with what was filled in.
         needed: Whether it is said to be needed, although it could be left empty.
+        buttons: Whether all values of the choice are seen at once.
+        filled: Whether an empty text is refused, although the schema would take it.
+        input: The type of its control, for a text in one line.
+        most: How many characters may be typed; None where nothing is said of that.
     """
 
     name: str
@@ -96,6 +111,15 @@ class Field:
     drawn: tuple[str, bool] = (UNSAID, False)
     edited: bool = False
     needed: bool = False
+    buttons: bool = False
+    filled: bool = False
+    input: str = "text"
+    most: int | None = None
+
+    @property
+    def word(self) -> str:
+        """The name of what is wrong with it, for words of an application's own; empty where it has no name."""
+        return next((word for begin, word in _WORDS.items() if self.problem.startswith(begin)), "")
 
     @property
     def chosen(self) -> Sequence[str]:
@@ -139,8 +163,7 @@ class Fields:
         found = cls.of(schema, label="Answers")
         for one in found.root.inner:
             one.needed = one.key in needed
-            if one.kind is FieldKind.CHOICE and len(one.choices) <= FEW:
-                one.kind = FieldKind.BUTTONS
+            one.buttons = one.kind is FieldKind.CHOICE and len(one.choices) <= FEW
         return found
 
     def fits(self, form: Form) -> bool:
@@ -148,11 +171,16 @@ class Fields:
         return form.get("layout") == self.layout
 
     @classmethod
-    def of(cls, schema: Any, value: Any = ABSENT, *, label: str = "Answer") -> "Fields":
+    def of_user(cls, schema: Any, *, label: str) -> "Fields":
+        """The fields of an answer on an application's own page: few choices are all seen, and no needed text is left empty."""
+        return cls.of({"type": "string"} if schema in (None, True, {}) else schema, label=label, user=True)
+
+    @classmethod
+    def of(cls, schema: Any, value: Any = ABSENT, *, label: str = "Answer", user: bool = False) -> "Fields":
         """The fields of a value of a schema, filled with this one."""
         if value is ABSENT and schema in (None, True, {}):
             return cls(Field("v", label, FieldKind.ANY, required=True))
-        drawn = _Drawn(schema, defaults=value is ABSENT)
+        drawn = _Drawn(schema, defaults=value is ABSENT, user=user)
         found = drawn.field(schema, value, "v", label, required=True, depth=0)
         if drawn.count > MOST_FIELDS:
             found = Field("v", label, FieldKind.JSON, required=True, was=value)
@@ -185,8 +213,9 @@ class Fields:
 class _Drawn:
     """The fields of one schema, counted."""
 
-    def __init__(self, schema: Any, *, defaults: bool) -> None:
+    def __init__(self, schema: Any, *, defaults: bool, user: bool) -> None:
         self._whole = schema
+        self._user = user
         self._defaults = defaults  # of a value that there is, nothing is filled in that it leaves out
         self.count = 0
 
@@ -204,14 +233,11 @@ class _Drawn:
         kind = _kind_of(plain, value, depth)
         if kind is FieldKind.GROUP and self.count <= MOST_FIELDS:
             found.kind, found.inner = kind, self._inner(plain, value, name, depth)
-        elif kind is FieldKind.CHOICE:
-            found.kind = kind
-            found.choices = [(json.dumps(one, ensure_ascii=False), shown(one)) for one in _choices(plain)]
-            found.text = UNSAID if value is ABSENT else json.dumps(value, ensure_ascii=False)
-        elif kind is FieldKind.CHOICES:
-            found.kind = kind
-            found.choices = [(json.dumps(one, ensure_ascii=False), shown(one)) for one in plain["items"]["enum"]]
-            found.text = UNSAID if value is ABSENT else "\n".join(json.dumps(one, ensure_ascii=False) for one in value)
+        elif kind in (FieldKind.CHOICE, FieldKind.CHOICES):
+            among = _choices(plain) if kind is FieldKind.CHOICE else plain["items"]["enum"]
+            chosen = () if value is ABSENT else (value,) if kind is FieldKind.CHOICE else value
+            found.kind, found.choices = kind, [(_key(one), shown(one)) for one in among]
+            found.text = "\n".join(map(_key, chosen))
         elif kind is FieldKind.ANY and found.was is not ABSENT:
             found.kind, found.json = kind, not isinstance(found.was, str)
             found.text = as_json(found.was) if found.json else found.was
@@ -219,6 +245,10 @@ class _Drawn:
             found.kind, found.text = kind, _text_of(kind, value)
         else:
             found.text = UNSAID if value is ABSENT else as_json(value)
+        if found.kind is FieldKind.FLAG:
+            found.choices = _FLAGS
+        if self._user:
+            _for_user(found, plain)
         return found
 
     def _inner(self, plain: Mapping[str, Any], value: Any, name: str, depth: int) -> list[Field]:
@@ -268,6 +298,25 @@ class _Drawn:
         for part in reference[1:].split("/")[1:]:
             found = found.get(_unescaped(part)) if isinstance(found, dict) else None
         return found
+
+
+def _for_user(one: Field, plain: Mapping[str, Any]) -> None:
+    """Draw a field as somebody expects it who answers on an application's page, and not in the inbox."""
+    one.buttons = one.kind is FieldKind.FLAG or (one.kind is FieldKind.CHOICE and len(one.choices) <= FEW)
+    one.filled = one.required and not one.nullable and plain.get("minLength") != 0
+    most = plain.get("maxLength")
+    one.most = most if isinstance(most, int) and most >= 0 else None
+    if one.name == "v" and one.kind is FieldKind.TEXT and (one.most is None or one.most > SHORT):
+        one.kind = FieldKind.LINES
+    one.input = _INPUTS.get(str(plain.get("format")), "text")
+    if one.kind in (FieldKind.NUMBER, FieldKind.INTEGER):
+        bounds = [f"{sign} {plain[name]}" for name, sign in _BOUNDS.items() if isinstance(plain.get(name), int | float)]
+        one.hint = " ".join(filter(None, (", ".join(bounds), one.hint)))
+
+
+def _key(value: Any) -> str:
+    """The text that stands for a value in a form."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _kind_of(plain: Mapping[str, Any], value: Any, depth: int) -> FieldKind:
@@ -385,19 +434,19 @@ def _said(one: Field) -> Any:
     text = one.text
     match one.kind:
         case FieldKind.TEXT | FieldKind.LINES:
+            if text == UNSAID and one.filled:
+                raise ValueError("this is needed")
             if text == UNSAID and one.nullable and (one.required or one.was is not ABSENT):
                 return None
             return ABSENT if text == UNSAID and not one.required and one.was is ABSENT else text
         case FieldKind.ITEMS:
             items = [line for line in text.split("\n") if line]
             return ABSENT if not items and not one.required and one.was is ABSENT else items
-        case FieldKind.FLAG if text in ("true", "false"):
-            return text == "true"
         case FieldKind.INTEGER:
             return _whole(text)
         case FieldKind.NUMBER:
             return _number(text)
-        case FieldKind.CHOICE | FieldKind.BUTTONS if text in [value for value, _ in one.choices]:
+        case FieldKind.CHOICE | FieldKind.FLAG if text in [value for value, _ in one.choices]:
             return json.loads(text)
         case FieldKind.CHOICES if set(one.chosen) <= {value for value, _ in one.choices}:
             return [json.loads(value) for value in one.chosen]

@@ -80,10 +80,16 @@ def blank(call: PendingCall[Any], parameters: Any, *, edited: bool) -> Filled:
     return Filled(answer=Fields.of_questions(call.response_schema, needed), scope=scope)
 
 
-def read(call: PendingCall[Any], parameters: Any, form: Form) -> tuple[Filled, Decision | None]:
+def read(call: PendingCall[Any], parameters: Any, form: Form, filled: Filled | None = None) -> tuple[Filled, Decision | None]:
     """What a form says of a call, and the decision, if it makes one.
 
     A form that was drawn with other fields, of another version of the app, makes none.
+
+    Args:
+        call: The call.
+        parameters: The schema of the tool's arguments; True where it is not known.
+        form: The form.
+        filled: The empty form that was drawn; None for that of the inbox.
 
     Raises:
         Refusal: The form names no decision that the call takes.
@@ -91,7 +97,7 @@ def read(call: PendingCall[Any], parameters: Any, form: Form) -> tuple[Filled, D
     choice, edited = form.get("decision"), "edited" in form
     if not _takes(call, choice, edited=edited):
         raise Refusal(422, "invalid_request", f"{kind_of(call).label} takes no decision {choice!r:.40} here", {"errors": []})
-    filled = blank(call, parameters, edited=edited)
+    filled = filled or blank(call, parameters, edited=edited)
     filled.choice, filled.reason, filled.note = choice, form.get("reason"), form.get("note")
     fields = {ANSWER.name: filled.answer, APPROVE.name: filled.arguments, COMPARE: filled.arguments}.get(choice)
     if fields is not None:

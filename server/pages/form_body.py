@@ -38,8 +38,17 @@ async def form_of(request: Request, read: Callable[[], Awaitable[bytes]]) -> For
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
         raise Refusal(415, "unsupported_media_type", f"send the body as {FORM}")
-    raw = await read()
+    return form_in(await read())
+
+
+def form_in(encoded: str | bytes) -> Form:
+    """The form that a text encodes as browsers do.
+
+    Raises:
+        Refusal: It is no form.
+    """
     try:
-        return Form(parse_qs(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS))
+        text = encoded if isinstance(encoded, str) else encoded.decode("ascii")
+        return Form(parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS))
     except ValueError:
         raise Refusal(400, "no_form", "the body is no form, or has more fields than may be") from None

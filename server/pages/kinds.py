@@ -1,6 +1,7 @@
 """The kinds of what waits: how a page shows each, and which decisions it offers.
 
-A kind that is to come adds an entry here and a template `kind_<name>.html`.
+A kind that is to come adds an entry here and a template `kind_<name>.html`, which draws its forms in the inbox and in the
+elements of `holdfast.js`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ class Kind:
         choices: The decisions that a page has for it; a call may take fewer.
         effects: What follows from a decision, by who produces the call's result; None stands for all others.
         machine: Whether an answer stands in for what a program would have said, so that an empty one is hardly meant.
+        of_element: Which of the decisions the element of `holdfast.js` offers to the user of a page; none where it has none.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Kind:
     choices: Sequence[Choice]
     effects: Mapping[Executor | None, str]
     machine: bool = False
+    of_element: Sequence[Choice] = ()
 
     @property
     def template(self) -> str:
@@ -50,12 +53,14 @@ _ALL = (
         "Approval",
         (APPROVE, DENY, ANSWER, CANCEL),
         {},  # it depends on what the tool lets a person say
+        of_element=(APPROVE, DENY),
     ),
     Kind(
         SuspensionKind.ELICITATION,
         "Question",
         (ANSWER, DENY, CANCEL),
         {None: "Your answer is the result that the agent reads. Nothing else runs."},
+        of_element=(ANSWER, DENY),
     ),
     Kind(
         SuspensionKind.CLIENT_EXEC,
@@ -72,6 +77,7 @@ _ALL = (
             None: "The tool has stopped to ask. Allowed, what it is about may go on; blocked, it may not; sent back, it is to "
             "be revised as your notes say, and may come again."
         },
+        of_element=(REVIEW, ANSWER),
     ),
     Kind(
         SuspensionKind.LOST,

@@ -15,7 +15,7 @@ from .form_body import Form
 
 OWN = "own"
 """What the form's button says for the scope in its fields; a ready one is named by its number."""
-LASTS: Mapping[str, tuple[str, float | None]] = {
+LASTS: Mapping[str, tuple[str, int | None]] = {
     "15m": ("15 minutes", 900),
     "1h": ("an hour", 3600),
     "8h": ("8 hours", 28_800),

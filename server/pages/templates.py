@@ -64,6 +64,7 @@ def _environment() -> Environment:
     found = Environment(loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, auto_reload=False)
     found.trim_blocks = found.lstrip_blocks = True
     found.globals |= {
+        "element": False,
         "static_url": static_url,
         "choices": CHOICES,
         "verdicts": VERDICTS,

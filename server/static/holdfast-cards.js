@@ -1,20 +1,21 @@
-/** The elements for what waits for a person: `<holdfast-approval>` and `<holdfast-elicitation>`. */
-import { answer, approve, bodyOf, deny } from "./holdfast-decisions.js";
-import { HoldfastElement, keep, make, moment, plain, shown, texts, write } from "./holdfast-element.js";
+/** The elements for what waits for a person: `<holdfast-approval>`, `<holdfast-elicitation>` and `<holdfast-review>`. */
+import { bodyOf } from "./holdfast-decisions.js";
+import { HoldfastElement, built, keep, make, moment, plain, shown, texts, write } from "./holdfast-element.js";
 import { StaleCall } from "./holdfast-errors.js";
-import { formOf } from "./holdfast-form.js";
-import { scopeOf } from "./holdfast-scopes.js";
 import { Together, count, refusal } from "./holdfast-together.js";
 
 const MOST_SETTLED = 20;
 
-/** One call that waits, then how it was settled. */
-export class Card {
+/** One call that waits, with the form that the server draws for it; then how it was settled. */
+class Card {
   #host;
   #sending = false;
   #together = new Together();
   #voted = null;
   #needed = 0;
+  #denial = null;
+  #stop = new AbortController();
+  #controls = make("fieldset", { class: "controls" });
   #error = make("p", { class: "error", role: "alert", hidden: true });
   #outcome = make("p", { class: "outcome", role: "status", tabIndex: -1 });
 
@@ -24,25 +25,98 @@ export class Card {
     this.settled = null;
     const title = make("span", { class: "tool", id: `tool-${call.suspension_id}` }, plain(call.tool));
     const due = call.expires_at && make("time", { class: "deadline" }, `${texts.due} ${moment(call.expires_at)}`);
-    const { prompt, rest } = asked(call);
-    this.form = make("form", { noValidate: true });
-    this.controls = make("fieldset", {}, this.form);
     this.node = make(
       "div",
       { class: "card", role: "group", "aria-labelledby": title.id },
       make("div", { class: "head" }, title, due),
+      ...this.#asked(call),
+      this.#together.node,
+      this.#controls,
+      this.#error,
+      this.#outcome,
     );
-    if (call.title) this.node.append(make("p", { class: "title", dir: "auto" }, plain(call.title)));
-    if (prompt) this.node.append(make("p", { class: "prompt", dir: "auto" }, plain(prompt)));
-    if (call.rule || call.rule_reason) this.node.append(make("p", { class: "ruled", dir: "auto" }, plain(ruled(call))));
-    this.node.append(...this.more(call, host));
-    if (rest)
-      this.node.append(
-        make("pre", { class: "arguments", tabIndex: 0, role: "region", "aria-label": texts.arguments }, shown(call.arguments)),
-      );
-    if (call.problem) this.node.append(make("p", { class: "error" }, plain(call.problem)));
-    this.node.append(this.#together.node, this.controls, this.#error, this.#outcome);
+    this.#controls.addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (event.target === this.#denial?.form && !this.#denial.open) this.#denial.turn(true);
+      else this.#send(event.target, event.submitter);
+    });
     this.update(call);
+    this.#draw();
+  }
+
+  /** What a call says of itself, whatever it waits for. */
+  #asked(call) {
+    const { prompt, rest } = asked(call);
+    const said = (name, text) => text && make("p", { class: name, dir: "auto" }, plain(text));
+    const data = (name, label, value) => make("pre", { class: name, tabIndex: 0, role: "region", "aria-label": label }, shown(value));
+    const report =
+      call.report_md && make("div", { class: "report", dir: "auto", tabIndex: 0, role: "region", "aria-label": texts.report });
+    if (report) this.#host.fill(report, plain(call.report_md), call);
+    const found = [
+      said("title", call.title),
+      said("prompt", prompt),
+      said("ruled", (call.rule || call.rule_reason) && ruled(call)),
+      said("detail", call.action),
+      report,
+      (call.payload ?? null) !== null && data("payload", texts.payload, call.payload),
+      rest && data("arguments", texts.arguments, call.arguments),
+      said("error", call.problem),
+    ];
+    return found.filter(Boolean);
+  }
+
+  /** Put the form into its place. */
+  async #draw() {
+    if (!this.#host.conversation.decides(this.call.kind)) {
+      this.#controls.append(make("p", { class: "hint" }, texts.elsewhere));
+      return;
+    }
+    try {
+      const { signal } = this.#stop;
+      const { nodes } = await this.#host.conversation.form(this.call, undefined, { signal, patienceMs: Infinity });
+      this.#controls.append(...this.#built(nodes));
+      this.#foldDenial();
+    } catch (error) {
+      if (!this.#stop.signal.aborted && !(error instanceof StaleCall)) this.#wrong(error.message);
+    }
+  }
+
+  #built(nodes) {
+    return nodes.map((one) => built(one, `${this.call.suspension_id}-`));
+  }
+
+  /** A denial is asked for its reason once somebody wants it, in the place of the other forms. */
+  #foldDenial() {
+    const form = this.#controls.querySelector("form[data-of=deny]");
+    const asked = [...(form?.querySelectorAll("label, input") ?? [])];
+    if (!asked.length) return;
+    const others = [...this.#controls.children].filter((one) => one !== form);
+    const back = make("button", { class: "button back", type: "button" }, texts.back);
+    const turn = (open) => {
+      for (const one of [...asked, back]) one.hidden = !open;
+      for (const one of others) one.hidden = open;
+      this.#denial.open = open;
+    };
+    const leave = () => {
+      turn(false);
+      form.querySelector("button").focus();
+    };
+    this.#denial = {
+      form,
+      turn: (open) => {
+        turn(open);
+        asked.at(-1).focus();
+      },
+    };
+    form.append(back);
+    turn(false);
+    back.addEventListener("click", leave);
+    form.addEventListener("keydown", (event) => event.key === "Escape" && this.#denial.open && leave());
+  }
+
+  /** End what is still asked for the card. */
+  close() {
+    this.#stop.abort();
   }
 
   /** Show what those who may decide the call have said since it was drawn. */
@@ -53,43 +127,31 @@ export class Card {
     write(this.#outcome, `${count(this.#voted, this.#needed)}, ${texts.youToo}`);
   }
 
-  /** What of a call its kind shows beside its arguments. */
-  more() {
-    return [];
+  #wrong(text) {
+    this.#error.textContent = plain(text);
+    this.#error.hidden = !text;
   }
 
-  /** Whether a part of the form says what is wrong with a decision. */
-  blamed() {
-    return false;
-  }
-
-  /** Whether a call takes a decision; a server that does not say so takes all of its kind. */
-  takes(name) {
-    return !Array.isArray(this.call.decisions) || this.call.decisions.includes(name);
-  }
-
-  /** Say that this page does not decide it. */
-  wait() {
-    this.controls.replaceChildren(make("p", { class: "hint" }, texts.elsewhere));
-  }
-
-  button(name, text, { main = false, type = "button", click } = {}) {
-    const found = make("button", { class: `button ${name}${main ? " main" : ""}`, type }, text);
-    if (click) found.addEventListener("click", click);
-    return found;
-  }
-
-  /** Send a decision, once: until it is known what became of it, no other is sent. */
-  async decide(decision) {
+  /** Send what a form says, once: until it is known what became of it, no other is sent. */
+  async #send(form, button) {
     if (this.#sending || this.settled !== null) return;
+    const { conversation } = this.#host;
+    const fields = String(new URLSearchParams(new FormData(form, button)));
     const focused = this.node.getRootNode().activeElement;
     const inside = this.node.contains(focused);
     write(this.#outcome, texts.sending);
     if (inside) this.#outcome.focus(); // what is disabled loses it
-    this.#sending = this.controls.disabled = true;
+    this.#sending = this.#controls.disabled = true;
     this.#error.hidden = true;
+    let decision = null;
     try {
-      const receipt = await this.#host.conversation.resolve(this.call, decision);
+      const read = await conversation.form(this.call, fields);
+      decision = read.decision;
+      if (decision === null) {
+        this.#again(form, read);
+        return;
+      }
+      const receipt = await conversation.resolve(this.call, decision);
       this.#host.tell("resolved", { call: this.call, decision, receipt });
       if (receipt.settled === false) this.#agreed(receipt);
       else this.settle({ by: decision.decision, at: receipt.accepted_at, mine: true, body: bodyOf(decision) });
@@ -98,12 +160,9 @@ export class Card {
         this.settle({ by: error.settledBy ?? error.reason, at: error.settledAt });
       } else {
         write(this.#outcome, "");
-        this.controls.disabled = false;
+        this.#controls.disabled = false;
         if (inside) focused.focus();
-        if (!this.blamed(error)) {
-          this.#error.textContent = refusal(error) ?? error.message;
-          this.#error.hidden = false;
-        }
+        this.#wrong(refusal(error) ?? error.message);
       }
       this.#host.tell("error", { call: this.call, decision, error });
     } finally {
@@ -111,11 +170,23 @@ export class Card {
     }
   }
 
+  /** Show a form again, with what is wrong with it: beside its fields, or else below. */
+  #again(form, { nodes, problem }) {
+    write(this.#outcome, "");
+    this.#controls.disabled = false;
+    const drawn = make("div", {}, ...this.#built(nodes)).querySelector(`form[data-of="${form.dataset.of}"]`);
+    if (drawn !== null) form.replaceWith(drawn);
+    const wrong = drawn?.querySelector("[aria-invalid]");
+    for (let folded = wrong?.closest("details"); folded; folded = folded.parentElement.closest("details")) folded.open = true;
+    if (!wrong) this.#wrong(problem);
+    (wrong ?? drawn?.querySelector("input, textarea, select"))?.focus();
+  }
+
   /** Say that a decision was one of several that it takes: the call still waits, and a no of anybody settles it. */
   #agreed({ votes, needed }) {
     this.#voted = votes;
     this.#needed = needed;
-    this.controls.disabled = false;
+    this.#controls.disabled = false;
     write(this.#outcome, `${count(votes, needed)}, ${texts.youToo}`);
   }
 
@@ -131,11 +202,14 @@ export class Card {
     if (this.settled === null) {
       const focused = this.node.contains(this.node.getRootNode().activeElement);
       this.node.style.minHeight = `${this.node.offsetHeight}px`; // the cards below stay where they are
-      this.controls.remove();
+      this.#controls.remove();
       this.#error.hidden = true;
+      this.close();
       this.node.classList.add("settled");
       this.node.setAttribute("part", "card settled");
-      this.node.querySelector(".head").append(this.button("dismiss", texts.dismiss, { click: () => this.#host.dismiss(this) }));
+      const dismiss = make("button", { class: "button dismiss", type: "button" }, texts.dismiss);
+      dismiss.addEventListener("click", () => this.#host.dismiss(this));
+      this.node.querySelector(".head").append(dismiss);
       write(this.#outcome, said);
       if (focused) this.#outcome.focus();
     } else if (principal || !this.settled.mine) write(this.#outcome, said);
@@ -144,7 +218,7 @@ export class Card {
 }
 
 /** The cards of one kind of suspension. */
-export class Cards extends HoldfastElement {
+class Cards extends HoldfastElement {
   #cards = new Map();
   #nodes = new Map();
   #list = make("div", { class: "list" });
@@ -154,7 +228,14 @@ export class Cards extends HoldfastElement {
     this.shadowRoot.append(this.#list);
   }
 
+  /** Put a tool's report into its place. */
+  fill(region, text) {
+    region.replaceChildren(text);
+    region.classList.add("text");
+  }
+
   reset() {
+    for (const card of this.#cards.values()) card.close();
     this.#cards.clear();
     this.#nodes.clear();
     this.#list.replaceChildren();
@@ -170,12 +251,15 @@ export class Cards extends HoldfastElement {
     for (const call of open) {
       const card = this.#cards.get(call.suspension_id);
       if (card) card.update(call);
-      else this.#cards.set(call.suspension_id, new this.constructor.Card(this, call));
+      else this.#cards.set(call.suspension_id, new Card(this, call));
     }
     const waiting = new Set(open.map((call) => call.suspension_id));
     for (const [suspension, card] of this.#cards) {
       if (settled.has(suspension)) card.settle(settled.get(suspension));
-      else if (state !== null && !waiting.has(suspension) && card.settled === null) this.#cards.delete(suspension);
+      else if (state !== null && !waiting.has(suspension) && card.settled === null) {
+        card.close();
+        this.#cards.delete(suspension);
+      }
     }
     this.#show();
     return this.#cards.size ? null : texts.nothingWaits;
@@ -196,98 +280,32 @@ export class Cards extends HoldfastElement {
   }
 }
 
-class ApprovalCard extends Card {
-  #scope = null;
-
-  constructor(host, call) {
-    super(host, call);
-    const reason = make("textarea", {
-      class: "reason",
-      rows: 2,
-      id: `reason-${call.suspension_id}`,
-      maxLength: 1000,
-      dir: "auto",
-    });
-    const asking = make("div", { class: "field", hidden: true }, make("label", { htmlFor: reason.id }, texts.reason), reason);
-    const yes = this.button("approve", texts.approve, { main: true, click: () => this.decide(approve()) });
-    const no = this.button("deny", texts.deny, {
-      click: () => {
-        if (asking.hidden) turn(true);
-        else this.decide(deny(reason.value.trim()));
-      },
-    });
-    yes.disabled = Boolean(call.problem); // what nobody has seen is not let through
-    const back = this.button("back", texts.back, { click: () => turn(false) });
-    back.hidden = true;
-    const turn = (denying) => {
-      asking.hidden = back.hidden = !denying;
-      yes.hidden = denying;
-      (denying ? reason : no).focus();
-    };
-    this.form.addEventListener("submit", (event) => event.preventDefault());
-    this.form.addEventListener("keydown", (event) => {
-      if (event.key === "Escape" && !asking.hidden) turn(false);
-      if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !asking.hidden) this.decide(deny(reason.value.trim()));
-    });
-    const offered = [this.takes("approve") && yes, this.takes("deny") && no].filter(Boolean);
-    if (!offered.length) {
-      this.wait();
-      return;
-    }
-    this.form.append(asking, make("div", { class: "actions" }, ...offered, back));
-    const { minimum, not_requester: others, each } = call.approvers ?? { minimum: 1 };
-    const grantable = minimum === 1 && !others && !each; // else each call is decided
-    if (this.takes("approve") && !call.problem && grantable && host.conversation.grantsAllowed()) {
-      this.#scope = scopeOf(call, (scope) => this.decide(approve(undefined, { scope })));
-      this.controls.append(this.#scope.node);
-    }
-  }
-
-  blamed(error) {
-    return this.#scope !== null && this.#scope.blamed(error);
-  }
-}
-
-class ElicitationCard extends Card {
-  #blame;
-
-  constructor(host, call) {
-    super(host, call);
-    if (!this.takes("answer") && !this.takes("deny")) {
-      this.wait();
-      return;
-    }
-    const order = call.questions?.map(({ id }) => id);
-    const { node, read, blame } = formOf(call.response_schema, order ? texts.answers : texts.answer, order);
-    this.#blame = blame;
-    const no = this.button("deny", texts.decline, { click: () => this.decide(deny()) });
-    this.form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      const { ok, value } = read();
-      if (ok) this.decide(answer(value));
-    });
-    this.form.append(
-      node,
-      make("div", { class: "actions" }, this.button("send", texts.send, { main: true, type: "submit" }), no),
-    );
-  }
-
-  blamed({ fields }) {
-    const [, name] = /^decision\.value\.(.+)$/s.exec(fields?.field ?? "") ?? [];
-    return name !== undefined && this.#blame(name, `${fields.problem}: ${fields.fix}`);
-  }
-}
-
 /** `<holdfast-approval>`: what waits for a yes or no before it runs. */
 export class ApprovalElement extends Cards {
   static kind = "approval";
-  static Card = ApprovalCard;
 }
 
 /** `<holdfast-elicitation>`: what waits for a person's answer, with a form for it. */
 export class ElicitationElement extends Cards {
   static kind = "elicitation";
-  static Card = ElicitationCard;
+}
+
+/** `<holdfast-review>`: what a tool asks to have reviewed, with the three verdicts where this page may give them. */
+export class ReviewElement extends Cards {
+  static kind = "review";
+
+  /** How a report becomes nodes, for an application that shows markdown: `(text, call) => Node | string`. */
+  render = null;
+
+  fill(region, text, call) {
+    try {
+      region.replaceChildren(this.render === null ? text : (this.render(text, call) ?? ""));
+    } catch (error) {
+      region.replaceChildren(text);
+      this.tell("error", { error });
+    }
+    region.classList.toggle("text", region.firstChild?.nodeType === Node.TEXT_NODE);
+  }
 }
 
 /** What permission rules say of a call: the rule that asks, and why. */

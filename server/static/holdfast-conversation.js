@@ -143,6 +143,19 @@ export class Conversation {
     return mine.going;
   }
 
+  /**
+   * The form of a call, as the server draws it for the elements: `nodes`, for `built`. With what was filled in, the `decision` that
+   * it makes, or the form again with the `problem`. Nothing is decided.
+   *
+   * @param {object} call As `state().pending` has it.
+   * @param {string} [fields] What was filled in, encoded as a form is.
+   */
+  form(call, fields, { signal, patienceMs } = {}) {
+    const where = `/v1/pending/${encodeURIComponent(call.suspension_id)}/form?conversation_id=${encodeURIComponent(this.id)}`;
+    const body = fields === undefined ? undefined : { fields };
+    return this.#wire.call(body ? "POST" : "GET", where, { body, signal, patienceMs });
+  }
+
   /** Whether this page decides calls of a kind: as the page token's reply says it, else true, and the server judges. */
   decides(kind) {
     return this.#wire.decides(kind);

@@ -2,7 +2,11 @@
 
 import { written } from "./holdfast-json.js";
 
-/** The words of the elements; an application may replace each. */
+/**
+ * The words of the elements; an application may replace each. In the forms that the server draws, so it may those of other names:
+ * allow, allowThis, answer, answers, approve, block, deny, later, laterHint, lasts, fromNow, notText, notesNeeded, otherScope,
+ * scopeEverything, scopeKind, scopeLevel, scopePattern, sendBack, untold.
+ */
 export const texts = {
   loading: "Loading…",
   offline: "No connection. It goes on by itself.",
@@ -11,18 +15,13 @@ export const texts = {
   nothingRuns: "Nothing runs.",
   conversation: "Conversation",
   noMessages: "No messages yet.",
-  approve: "Approve",
-  deny: "Deny",
   decline: "Decline to answer",
   send: "Send answer",
   back: "Back",
   dismiss: "Dismiss",
   reason: "Reason (optional)",
-  allow: "Allow",
-  block: "Block",
-  sendBack: "Send back",
   notes: "Notes",
-  notesNeeded: "Say what is to be revised.",
+  notesHint: "Needed to send it back.",
   report: "Report",
   payload: "Data",
   decides: "It may be decided by",
@@ -38,24 +37,11 @@ export const texts = {
   comments: "Comments",
   somebody: "somebody",
   elsewhere: "It waits for somebody who may decide it.",
-  later: "Also allow later calls",
-  laterHint: "Approves this call, and lets later calls of this conversation run without asking as long as all that they touch is allowed.",
-  lasts: "For how long",
   lastsFor: { 900: "15 minutes", 3600: "An hour", 28800: "8 hours", 86400: "A day", 604800: "A week" },
   lastsOn: "Until it is revoked",
   allCalls: "Approve, and all calls from now on of",
-  fromNow: "Approve, and from now on",
-  untold: "What this call touches cannot be told, so that nothing covers calls like it.",
-  otherScope: "Something else",
-  scopeKind: "Kind",
-  scopePattern: "Pattern",
-  scopeLevel: "Up to which level",
-  scopeEverything: "It may cover everything of its kind",
-  allowThis: "Approve, and allow this",
   sending: "Sending…",
   arguments: "Arguments",
-  answer: "Answer",
-  answers: "Answers",
   due: "until",
   ruled: "Asked by the rule",
   because: "Asked because",
@@ -65,6 +51,7 @@ export const texts = {
   no: "No",
   choose: "Choose…",
   json: "JSON",
+  noAnswer: "No answer",
   perLine: "One on each line",
   optional: "optional",
   needed: "This is needed.",
@@ -116,15 +103,15 @@ SHEET.replaceSync(`
 * { box-sizing: border-box; }
 [hidden] { display: none !important; }
 .notice, .empty { margin: 0; padding: 0.25rem 0; color: var(--_muted); }
-.notice.failed, .error { color: var(--_danger); }
+.notice.failed, .error, .problem { color: var(--_danger); }
 .list { display: grid; gap: var(--_space); }
 .card { display: grid; gap: 0.5rem; min-width: 0; margin: 0; padding: var(--_space); border: 1px solid var(--_line);
   border-radius: var(--_radius); background: var(--_surface); }
-.head, .actions { display: flex; flex-wrap: wrap; gap: 0.5rem; align-items: baseline; }
+.head, .buttons, .controls { display: flex; flex-wrap: wrap; gap: 0.5rem; align-items: baseline; }
 .head { justify-content: space-between; }
 .tool, .title { font-weight: 600; }
 .tool, .title, .text, .prompt, .report, pre { overflow-wrap: anywhere; unicode-bidi: plaintext; }
-.deadline, .detail, .outcome, .hint { color: var(--_muted); font-size: 0.875em; }
+.deadline, .detail, .outcome, .hint, .faint { color: var(--_muted); font-size: 0.875em; }
 p { margin: 0; }
 form { display: grid; gap: var(--_space); }
 .together { display: grid; gap: 0.25rem; font-size: 0.875em; overflow-wrap: anywhere; }
@@ -135,23 +122,27 @@ form { display: grid; gap: var(--_space); }
 pre { margin: 0; padding: 0.5rem; max-height: var(--holdfast-scroll-height, 16rem); overflow: auto; white-space: pre-wrap;
   border-radius: calc(var(--_radius) / 2); background: var(--_sunken); font: 0.875em/1.45 ui-monospace, monospace; }
 fieldset { display: grid; gap: 0.5rem; min-width: 0; margin: 0; padding: 0; border: 0; }
-fieldset fieldset { gap: 0.25rem; }
+.controls fieldset { gap: 0.25rem; } .controls fieldset:has(.field) { gap: 0.5rem; }
 legend { padding: 0; }
 label, .field { display: grid; gap: 0.25rem; }
-label.choice { display: flex; gap: 0.5rem; align-items: baseline; }
+label.check { display: flex; gap: 0.5rem; align-items: baseline; }
+label [dir=auto], label bdi { overflow-wrap: anywhere; }
 input:not([type=radio], [type=checkbox]), textarea, select { width: 100%; min-height: 2.5rem; padding: 0.4rem 0.6rem; font: inherit;
   color: inherit; background: var(--_sunken); border: 1px solid var(--_muted); border-radius: calc(var(--_radius) / 2); }
 textarea { resize: vertical; max-height: 24rem; }
 [aria-invalid=true] { border-color: var(--_danger) !important; }
 button { min-height: 2.5rem; padding: 0.4rem 1rem; font: inherit; color: var(--_ink); background: transparent; cursor: pointer;
   border: 1px solid var(--_muted); border-radius: calc(var(--_radius) / 2); }
-button.main { color: var(--_on-accent); background: var(--_accent); border-color: var(--_accent); }
+button.good { color: var(--_on-accent); background: var(--_accent); border-color: var(--_accent); }
 button:disabled, fieldset:disabled button { opacity: 0.6; cursor: default; }
 :focus-visible { outline: 3px solid var(--_accent); outline-offset: 2px; }
 progress { width: 100%; accent-color: var(--_accent); }
+.controls > form:has(.edit, .field), .controls > .later { flex: 1 1 100%; min-width: 0; }
+.off-screen { position: absolute; width: 1px; height: 1px; min-height: 0; overflow: hidden; clip-path: inset(50%); }
+.with-button { display: flex; flex-wrap: wrap; gap: 0.5rem; } .with-button input { flex: 1 1 12rem; width: auto; }
 .later summary { cursor: pointer; width: fit-content; color: var(--_muted); font-size: 0.875em; }
 .later[open] > summary, .own[open] > summary { margin-bottom: 0.5rem; }
-.scope { display: grid; gap: 0.5rem; }
+.deny, .scope-fields { display: grid; gap: 0.5rem; }
 .ready { text-align: left; overflow-wrap: anywhere; }
 .log { display: grid; gap: var(--_space); max-height: var(--holdfast-messages-height, none); overflow: auto; }
 .message { justify-self: start; max-width: min(42rem, 92%); padding: 0.5rem 0.75rem; border-radius: var(--_radius); background: var(--_sunken); }
@@ -179,6 +170,34 @@ export function make(tag, { class: name, ...properties } = {}, ...children) {
     else node.setAttribute(key, value);
   }
   node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+const TAGS = new Set(
+  "bdi button code datalist details div fieldset form input label legend option p select span summary textarea".split(" "),
+);
+const NAMES =
+  /^(aria-[a-z]+|autocomplete|checked|class|data-of|dir|for|hidden|id|inputmode|list|maxlength|name|novalidate|open|role|rows|selected|spellcheck|tabindex|type|value)$/;
+const IDS = new Set(["id", "for", "list", "aria-describedby"]);
+const PARTS = { check: "choice", problem: "error", buttons: "actions" }; // what the server's classes are called in a page
+
+/**
+ * The elements of a form that the server has drawn: known ones, with known attributes, and texts as text.
+ *
+ * @param {string | [string, Record<string, string>, ...unknown[]]} drawn A text, or a node with its attributes and children.
+ * @param {string} prefix What sets the ids of this form apart from those of others.
+ */
+export function built(drawn, prefix) {
+  if (typeof drawn === "string") return drawn;
+  const [tag, attributes, ...children] = drawn;
+  if (!TAGS.has(tag)) throw new TypeError(`a form has no ${tag}`);
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (NAMES.test(name)) node.setAttribute(name, IDS.has(name) ? prefix + value : value);
+  }
+  node.part.add(...[...node.classList].map((name) => PARTS[name] ?? name), ...[attributes.part, tag === "button" && tag].filter(Boolean));
+  const word = attributes["data-word"]?.split(".").reduce((found, name) => found?.[name], texts);
+  node.append(...(typeof word === "string" ? [word] : children.map((one) => built(one, prefix))));
   return node;
 }
 

@@ -7,9 +7,8 @@
  *     conversation.attach({ locate: async () => "here" });
  *     document.querySelector("holdfast-approval").conversation = conversation;
  */
-import { ApprovalElement, ElicitationElement } from "./holdfast-cards.js";
+import { ApprovalElement, ElicitationElement, ReviewElement } from "./holdfast-cards.js";
 import { MessagesElement, RunningElement } from "./holdfast-messages.js";
-import { ReviewElement } from "./holdfast-reviews.js";
 
 export { attach } from "./holdfast-attach.js";
 export { Client, Conversation, connect } from "./holdfast-conversation.js";

@@ -1,615 +1,496 @@
 // What a script adds to the pages: live rows, keys, counts in the title, notifications, times that pass. All of it works without.
-"use strict";
-(() => {
-  const $ = (selector, within = document) => within.querySelector(selector);
-  const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
-  const later = (work, ms) => { let timer; return () => { clearTimeout(timer); timer = setTimeout(work, ms); }; };
-  const made = (tag, { classes = "", text = "", ...more } = {}) => Object.assign(document.createElement(tag), { className: classes, textContent: text, ...more });
-  const put = (element, text) => { if (element.textContent !== text) element.textContent = text; };
-  document.documentElement.classList.add("scripted");
+import { $, $$, LOST, clock, fill, later, list, made, notice, parsed, part, put, signedOut, tick, unsay } from "./pages-page.js";
+import { follow } from "./pages-conversation.js";
 
-  // Times. The server writes them in words; here they pass, by the server's clock.
-  const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
-  const ahead = Date.now() - performance.now() + (performance.getEntriesByType("navigation")[0]?.responseStart ?? 0) - Number(document.documentElement.dataset.now || Date.now());
-  const clock = () => Date.now() - (Math.abs(ahead) < 2000 ? 0 : ahead);
-  const span = (ms) => {
-    const seconds = Math.max(0, Math.floor(ms / 1000));
-    const [size, unit] = UNITS.find(([size]) => seconds >= size) ?? [1, "s"];
-    return `${Math.floor(seconds / size)} ${unit}`;
-  };
-  function tick() {
-    const now = clock();
-    for (const time of $$("time[data-at]")) {
-      put(time, `${span(now - Number(time.dataset.at))} ago`);
-      time.title = new Date(Number(time.dataset.at)).toLocaleString();
-    }
-    for (const time of $$("time[data-clock]")) put(time, new Date(Number(time.dataset.clock)).toLocaleString());
-    for (const time of $$("time[data-until]")) {
-      const left = Number(time.dataset.until) - now;
-      put(time, left > 0 ? `${span(left)} left` : "overdue");
-      time.classList.toggle("soon", left > 0 && left < 900000);
-      time.classList.toggle("late", left <= 0);
-      time.title = new Date(Number(time.dataset.until)).toLocaleString();
-    }
-  }
-  setInterval(tick, 10000);
+document.documentElement.classList.add("scripted");
 
-  // Notices stay until they are closed, or what they are about is done.
-  function notice(text, { key = "", link = null } = {}) {
-    const shown = made("p", { classes: "notice bad" });
-    shown.dataset.key = key;
-    shown.append(text, " ");
-    if (link) shown.append(link, " ");
-    const close = made("button", { classes: "quiet", text: "Close", type: "button" });
-    close.addEventListener("click", () => shown.remove());
-    shown.append(close);
-    unsay(key);
-    $("#notice").append(shown);
-  }
-  const unsay = (key) => $$("#notice > p").filter((one) => one.dataset.key === key).forEach((one) => one.remove());
-  function signedOut() {
-    const back = encodeURIComponent(location.pathname + location.search);
-    const link = made("a", { text: "Sign in again", href: `${document.documentElement.dataset.root}/signin?next=${back}` });
-    notice("You are signed out: what you do here is not taken.", { key: "session", link });
-  }
-  const LOST = "The server was not reached, or its answer was lost. Press the button again: the same decision counts once.";
-
-  // A part of a page, from the server: the response and its text. `HX-Request` says that a part is wanted.
-  async function part(path, { signal, ...options } = {}) {
-    const late = AbortSignal.timeout(20000);
-    const ends = signal ? AbortSignal.any([signal, late]) : late;
-    const response = await fetch(path, { ...options, signal: ends, headers: { "HX-Request": "true" }, redirect: "manual" });
-    return { response, text: response.type === "opaqueredirect" ? "" : await response.text() };
-  }
-  function fill(element, html) { // the server's own templates, in which everything is escaped
-    element.innerHTML = html;
-    htmx.process(element);
-    tick();
-  }
-
-  // The connection. A tab that is hidden gives its stream up, but for one: browsers allow six to a server.
-  const connection = $("#connection");
-  let source = null, dropped = false;
-  const connected = (fine) => {
-    if (!connection) return;
-    connection.hidden = fine;
-    put(connection, fine ? "" : "Connection lost: trying again");
-  };
-  document.addEventListener("htmx:sseOpen", (event) => {
-    source = event.detail.source;
-    connected(true);
-    if (document.hidden) hide();
-  });
-  document.addEventListener("htmx:sseError", async (event) => {
-    connected(false);
-    if (event.detail.source?.readyState !== EventSource.CLOSED) return;
-    const { response } = await part(location.href, { method: "HEAD" }).catch(() => ({ response: null }));
-    if (response && (response.type === "opaqueredirect" || response.status === 401)) signedOut();
-  });
-  function follow() { // a conversation again, after its stream was given up
-    const feed = $("#feed");
-    if (!feed) return true;
-    const fresh = feed.cloneNode(true);
-    feed.replaceWith(fresh);
-    htmx.process(fresh);
-    renew();
-    return true;
-  }
-  const KEPT = "holdfast-hidden-inbox";
-  let release = null, queued = new AbortController();
-  const held = () => new Promise((done) => { release = done; });
-  document.addEventListener("visibilitychange", () => {
-    if (!document.hidden) {
-      queued.abort();
-      release?.();
-      release = null;
-      unseen = 0;
-      resume();
-      count();
-      return;
-    }
-    hide();
-  });
-  function hide() {
-    if (!source || release || dropped || !navigator.locks) return; // a stream that opens while the tab is hidden comes here again
-    if (!list()) return drop();
-    queued = new AbortController();
-    navigator.locks.request(KEPT, { ifAvailable: true }, (lock) => {
-      if (!document.hidden) return null;
-      if (lock) return held();
-      drop();
-      navigator.locks.request(KEPT, { signal: queued.signal }, () => (document.hidden ? (resume(), held()) : null)).catch(() => null);
-      return null;
-    });
-  }
-  function drop() {
-    source.close();
-    dropped = true;
-  }
-  async function resume(tries = 0) { // until the list is there again, with a stream of its own
-    if (!dropped) return;
-    if (list() ? await refresh() : follow()) { dropped = false; return void hear(); }
-    connected(false);
-    setTimeout(() => resume(tries + 1), Math.min(2000 * 2 ** tries, 30000));
-  }
-
-  addEventListener("pageshow", () => $$("form[data-once]").forEach((form) => delete form.dataset.sent));
-  document.addEventListener("htmx:responseError", (event) => { if (event.detail.xhr.status === 401) signedOut(); });
-  document.addEventListener("htmx:sendError", () => notice("The server was not reached.", { key: "reach" }));
-  document.addEventListener("htmx:timeout", () => notice("The server has not answered.", { key: "reach" }));
-  document.addEventListener("htmx:afterOnLoad", () => unsay("reach"));
-
-  // The list. Rows that come wait while the pointer is in it, so that nothing moves under it; where there is none, they always do.
-  const list = () => $("#list");
-  const rows = () => $$("#rows > .row");
-  const rowOf = (id) => document.getElementById(`row-${id}`);
-  const waiting = new Map();
-  const touch = matchMedia("(hover: none)");
-  let unseen = 0;
-  const open = () => $("article.call");
-  function options() { // agents and tools that the server's own app does not have can be chosen too
-    for (const [name, found] of [["agent", ".of bdi:first-child"], ["tool", ".line code"]]) {
-      const select = $(`.filters select[name=${name}]`);
-      const known = new Set($$("option", select).map((option) => option.value));
-      for (const text of new Set($$(`#rows ${found}`).map((element) => element.textContent))) {
-        if (!known.has(text) && !text.endsWith("…")) select.append(new Option(text, text));
-      }
-    }
-  }
-  function count() {
-    if (!list()) return;
-    const number = $$("#rows > .row:not(.settled)").length;
-    const shown = $("[data-count]");
-    if (shown) put(shown, String(number));
-    const fresh = unseen ? `, ${unseen} new` : "";
-    document.title = `(${number}${fresh}) Inbox – Holdfast`;
-    const arrived = $("#arrived");
-    arrived.hidden = waiting.size === 0;
-    put(arrived, waiting.size === 1 ? "1 more waits: show it" : `${waiting.size} more wait: show them`);
-    const empty = $("#empty");
-    if (empty && rows().length) empty.remove();
-  }
-  const order = (row) => [Number(row.dataset.expires ?? Infinity), Number(row.dataset.created)];
-  function insert(row) {
-    if (document.getElementById(row.id)) return;
-    const [expires, created] = order(row);
-    const next = rows().find((one) => {
-      const [theirs, since] = order(one);
-      return theirs > expires || (theirs === expires && since > created);
-    });
-    $("#rows").insertBefore(row, next ?? null);
-  }
-  function show() {
-    for (const row of waiting.values()) insert(row);
-    waiting.clear();
-    if (open() && !chosen()) select(open().dataset.id);
+// The connection. A tab that is hidden gives its stream up, but for one: browsers allow six to a server.
+const connection = $("#connection");
+let source = null, dropped = false;
+const connected = (fine) => {
+  if (!connection) return;
+  connection.hidden = fine;
+  put(connection, fine ? "" : "Connection lost: trying again");
+};
+document.addEventListener("htmx:sseOpen", (event) => {
+  source = event.detail.source;
+  connected(true);
+  if (document.hidden) hide();
+});
+document.addEventListener("htmx:sseError", async (event) => {
+  connected(false);
+  if (event.detail.source?.readyState !== EventSource.CLOSED) return;
+  const { response } = await part(location.href, { method: "HEAD" }).catch(() => ({ response: null }));
+  if (response && (response.type === "opaqueredirect" || response.status === 401)) signedOut();
+});
+const KEPT = "holdfast-hidden-inbox";
+let release = null, queued = new AbortController();
+const held = () => new Promise((done) => { release = done; });
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) {
+    queued.abort();
+    release?.();
+    release = null;
+    unseen = 0;
+    resume();
     count();
-    tick();
+    return;
   }
-  const busy = () => Boolean(list()?.matches(":hover")) || (touch.matches && rows().length > 0);
-  const parsed = (text) => Object.assign(document.createElement("template"), { innerHTML: text }).content; // as in `fill`
-  const rowIn = (text) => parsed(text).firstElementChild;
-  function arrive({ id, row, says }) {
-    if (rowOf(id) || waiting.has(id)) return;
-    const element = rowIn(row);
-    if (!element) return;
-    waiting.set(id, element);
-    if (document.hidden) {
-      unseen += 1;
-      if (window.Notification?.permission === "granted" && localStorage.getItem("holdfast-notify") === "on") {
-        new Notification("A call waits for a decision", { body: says, tag: "holdfast" });
-      }
-    }
-    if (busy()) count(); else show();
-  }
-  function said(row, text, at) { // what a row says of itself below its lines
-    $(".ended", row)?.remove();
-    if (!text) return;
-    const ended = made("span", { classes: "ended", text });
-    if (at) {
-      const when = document.createElement("time");
-      when.dataset.at = at;
-      ended.append(", ", when);
-    }
-    $("a", row).append(ended);
-    tick();
-  }
-  function note(row, text) { // what others who may decide have said
-    $(".noted", row)?.remove();
-    if (text) $(".of", row).before(made("span", { classes: "noted", text }));
-  }
-  function noted(id, fresh) {
-    if (waiting.has(id)) waiting.set(id, fresh);
-    const row = rowOf(id);
-    if (row && !row.classList.contains("settled")) note(row, $(".noted", fresh)?.textContent);
-    if (open()?.dataset.id === id) hear();
-  }
-  let hearing = 0;
-  const hear = later(async () => { // what others have said of the open call; what is typed into its forms stays
-    const shown = open(), mine = ++hearing;
-    const found = shown && await part(location.href).catch(() => null);
-    if (!found?.response.ok || mine !== hearing || open() !== shown) return;
-    const fresh = parsed(found.text);
-    for (const name of ["#agreed", "#said"]) {
-      const old = $(name, shown), now = $(name, fresh);
-      if (old && now && old.innerHTML !== now.innerHTML) old.innerHTML = now.innerHTML; // as in `fill`
-    }
-    const both = $("#together", shown);
-    if (both) both.hidden = $("#together", fresh)?.hidden ?? false;
-    tick();
-  }, 300);
-  function end(id, says, at = clock()) {
-    waiting.delete(id);
-    drafts.delete(id);
-    unsay(id);
-    const row = rowOf(id);
-    if (row && !row.classList.contains("settled")) {
-      row.classList.add("settled");
-      const box = $("input", row);
-      if (box) { box.checked = false; box.disabled = true; }
-      said(row, says, at);
-    }
-    const shown = open();
-    if (shown?.dataset.id === id && !shown.classList.contains("settled")) {
-      shown.classList.add("settled");
-      if (!$("#decide .outcome", shown) && !$("#decide[aria-busy]", shown)) { // somebody else was first: the buttons are gone
-        const told = made("div", { classes: "outcome stale", role: "status" });
-        told.append(
-          made("h2", { text: "This does not wait any more" }),
-          made("p", { text: `It was ${says}.` }),
-          made("a", { classes: "button", text: "Next call", id: "next", href: "#" }),
-        );
-        $("#decide", shown)?.replaceChildren(told);
-      }
-    }
-    marked();
-    count();
-  }
-  document.addEventListener("htmx:sseBeforeMessage", (event) => {
-    if (!["change", "missed"].includes(event.detail.type)) return;
-    event.preventDefault(); // the message is data, and not what is to be shown
-    if (event.detail.type === "missed") return void refresh().then(hear);
-    const told = JSON.parse(event.detail.data);
-    if (told.row) arrive(told); else if (told.noted) noted(told.id, rowIn(told.noted)); else end(told.id, told.ended, told.at);
+  hide();
+});
+function hide() {
+  if (!source || release || dropped || !navigator.locks) return; // a stream that opens while the tab is hidden comes here again
+  if (!list()) return drop();
+  queued = new AbortController();
+  navigator.locks.request(KEPT, { ifAvailable: true }, (lock) => {
+    if (!document.hidden) return null;
+    if (lock) return held();
+    drop();
+    navigator.locks.request(KEPT, { signal: queued.signal }, () => (document.hidden ? (resume(), held()) : null)).catch(() => null);
+    return null;
   });
-  document.addEventListener("mouseover", later(() => { if (waiting.size && !busy()) show(); }, 300));
+}
+function drop() {
+  source.close();
+  dropped = true;
+}
+async function resume(tries = 0) { // until the list is there again, with a stream of its own
+  if (!dropped) return;
+  if (list() ? await refresh() : follow()) { dropped = false; return void hear(); }
+  connected(false);
+  setTimeout(() => resume(tries + 1), Math.min(2000 * 2 ** tries, 30000));
+}
 
-  // Filters: what is typed narrows the list at once, and the server then says what else fits.
-  const filters = $("form.filters");
-  function address() {
-    const given = new URLSearchParams([...new FormData(filters)].filter(([, value]) => value));
-    return filters.getAttribute("action") + (given.size ? `?${given}` : "");
-  }
-  let asked = 0;
-  async function refresh() {
-    if (!filters || !list()) return true;
-    const mine = ++asked;
-    const path = address();
-    const found = await part(path).catch(() => null);
-    if (mine !== asked) return true;
-    if (!found) return void notice("The list could not be fetched: the server was not reached.", { key: "reach" });
-    if (found.response.type === "opaqueredirect" || found.response.status === 401) return signedOut(), true;
-    const checked = new Set($$("#rows input:checked").map((box) => box.value));
-    const holder = parsed(found.text);
-    const fresh = $("#list", holder);
-    if (!fresh) return void notice(holder.textContent.trim(), { key: "reach" });
-    waiting.clear();
-    unsay("reach");
-    htmx.swap("#list", found.text, { swapStyle: "outerHTML" });
-    for (const box of $$("#rows input")) box.checked = checked.has(box.value);
-    if (!open()) history.replaceState(null, "", path);
-    select(open()?.dataset.id);
-    marked();
-    options();
-    count();
-    tick();
-    return true;
-  }
-  const soon = later(refresh, 250);
-  filters?.addEventListener("submit", (event) => { event.preventDefault(); refresh(); });
-  filters?.addEventListener("change", (event) => { if (event.target.matches("select")) refresh(); });
-  filters?.addEventListener("input", (event) => {
-    if (!event.target.matches("[type=search]")) return;
-    const words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
-    for (const row of rows()) {
-      const text = row.textContent.toLowerCase();
-      row.hidden = !words.every((word) => text.includes(word));
+addEventListener("pageshow", () => $$("form[data-once]").forEach((form) => delete form.dataset.sent));
+document.addEventListener("htmx:responseError", (event) => { if (event.detail.xhr.status === 401) signedOut(); });
+document.addEventListener("htmx:sendError", () => notice("The server was not reached.", { key: "reach" }));
+document.addEventListener("htmx:timeout", () => notice("The server has not answered.", { key: "reach" }));
+document.addEventListener("htmx:afterOnLoad", () => unsay("reach"));
+
+// The list. Rows that come wait while the pointer is in it, so that nothing moves under it; where there is none, they always do.
+const rows = () => $$("#rows > .row");
+const rowOf = (id) => document.getElementById(`row-${id}`);
+const waiting = new Map();
+const touch = matchMedia("(hover: none)");
+let unseen = 0;
+const open = () => $("article.call");
+function options() { // agents and tools that the server's own app does not have can be chosen too
+  for (const [name, found] of [["agent", ".of bdi:first-child"], ["tool", ".line code"]]) {
+    const select = $(`.filters select[name=${name}]`);
+    const known = new Set($$("option", select).map((option) => option.value));
+    for (const text of new Set($$(`#rows ${found}`).map((element) => element.textContent))) {
+      if (!known.has(text) && !text.endsWith("…")) select.append(new Option(text, text));
     }
-    soon();
+  }
+}
+function count() {
+  if (!list()) return;
+  const number = $$("#rows > .row:not(.settled)").length;
+  const shown = $("[data-count]");
+  if (shown) put(shown, String(number));
+  const fresh = unseen ? `, ${unseen} new` : "";
+  document.title = `(${number}${fresh}) Inbox – Holdfast`;
+  const arrived = $("#arrived");
+  arrived.hidden = waiting.size === 0;
+  put(arrived, waiting.size === 1 ? "1 more waits: show it" : `${waiting.size} more wait: show them`);
+  const empty = $("#empty");
+  if (empty && rows().length) empty.remove();
+}
+const order = (row) => [Number(row.dataset.expires ?? Infinity), Number(row.dataset.created)];
+function insert(row) {
+  if (document.getElementById(row.id)) return;
+  const [expires, created] = order(row);
+  const next = rows().find((one) => {
+    const [theirs, since] = order(one);
+    return theirs > expires || (theirs === expires && since > created);
   });
-
-  // One call beside the list. What is shown is the call that is chosen, or that it is being fetched, and never another one.
-  const drafts = new Map();
-  let fetching = null;
-  function select(id) {
-    for (const link of $$("#rows a[aria-current]")) link.removeAttribute("aria-current");
-    if (id) $("a", rowOf(id) ?? document.createElement("p"))?.setAttribute("aria-current", "true");
-  }
-  const chosen = () => $("#rows a[aria-current]")?.closest(".row")?.dataset.id;
-  function keep() { // what somebody has typed into a call's forms is there again when they come back
-    const shown = open();
-    if (!shown || shown.classList.contains("settled")) return;
-    const { id } = shown.dataset;
-    const typed = [...values()].filter(([place, value]) => originals.get(id)?.get(place) !== value);
-    if (typed.length) drafts.set(id, new Map(typed)); else drafts.delete(id);
-  }
-  const originals = new Map(); // what the fields of a call said when it was fetched
-  const fields = () => $$("#decide input:not([type=hidden]), #decide textarea, #decide select");
-  const placeOf = (one) => `${one.form.dataset.of}:${one.name}`; // forms of several decisions have fields of one name
-  const values = () => new Map(fields().map((one) => [placeOf(one), one.type === "checkbox" ? one.checked : one.value]));
-  function restore(id) {
-    originals.set(id, values());
-    for (const one of fields()) {
-      const value = drafts.get(id)?.get(placeOf(one));
-      if (value === undefined) continue;
-      if (typeof value === "boolean") one.checked = value; else one.value = value;
-      for (let folded = one.closest("details"); folded; folded = folded.parentElement.closest("details")) folded.open = true; // what was typed is seen
-    }
-    if (unanswered.has(id)) for (const one of $$("#decide [name=decision_id]")) one.value = unanswered.get(id);
-  }
-  const unanswered = new Map(); // the keys of decisions of which nobody knows whether they are recorded
-  async function load(path, id) {
-    fetching?.abort();
-    const mine = fetching = new AbortController();
-    keep();
-    const detail = $("#detail");
-    detail.replaceChildren(made("p", { classes: "empty", text: "Loading …" }));
-    try {
-      const { response, text } = await part(path, { signal: mine.signal });
-      if (mine.signal.aborted) return;
-      if (response.type === "opaqueredirect" || response.status === 401) { detail.replaceChildren(); return void signedOut(); }
-      fill(detail, text);
-      restore(id);
-    } catch {
-      if (mine.signal.aborted) return;
-      const again = made("button", { text: "Try again", type: "button" });
-      again.addEventListener("click", () => load(path, id));
-      const told = made("div", { classes: "empty" });
-      told.append(made("p", { text: "This call could not be fetched: the server was not reached." }), again);
-      detail.replaceChildren(told);
-    }
-  }
-  async function go(link, { push = true } = {}) {
-    const row = link.closest(".row");
-    const left = open();
-    if (left?.dataset.id !== row?.dataset.id) forget(left);
-    select(row?.dataset.id);
-    document.body.classList.add("one-open");
-    if (push) history.pushState(null, "", link.href);
-    row?.scrollIntoView({ block: "nearest" });
-    const edited = [...(drafts.get(row?.dataset.id)?.keys() ?? [])].some((place) => place.startsWith("edit:v"));
-    await load(edited ? `${link.href}&edit=1` : link.href, row?.dataset.id);
-    $("#detail").scrollTop = 0;
-    if (matchMedia("(max-width: 899px)").matches) scrollTo(0, 0);
-  }
-  function forget(shown) { // what was settled and read leaves the list, unless that would move what is under the pointer
-    const row = shown && rowOf(shown.dataset.id);
-    if (row?.classList.contains("settled") && !list().matches(":hover")) row.remove();
-  }
-  function next() {
-    const all = rows().filter((row) => !row.hidden);
-    const at = all.findIndex((row) => row.dataset.id === open()?.dataset.id);
-    const left = [...all.slice(at + 1), ...all.slice(0, Math.max(at, 0))].find((row) => !row.classList.contains("settled") && !row.classList.contains("sending"));
-    if (left) return void go($("a", left));
-    location.assign(filters ? address() : $(".brand").href);
-  }
-  document.addEventListener("click", (event) => {
-    if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
-    const link = event.target.closest("a");
-    if (event.target.id === "arrived") return void show();
-    if (link?.id === "next" && list()) { event.preventDefault(); return void next(); }
-    if (link?.closest("#rows")) { event.preventDefault(); return void go(link); }
-    if (link?.closest(".back") && list()) { event.preventDefault(); history.pushState(null, "", address()); return void shut(); }
-    if (link?.matches("#decide .in-place") && list()) {
-      event.preventDefault();
-      const id = open().dataset.id;
-      for (const one of $$("#decide form")) one.reset(); // what was typed into the other form is not wanted any more
-      drafts.delete(id);
-      load(link.href, id).then(() => (field() ?? $("#first-choice"))?.focus());
-    }
-  });
-  const EDITED = "#decide .edit:not(.beside) :is(input:not([type=hidden]), textarea, select)"; // what comes first of a call's fields
-  const field = () => $(EDITED);
-  function shut() {
-    fetching?.abort();
-    keep();
-    document.body.classList.remove("one-open");
-    forget(open());
-    $("#detail").replaceChildren();
-    select();
-  }
-  addEventListener("popstate", () => {
-    if (!list()) return;
-    const row = rows().find((one) => $("a", one).href === location.href);
-    if (row) go($("a", row), { push: false }); else if (/\/inbox\/?$/.test(location.pathname)) shut(); else location.reload();
-  });
-
-  // Decisions. Each goes its way, wherever somebody is when its answer comes: its row says what became of it.
-  async function decide(form, button) {
-    const { id, tool } = form.dataset;
-    const block = $("#decide");
-    const body = new URLSearchParams(new FormData(form, button));
-    const buttons = $$("button", block);
-    buttons.forEach((one) => { one.disabled = true; });
-    block.setAttribute("aria-busy", "true");
-    const words = button?.textContent;
-    if (button) put(button, "Sending …");
-    const row = rowOf(id);
-    const deciding = body.get("decision") !== "compare";
-    if (deciding && row) { row.classList.add("sending"); said(row, "being decided …"); }
-    unsay(id);
-    let found = null;
-    try {
-      found = await part(form.action, { method: "POST", body });
-    } catch { /* said below */ }
-    const here = block.isConnected;
-    row?.classList.remove("sending");
-    if (!deciding && !here) return; // what somebody wanted to compare, they do not look at any more
-    if (deciding && (found === null || found.response.status >= 500)) unanswered.set(id, body.get("decision_id")); else unanswered.delete(id);
-    const holder = parsed(found?.text ?? "");
-    const fresh = $("#decide", holder);
-    const settled = fresh?.dataset.settled;
-    if (fresh?.dataset.voted) return agreed(fresh.dataset, id, here);
-    if (deciding && row && !settled && !row.classList.contains("settled")) said(row, fresh || !here ? "" : "not decided yet");
-    if (fresh && here) {
-      const mine = block.contains(document.activeElement) || document.activeElement === document.body;
-      block.replaceWith(fresh);
-      htmx.process(fresh);
-      tick();
-      if (settled) end(settled, fresh.dataset.says);
-      const places = settled ? ["#next"] : ["#decide .wrong :is(input, textarea, select)", "#decide .difference", EDITED, "#decide [role=alert]"];
-      $("#decide [role=alert]")?.setAttribute("tabindex", "-1"); // never a button: Enter would decide otherwise than was meant
-      if (mine) places.some(focus);
-      return;
-    }
-    if (settled) { // somebody is elsewhere by now
-      end(settled, fresh.dataset.says);
-      if (found.response.status === 409) notice(`${tool}: your decision was not taken, since it was ${fresh.dataset.says} before.`, { key: id, link: back(id) });
-      return;
-    }
-    if (row?.classList.contains("settled")) { // the list has said meanwhile what became of it
-      if (here) load($("a", row).href, id);
-      return;
-    }
-    buttons.forEach((one) => { one.disabled = false; });
-    block.removeAttribute("aria-busy");
-    if (button) put(button, words);
-    if (found && (found.response.type === "opaqueredirect" || found.response.status === 401)) return signedOut();
-    const problem = fresh ? $(".notice", fresh)?.textContent : $("p", holder)?.textContent;
-    notice(`${tool}: ${problem ?? LOST}`, { key: id, link: here ? null : back(id) });
-    if (row) said(row, "not decided: look again");
-  }
-  async function agreed({ voted: path, as, says }, id, here) { // a vote: the call waits for others, perhaps with edited arguments
-    const row = rowOf(as);
-    if (row && !row.classList.contains("settled")) { said(row, ""); note(row, says); }
-    if (as !== id && rowOf(id)) end(id, "asked anew by you, about edited arguments");
-    if (!here) return void drafts.delete(id);
-    for (const one of $$("#decide form")) one.reset(); // what was typed is said
-    history.replaceState(null, "", row ? $("a", row).href : path);
-    select(as);
-    await load(path, as);
-    const status = $("#decide [role=status]");
-    status?.setAttribute("tabindex", "-1"); // never a button, as above
-    status?.focus();
-  }
-  function back(id) {
-    const row = rowOf(id);
-    if (!row) return null;
-    const link = made("a", { text: "Show it", href: $("a", row).href });
-    link.addEventListener("click", (event) => { event.preventDefault(); unsay(id); go($("a", row)); });
-    return link;
-  }
-  document.addEventListener("submit", (event) => {
-    const form = event.target;
-    if (form.matches("#decide form[data-id]") && list()) {
-      event.preventDefault();
-      if (!$("#decide[aria-busy]")) decide(form, event.submitter);
-    } else if (form.matches("form[data-once]")) { // what the browser itself sends goes out once
-      if (form.dataset.sent) event.preventDefault();
-      form.dataset.sent = "yes";
-      setTimeout(() => delete form.dataset.sent, 10000); // if it was stopped, it may be sent again
-    }
-  });
-
-  // Several at once.
-  function marked() {
-    const number = $$("#rows input:checked").length;
-    $("#several")?.classList.toggle("marked", number > 0);
-    const button = $("#several-button");
-    if (button) put(button, number ? `Decide the ${number} that are marked` : "Decide the marked ones");
-  }
-  document.addEventListener("change", (event) => { if (event.target.matches("#rows input")) marked(); });
-
-  // Keys. Those that lead to a button act on the call that is shown: where another row has the focus, they open that one first.
-  const help = $("#help");
-  const on = $("#keys-on");
-  if (on) {
-    on.checked = localStorage.getItem("holdfast-keys") !== "off";
-    on.addEventListener("change", () => localStorage.setItem("holdfast-keys", on.checked ? "on" : "off"));
-    const button = $("#help-button");
-    button.hidden = false;
-    button.addEventListener("click", () => help.showModal());
-  }
-  const focused = () => document.activeElement?.closest?.("#rows > .row");
-  function move(by) {
-    const all = rows().filter((row) => !row.hidden);
-    if (!all.length) return;
-    const current = focused() ?? (chosen() && rowOf(chosen()));
-    const at = current ? all.indexOf(current) + by : by > 0 ? 0 : all.length - 1;
-    $("a", all[Math.min(Math.max(at, 0), all.length - 1)]).focus();
-  }
-  const focus = (selector) => { const found = $(selector); found?.focus(); return Boolean(found); };
-  const shown = (work) => async () => {
-    const row = focused();
-    if (row && row.dataset.id !== open()?.dataset.id) await go($("a", row));
-    if (open() && (!chosen() || chosen() === open().dataset.id)) work();
-  };
-  const KEYS = {
-    j: () => move(1), k: () => move(-1), n: next,
-    a: shown(() => { const first = field(); if (first) first.focus(); else focus("#first-choice"); }),
-    d: shown(() => focus("#reason") || focus("#notes")), e: shown(() => $("#edit")?.click()),
-    "/": () => focus("#search"), "?": () => help?.showModal(),
-    x: () => $("input", focused() ?? (chosen() && rowOf(chosen())) ?? document.createElement("p"))?.click(),
-  };
-  document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || help?.open) return;
-    const typing = event.target.matches?.("input:not([type=checkbox]), textarea, select");
-    if (event.key === "Escape" && typing) { event.target.blur(); return; }
-    const work = !typing && on?.checked && Object.hasOwn(KEYS, event.key) ? KEYS[event.key] : null;
-    if (!work || (!list() && event.key !== "?")) return;
-    event.preventDefault();
-    work();
-  });
-
-  // A conversation that is open: what it says is fetched anew when it changed, and the model's words are put there as they come.
-  const now = $("#now");
-  let renewing = false, again = false;
-  async function renew() {
-    if (renewing) { again = true; return; }
-    renewing = true;
-    const began = performance.now();
-    try {
-      const { response, text } = await part(now.dataset.path);
-      if (response.type === "opaqueredirect" || response.status === 401) return signedOut();
-      if (!response.ok) return;
-      const kept = $$("[id]", now).filter((one) => one.scrollTop).map((one) => [one.id, one.scrollTop]);
-      const held = document.activeElement?.id;
-      fill(now, text);
-      for (const [id, top] of kept) { const one = document.getElementById(id); if (one) one.scrollTop = top; }
-      if (held && document.activeElement === document.body) document.getElementById(held)?.focus();
-    } catch {
-      again = true;
-    } finally {
-      const took = performance.now() - began; // a page that takes long is asked for the less often
-      setTimeout(() => { renewing = false; if (again) { again = false; renew(); } }, Math.max(300, 3 * took));
-    }
-  }
-  document.addEventListener("htmx:sseBeforeMessage", (event) => {
-    if (!now || !["changed", "said"].includes(event.detail.type)) return;
-    event.preventDefault();
-    if (event.detail.type === "changed") return void renew();
-    const live = $("#live");
-    if (live) live.textContent = (live.textContent + JSON.parse(event.detail.data).text).slice(-20000);
-  });
-
-  // Notifications, once they are allowed.
-  const notify = $("#notify");
-  if (notify && list() && "Notification" in window && Notification.permission !== "denied") {
-    const says = () => put(notify, Notification.permission === "granted" && localStorage.getItem("holdfast-notify") === "on" ? "Notifications are on" : "Notify me");
-    notify.hidden = false;
-    notify.addEventListener("click", async () => {
-      const was = localStorage.getItem("holdfast-notify") === "on" && Notification.permission === "granted";
-      if (!was) await Notification.requestPermission();
-      localStorage.setItem("holdfast-notify", was ? "off" : "on");
-      says();
-    });
-    says();
-  }
-  if (list()) {
-    options();
-    select(open()?.dataset.id);
-    if (open()) restore(open().dataset.id);
-  }
+  $("#rows").insertBefore(row, next ?? null);
+}
+function show() {
+  for (const row of waiting.values()) insert(row);
+  waiting.clear();
+  if (open() && !chosen()) select(open().dataset.id);
   count();
   tick();
-})();
+}
+const busy = () => Boolean(list()?.matches(":hover")) || (touch.matches && rows().length > 0);
+const rowIn = (text) => parsed(text).firstElementChild;
+function arrive({ id, row, says }) {
+  if (rowOf(id) || waiting.has(id)) return;
+  const element = rowIn(row);
+  if (!element) return;
+  waiting.set(id, element);
+  if (document.hidden) {
+    unseen += 1;
+    if (window.Notification?.permission === "granted" && localStorage.getItem("holdfast-notify") === "on") {
+      new Notification("A call waits for a decision", { body: says, tag: "holdfast" });
+    }
+  }
+  if (busy()) count(); else show();
+}
+function said(row, text, at) { // what a row says of itself below its lines
+  $(".ended", row)?.remove();
+  if (!text) return;
+  const ended = made("span", { classes: "ended", text });
+  if (at) {
+    const when = document.createElement("time");
+    when.dataset.at = at;
+    ended.append(", ", when);
+  }
+  $("a", row).append(ended);
+  tick();
+}
+function note(row, text) { // what others who may decide have said
+  $(".noted", row)?.remove();
+  if (text) $(".of", row).before(made("span", { classes: "noted", text }));
+}
+function noted(id, fresh) {
+  if (waiting.has(id)) waiting.set(id, fresh);
+  const row = rowOf(id);
+  if (row && !row.classList.contains("settled")) note(row, $(".noted", fresh)?.textContent);
+  if (open()?.dataset.id === id) hear();
+}
+let hearing = 0;
+const hear = later(async () => { // what others have said of the open call; what is typed into its forms stays
+  const shown = open(), mine = ++hearing;
+  const found = shown && await part(location.href).catch(() => null);
+  if (!found?.response.ok || mine !== hearing || open() !== shown) return;
+  const fresh = parsed(found.text);
+  for (const name of ["#agreed", "#said"]) {
+    const old = $(name, shown), now = $(name, fresh);
+    if (old && now && old.innerHTML !== now.innerHTML) old.innerHTML = now.innerHTML; // as in `fill`
+  }
+  const both = $("#together", shown);
+  if (both) both.hidden = $("#together", fresh)?.hidden ?? false;
+  tick();
+}, 300);
+function end(id, says, at = clock()) {
+  waiting.delete(id);
+  drafts.delete(id);
+  unsay(id);
+  const row = rowOf(id);
+  if (row && !row.classList.contains("settled")) {
+    row.classList.add("settled");
+    const box = $("input", row);
+    if (box) { box.checked = false; box.disabled = true; }
+    said(row, says, at);
+  }
+  const shown = open();
+  if (shown?.dataset.id === id && !shown.classList.contains("settled")) {
+    shown.classList.add("settled");
+    if (!$("#decide .outcome", shown) && !$("#decide[aria-busy]", shown)) { // somebody else was first: the buttons are gone
+      const told = made("div", { classes: "outcome stale", role: "status" });
+      told.append(
+        made("h2", { text: "This does not wait any more" }),
+        made("p", { text: `It was ${says}.` }),
+        made("a", { classes: "button", text: "Next call", id: "next", href: "#" }),
+      );
+      $("#decide", shown)?.replaceChildren(told);
+    }
+  }
+  marked();
+  count();
+}
+document.addEventListener("htmx:sseBeforeMessage", (event) => {
+  if (!["change", "missed"].includes(event.detail.type)) return;
+  event.preventDefault(); // the message is data, and not what is to be shown
+  if (event.detail.type === "missed") return void refresh().then(hear);
+  const told = JSON.parse(event.detail.data);
+  if (told.row) arrive(told); else if (told.noted) noted(told.id, rowIn(told.noted)); else end(told.id, told.ended, told.at);
+});
+document.addEventListener("mouseover", later(() => { if (waiting.size && !busy()) show(); }, 300));
+
+// Filters: what is typed narrows the list at once, and the server then says what else fits.
+const filters = $("form.filters");
+function address() {
+  const given = new URLSearchParams([...new FormData(filters)].filter(([, value]) => value));
+  return filters.getAttribute("action") + (given.size ? `?${given}` : "");
+}
+let asked = 0;
+async function refresh() {
+  if (!filters || !list()) return true;
+  const mine = ++asked;
+  const path = address();
+  const found = await part(path).catch(() => null);
+  if (mine !== asked) return true;
+  if (!found) return void notice("The list could not be fetched: the server was not reached.", { key: "reach" });
+  if (found.response.type === "opaqueredirect" || found.response.status === 401) return signedOut(), true;
+  const checked = new Set($$("#rows input:checked").map((box) => box.value));
+  const holder = parsed(found.text);
+  const fresh = $("#list", holder);
+  if (!fresh) return void notice(holder.textContent.trim(), { key: "reach" });
+  waiting.clear();
+  unsay("reach");
+  htmx.swap("#list", found.text, { swapStyle: "outerHTML" });
+  for (const box of $$("#rows input")) box.checked = checked.has(box.value);
+  if (!open()) history.replaceState(null, "", path);
+  select(open()?.dataset.id);
+  marked();
+  options();
+  count();
+  tick();
+  return true;
+}
+const soon = later(refresh, 250);
+filters?.addEventListener("submit", (event) => { event.preventDefault(); refresh(); });
+filters?.addEventListener("change", (event) => { if (event.target.matches("select")) refresh(); });
+filters?.addEventListener("input", (event) => {
+  if (!event.target.matches("[type=search]")) return;
+  const words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+  for (const row of rows()) {
+    const text = row.textContent.toLowerCase();
+    row.hidden = !words.every((word) => text.includes(word));
+  }
+  soon();
+});
+
+// One call beside the list. What is shown is the call that is chosen, or that it is being fetched, and never another one.
+const drafts = new Map();
+let fetching = null;
+function select(id) {
+  for (const link of $$("#rows a[aria-current]")) link.removeAttribute("aria-current");
+  if (id) $("a", rowOf(id) ?? document.createElement("p"))?.setAttribute("aria-current", "true");
+}
+const chosen = () => $("#rows a[aria-current]")?.closest(".row")?.dataset.id;
+function keep() { // what somebody has typed into a call's forms is there again when they come back
+  const shown = open();
+  if (!shown || shown.classList.contains("settled")) return;
+  const { id } = shown.dataset;
+  const typed = [...values()].filter(([place, value]) => originals.get(id)?.get(place) !== value);
+  if (typed.length) drafts.set(id, new Map(typed)); else drafts.delete(id);
+}
+const originals = new Map(); // what the fields of a call said when it was fetched
+const fields = () => $$("#decide input:not([type=hidden]), #decide textarea, #decide select");
+const placeOf = (one) => `${one.form.dataset.of}:${one.name}`; // forms of several decisions have fields of one name
+const values = () => new Map(fields().map((one) => [placeOf(one), one.type === "checkbox" ? one.checked : one.value]));
+function restore(id) {
+  originals.set(id, values());
+  for (const one of fields()) {
+    const value = drafts.get(id)?.get(placeOf(one));
+    if (value === undefined) continue;
+    if (typeof value === "boolean") one.checked = value; else one.value = value;
+    for (let folded = one.closest("details"); folded; folded = folded.parentElement.closest("details")) folded.open = true; // what was typed is seen
+  }
+  if (unanswered.has(id)) for (const one of $$("#decide [name=decision_id]")) one.value = unanswered.get(id);
+}
+const unanswered = new Map(); // the keys of decisions of which nobody knows whether they are recorded
+async function load(path, id) {
+  fetching?.abort();
+  const mine = fetching = new AbortController();
+  keep();
+  const detail = $("#detail");
+  detail.replaceChildren(made("p", { classes: "empty", text: "Loading …" }));
+  try {
+    const { response, text } = await part(path, { signal: mine.signal });
+    if (mine.signal.aborted) return;
+    if (response.type === "opaqueredirect" || response.status === 401) { detail.replaceChildren(); return void signedOut(); }
+    fill(detail, text);
+    restore(id);
+  } catch {
+    if (mine.signal.aborted) return;
+    const again = made("button", { text: "Try again", type: "button" });
+    again.addEventListener("click", () => load(path, id));
+    const told = made("div", { classes: "empty" });
+    told.append(made("p", { text: "This call could not be fetched: the server was not reached." }), again);
+    detail.replaceChildren(told);
+  }
+}
+async function go(link, { push = true } = {}) {
+  const row = link.closest(".row");
+  const left = open();
+  if (left?.dataset.id !== row?.dataset.id) forget(left);
+  select(row?.dataset.id);
+  document.body.classList.add("one-open");
+  if (push) history.pushState(null, "", link.href);
+  row?.scrollIntoView({ block: "nearest" });
+  const edited = [...(drafts.get(row?.dataset.id)?.keys() ?? [])].some((place) => place.startsWith("edit:v"));
+  await load(edited ? `${link.href}&edit=1` : link.href, row?.dataset.id);
+  $("#detail").scrollTop = 0;
+  if (matchMedia("(max-width: 899px)").matches) scrollTo(0, 0);
+}
+function forget(shown) { // what was settled and read leaves the list, unless that would move what is under the pointer
+  const row = shown && rowOf(shown.dataset.id);
+  if (row?.classList.contains("settled") && !list().matches(":hover")) row.remove();
+}
+function next() {
+  const all = rows().filter((row) => !row.hidden);
+  const at = all.findIndex((row) => row.dataset.id === open()?.dataset.id);
+  const left = [...all.slice(at + 1), ...all.slice(0, Math.max(at, 0))].find((row) => !row.classList.contains("settled") && !row.classList.contains("sending"));
+  if (left) return void go($("a", left));
+  location.assign(filters ? address() : $(".brand").href);
+}
+document.addEventListener("click", (event) => {
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  const link = event.target.closest("a");
+  if (event.target.id === "arrived") return void show();
+  if (link?.id === "next" && list()) { event.preventDefault(); return void next(); }
+  if (link?.closest("#rows")) { event.preventDefault(); return void go(link); }
+  if (link?.closest(".back") && list()) { event.preventDefault(); history.pushState(null, "", address()); return void shut(); }
+  if (link?.matches("#decide .in-place") && list()) {
+    event.preventDefault();
+    const id = open().dataset.id;
+    for (const one of $$("#decide form")) one.reset(); // what was typed into the other form is not wanted any more
+    drafts.delete(id);
+    load(link.href, id).then(() => (field() ?? $("#first-choice"))?.focus());
+  }
+});
+const EDITED = "#decide .edit:not(.beside) :is(input:not([type=hidden]), textarea, select)"; // what comes first of a call's fields
+const field = () => $(EDITED);
+function shut() {
+  fetching?.abort();
+  keep();
+  document.body.classList.remove("one-open");
+  forget(open());
+  $("#detail").replaceChildren();
+  select();
+}
+addEventListener("popstate", () => {
+  if (!list()) return;
+  const row = rows().find((one) => $("a", one).href === location.href);
+  if (row) go($("a", row), { push: false }); else if (/\/inbox\/?$/.test(location.pathname)) shut(); else location.reload();
+});
+
+// Decisions. Each goes its way, wherever somebody is when its answer comes: its row says what became of it.
+async function decide(form, button) {
+  const { id, tool } = form.dataset;
+  const block = $("#decide");
+  const body = new URLSearchParams(new FormData(form, button));
+  const buttons = $$("button", block);
+  buttons.forEach((one) => { one.disabled = true; });
+  block.setAttribute("aria-busy", "true");
+  const words = button?.textContent;
+  if (button) put(button, "Sending …");
+  const row = rowOf(id);
+  const deciding = body.get("decision") !== "compare";
+  if (deciding && row) { row.classList.add("sending"); said(row, "being decided …"); }
+  unsay(id);
+  let found = null;
+  try {
+    found = await part(form.action, { method: "POST", body });
+  } catch { /* said below */ }
+  const here = block.isConnected;
+  row?.classList.remove("sending");
+  if (!deciding && !here) return; // what somebody wanted to compare, they do not look at any more
+  if (deciding && (found === null || found.response.status >= 500)) unanswered.set(id, body.get("decision_id")); else unanswered.delete(id);
+  const holder = parsed(found?.text ?? "");
+  const fresh = $("#decide", holder);
+  const settled = fresh?.dataset.settled;
+  if (fresh?.dataset.voted) return agreed(fresh.dataset, id, here);
+  if (deciding && row && !settled && !row.classList.contains("settled")) said(row, fresh || !here ? "" : "not decided yet");
+  if (fresh && here) {
+    const mine = block.contains(document.activeElement) || document.activeElement === document.body;
+    block.replaceWith(fresh);
+    htmx.process(fresh);
+    tick();
+    if (settled) end(settled, fresh.dataset.says);
+    const places = settled ? ["#next"] : ["#decide .wrong :is(input, textarea, select)", "#decide .difference", EDITED, "#decide [role=alert]"];
+    $("#decide [role=alert]")?.setAttribute("tabindex", "-1"); // never a button: Enter would decide otherwise than was meant
+    if (mine) places.some(focus);
+    return;
+  }
+  if (settled) { // somebody is elsewhere by now
+    end(settled, fresh.dataset.says);
+    if (found.response.status === 409) notice(`${tool}: your decision was not taken, since it was ${fresh.dataset.says} before.`, { key: id, link: back(id) });
+    return;
+  }
+  if (row?.classList.contains("settled")) { // the list has said meanwhile what became of it
+    if (here) load($("a", row).href, id);
+    return;
+  }
+  buttons.forEach((one) => { one.disabled = false; });
+  block.removeAttribute("aria-busy");
+  if (button) put(button, words);
+  if (found && (found.response.type === "opaqueredirect" || found.response.status === 401)) return signedOut();
+  const problem = fresh ? $(".notice", fresh)?.textContent : $("p", holder)?.textContent;
+  notice(`${tool}: ${problem ?? LOST}`, { key: id, link: here ? null : back(id) });
+  if (row) said(row, "not decided: look again");
+}
+async function agreed({ voted: path, as, says }, id, here) { // a vote: the call waits for others, perhaps with edited arguments
+  const row = rowOf(as);
+  if (row && !row.classList.contains("settled")) { said(row, ""); note(row, says); }
+  if (as !== id && rowOf(id)) end(id, "asked anew by you, about edited arguments");
+  if (!here) return void drafts.delete(id);
+  for (const one of $$("#decide form")) one.reset(); // what was typed is said
+  history.replaceState(null, "", row ? $("a", row).href : path);
+  select(as);
+  await load(path, as);
+  const status = $("#decide [role=status]");
+  status?.setAttribute("tabindex", "-1"); // never a button, as above
+  status?.focus();
+}
+function back(id) {
+  const row = rowOf(id);
+  if (!row) return null;
+  const link = made("a", { text: "Show it", href: $("a", row).href });
+  link.addEventListener("click", (event) => { event.preventDefault(); unsay(id); go($("a", row)); });
+  return link;
+}
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.matches("#decide form[data-id]") && list()) {
+    event.preventDefault();
+    if (!$("#decide[aria-busy]")) decide(form, event.submitter);
+  } else if (form.matches("form[data-once]")) { // what the browser itself sends goes out once
+    if (form.dataset.sent) event.preventDefault();
+    form.dataset.sent = "yes";
+    setTimeout(() => delete form.dataset.sent, 10000); // if it was stopped, it may be sent again
+  }
+});
+
+// Several at once.
+function marked() {
+  const number = $$("#rows input:checked").length;
+  $("#several")?.classList.toggle("marked", number > 0);
+  const button = $("#several-button");
+  if (button) put(button, number ? `Decide the ${number} that are marked` : "Decide the marked ones");
+}
+document.addEventListener("change", (event) => { if (event.target.matches("#rows input")) marked(); });
+
+// Keys. Those that lead to a button act on the call that is shown: where another row has the focus, they open that one first.
+const help = $("#help");
+const on = $("#keys-on");
+if (on) {
+  on.checked = localStorage.getItem("holdfast-keys") !== "off";
+  on.addEventListener("change", () => localStorage.setItem("holdfast-keys", on.checked ? "on" : "off"));
+  const button = $("#help-button");
+  button.hidden = false;
+  button.addEventListener("click", () => help.showModal());
+}
+const focused = () => document.activeElement?.closest?.("#rows > .row");
+function move(by) {
+  const all = rows().filter((row) => !row.hidden);
+  if (!all.length) return;
+  const current = focused() ?? (chosen() && rowOf(chosen()));
+  const at = current ? all.indexOf(current) + by : by > 0 ? 0 : all.length - 1;
+  $("a", all[Math.min(Math.max(at, 0), all.length - 1)]).focus();
+}
+const focus = (selector) => { const found = $(selector); found?.focus(); return Boolean(found); };
+const shown = (work) => async () => {
+  const row = focused();
+  if (row && row.dataset.id !== open()?.dataset.id) await go($("a", row));
+  if (open() && (!chosen() || chosen() === open().dataset.id)) work();
+};
+const KEYS = {
+  j: () => move(1), k: () => move(-1), n: next,
+  a: shown(() => { const first = field(); if (first) first.focus(); else focus("#first-choice"); }),
+  d: shown(() => focus("#reason") || focus("#notes")), e: shown(() => $("#edit")?.click()),
+  "/": () => focus("#search"), "?": () => help?.showModal(),
+  x: () => $("input", focused() ?? (chosen() && rowOf(chosen())) ?? document.createElement("p"))?.click(),
+};
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || help?.open) return;
+  const typing = event.target.matches?.("input:not([type=checkbox]), textarea, select");
+  if (event.key === "Escape" && typing) { event.target.blur(); return; }
+  const work = !typing && on?.checked && Object.hasOwn(KEYS, event.key) ? KEYS[event.key] : null;
+  if (!work || (!list() && event.key !== "?")) return;
+  event.preventDefault();
+  work();
+});
+
+if (list()) {
+  options();
+  select(open()?.dataset.id);
+  if (open()) restore(open().dataset.id);
+}
+count();
+tick();

@@ -1,11 +1,12 @@
 """Scopes in `<holdfast-approval>` and grants over `holdfast.js` in a real browser, where the page's token may give them."""
 
 import pytest
-from holdfast_page import expect, held, opened, refused, the, waited
+from holdfast_page import ALONE, expect, held, opened, refused, the, waited
 from served import served
 
 from holdfast.conversation import CallTarget
 from holdfast.conversation.commands import ProposedCall
+from holdfast.server import Authentication
 
 KINDS = ["approval", "elicitation", "client_exec", "lost", "review"]
 HOSTILE = "src/<img src=x onerror=mishap()>"
@@ -102,25 +103,23 @@ async def test_a_value_is_shown_as_text_and_allowed_as_it_stands(server, page):
 
 
 @pytest.mark.parametrize(("kinds", "offered"), [(KINDS[:3], 0), (KINDS, 1)])
-async def test_only_a_page_that_decides_all_kinds_offers_scopes(server, page, kinds, offered):
-    name = f"ge-kinds-{offered}"
-    touching(server, name, "src/a.py")
-
-    async def bare(route):
-        await route.continue_(headers={key: value for key, value in route.request.headers.items() if key != "authorization"})
-
-    await page.route(f"{server.url}/v1/**", bare)
-    await opened(page, server.url, name)
-    await page.evaluate(
-        """([name, kinds]) => {
-            const token = async () => ({ token: "lent", scopes: ["read", "decide"], kinds });
-            document.querySelector("holdfast-approval").conversation = holdfast.connect({ token }).conversation(name);
-        }""",
-        [name, kinds],
-    )
-
-    await expect(unfolded(page).get_by_role("button", name="Approve", exact=True)).to_be_visible()
-    await expect(unfolded(page).get_by_text("Also allow later calls")).to_have_count(offered)
+async def test_only_a_page_that_decides_all_kinds_offers_scopes(page, kinds, offered):
+    with served(heartbeat_s=0.2, authentication=Authentication()) as server:
+        touching(server, "ge-kinds", "src/a.py")
+        _, key = server.run(server.client.access.create_key("shop", ["read", "start", "decide"]))
+        body = {"conversation_id": "ge-kinds", "kinds": kinds}
+        made = await page.request.post(f"{server.url}/v1/page-tokens", data=body, headers={"Authorization": f"Bearer {key}"})
+        await opened(page, server.url, "ge-kinds", script=ALONE)
+        await page.evaluate(
+            """([name, token]) => {
+                document.querySelector("holdfast-approval").conversation = holdfast.connect({ token }).conversation(name);
+            }""",
+            ["ge-kinds", (await made.json())["token"]],
+        )
+        await expect(unfolded(page).get_by_role("button", name="Approve", exact=True)).to_be_visible()
+        await expect(unfolded(page).get_by_text("Also allow later calls")).to_have_count(offered)
+        await page.goto("about:blank")
+        server.drain()
 
 
 async def test_a_page_lists_and_revokes_grants(server, page):

@@ -83,7 +83,7 @@ async def test_an_element_asks_in_the_models_order_and_shows_the_servers_word_be
     waiting(server, "c-3", "elicitation", TRIP, spec=DESK)
     await page_opened(page, server.url, "c-3")
     card = the(page, "elicitation").get_by_role("group", name="ask")
-    await expect(card.locator(".field .field > legend, .field .field > label:not(.choice)")).to_have_text(
+    await expect(card.locator(".group .group > legend, .group .field > label:not(.check)")).to_have_text(
         ["Where to?", "What else? (optional)", "Why <b>there</b>?", "Anything to add? (optional)"]
     )
     await expect(card.locator("pre.arguments")).to_have_count(0)

@@ -6,7 +6,7 @@ import pytest
 from holdfast_page import SPEC, expect, held, opened, refused, the, waited
 from served import served
 
-from holdfast.conversation import Cancel, Execution, Review
+from holdfast.conversation import AgentSpec, Approval, Cancel, Choice, Execution, Review, ToolSpec
 from holdfast.events import SuspensionSettled
 from holdfast.testing.writer import Writer, begin, call, finish, resolve, start, suspend
 
@@ -174,25 +174,23 @@ async def test_an_application_draws_reports_itself(server, page):
 
 
 async def test_an_approval_has_the_buttons_of_what_its_tool_lets_a_person_say(server, page):
-    writer = held(server, "rv-narrow", ("refund", '{"order":"A1"}'))
-    listed = {"value": ["approve", "cancel"]}
+    tools = [
+        ToolSpec(name=name, approval=Approval.REQUIRED, decisions=(choice,))
+        for name, choice in (("plain", Choice.APPROVE), ("careful", Choice.EDIT))
+    ]
 
-    async def state(route):
-        found = await (await route.fetch()).json()
-        for pending in found["pending"]:
-            pending["decisions"] = listed["value"]
-        await route.fulfill(json=found)
+    async def begun():
+        writer = server.stack.writers["rv-narrow"] = await Writer.of(server.store, "rv-narrow")
+        writer.spec = AgentSpec(name="desk", model="test/model", tools=tuple(tools))
+        await writer.do(start("Hello.", spec=writer.spec), begin(), call(("plain", "{}"), ("careful", "{}")))
 
-    await page.route(f"{server.url}/v1/conversations/rv-narrow", state)
+    server.run(begun())
     await opened(page, server.url, "rv-narrow")
-    await expect(the(page, "approval").get_by_role("button", name="Approve")).to_be_visible()
-    await expect(the(page, "approval").get_by_role("button", name="Deny")).to_have_count(0)
-
-    listed["value"] = ["edit", "cancel"]
-    await page.reload()
-    await expect(the(page, "approval").get_by_text("It waits for somebody who may decide it.")).to_be_visible()
-    await expect(the(page, "approval").get_by_role("button")).to_have_count(0)
-    assert writer.suspension_ids
+    plain, careful = (the(page, "approval").get_by_role("group", name=name) for name in ("plain", "careful"))
+    await expect(plain.get_by_role("button", name="Approve", exact=True)).to_be_visible()
+    await expect(plain.get_by_role("button", name="Deny")).to_have_count(0)
+    await expect(careful.get_by_text("It waits for somebody who may decide it.")).to_be_visible()
+    await expect(careful.get_by_role("button")).to_have_count(0)
 
 
 async def test_a_call_that_is_held_waits_its_turn_among_what_runs(server, page):

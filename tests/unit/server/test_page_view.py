@@ -32,6 +32,7 @@ from holdfast.problems import STATUSES, code_of, status_of
 from holdfast.server import create_app, page_view
 from holdfast.server.app import OPERATIONS
 from holdfast.server.caller import Caller
+from holdfast.server.pages import elements
 from holdfast.server.problems import problem_of
 from holdfast.testing.writer import DESK, Writer, assign, begin, call, comment, resolve, start
 
@@ -62,7 +63,7 @@ def reached(roots):
     return found
 
 
-ROUTES = [one for one in OPERATIONS if one.name in page_view.OPERATIONS]
+ROUTES = [one for one in (*OPERATIONS, *elements.OPERATIONS) if one.name in page_view.OPERATIONS]
 READ = reached(one.reply for one in ROUTES if one.reply is not None)
 TOLD = reached({*EVENTS, *LIVE_EVENTS} - {*page_view.WITHHELD})
 MODELS = sorted({*READ, *TOLD}, key=lambda model: model.__name__)
@@ -70,7 +71,7 @@ MODELS = sorted({*READ, *TOLD}, key=lambda model: model.__name__)
 
 def test_every_route_for_pages_is_one_of_the_api():
     assert {one.name for one in ROUTES} == page_view.OPERATIONS
-    assert {one.name for one in ROUTES if one.reply is None} == {"followConversation"}
+    assert {one.name for one in ROUTES if one.reply is None} == {"followConversation", "showForm", "readForm"}
 
 
 def test_the_table_has_the_replies_and_events_that_a_page_may_read_and_nothing_else():

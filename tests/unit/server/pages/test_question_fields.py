@@ -44,13 +44,13 @@ def sent(call, **fields):
 
 def test_each_question_has_its_own_field():
     root = blank(asking(), True, edited=False).answer.root
-    assert [(one.kind, one.label, one.needed, one.required) for one in root.inner] == [
-        (FieldKind.BUTTONS, "Where to?", True, True),
-        (FieldKind.CHOICES, "What else?", True, False),
-        (FieldKind.BUTTONS, "How fast?", False, False),
-        (FieldKind.CHOICE, "When?", False, False),
-        (FieldKind.LINES, "Why?", True, True),
-        (FieldKind.LINES, "Anything to add?", False, False),
+    assert [(one.kind, one.buttons, one.label, one.needed, one.required) for one in root.inner] == [
+        (FieldKind.CHOICE, True, "Where to?", True, True),
+        (FieldKind.CHOICES, False, "What else?", True, False),
+        (FieldKind.CHOICE, True, "How fast?", False, False),
+        (FieldKind.CHOICE, False, "When?", False, False),
+        (FieldKind.LINES, False, "Why?", True, True),
+        (FieldKind.LINES, False, "Anything to add?", False, False),
     ]
     assert root.inner[1].chosen == ['"bag"']
 

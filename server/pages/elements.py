@@ -1,0 +1,128 @@
+"""The forms of calls for the elements of `holdfast.js`: drawn by the inbox's templates, read by the inbox's parser.
+
+An element asks for the form of the call that it shows, and sends what was filled in to have it read. The answer is a decision,
+which the element then sends as any client does, or the form with what is wrong with it. Both are made of what the caller may
+read of the call (`page_view.py`), and of nothing else.
+"""
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import Field
+from starlette.responses import Response
+
+from holdfast.client import PendingCall
+from holdfast.client.access import AccessScope
+from holdfast.client.http_decisions import said
+from holdfast.conversation import SuspensionKind
+from holdfast.conversation.calls import PendingView
+from holdfast.conversation.decisions import DecisionRecord
+from holdfast.server import page_view
+from holdfast.server.bodies import Body, PlaceQuery
+from holdfast.server.caller import Caller
+from holdfast.server.operation import Asked, Operation, of_decision
+from holdfast.server.refusal import Refusal
+from holdfast.server.rendering import as_json
+
+from .choices import ANSWER, APPROVE
+from .fields import Fields
+from .filled import Filled, read
+from .form_body import form_in
+from .kinds import Kind, kind_of, offered
+from .nodes import nodes_of
+from .scopes import blank as blank_scope
+from .templates import rendered
+
+
+class FormBody(Body):
+    """A form as it was filled in."""
+
+    fields: str = Field(description="Its fields, encoded as a browser does it.")
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The form of a call as an element has it: its fields, and the names of the decisions that it offers."""
+
+    call: PendingCall[Any]
+    filled: Filled
+    offered: Collection[str]
+    agreed: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """The call's kind."""
+        return kind_of(self.call)
+
+
+async def form(asked: Asked) -> Response:
+    """The empty form of a call."""
+    return await _reply(asked, await _drawn(asked))
+
+
+async def read_form(asked: Asked) -> Response:
+    """The decision that a form makes, or the form with what is wrong with it. Nothing is decided."""
+    drawn, sent = await _drawn(asked), form_in(asked.body.fields)
+    asked.caller.check_kind(drawn.call.kind)
+    if sent.get("decision") not in drawn.offered:
+        raise Refusal(422, "invalid_request", f"decision: {drawn.kind.label} takes none of this name here", {"errors": []})
+    _, decision = read(drawn.call, True, sent, drawn.filled)
+    return await _reply(asked, drawn, None if decision is None else said(DecisionRecord.of(decision)))
+
+
+async def _drawn(asked: Asked) -> Drawn:
+    """The form of the call that is asked about, as far as the caller may read the call."""
+    call = await asked.client.pending_call(asked.path["suspension_id"], conversation_id=asked.query.conversation_id)
+    caller = asked.caller
+    if caller.is_page:
+        call = PendingCall.of(PendingView.model_validate(page_view.reply_of(caller, call)), call.resolve)
+    offers = _offered(caller, call)
+    filled = Filled()
+    if APPROVE.name in offers and (caller.kinds is None or caller.kinds.issuperset(SuspensionKind)):
+        filled.scope = blank_scope(call)
+    if ANSWER.name in offers:
+        filled.answer = Fields.of_user(call.response_schema, label="Answer" if call.questions is None else "Answers")
+    return Drawn(call, filled, offers)
+
+
+def _offered(caller: Caller, call: PendingCall[Any]) -> frozenset[str]:
+    if call.kind is None or not caller.decides(call.kind):
+        return frozenset()
+    return offered(call) & {one.name for one in kind_of(call).of_element}
+
+
+async def _reply(asked: Asked, drawn: Drawn, decision: dict[str, Any] | None = None) -> Response:
+    found: dict[str, Any] = {"decision": decision, "problem": drawn.filled.problem, "nodes": []}
+    if decision is None:
+        html = await asyncio.to_thread(rendered, "element.html", detail=drawn, element=True, root="")
+        found["nodes"] = nodes_of(html)
+    content = as_json(found)
+    asked.serving.callers.spend_bytes(asked.caller, len(content))
+    return Response(content, media_type="application/json")
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/v1/pending/{suspension_id}/form",
+        "showForm",
+        "The form of a pending call, for the elements of `holdfast.js`.",
+        form,
+        query=PlaceQuery,
+        scope=AccessScope.READ,
+    ),
+    Operation(
+        "POST",
+        "/v1/pending/{suspension_id}/form",
+        "readForm",
+        "The decision that a form makes; nothing is decided.",
+        read_form,
+        query=PlaceQuery,
+        body=FormBody,
+        room=lambda limits: 2 * of_decision(limits),  # each field by its name, and encoded
+        scope=AccessScope.DECIDE,
+    ),
+)
+"""What the elements ask beside the API: no part of it, and not in its description."""
