@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from holdfast import trace_context
 from holdfast.conversation import Command, Principal, Reply
-from holdfast.conversation.idempotency import suspension_key
 from holdfast.errors import (
     AppNotFound,
     ClusterError,
@@ -16,8 +15,6 @@ from holdfast.errors import (
     HoldfastError,
     LeaseHeld,
     OutcomeUnknown,
-    StaleCall,
-    StaleReason,
     StoreUnavailable,
 )
 from holdfast.machine_load import because, overload
@@ -111,16 +108,6 @@ class Connection:
                 yield
         except TimeoutError as error:
             raise StoreUnavailable(f"no answer within {self._timeout_s:g} s") from error
-
-    async def settled(self, suspension_id: str, conversation_id: str | None) -> StaleCall:
-        """The error that says why a suspension is not open."""
-        if conversation_id is None:
-            return StaleCall("", suspension_id, StaleReason.UNKNOWN)
-        key = suspension_key(suspension_id)
-        record = (await self.read(lambda store: store.known(conversation_id, [key]))).get(key)
-        if record is None:
-            return StaleCall(conversation_id, suspension_id, StaleReason.UNKNOWN)
-        return StaleCall(conversation_id, record.tool_call_id or "", record.reason, record.by, record.at)
 
     async def reply_to(
         self, conversation_id: str, command: Command, *, what: str, retry_id: str, create: bool = False

@@ -7,7 +7,8 @@ from typing import Any
 from holdfast.conversation import Event, ModelFailed, RunRuled, RunSuspended, State, jsontext
 from holdfast.conversation.calls import CallStatus, run_effect_id
 from holdfast.conversation.events import CallSuspended, RunScheduled
-from holdfast.errors import CorruptStore, NewerRecord, StoreError
+from holdfast.conversation.idempotency import suspension_key
+from holdfast.errors import CorruptStore, NewerRecord, StaleCall, StaleReason, StoreError
 from holdfast.persistence import Conversations, ConversationsAndRuns, Directory, Late, Runs, codec
 from holdfast.persistence.views import arguments_in, arguments_text
 
@@ -69,6 +70,38 @@ async def abandoned_calls(store: Runs, conversation_id: str, calls: Sequence[str
     wanted = [(call, process) for call, process in named if call in calls]
     live = {process: await store.attested(process) for process in {process for _, process in wanted}}
     return tuple(sorted({call for call, process in wanted if live[process]}))
+
+
+async def settled(store: Conversations, suspension_id: str, conversation_id: str | None) -> StaleCall:
+    """The error that says why a suspension is not open."""
+    if conversation_id is None:
+        return StaleCall("", suspension_id, StaleReason.UNKNOWN)
+    key = suspension_key(suspension_id)
+    record = (await store.known(conversation_id, [key])).get(key)
+    if record is None:
+        return StaleCall(conversation_id, suspension_id, StaleReason.UNKNOWN)
+    return StaleCall(conversation_id, record.tool_call_id or "", record.reason, record.by, record.at)
+
+
+def waiting(state: State, suspension_id: str) -> str | None:
+    """The id of the call that an open suspension is of."""
+    ids = {call.suspension.suspension_id: call.tool_call_id for call in state.calls if call.suspension is not None}
+    return ids.get(suspension_id)
+
+
+async def call_of(store: Conversations, suspension_id: str, conversation_id: str) -> str:
+    """The id of the call that a suspension is of, also of one that was settled: perhaps by the decision that is repeated.
+
+    Raises:
+        StaleCall: The conversation has had no such suspension.
+    """
+    found = waiting(await store.load(conversation_id), suspension_id)
+    if found is None:
+        stale = await settled(store, suspension_id, conversation_id)
+        if stale.settled_at is None:
+            raise stale
+        found = stale.tool_call_id
+    return found
 
 
 async def shown_arguments(store: Conversations, conversation_id: str, suspended: CallSuspended) -> dict[str, Any] | None:

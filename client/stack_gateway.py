@@ -36,7 +36,7 @@ from .list_feed import list_events
 from .noting import taker_of
 from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall
 from .rule_check import RuleCheck, checked
-from .running import abandoned_calls
+from .running import abandoned_calls, call_of, settled, waiting
 from .stack import Stack
 from .stack_events import events_of
 from .stack_state import resting
@@ -143,13 +143,7 @@ async def _start(
 async def _resolve(
     gateway: StackGateway, *, conversation_id: str, suspension_id: str, decision: DecisionRecord, decision_id: str
 ) -> Receipt:
-    state = await gateway.connection.read(lambda store: store.load(conversation_id))
-    tool_call_id = _waiting(state, suspension_id)
-    if tool_call_id is None:
-        stale = await gateway.connection.settled(suspension_id, conversation_id)
-        if stale.settled_at is None:
-            raise stale
-        tool_call_id = stale.tool_call_id  # perhaps it was this decision that settled it
+    tool_call_id = await gateway.connection.read(lambda store: call_of(store, suspension_id, conversation_id))
     ids = {"conversation_id": conversation_id, "tool_call_id": tool_call_id, "suspension_id": suspension_id}
     return await gateway.commanded(verbs.RESOLVE_CALL, **ids, decision=decision, decision_id=decision_id)
 
@@ -184,7 +178,7 @@ async def _pending(
 async def _pending_call(gateway: StackGateway, *, suspension_id: str, conversation_id: str | None) -> AsyncPendingCall:
     views = await gateway.connection.read(lambda store: store.pending_of(conversation_id, suspension_id))
     if not views:
-        raise await gateway.connection.settled(suspension_id, conversation_id)
+        raise await gateway.connection.read(lambda store: settled(store, suspension_id, conversation_id))
     return PendingCall.of(views[0], gateway.resolve)
 
 
@@ -255,14 +249,10 @@ async def _noted(
     if tool_call_id:
         return tool_call_id
     state = await gateway.connection.read(lambda store: store.load(conversation_id))
-    found = _waiting(state, suspension_id)
-    return (await gateway.connection.settled(suspension_id, conversation_id)).tool_call_id if found is None else found
-
-
-def _waiting(state: State, suspension_id: str) -> str | None:
-    """The id of the call that an open suspension is of."""
-    ids = {call.suspension.suspension_id: call.tool_call_id for call in state.calls if call.suspension is not None}
-    return ids.get(suspension_id)
+    found = waiting(state, suspension_id)
+    if found is not None:
+        return found
+    return (await gateway.connection.read(lambda store: settled(store, suspension_id, conversation_id))).tool_call_id
 
 
 async def _ready(gateway: StackGateway) -> bool:

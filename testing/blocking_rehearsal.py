@@ -2,19 +2,33 @@
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import Any, Self, TypeVar, Unpack, cast
 
 from holdfast.agent import Agent
-from holdfast.client.audit import AuditReport, Kept
-from holdfast.client.results import AsyncPendingCall, BlockingPendingCall, PendingCall
-from holdfast.conversation import Decision, Grant, Principal, Proof, Receipt
+from holdfast.client.blocking import blocking
+from holdfast.client.results import AsyncPendingCall, PendingCall
+from holdfast.conversation import Principal, Receipt
 
 from .rehearsal import Rehearsal, RehearsalArguments, RunArguments, run
 from .rehearsal_result import RehearsalResult
 
 _T = TypeVar("_T")
+
+
+def _bound(result: RehearsalResult[Awaitable[Receipt]], runner: Callable[[Any], Any]) -> RehearsalResult[Receipt]:
+    """The result with pending calls whose `resolve` blocks."""
+
+    def bound(call: AsyncPendingCall) -> Any:
+        return PendingCall.of(call, lambda *args, **kwargs: runner(call._resolve(*args, **kwargs)))  # noqa: SLF001 - rebound
+
+    state = result.state.model_copy(update={"pending": [bound(call) for call in result.pending]})
+    return cast("RehearsalResult[Receipt]", replace(result, state=state))
+
+
+def _shown(face: "BlockingRehearsal", result: RehearsalResult[Awaitable[Receipt]]) -> RehearsalResult[Receipt]:
+    return _bound(result, face._run)  # noqa: SLF001 - the same module's own
 
 
 class BlockingRehearsal:
@@ -59,56 +73,18 @@ class BlockingRehearsal:
         acting._rehearsal = self._rehearsal.acting_as(principal)  # noqa: SLF001 - this class's own
         return acting
 
-    def send(self, text: str, *, message_id: str | None = None) -> RehearsalResult[Receipt]:
-        """See `Rehearsal.send`."""
-        return self._shown(self._rehearsal.send(text, message_id=message_id))
-
-    def post(self, text: str, *, message_id: str | None = None) -> Receipt:
-        """See `Rehearsal.post`."""
-        return self._run(self._rehearsal.post(text, message_id=message_id))
-
-    def resolve(
-        self, call: BlockingPendingCall | str, decision: Decision, *, decision_id: str | None = None
-    ) -> RehearsalResult[Receipt]:
-        """See `Rehearsal.resolve`."""
-        shown = cast("AsyncPendingCall | str", call)  # decided as whoever acts here, not as who was shown it
-        return self._shown(self._rehearsal.resolve(shown, decision, decision_id=decision_id))
-
-    def advance(self, seconds: float) -> RehearsalResult[Receipt]:
-        """See `Rehearsal.advance`."""
-        return self._shown(self._rehearsal.advance(seconds))
-
-    def rest(self) -> RehearsalResult[Receipt]:
-        """See `Rehearsal.rest`."""
-        return self._shown(self._rehearsal.rest())
-
-    def cancel(self) -> RehearsalResult[Receipt]:
-        """See `Rehearsal.cancel`."""
-        return self._shown(self._rehearsal.cancel())
-
-    def grants(self) -> list[Grant]:
-        """See `Rehearsal.grants`."""
-        return self._run(self._rehearsal.grants())
-
-    def audit(self, *, receipts: Sequence[Kept] | Kept = ()) -> AuditReport:
-        """See `Rehearsal.audit`."""
-        return self._run(self._rehearsal.audit(receipts=receipts))
-
-    def revoke_given(self, by: str, reason: str = "", *, proof: Proof | None = None) -> RehearsalResult[Receipt]:
-        """See `Rehearsal.revoke_given`."""
-        return self._shown(self._rehearsal.revoke_given(by, reason, proof=proof))
-
-    def revoke(self, grant_id: str, reason: str = "") -> RehearsalResult[Receipt]:
-        """See `Rehearsal.revoke`."""
-        return self._shown(self._rehearsal.revoke(grant_id, reason))
-
-    def end(self) -> RehearsalResult[Receipt]:
-        """See `Rehearsal.end`."""
-        return self._shown(self._rehearsal.end())
-
-    def result(self) -> RehearsalResult[Receipt]:
-        """See `Rehearsal.result`."""
-        return self._shown(self._rehearsal.result())
+    send = blocking(Rehearsal.send, _shown)
+    resolve = blocking(Rehearsal.resolve, _shown)
+    revoke = blocking(Rehearsal.revoke, _shown)
+    revoke_given = blocking(Rehearsal.revoke_given, _shown)
+    end = blocking(Rehearsal.end, _shown)
+    cancel = blocking(Rehearsal.cancel, _shown)
+    advance = blocking(Rehearsal.advance, _shown)
+    rest = blocking(Rehearsal.rest, _shown)
+    result = blocking(Rehearsal.result, _shown)
+    post = blocking(Rehearsal.post)
+    grants = blocking(Rehearsal.grants)
+    audit = blocking(Rehearsal.audit)
 
     def close(self) -> None:
         """See `Rehearsal.close`; the event loop is closed too."""
@@ -117,8 +93,8 @@ class BlockingRehearsal:
         finally:
             self._runner.close()
 
-    def _shown(self, work: Coroutine[Any, Any, RehearsalResult[Awaitable[Receipt]]]) -> RehearsalResult[Receipt]:
-        return _blocking(self._run(work), self._run)
+    def _async(self) -> Rehearsal:
+        return self._rehearsal
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
         return self._runner.run(work)
@@ -132,17 +108,7 @@ def run_sync(agent: Agent, *texts: str, **arguments: Unpack[RunArguments]) -> Re
         Exception: See `run`.
     """
     _check_no_loop("await run(...)")
-    return _blocking(asyncio.run(run(agent, *texts, **arguments)), asyncio.run)
-
-
-def _blocking(result: RehearsalResult[Awaitable[Receipt]], runner: Callable[[Any], Any]) -> RehearsalResult[Receipt]:
-    """The result with pending calls whose `resolve` blocks."""
-
-    def bound(call: AsyncPendingCall) -> Any:
-        return PendingCall.of(call, lambda *args, **kwargs: runner(call._resolve(*args, **kwargs)))  # noqa: SLF001 - rebound
-
-    state = result.state.model_copy(update={"pending": [bound(call) for call in result.pending]})
-    return cast("RehearsalResult[Receipt]", replace(result, state=state))
+    return _bound(asyncio.run(run(agent, *texts, **arguments)), asyncio.run)
 
 
 def _check_no_loop(instead: str) -> None:

@@ -3,61 +3,41 @@
 import asyncio
 import contextlib
 import copy
+import functools
 import math
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Required, Self, TypedDict, cast
+from typing import Any, Concatenate, NoReturn, ParamSpec, Required, Self, TypedDict, TypeVar, Unpack
 
 from holdfast.actors.activation.activation import Activation
 from holdfast.actors.activation.context import ActivationContext
 from holdfast.actors.admission import Admission
 from holdfast.agent import Agent, App, Rules
-from holdfast.client.arguments import (
-    attended_of,
-    context_of,
-    giver_of,
-    grant_id_of,
-    is_time,
-    member_of,
-    principal_of,
-    reason_of,
-    text_of,
-)
-from holdfast.client.audit import AuditReport, Kept, kept_of, report
+from holdfast.client import verbs
+from holdfast.client.arguments import attended_of, context_of, is_time, principal_of
+from holdfast.client.audit import AuditReport, Kept, report
+from holdfast.client.conversation import AsyncConversation
+from holdfast.client.gateway import resolver
 from holdfast.client.results import AsyncPendingCall, PendingCall
-from holdfast.conversation import (
-    CancelTurn,
-    Command,
-    Decision,
-    End,
-    Grant,
-    Principal,
-    Proof,
-    Receipt,
-    Reply,
-    Resolve,
-    Revoke,
-    RevokeGiven,
-    Send,
-    Start,
-    State,
-    Wake,
-    outstanding,
-)
-from holdfast.conversation.decisions import DecisionRecord
-from holdfast.conversation.ids import check_conversation_id, check_request_id
+from holdfast.client.running import call_of
+from holdfast.client.stack_state import shown
+from holdfast.client.verb import Verb
+from holdfast.conversation import Command, Grant, Principal, Receipt, Reply, Start, State, Wake, outstanding
+from holdfast.conversation.ids import check_conversation_id
 from holdfast.conversation.machine import due_at
-from holdfast.errors import ConfigurationError, Fenced, InvalidInput, InvalidMessage, Quarantined
+from holdfast.errors import ConfigurationError, Fenced, InvalidInput, Quarantined
 from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
 
 from .decider import Decide, Decider
 from .in_process_workers import InProcessWorkers
 from .moved_clock import MovedClock
-from .rehearsal_result import RehearsalResult, log_of, state_of
+from .rehearsal_result import RehearsalResult, log_of
 from .scripted_model import Model, ScriptedModel
 
+P = ParamSpec("P")
+T = TypeVar("T")
 APP = "rehearsal:app"
 CONVERSATION = "rehearsal"
 LEASE_MS = 3_600_000
@@ -88,6 +68,19 @@ class RehearsalArguments(RunArguments, total=False):
 
 class NeverRested(TimeoutError):
     """The conversation did not come to rest in time. The message names the effects that still go on."""
+
+
+def then_rests(
+    method: Callable[Concatenate[AsyncConversation, P], Coroutine[Any, Any, Any]],
+) -> Callable[Concatenate["Rehearsal", P], Coroutine[Any, Any, RehearsalResult[Awaitable[Receipt]]]]:
+    """The method of a conversation as a rehearsal has it: it returns the result once the conversation rests."""
+
+    @functools.wraps(method)
+    async def called(rehearsal: "Rehearsal", /, *args: P.args, **kwargs: P.kwargs) -> RehearsalResult[Awaitable[Receipt]]:
+        await method(rehearsal._conversation, *args, **kwargs)  # noqa: SLF001 - the same module's own
+        return await rehearsal.rest()
+
+    return called
 
 
 class Rehearsal:
@@ -207,58 +200,15 @@ class Rehearsal:
         """The time of this conversation, in integer milliseconds UTC; it begins with the year 2026."""
         return self._clock()
 
-    async def send(self, text: str, *, message_id: str | None = None) -> RehearsalResult[Awaitable[Receipt]]:
-        """Send the user's next message (the first one starts the conversation); the result once the conversation rests.
-
-        Raises:
-            InvalidMessage: The text or the id cannot be used.
-            ConversationEnded: The conversation has ended.
-            QueueFull: As many messages wait as the agent's `Limits.queued` allows.
-            NoAnswer: The script has no more replies.
-            NeverRested: The conversation did not come to rest within `within_s`.
-            Quarantined: The conversation's runs were lost so often that none of its work runs any more.
-            Exception: Whatever the model's function or `decide` raised.
-        """
-        await self.post(text, message_id=message_id)
-        return await self.rest()
+    send = then_rests(AsyncConversation.send)
+    resolve = then_rests(AsyncConversation.resolve)
+    revoke = then_rests(AsyncConversation.revoke)
+    revoke_given = then_rests(AsyncConversation.revoke_given)
+    end = then_rests(AsyncConversation.end)
 
     async def post(self, text: str, *, message_id: str | None = None) -> Receipt:
-        """Send the user's next message without waiting for the conversation to rest: for bodies that only `advance` ends.
-
-        Raises:
-            InvalidMessage, ConversationEnded, QueueFull: See `send`.
-        """
-        message_id = message_id if message_id is not None else uuid.uuid4().hex
-        check_request_id("message_id", message_id, InvalidMessage)
-        command: Command = Send(text=text_of(text), message_id=message_id)
-        if not (await self._log()).seq:
-            command = Start(
-                agent=self._agent.name,
-                app=APP,
-                text=text_of(text),
-                message_id=message_id,
-                context=self._context,
-                attended=self._attended,
-                spec=self._agent.spec,
-            )
-        return await self._acknowledged(command)
-
-    async def resolve(
-        self, call: AsyncPendingCall | str, decision: Decision, *, decision_id: str | None = None
-    ) -> RehearsalResult[Awaitable[Receipt]]:
-        """Decide a pending call, given as it was shown or by its `tool_call_id`; the result once the conversation rests.
-
-        Raises:
-            StaleCall: The call does not wait for this decision.
-            InvalidDecision: The decision does not fit; the call still waits.
-            NotPermitted: Whoever decides (`acting_as`) may not decide the call; it still waits.
-            AlreadyVoted: The same person has agreed before, and others have to; the call still waits.
-            NoAnswer, NeverRested, Quarantined, Exception: See `send`.
-        """
-        shown = None if isinstance(call, str) else call.suspension_id
-        tool_call_id = call if isinstance(call, str) else call.tool_call_id
-        await self._resolved(self.id, tool_call_id, decision, suspension_id=shown, decision_id=decision_id)
-        return await self.rest()
+        """Send the user's next message without waiting for the conversation to rest: for bodies that only `advance` ends."""
+        return await self._conversation.send(text, message_id=message_id)
 
     async def advance(self, seconds: float) -> RehearsalResult[Awaitable[Receipt]]:
         """Move the clock forward; each deadline on the way passes at its moment, with its consequences.
@@ -295,14 +245,8 @@ class Rehearsal:
         return await self.result()
 
     async def cancel(self) -> RehearsalResult[Awaitable[Receipt]]:
-        """Cancel the turn; the result once the conversation rests.
-
-        Raises:
-            ConversationNotFound: The conversation was never started.
-            ConversationEnded: The conversation has ended.
-            NoAnswer, NeverRested, Quarantined, Exception: See `send`.
-        """
-        await self._ask(CancelTurn(request_id=uuid.uuid4().hex))
+        """Cancel the turn; the result once the conversation rests."""
+        await self._conversation.cancel()
         return await self.rest()
 
     async def grants(self) -> list[Grant]:
@@ -311,53 +255,8 @@ class Rehearsal:
         return [] if state.ended else [grant for grant in state.grants if grant.is_active(self.now)]
 
     async def audit(self, *, receipts: Sequence[Kept] | Kept = ()) -> AuditReport:
-        """The chain of the decisions so far, checked: `Conversation.audit`, which describes the argument.
-
-        Raises:
-            InvalidInput: `receipts` has something else than receipts, or too many.
-            ConversationNotFound: The conversation was never started.
-        """
-        return await report(lambda work: work(self._store), self.id, kept_of(receipts, self.id))
-
-    async def revoke(self, grant_id: str, reason: str = "") -> RehearsalResult[Awaitable[Receipt]]:
-        """End a grant; the result once the conversation rests.
-
-        Raises:
-            InvalidInput: The conversation has no such grant, or the reason cannot be used.
-            ConversationNotFound: The conversation was never started.
-            ConversationEnded: The conversation has ended.
-            NoAnswer, NeverRested, Quarantined, Exception: See `send`.
-        """
-        command = Revoke(request_id=uuid.uuid4().hex, grant_id=grant_id_of(grant_id), reason=reason_of(reason))
-        await self._acknowledged(command)
-        return await self.rest()
-
-    async def revoke_given(
-        self, by: str, reason: str = "", *, proof: Proof | None = None
-    ) -> RehearsalResult[Awaitable[Receipt]]:
-        """End what a principal has given: its grants and votes; the result once the conversation rests.
-
-        Raises:
-            InvalidInput: It has given nothing that stands, or the id, the proof or the reason cannot be used.
-            ConversationNotFound: The conversation was never started.
-            ConversationEnded: The conversation has ended.
-            NoAnswer, NeverRested, Quarantined, Exception: See `send`.
-        """
-        proven = member_of(Proof, "proof", proof)
-        await self._acknowledged(
-            RevokeGiven(request_id=uuid.uuid4().hex, by=giver_of(by), proof=proven, reason=reason_of(reason))
-        )
-        return await self.rest()
-
-    async def end(self) -> RehearsalResult[Awaitable[Receipt]]:
-        """End the conversation for good; its pending calls are cancelled.
-
-        Raises:
-            ConversationNotFound: The conversation was never started.
-            NoAnswer, NeverRested, Quarantined, Exception: See `send`.
-        """
-        await self._acknowledged(End(request_id=uuid.uuid4().hex))
-        return await self.rest()
+        """The chain of the decisions so far, checked: `AsyncConversation.audit`, which describes the argument."""
+        return await self._conversation.audit(receipts=receipts)
 
     async def result(self) -> RehearsalResult[Awaitable[Receipt]]:
         """The state of the conversation now, with its log and its runs."""
@@ -365,7 +264,7 @@ class Rehearsal:
         state = await self._log()
         events, messages = await log_of(self._store, state)
         return RehearsalResult(
-            state=await state_of(self._store, state, await self._pending()),
+            state=await shown(self._store, state, resolver(RehearsalGateway(self))),
             messages=messages,
             events=events,
             receipts=list(self._receipts),
@@ -395,6 +294,10 @@ class Rehearsal:
             await asyncio.sleep(0)  # cancelled tasks end now
         await self._opened.aclose()
 
+    @property
+    def _conversation(self) -> AsyncConversation:
+        return AsyncConversation(RehearsalGateway(self), self.id)
+
     def _open(self) -> tuple[InProcessWorkers, Activation]:
         if self._workers is None or self._activation is None:
             message = "this rehearsal is not open: use it inside of `async with Rehearsal(...) as conversation:`"
@@ -412,36 +315,26 @@ class Rehearsal:
             await self._raise_over()
         if self._principal is not None and "principal" in type(command).model_fields:
             command = command.model_copy(update={"principal": self._principal})
-        return await activation.ask(command)
+        reply = await activation.ask(command)
+        self._receipts += [reply] if isinstance(reply, Receipt) else []
+        return reply
 
-    async def _acknowledged(self, command: Command) -> Receipt:
-        receipt = cast("Receipt", await self._ask(command))
-        self._receipts.append(receipt)
-        return receipt
-
-    async def _resolved(
-        self,
-        conversation_id: str,
-        tool_call_id: str,
-        decision: Decision,
-        *,
-        suspension_id: str | None = None,
-        decision_id: str | None = None,
-    ) -> Receipt:
-        """The receipt of a decision; `PendingCall.resolve` calls this."""
-        del conversation_id
-        command = Resolve(
-            tool_call_id=tool_call_id,
-            ruling=DecisionRecord.of(decision),
-            decision_id=decision_id or uuid.uuid4().hex,
-            suspension_id=suspension_id,
+    async def _start(self, text: str, message_id: str) -> Start | None:
+        """The command that starts the conversation with its first message; None for those that follow."""
+        if (await self._log()).seq:
+            return None
+        return Start(
+            agent=self._agent.name,
+            app=APP,
+            text=text,
+            message_id=message_id,
+            context=self._context,
+            attended=self._attended,
+            spec=self._agent.spec,
         )
-        return await self._acknowledged(command)
 
     async def _pending(self) -> list[AsyncPendingCall]:
-        if not (await self._log()).seq:
-            return []
-        return [PendingCall.of(view, self._resolved) for view in await self._store.pending_of(self.id)]
+        return await self._conversation.pending() if (await self._log()).seq else []
 
     async def _settled(self, condition: Callable[[], Awaitable[bool]]) -> None:
         """Wait until the condition holds and `decide` has no more decisions."""
@@ -506,18 +399,7 @@ class Rehearsal:
         return f"{within}: it is {state.status}, and these go on: {', '.join(effects) or 'none'}"
 
 
-async def run(
-    agent: Agent,
-    *texts: str,
-    model: Model,
-    decide: Decide | None = None,
-    context: Any = None,
-    app: App | None = None,
-    resources: Any = None,
-    lose: Mapping[str, int] | None = None,
-    within_s: float = WITHIN_S,
-    attended: bool = True,
-) -> RehearsalResult[Awaitable[Receipt]]:
+async def run(agent: Agent, *texts: str, **arguments: Unpack[RunArguments]) -> RehearsalResult[Awaitable[Receipt]]:
     """Run a conversation with an agent in this process, without Ray and Redis; the result once it rests.
 
     The texts are the user's messages; each is sent when the conversation rests after the one before. The other arguments are
@@ -527,29 +409,62 @@ async def run(
     Raises:
         ConfigurationError: An argument cannot be used; the error names the argument, the problem and the fix.
         InvalidMessage: A text or the context cannot be used.
-        NoAnswer: The script has no more replies.
-        NeverRested: The conversation did not come to rest within `within_s`.
-        Quarantined: The conversation's runs were lost so often that none of its work runs any more.
-        Exception: Whatever the model's function or `decide` raised.
+        Exception: As `Rehearsal.rest`.
     """
     if not texts:
         raise ConfigurationError("texts", "there is no message", 'give the user\'s messages: run(agent, "Hello", model=...)')
-    rehearsal = Rehearsal(
-        agent,
-        model=model,
-        decide=decide,
-        context=context,
-        app=app,
-        resources=resources,
-        lose=lose,
-        within_s=within_s,
-        attended=attended,
-    )
-    async with rehearsal:
+    async with Rehearsal(agent, **arguments) as rehearsal:
         for text in texts:
-            await rehearsal.post(text)
-            await rehearsal.rest()
+            await rehearsal.send(text)
         return await rehearsal.result()
+
+
+class RehearsalGateway:
+    """The gateway to the conversation of a rehearsal: commands go to its activation, and reads to its store."""
+
+    def __init__(self, rehearsal: Rehearsal) -> None:
+        self._of = rehearsal
+        self._resolve = resolver(self)
+
+    @property
+    def access(self) -> NoReturn:
+        """Refused: nobody is let into a rehearsal."""
+        raise NotImplementedError
+
+    def acting_as(self, principal: Principal) -> "RehearsalGateway":
+        """The same gateway, on which all commands are this principal's."""
+        return RehearsalGateway(self._of.acting_as(principal))
+
+    async def ask(self, verb: Verb[T], arguments: Mapping[str, Any]) -> T:
+        """What an operation replies."""
+        found: Any
+        store = self._of._store  # noqa: SLF001 - the same module's own
+        if verb is verbs.AUDIT:
+            found = await report(lambda work: work(store), self._of.id, arguments["receipts"])
+        elif verb is verbs.PENDING_OF:
+            found = [PendingCall.of(view, self._resolve) for view in await store.pending_of(self._of.id)]
+        else:
+            found = verb.replied(await self._of._ask(await self._command(verb, dict(arguments))))  # noqa: SLF001 - as above
+        reply: T = found
+        return reply
+
+    def stream(self, verb: Verb[T], arguments: Mapping[str, Any]) -> NoReturn:
+        """Refused: a rehearsal's result has all its events."""
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        """Nothing was opened."""
+
+    async def _command(self, verb: Verb[Any], said: dict[str, Any]) -> Command:
+        del said["conversation_id"]
+        if verb is verbs.SEND and (start := await self._of._start(**said)) is not None:  # noqa: SLF001 - as above
+            return start
+        if verb is verbs.RESOLVE:
+            call = await call_of(self._of._store, said["suspension_id"], self._of.id)  # noqa: SLF001 - as above
+            return verbs.RESOLVE_CALL.made(said | {"tool_call_id": call})
+        if verb is verbs.CANCEL:
+            del said["wait_s"]
+        return verb.made(said)
 
 
 def _agent(agent: Agent, lose: Mapping[str, int]) -> Agent:

@@ -1,15 +1,14 @@
 """The result of a rehearsal: the state of the conversation, its log, and the runs of tools' bodies."""
 
-from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from holdfast.client.results import ConversationState, Event, PendingCall
-from holdfast.client.running import running_calls, shown_arguments
+from holdfast.client.running import shown_arguments
 from holdfast.conversation import Receipt, State, Status
-from holdfast.conversation.events import CallSuspended, ModelAnswered, TurnCompleted, TurnFailed
+from holdfast.conversation.events import CallSuspended
 from holdfast.conversation.transcript import Transcript
-from holdfast.persistence import Conversations, ConversationsAndRuns
+from holdfast.persistence import Conversations
 
 from .transcripts import Message
 
@@ -85,34 +84,6 @@ class RehearsalResult(Generic[R]):
     def kinds(self) -> list[str]:
         """The kinds of the events, in their order."""
         return [event.kind for event in self.events]
-
-
-async def state_of(
-    store: ConversationsAndRuns, state: State, pending: list[PendingCall[Awaitable[Receipt]]]
-) -> ConversationState[Awaitable[Receipt]]:
-    """A state as the client shows it."""
-    last, reply, end = state.last, None, None
-    if last is not None:
-        answer, end = await store.at(state.conversation_id, [last.reply_seq or last.seq, last.seq])
-        reply = answer.content if isinstance(answer, ModelAnswered) else None
-    turn_id = state.turn.turn_id if state.turn is not None else (last.turn_id if last is not None else None)
-    return ConversationState(
-        conversation_id=state.conversation_id,
-        status=state.status,
-        turn_id=turn_id,
-        reply=reply,
-        error=end.error if isinstance(end, TurnFailed) else None,
-        pending=pending,
-        running=await running_calls(store, state),
-        seq=state.seq,
-        stopped=end.stopped if isinstance(end, TurnCompleted) else None,
-        failed=end.reason if isinstance(end, TurnFailed) else None,
-        agent=state.agent,
-        app=state.app,
-        created_at=state.created_at,
-        updated_at=state.updated_at,
-        attended=state.attended,
-    )
 
 
 async def log_of(store: Conversations, state: State) -> tuple[list[Event], list[Message]]:
