@@ -23,7 +23,7 @@ class Log:
     def __init__(self, events):
         self.events, self.read_entries = events, 0
 
-    async def read(self, conversation_id, *, after, limit):
+    async def read(self, conversation_id, *, after, limit, whole):
         found = list(enumerate(self.events[after : after + limit], after + 1))
         self.read_entries += len(found)
         return found
@@ -85,8 +85,8 @@ async def test_a_log_that_is_set_back_between_two_pages_is_read_anew():
     new = log(*[f"new {number}" for number in range(300)])
 
     class SetBack(Log):
-        async def read(self, conversation_id, *, after, limit):
-            found = await super().read(conversation_id, after=after, limit=limit)
+        async def read(self, conversation_id, *, after, limit, whole):
+            found = await super().read(conversation_id, after=after, limit=limit, whole=whole)
             self.events = new
             return found
 
@@ -96,9 +96,9 @@ async def test_a_log_that_is_set_back_between_two_pages_is_read_anew():
 
 async def test_a_log_that_changes_under_its_reader_again_and_again_is_given_up():
     class Changing(Log):
-        async def read(self, conversation_id, *, after, limit):
+        async def read(self, conversation_id, *, after, limit, whole):
             self.events = log(*[f"{self.read_entries} {number}" for number in range(300)])
-            return await super().read(conversation_id, after=after, limit=limit)
+            return await super().read(conversation_id, after=after, limit=limit, whole=whole)
 
     store = Changing(log(*["x"] * 300))
     with pytest.raises(RuntimeError, match="changes while it is read"):
