@@ -19,7 +19,7 @@ class TurnContext:
     Attributes:
         conversation_id: The conversation.
         agent: The agent's name.
-        requester: Who sent the message that the turn answers, and how that was proven; None where nobody said.
+        requester: Who sent the message that the turn answers, and how that was proven; None: nobody said.
         context: The JSON value that `start` was given for this conversation.
         attended: Whether there is somebody to ask, as `start` was told.
     """

@@ -1,7 +1,7 @@
 """The model options that an agent may have, and which of them are stored with its spec.
 
-Whoever writes to the store could change stored options. So only options that say how a model answers are stored; those that say
-where a call goes, with which headers or to which callback, stay in the app, from which the worker takes them.
+A program that can write to the store could change stored options. So only options that say how a model answers are stored.
+Those that say where a call goes, with which headers or to which callback, stay in the app: the worker takes them from there.
 """
 
 import base64

@@ -36,9 +36,9 @@ class ToolContext:
         tool_call_id: The call; unique in its conversation for ever. Conversation and call together are the idempotency key:
             a run that was lost is run again under the same key.
         attempt: 1 at first, and one more each time a lost run is run again.
-        requester: Who sent the message that this turn answers, and how that was proven; None where nobody said.
+        requester: Who sent the message that this turn answers, and how that was proven; None: nobody said.
         approver: Who decided that the call runs, and how that was proven; of a call that runs by grants, who gave the first of
-            them. None where nobody did, or nobody said.
+            them. None: nobody did, or nobody said who.
         decision: What was decided, for a tool with `resume="pass_to_tool"` and a body that goes on after it raised `Suspend`;
             None at first.
         context: The JSON value that `start` was given for this conversation.

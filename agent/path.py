@@ -5,7 +5,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
@@ -107,11 +107,8 @@ def path_of(app: App) -> str:
     if not isinstance(app, App):
         raise ConfigurationError(_FIELD, f"{type(app).__name__} is not an App", "give an App, or its import path")
     others = sorted((name for name in sys.modules if name != app.module), key=lambda name: (name == MAIN, name))
-    for name in (app.module, *others):
-        module = sys.modules.get(name)
-        for attribute, value in list(getattr(module, "__dict__", {}).items()):
-            if value is app and attribute.isidentifier():
-                return f"{_importable(name)}:{attribute}"
+    if (found := next(_globals(app, [app.module, *others]), None)) is not None:
+        return found
     problem = "the App is no global of a module, so a worker could not find it by an import path"
     raise ConfigurationError(_FIELD, problem, "assign it at the top level of a module: `app = App(...)`")
 
@@ -130,14 +127,20 @@ def cipher_path(app: App) -> str | None:
         return cipher
     own = type(cipher).__module__
     names = sorted(sys.modules, key=lambda name: (name == MAIN, name != own, name == app.module, name))
-    for name in names:
-        for attribute, value in list(getattr(sys.modules[name], "__dict__", {}).items()):
-            if value is cipher and attribute.isidentifier() and _importable(name) != MAIN:
-                return f"{_importable(name)}:{attribute}"
-    problem = "it is no global of a module that other processes can import"
-    raise ConfigurationError(
-        "app.encrypt", problem, "assign it at the top level of a module of its own, and import it from there"
-    )
+    found = next(_globals(cipher, [name for name in names if _importable(name) != MAIN]), None)
+    if found is None:
+        problem = "it is no global of a module that other processes can import"
+        fix = "assign it at the top level of a module of its own, and import it from there"
+        raise ConfigurationError("app.encrypt", problem, fix)
+    return found
+
+
+def _globals(wanted: object, modules: Sequence[str]) -> Iterator[str]:
+    """The import paths of an object as a global of these modules."""
+    for name in modules:
+        for attribute, value in list(getattr(sys.modules.get(name), "__dict__", {}).items()):
+            if value is wanted and attribute.isidentifier():
+                yield f"{_importable(name)}:{attribute}"
 
 
 def python_path() -> list[str]:

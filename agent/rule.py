@@ -24,7 +24,7 @@ class Rule:
         name: The rule's name, in what the model and the log read; the pattern by default.
         reason: Why, for the model and for people; at most 500 characters.
         approvers: Who may approve, for a rule that asks: `Approvers`, or a list of roles and ids (`role:finance`,
-            `id:ana@shop.example`), beside those whom the tool names. None: whoever may decide.
+            `id:ana@shop.example`), beside those whom the tool names. None: this rule restricts nobody.
 
     Each is an attribute, too; `pattern` as it was read. The error of a pattern has a » at the place of the mistake.
     """

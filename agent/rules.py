@@ -36,7 +36,7 @@ class Verdict:
         reason: Why, in the rule's words.
         approvers: Who may approve; None: no rule restricts it.
         by: What decided: `rule`, `default`, or the `tool`'s own declaration.
-        also: The approvers of further rules that ask about the call: whoever approves it is one of theirs, too.
+        also: The approvers of further rules that ask about the call; who approves it must be among these, too.
     """
 
     effect: RuleEffect
@@ -244,7 +244,7 @@ class Rules:
         found = self._by_tool.get(tool)
         if found is None:
             if len(self._by_tool) >= _KNOWN_TOOLS:
-                self._by_tool.clear()  # names of tools come from declarations; whoever sends others gains nothing
+                self._by_tool.clear()  # names of tools come from declarations; sending others gains nothing
             deny = tuple(rule for rule in self.deny if rule.pattern.may_name(tool))
             ask = tuple(rule for rule in self.ask if rule.pattern.may_name(tool))
             allow = tuple(rule for rule in self.allow if rule.pattern.names(tool))

@@ -77,8 +77,8 @@ class Tool:
             in a worker. A call whose targets cannot be told, or are more than 8, is covered by no grant; without `targets`, a
             call is covered by a grant for its tool alone.
         approvers: Who may decide a call that waits: `Approvers`, a list of roles and ids, or a plain function of the arguments
-            that returns one of them or None, run in a worker. A call of which the function does not say it does not run. None:
-            whoever may decide at all.
+            that returns one of them or None, run in a worker. Where the function fails, the call does not run. None: anybody
+            who may decide at all.
 
     Attributes:
         name: The tool's name.
@@ -229,7 +229,7 @@ class Tool:
         return self._deciders is not None and self._deciders.by_function
 
     def deciders(self, arguments: Mapping[str, Any]) -> ApproverTerms | None:
-        """Who may decide a call with these arguments; None: whoever may decide at all."""
+        """Who may decide a call with these arguments; None: anybody who may decide at all."""
         return None if self._deciders is None else self._deciders.of(arguments)
 
     @property

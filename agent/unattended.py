@@ -76,11 +76,11 @@ class Unattended:
         return callable(self.approvals) or callable(self.questions)
 
     def about_approval(self, call: UnattendedCall) -> DecisionRecord | None:
-        """What the function for approvals decides; None where there is none, or a person is to decide."""
+        """The decision of the function for approvals; None: there is no function, or it leaves the call to a person."""
         return _decided(self.approvals, call, "Unattended.approvals")
 
     def about_questions(self, call: UnattendedCall) -> DecisionRecord | None:
-        """What the function for questions decides; None where there is none, or a person is to decide."""
+        """The decision of the function for questions; None: there is no function, or it leaves the call to a person."""
         return _decided(self.questions, call, "Unattended.questions")
 
 
@@ -111,23 +111,6 @@ def _ruling(said: Any) -> DecisionRecord | None:
     return ruling
 
 
-def call_of(
-    tool: str,
-    arguments: Mapping[str, Any],
-    turn: TurnContext,
-    *,
-    prompt: str | None = None,
-    questions: tuple[Question, ...] | None = None,
-    rule: str = "",
-    rule_reason: str = "",
-) -> UnattendedCall:
-    """The call as a function of the app is given it: with arguments of its own."""
-    return UnattendedCall(
-        tool=tool,
-        arguments=copy.deepcopy(dict(arguments)),
-        turn=turn,
-        prompt=prompt,
-        questions=questions,
-        rule=rule,
-        rule_reason=rule_reason,
-    )
+def call_of(tool: str, arguments: Mapping[str, Any], turn: TurnContext, **said: Any) -> UnattendedCall:
+    """The call as a function of the app is given it: with a copy of the arguments, and with the further fields in `said`."""
+    return UnattendedCall(tool=tool, arguments=copy.deepcopy(dict(arguments)), turn=turn, **said)

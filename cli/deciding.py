@@ -13,7 +13,7 @@ MOST_COMMENTS = 5
 
 
 def lines_of(call: PendingCall[Any], *, comments: int | None = None) -> list[str]:
-    """What to say of who decides a call, a line each; none where anybody may and nobody said anything.
+    """What to say of who decides a call, a line each; none: anybody may decide, and nobody wrote.
 
     `comments` is how many of the last comments are wanted; None: all.
     """

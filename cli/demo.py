@@ -50,10 +50,8 @@ PATIENCE_S = 90.0
 def run(model: str | None = None, *, keep: bool = False) -> int:
     """The exit code of the demo, run here: 0 if the story ended as it should, else 1.
 
-    Args:
-        model: A real model in litellm's naming (`openai/gpt-4o-mini`), called with the key in the environment; without one, a
-            scripted model server on this machine.
-        keep: Leave the home and its servers running afterwards.
+    `model` is a real model in litellm's naming, called with the key in the environment; without one, a scripted model server
+    answers. With `keep`, the home and its servers go on afterwards.
     """
     console = Console(highlight=False)
     folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))

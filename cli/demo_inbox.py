@@ -23,11 +23,7 @@ CUSTOMERS = (
 
 
 def run(port: int) -> int:
-    """The exit code, once somebody has pressed Ctrl-C.
-
-    Args:
-        port: Where the inbox is; 0 takes any port that is free.
-    """
+    """The exit code, once somebody has pressed Ctrl-C; the port 0 takes any that is free."""
     check_installed()
     folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
     with ExitStack() as stack:

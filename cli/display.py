@@ -85,12 +85,9 @@ def table(*columns: str) -> "Table":
 def write_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, below: Callable[[int], Iterable[tuple[str, str]]] = lambda _: ()
 ) -> None:
-    """Print a table: a line for each row, in full however narrow the terminal is; its texts are already clean.
+    """Print a table of clean texts: a line for each row, in full however narrow the terminal is.
 
-    Args:
-        columns: The header.
-        rows: The cells of each row.
-        below: The lines under a row, by its number, each with its style.
+    `below` gives the lines under a row, by its number, each with its style.
     """
     from rich.text import Text  # noqa: PLC0415 - as above
 

@@ -66,12 +66,9 @@ def taken(call: PendingCall[Any]) -> list[DecisionKind | Choice]:
 
 
 def next_step(call: PendingCall[Any], where: Where, *, whole: bool) -> str | None:
-    """The next step for a listed call: the first command that resolves it, None where there is none.
+    """The next step for a listed call: the first command that resolves it; None: there is no such command.
 
-    Args:
-        call: The call.
-        where: The options of the list.
-        whole: Whether the list shows the whole call. Else the step is to look at it, not the command that lets it run.
+    Where the list does not show the whole call, the step is to look at it, not the command that lets it run.
     """
     commands = resolving(call, where)
     if not commands:

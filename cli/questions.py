@@ -27,10 +27,7 @@ def asked(questions: Sequence[Question], *, read: Callable[[], str] | None = Non
 
     An option is named by its number or as it reads, several with commas between the numbers. An empty line takes the default,
     or leaves the question out.
-
-    Args:
-        questions: The questions.
-        read: Reads a line, with its end; empty where there are no more. By default, from standard input.
+    `read` reads a line with its end, '' at the end of the input; by default from standard input.
     """
     answers: dict[str, Any] = {}
     for number, question in enumerate(questions, 1):

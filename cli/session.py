@@ -78,14 +78,9 @@ async def session(
 ) -> AsyncIterator[Session]:
     """A client of the conversations that the options lead to; it connects when that is first needed.
 
-    Args:
-        where: The options.
-        timeout_s: The deadline of each call.
-        with_app: Whether `HOLDFAST_APP` counts too. On the embedded stack, a client that names the app publishes it with this
-            environment; a command that only decides a call, in a shell without the app's keys, must not do that.
-        roll_back: Whether this release may take the place of a newer one.
-        publish: Whether the app is published, whatever the settings say; None leaves that to the settings.
-        lift: Whether Holdfast is started again if it was stopped on its cluster.
+    `with_app` says whether `HOLDFAST_APP` counts too: on the embedded stack, a client that names the app publishes it with this
+    environment, and a command that only decides a call, in a shell without the app's keys, must not do that. `publish` goes over
+    the settings. `roll_back` and `lift` are those of `Stack`.
     """
     settings = where.settings()
     if any(os.environ.get(name) for name in LOGGING):

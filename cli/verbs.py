@@ -226,7 +226,7 @@ async def assign(
     conversation: OfConversation = None,
     request_id: Key = None,
 ) -> Said:
-    """Say who takes a pending call on. It decides nothing: whoever may decide the call still may."""
+    """Say who takes a pending call on. It decides nothing: all who may decide the call still may."""
     if nobody and to is not None:
         raise InvalidInput("--nobody", "it does not go with --to", "leave one of them out")
     call = await on.client.pending_call(suspension, conversation_id=conversation)
