@@ -79,8 +79,8 @@ async def session(
     """A client of the conversations that the options lead to; it connects when that is first needed.
 
     `with_app` says whether `HOLDFAST_APP` counts too: on the embedded stack, a client that names the app publishes it with this
-    environment, and a command that only decides a call, in a shell without the app's keys, must not do that. `publish` goes over
-    the settings. `roll_back` and `lift` are those of `Stack`.
+    environment, and a command that only decides a call, in a shell without the app's keys, must not do that. A `publish` that
+    is given goes over the settings. `roll_back` and `lift` are those of `Stack`.
     """
     settings = where.settings()
     if any(os.environ.get(name) for name in LOGGING):
