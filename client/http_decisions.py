@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from holdfast.conversation import Decision, Receipt, jsontext
-from holdfast.conversation.decisions import DecisionKind, DecisionRecord
+from holdfast.conversation.decisions import SAYS, DecisionRecord
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.errors import HoldfastError, InvalidInput, OutcomeUnknown, ServerRefused, StaleCall, StaleReason
 
@@ -17,13 +17,6 @@ from .http_exchange import FAILED, Exchange
 from .results import PendingCall
 from .verbs import RESOLVE_EACH
 
-_BODIES = {
-    DecisionKind.APPROVE: "arguments",
-    DecisionKind.DENY: "reason",
-    DecisionKind.ANSWER: "value",
-    DecisionKind.FAIL: "error",
-}
-"""The name of what a decision says, in the body of a request."""
 TOGETHER, TOGETHER_BYTES = 100, 1 << 20
 """How many decisions, and about how many bytes of them, one request brings: fewer than a server takes."""
 
@@ -38,7 +31,8 @@ def said(ruling: DecisionRecord) -> dict[str, Any]:
     if ruling.body is None:
         return found
     body = jsontext.loads(ruling.body)
-    return found | (body if ruling.kind is DecisionKind.REVIEW else {_BODIES[ruling.kind]: body})
+    names = SAYS[ruling.kind]
+    return found | (body if len(names) > 1 else {names[0]: body})
 
 
 async def resolve_each(

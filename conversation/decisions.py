@@ -1,9 +1,9 @@
 """Decisions, which settle a suspension, and the form in which a command carries one."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias, get_args
 
 from pydantic import Field, model_validator
 
@@ -107,19 +107,20 @@ class Review:
 
 
 Decision: TypeAlias = Approve | Deny | Answer | Fail | Redispatch | Cancel | Review
-BY_KIND: Mapping[DecisionKind, type[Any]] = {
-    DecisionKind.APPROVE: Approve,
-    DecisionKind.DENY: Deny,
-    DecisionKind.ANSWER: Answer,
-    DecisionKind.FAIL: Fail,
-    DecisionKind.REDISPATCH: Redispatch,
-    DecisionKind.CANCEL: Cancel,
-    DecisionKind.REVIEW: Review,
+BY_KIND: Mapping[DecisionKind, type[Any]] = {DecisionKind(one.__name__.lower()): one for one in get_args(Decision)}
+"""The class of each kind of decision, which is called like the kind."""
+SAYS: Mapping[DecisionKind, tuple[str, ...]] = {
+    DecisionKind.APPROVE: ("arguments",),
+    DecisionKind.DENY: ("reason",),
+    DecisionKind.ANSWER: ("value",),
+    DecisionKind.FAIL: ("error",),
+    DecisionKind.REDISPATCH: (),
+    DecisionKind.CANCEL: (),
+    DecisionKind.REVIEW: ("verdict", "notes"),
 }
-"""The class of each kind of decision."""
+"""The fields that the body of each kind of decision holds: one stands for itself, several are an object."""
 GIVE_VERDICT = f"give one of {', '.join(ReviewVerdict)}"
-DECISIONS = "Approve(), Deny(), Answer(), Fail(), Redispatch(), Cancel() or Review()"
-_BODILESS = frozenset({DecisionKind.APPROVE, DecisionKind.REDISPATCH, DecisionKind.CANCEL})
+DECISIONS = " or ".join(f"{', '.join(f'{one.__name__}()' for one in get_args(Decision))}".rsplit(", ", 1))
 
 
 class DecisionRecord(Record):
@@ -142,9 +143,9 @@ class DecisionRecord(Record):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if self.body is None and self.kind not in _BODILESS:
+        if self.body is None and SAYS[self.kind] and self.kind is not DecisionKind.APPROVE:
             raise ValueError(f"{self.kind} needs a body")
-        if self.body is not None and self.kind in (DecisionKind.REDISPATCH, DecisionKind.CANCEL):
+        if self.body is not None and not SAYS[self.kind]:
             raise ValueError(f"{self.kind} takes no body")
         if self.scope is not None and (self.kind is not DecisionKind.APPROVE or self.body is not None):
             raise ValueError("a scope goes with an approval of a call as it is")
@@ -152,42 +153,25 @@ class DecisionRecord(Record):
 
     @classmethod
     def of(cls, decision: Decision) -> "DecisionRecord":
-        """The ruling that carries a decision.
+        """The record of a decision.
 
         Raises:
             InvalidDecision: The value is no decision, or its body is not JSON.
         """
-        reason = ""
-        if isinstance(decision, Approve | Answer | Fail | Redispatch | Cancel):
-            reason = _text("decision.reason", decision.reason)
-        match decision:
-            case Approve(arguments=None, scope=scope):
-                return cls(kind=DecisionKind.APPROVE, reason=reason, scope=_scope(scope))
-            case Approve(scope=Scope()):
-                problem = "edited arguments are no example of what a scope is to cover"
-                raise InvalidDecision("decision.scope", problem, "approve the call as it is, or leave the scope out")
-            case Approve(arguments=arguments):
-                if not isinstance(arguments, Mapping):
-                    problem = f"{type(arguments).__name__} is not a JSON object"
-                    raise InvalidDecision("decision.arguments", problem, "give a dict, or leave it out")
-                return cls(kind=DecisionKind.APPROVE, body=_body("decision.arguments", dict(arguments)), reason=reason)
-            case Deny(reason=why):
-                return cls(kind=DecisionKind.DENY, body=_body("decision.reason", _text("decision.reason", why)))
-            case Answer(value=value):
-                return cls(kind=DecisionKind.ANSWER, body=_body("decision.value", value), reason=reason)
-            case Fail(error=error):
-                body = _body("decision.error", _text("decision.error", error))
-                return cls(kind=DecisionKind.FAIL, body=body, reason=reason)
-            case Redispatch():
-                return cls(kind=DecisionKind.REDISPATCH, reason=reason)
-            case Cancel():
-                return cls(kind=DecisionKind.CANCEL, reason=reason)
-            case Review(verdict=verdict, notes=notes):
-                said = {"verdict": _verdict(verdict).value, "notes": _text("decision.notes", notes)}
-                return cls(kind=DecisionKind.REVIEW, body=_body("decision.notes", said))
-            case _:
-                problem = f"{type(decision).__name__} is not a decision"
-                raise InvalidDecision("decision", problem, f"give {DECISIONS}")
+        kind = next((kind for kind, form in BY_KIND.items() if isinstance(decision, form)), None)
+        if kind is None:
+            raise InvalidDecision("decision", f"{type(decision).__name__} is not a decision", f"give {DECISIONS}")
+        names, scope = SAYS[kind], getattr(decision, "scope", None)
+        reason = "" if "reason" in names else _text("decision.reason", getattr(decision, "reason", ""))
+        edited = isinstance(decision, Approve) and decision.arguments is not None
+        if edited and isinstance(scope, Scope):
+            problem = "edited arguments are no example of what a scope is to cover"
+            raise InvalidDecision("decision.scope", problem, "approve the call as it is, or leave the scope out")
+        said = {name: _CHECKS.get(name, _any)(f"decision.{name}", getattr(decision, name)) for name in names}
+        if not said or (isinstance(decision, Approve) and not edited):
+            return cls(kind=kind, reason=reason, scope=_scope(scope))
+        body = said if len(said) > 1 else said[names[0]]
+        return cls(kind=kind, body=_body(f"decision.{names[-1]}", body), reason=reason)
 
     @property
     def decision(self) -> Decision:
@@ -196,22 +180,14 @@ class DecisionRecord(Record):
         Raises:
             NotJson: The body is no JSON text.
         """
+        form, names = BY_KIND[self.kind], SAYS[self.kind]
         body: Any = None if self.body is None else jsontext.loads(self.body)
-        match self.kind:
-            case DecisionKind.APPROVE:
-                return Approve(body, reason=self.reason, scope=None if self.scope is None else self.scope.scope)
-            case DecisionKind.DENY:
-                return Deny(body)
-            case DecisionKind.ANSWER:
-                return Answer(body, reason=self.reason)
-            case DecisionKind.FAIL:
-                return Fail(body, reason=self.reason)
-            case DecisionKind.REDISPATCH:
-                return Redispatch(reason=self.reason)
-            case DecisionKind.CANCEL:
-                return Cancel(self.reason)
-            case DecisionKind.REVIEW:
-                return Review(ReviewVerdict(body["verdict"]), body["notes"])
+        said = {name: body[name] for name in names} if len(names) > 1 else dict.fromkeys(names, body)
+        if "verdict" in said:
+            said["verdict"] = ReviewVerdict(said["verdict"])
+        beside = {"reason": self.reason, "scope": None if self.scope is None else self.scope.scope}
+        found: Decision = form(**{name: value for name, value in beside.items() if name in form.__dataclass_fields__} | said)
+        return found
 
 
 def _scope(value: object) -> ScopeGiven | None:
@@ -221,17 +197,35 @@ def _scope(value: object) -> ScopeGiven | None:
     raise InvalidDecision("decision.scope", problem, 'give Scope("path", "src/**", level="write"), or leave it out')
 
 
-def _verdict(value: object) -> ReviewVerdict:
+def _arguments(field: str, value: object) -> dict[str, Any] | None:
+    if value is None or isinstance(value, Mapping):
+        return None if value is None else dict(value)
+    raise InvalidDecision(field, f"{type(value).__name__} is not a JSON object", "give a dict, or leave it out")
+
+
+def _verdict(field: str, value: object) -> str:
     try:
-        return ReviewVerdict(str(value))
+        return ReviewVerdict(str(value)).value
     except ValueError:
-        raise InvalidDecision("decision.verdict", f"{value!r:.40} is no verdict", GIVE_VERDICT) from None
+        raise InvalidDecision(field, f"{value!r:.40} is no verdict", GIVE_VERDICT) from None
 
 
 def _text(field: str, value: object) -> str:
     if isinstance(value, str):
         return value
     raise InvalidDecision(field, f"{type(value).__name__} is not a string", "give a string")
+
+
+def _any(_: str, value: object) -> object:
+    return value
+
+
+_CHECKS: Mapping[str, Callable[[str, object], object]] = {
+    "arguments": _arguments,
+    "verdict": _verdict,
+    **dict.fromkeys(("reason", "error", "notes"), _text),
+}
+"""The check of a field that a body holds; any other may be any value."""
 
 
 def _body(field: str, value: Any) -> JsonText:

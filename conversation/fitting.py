@@ -9,7 +9,7 @@ from holdfast.errors import InvalidDecision
 
 from . import jsontext, questions, schema
 from .calls import Call, Suspension, SuspensionKind, accepted
-from .decisions import GIVE_VERDICT, DecisionKind, DecisionRecord, ReviewVerdict
+from .decisions import GIVE_VERDICT, SAYS, DecisionKind, DecisionRecord, ReviewVerdict
 from .events import CallSuspended, ModelAnswered
 from .ids import payload_digest
 from .jsontext import JsonText
@@ -21,7 +21,7 @@ from .words import check_words
 REVIEW_BYTES = 64
 """What the JSON text of a review has at most beside its notes, in bytes."""
 _YES = frozenset({DecisionKind.APPROVE, DecisionKind.ANSWER, DecisionKind.REDISPATCH})
-_NOTES = frozenset({DecisionKind.DENY, DecisionKind.FAIL, DecisionKind.REVIEW})
+_NOTES = frozenset(kind for kind, names in SAYS.items() if {"reason", "error", "notes"} & {*names})
 
 
 @dataclass(frozen=True, slots=True)
