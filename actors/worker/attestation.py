@@ -12,7 +12,7 @@ from holdfast.persistence import Runs
 
 logger = logging.getLogger("holdfast.worker")
 
-STANDS_MS = 15_000
+VALID_MS = 15_000
 """For how long one attestation holds, by the store's clock."""
 EVERY_S = 3.0
 SMALL = 8
@@ -64,7 +64,7 @@ class Attestation:
                 logger.warning("that incarnation %s lives could not be said: %s", self._incarnation, error)
 
     async def _say(self, store: Runs) -> None:
-        asked_at, company = asyncio.get_running_loop().time(), self._runs
-        self._said = company
-        await store.attest(self._incarnation, STANDS_MS, company=company)
+        asked_at, claims = asyncio.get_running_loop().time(), self._runs
+        self._said = claims
+        await store.attest(self._incarnation, VALID_MS, company=claims)
         self._said_at = asked_at

@@ -146,13 +146,13 @@ class Claims(Generic[_T]):
                 if claim.confirmed.done() and not claim.cancellation.is_set
             ]
             try:
-                stand = await (await store()).claims_stand(waited_for)
+                still_open = await (await store()).claims_stand(waited_for)
             except StoreError as error:
                 logger.debug("which claims stand is not known: %s", error)
                 continue
             except Exception:
                 logger.exception("which claims stand is not known")
                 continue
-            for (_, _, incarnation), stands in zip(waited_for, stand, strict=True):
-                if not stands:
+            for (_, _, incarnation), is_open in zip(waited_for, still_open, strict=True):
+                if not is_open:
                     self.drop(incarnation)

@@ -77,15 +77,15 @@ def _put(arguments: Any, piece: dict[str, Any]) -> bool:
     kind = next((name for name in VALUES if name in piece), None)
     if STEP.sub("", path) != "$" or not 0 < len(steps) <= DEPTH or kind is None:
         return False
-    holder = arguments
+    container = arguments
     for step, following in zip(steps, [*steps[1:], None], strict=True):
         if isinstance(step, int):
-            if not isinstance(holder, list) or step > len(holder):
+            if not isinstance(container, list) or step > len(container):
                 return False
-            holder += [None] * (step == len(holder))
-            before = holder[step]
-        elif isinstance(holder, dict):
-            before = holder.get(step)
+            container += [None] * (step == len(container))
+            before = container[step]
+        elif isinstance(container, dict):
+            before = container.get(step)
         else:
             return False
         if following is not None:
@@ -94,6 +94,6 @@ def _put(arguments: Any, piece: dict[str, Any]) -> bool:
             value = (before if isinstance(before, str) else "") + str(piece[kind])
         else:
             value = None if kind == "nullValue" else piece[kind]
-        holder[step] = value
-        holder = value
+        container[step] = value
+        container = value
     return True

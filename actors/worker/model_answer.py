@@ -388,8 +388,8 @@ class ModelAnswer:
         return CallPiece(index, call.name, arguments)
 
 
-def _text(holder: object, name: str) -> str:
-    value = getattr(holder, name, None)
+def _text(source: object, name: str) -> str:
+    value = getattr(source, name, None)
     return value if isinstance(value, str) else ""
 
 

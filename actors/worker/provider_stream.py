@@ -388,5 +388,5 @@ def _hear_candidate(answer: ModelAnswer, candidate: object) -> None:
         answer.ended(_of(candidate, "finishReason"))
 
 
-def _of(holder: object, name: str) -> Any:
-    return holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
+def _of(source: object, name: str) -> Any:
+    return source.get(name) if isinstance(source, dict) else getattr(source, name, None)

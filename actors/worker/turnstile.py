@@ -41,7 +41,7 @@ class Turnstile:
     def full(self, at_most: int = 0) -> bool:
         """Whether one more caller with this limit would have to wait."""
         waiting = any(place.waiter is not None for place in self._line.values())
-        return waiting or not self._bears(_Place(at_most or self._places))
+        return waiting or not self._has_room(_Place(at_most or self._places))
 
     async def enter(self, ticket: Hashable, within_s: float, *, at_most: int = 0) -> None:
         """Go through when it is the ticket's turn; `leave`, with the same limit, gives the place back.
@@ -54,7 +54,7 @@ class Turnstile:
             message = "this ticket waits already"
             raise NotYet(message)
         place.at_most = at_most or self._places
-        if self._bears(place) and not self._before(place):
+        if self._has_room(place) and not self._before(place):
             self._line.pop(ticket, None)
             self._inside[place.at_most] += 1
             return
@@ -101,13 +101,13 @@ class Turnstile:
                     self._again = asyncio.get_running_loop().call_later(left_s + SOON_S, self._let_in)
                     return
                 continue
-            if not self._bears(place):
+            if not self._has_room(place):
                 return
             del self._line[ticket]
             self._inside[place.at_most] += 1
             place.waiter.set_result(None)
 
-    def _bears(self, place: _Place) -> bool:
+    def _has_room(self, place: _Place) -> bool:
         """Whether there is room, also for those inside."""
         return self._inside.total() < min(self._places, place.at_most, *self._inside)
 

@@ -157,12 +157,7 @@ class Worker:
     async def work(self) -> dict[str, Any]:
         """The work of this worker in plain values: `app`, how many `runs` and `model_calls`, and whether it is `leaving`."""
         leaving = self._succession.succeeded or self._leaving
-        return {
-            "app": self._settings.app,
-            "runs": len(self._runs),
-            "model_calls": len(self._model_calls),
-            "leaving": leaving,
-        }
+        return {"app": self._settings.app, "runs": len(self._runs), "model_calls": len(self._model_calls), "leaving": leaving}
 
     async def pid(self) -> int:
         """The id of the process that runs this incarnation."""
@@ -170,9 +165,9 @@ class Worker:
 
     @told
     async def call_model(self, asked: bytes) -> bytes:
-        """Claim a model call, call the model, judge the calls it asks for by the app's own rules, and record the outcome.
+        """Claim a model call, call the model, judge the calls it asks for and record the outcome; a packed `ModelAnswer`.
 
-        A second request for a call that goes on joins it. The answer is a packed `ModelAnswer`.
+        A second request for a call that goes on joins it.
         """
         request: ModelRequest = wire.unpack(asked)
         with about(**request.about):
@@ -180,19 +175,16 @@ class Worker:
 
     @told
     async def run_tool(self, asked: bytes) -> bytes:
-        """Claim a run, run its body and record its outcome; a second request for a run that goes on joins it.
-
-        The answer is a packed `RunAnswer`.
-        """
+        """Claim a run, run its body and record its outcome, or join the run if it goes on; a packed `RunAnswer`."""
         request: RunRequest = wire.unpack(asked)
         with about(**request.about):
             return wire.pack(await self._tool_run(request))
 
     @told
     async def join(self, incarnation: str, *, briefly: bool = False) -> bytes:
-        """Wait for what this incarnation has claimed; `GONE` if another has, `FORGOTTEN` if it is over here.
+        """Wait for what this incarnation has claimed; a packed `RunAnswer` or `ModelAnswer`.
 
-        The answer is a packed `RunAnswer` or `ModelAnswer`; with `briefly`, it is `Claimed` where the work goes on.
+        It is `GONE` if another has claimed it, `FORGOTTEN` if it is over here and, with `briefly`, `Claimed` where it goes on.
         """
         return wire.pack(await self._joined(incarnation, briefly=briefly))
 
@@ -460,7 +452,7 @@ class Worker:
                 self._drain = asyncio.create_task(self._drained())
 
     async def _drained(self) -> None:
-        """End this worker once nothing runs here any more and other code stands for its app, or its successor is in office."""
+        """Exit once idle, if the app has newer code or a successor has taken over."""
         idle_since = time.monotonic()
         while True:
             await asyncio.sleep(DRAIN_CHECK_S)

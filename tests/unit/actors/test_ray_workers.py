@@ -23,7 +23,7 @@ from holdfast.actors import (
 from holdfast.actors.ray_workers import RayWorkers, WorkerDied, WorkerUnavailable
 from holdfast.actors.signature import sealed
 from holdfast.actors.work_requests import ModelRequest
-from holdfast.actors.worker.attestation import EVERY_S, STANDS_MS
+from holdfast.actors.worker.attestation import EVERY_S, VALID_MS
 from holdfast.actors.worker.refusals import Dropped, Succeeded
 from holdfast.conversation import ModelReplied, RunFinished
 from holdfast.errors import ClusterStopped
@@ -158,7 +158,7 @@ async def claimed(abroad, settings):
 
 async def test_a_run_of_another_clusters_worker_is_not_lost_while_its_claims_are_attested(known, abroad):
     run = await claimed(abroad, THERE)
-    attest = partial(abroad.store.attest, "process-1", STANDS_MS)
+    attest = partial(abroad.store.attest, "process-1", VALID_MS)
     await attest()
     abroad.happening.update({look: [attest] for look in range(3, 300, 3)})
     outcome = codec.encode(RunFinished(effect_id=abroad.effect_id, ok=True, content="{}"))
@@ -173,18 +173,18 @@ async def test_a_run_of_another_clusters_worker_is_not_lost_while_its_claims_are
 
 async def test_a_run_of_another_clusters_worker_is_lost_once_its_claims_have_lapsed(known, abroad):
     run = await claimed(abroad, THERE)
-    await abroad.store.attest("process-1", STANDS_MS)
+    await abroad.store.attest("process-1", VALID_MS)
     began = await abroad.store.now()
     assert await RayWorkers(abroad.store, HERE, known).join(*run) is NoOutcome.GONE
-    assert await abroad.store.now() - began >= STANDS_MS + (ray_workers.SILENT_S - ray_workers.LOOK_ABROAD_S) * 1000
+    assert await abroad.store.now() - began >= VALID_MS + (ray_workers.SILENT_S - ray_workers.LOOK_ABROAD_S) * 1000
 
 
 async def test_a_store_that_forgot_the_attestation_is_told_again_in_time(known, abroad):
     run = await claimed(abroad, THERE)  # and what was attested is not there: the store was set back
-    abroad.happening[math.ceil(EVERY_S) + 1] = [partial(abroad.store.attest, "process-1", STANDS_MS)]
+    abroad.happening[math.ceil(EVERY_S) + 1] = [partial(abroad.store.attest, "process-1", VALID_MS)]
     began = await abroad.store.now()
     assert await RayWorkers(abroad.store, HERE, known).join(*run) is NoOutcome.GONE
-    assert await abroad.store.now() - began >= STANDS_MS
+    assert await abroad.store.now() - began >= VALID_MS
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ async def test_a_store_that_forgot_the_attestation_is_told_again_in_time(known, 
 )
 async def test_a_run_of_this_clusters_worker_or_of_one_that_is_proven_gone_is_lost_at_once(known, abroad, settings):
     run = await claimed(abroad, settings)
-    await abroad.store.attest("process-1", STANDS_MS)
+    await abroad.store.attest("process-1", VALID_MS)
     began = await abroad.store.now()
     assert await RayWorkers(abroad.store, HERE, known).join(*run) is NoOutcome.GONE
     assert await abroad.store.now() == began
