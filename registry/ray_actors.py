@@ -1,5 +1,6 @@
-"""Conversation actors on Ray: each is named, detached, and a process of its own."""
+"""Conversation actors on Ray, each named, detached and a process of its own; and all processes of a store for the watchdog."""
 
+import asyncio
 import itertools
 import uuid
 from collections.abc import Awaitable, Sequence
@@ -8,7 +9,16 @@ from typing import Any, TypeVar
 import ray
 from ray.exceptions import ActorDiedError, RayActorError, RayError
 
-from holdfast.actors import RAY_NAMESPACE, ActorSettings, AnswerToActivate, AnswerToAsk, ConversationActor, find, in_cluster
+from holdfast.actors import (
+    RAY_NAMESPACE,
+    ActorSettings,
+    AnswerToActivate,
+    AnswerToAsk,
+    ConversationActor,
+    find,
+    in_cluster,
+    named,
+)
 from holdfast.actors.build import this_release
 from holdfast.actors.placement import in_turn
 from holdfast.actors.wire import pack, unpack
@@ -19,6 +29,7 @@ from holdfast.log_context import REQUEST
 from holdfast.persistence import EVERYWHERE, DirectoryAndRuns, TakeoverReason
 
 from .actors import ActorDied, ActorUnavailable
+from .watchdog import Gone
 
 _RemoteActor = ray.remote(ConversationActor)
 _T = TypeVar("_T")
@@ -138,3 +149,35 @@ async def _answered(answer: Awaitable[_T]) -> _T:
         raise ActorDied(str(error)) from error
     except RayActorError as error:
         raise ActorUnavailable(str(error)) from error
+
+
+class RayProcesses:
+    """See `Processes`."""
+
+    def __init__(self, settings: ActorSettings) -> None:
+        self._family = settings.family
+
+    async def names(self) -> Sequence[str]:
+        """See `Processes.names`."""
+        names = await asyncio.to_thread(named, self._family)
+        return [name for name in names if ":worker:" in name or self.hosts(name)]
+
+    def hosts(self, name: str) -> bool:
+        """See `Processes.hosts`."""
+        return ":actor:" in name
+
+    async def answer(self, name: str) -> None:
+        """See `Processes.answer`."""
+        try:
+            handle = await asyncio.to_thread(find, name)
+            if handle is None:
+                raise Gone(name)
+            await (handle.ping.remote() if self.hosts(name) else handle.process.remote())
+        except RayError as error:
+            raise Gone(name) from error
+
+    async def end(self, name: str) -> None:
+        """See `Processes.end`."""
+        handle = await asyncio.to_thread(find, name)
+        if handle is not None:
+            ray.kill(handle, no_restart=self.hosts(name))

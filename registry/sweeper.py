@@ -23,8 +23,7 @@ from holdfast.persistence import EVERYWHERE, Directory, Runs, Store, opened
 from holdfast.redaction import Redaction
 
 from . import cluster
-from .ray_actors import RayActors
-from .ray_processes import RayProcesses
+from .ray_actors import RayActors, RayProcesses
 from .sweep import Sweep
 from .watchdog import Watchdog
 

@@ -43,12 +43,12 @@ from holdfast.redaction import PLAIN, Redaction
 
 from . import destination, prompt
 from .app_loop import AppLoop
+from .chat_chunks import RESPONSES
 from .gate import UNRULED, CallRules
 from .live import Deltas
 from .model_answer import AnswerCall, Broken, ModelAnswer, TooMuch
 from .model_counts import ModelCounts
 from .provider_stream import ProviderStream
-from .responses_events import RESPONSES
 
 logger = logging.getLogger("holdfast.worker")
 

@@ -17,11 +17,11 @@ from typing import Any, Self
 
 import httpx
 
-from . import anthropic_blocks, bedrock_events, cohere_events
+from . import anthropic_blocks, bedrock_events
 from .anthropic_blocks import AnthropicBlocks
+from .chat_chunks import RESPONSES, ResponsesEvents, cohere_chunk
 from .gemini_parts import GeminiParts
 from .model_answer import SAME, ModelAnswer
-from .responses_events import RESPONSES, ResponsesEvents
 
 ANTHROPIC = "litellm.llms.anthropic."
 COHERE = "litellm.llms.cohere."
@@ -112,7 +112,7 @@ class ProviderStream:
     def _read(self, source: Any, lines: Any, parsed_in: Callable[[str], bool]) -> Any:
         self._lines = _Lines(lines, self._answer)
         if parsed_in(COHERE):
-            return self._translated(cohere_events.chunk, self._lines)
+            return self._translated(cohere_chunk, self._lines)
         if parsed_in(BRIDGE):
             events = ResponsesEvents()
             self._answer.parts, self._answer.interface = events.kept, RESPONSES

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from holdfast.actors.worker import anthropic_blocks, chat_chunks, cohere_events, kept_parts, prompt, reasoning_details
+from holdfast.actors.worker import anthropic_blocks, chat_chunks, kept_parts, prompt, reasoning_details
 from holdfast.actors.worker.anthropic_blocks import AnthropicBlocks
+from holdfast.actors.worker.chat_chunks import ResponsesEvents
 from holdfast.actors.worker.gemini_parts import GeminiParts
 from holdfast.actors.worker.kept_parts import KeptParts
 from holdfast.actors.worker.model_answer import ModelAnswer
 from holdfast.actors.worker.reasoning_details import ReasoningDetails
-from holdfast.actors.worker.responses_events import ResponsesEvents
 from holdfast.conversation import Limits
 
 SEALED = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "e"}
@@ -165,7 +165,7 @@ ODD = [
 
 @pytest.mark.parametrize("event", ODD, ids=map(str, range(len(ODD))))
 def test_events_that_are_none_say_nothing(event):
-    assert cohere_events.chunk(event) is None
+    assert chat_chunks.cohere_chunk(event) is None
     assert ResponsesEvents().chunk(event) is None
 
 
@@ -188,7 +188,9 @@ def test_candidates_that_are_none_break_nothing(candidates):
 def test_numbers_of_tokens_that_are_none_are_left_out(usage):
     ended = ResponsesEvents().chunk({"type": "response.completed", "response": {"usage": usage}})
     assert "usage" not in ended
-    assert chat_chunks.usage(7, None) is chat_chunks.usage(float("nan"), 7) is chat_chunks.usage(7, float("inf")) is None
+    assert (
+        chat_chunks.usage_of(7, None) is chat_chunks.usage_of(float("nan"), 7) is chat_chunks.usage_of(7, float("inf")) is None
+    )
 
 
 def test_a_call_that_comes_at_once_in_the_responses_interface_has_its_arguments():
