@@ -75,8 +75,8 @@ class MemoryAccess(MemoryDatabase):
         found.charged_to = found.charged_to or key_id
 
     async def spend(self, conversation_id: str, tokens: int, nano_usd: int) -> None:
-        found = self._conversations.get(conversation_id)
-        if found is not None and found.charged_to:
+        found = self._seen(conversation_id)
+        if found.charged_to:
             self._add(found.charged_to, {TOKENS: tokens, COST: nano_usd}, "")
 
     def _used_now(self, key_id: str) -> tuple[int, dict[str, int], set[str]]:

@@ -137,8 +137,8 @@ class MemoryConversations(MemoryChanges):
 
     async def release(self, conversation_id: str, token: str, *, paused: bool = False, look_ms: int = 0) -> None:
         check(bool(token), "arguments")
-        found = self._conversations.get(conversation_id)
-        if found is None or found.token != token:
+        found = self._seen(conversation_id)
+        if found.token != token:
             return
         if not found.log:
             del self._conversations[conversation_id]
@@ -150,8 +150,8 @@ class MemoryConversations(MemoryChanges):
         found.looked_at = now if done else now + look_ms
 
     async def look(self, conversation_id: str, look_ms: int) -> Look:
-        found = self._conversations.get(conversation_id)
-        if found is None or found.token or not found.busy or found.quarantine is not None or found.paused:
+        found = self._seen(conversation_id)
+        if found.token or not found.busy or found.quarantine is not None or found.paused:
             return Look(Stands.WAKE)
         now, runs = self._clock(), list(found.runs.values())
         due = due_at(found.after) if found.after is not None else None
@@ -169,8 +169,8 @@ class MemoryConversations(MemoryChanges):
         self, conversation_id: str, token: str, *, process: str, reason: str, limit: int, claims: int = 1
     ) -> Blame | None:
         check(bool(process) and "," not in process and limit > 0, "arguments")
-        found = self._conversations.get(conversation_id)
-        if found is None or not found.log or found.token != token or found.quarantine is not None:
+        found = self._seen(conversation_id)
+        if not found.log or found.token != token or found.quarantine is not None:
             raise Fenced(conversation_id)
         if process not in found.struck_by:
             found.struck_by |= {process}
@@ -184,8 +184,8 @@ class MemoryConversations(MemoryChanges):
         return None
 
     async def retry(self, conversation_id: str) -> bool:
-        found = self._conversations.get(conversation_id)
-        if found is None or found.quarantine is None:
+        found = self._seen(conversation_id)
+        if found.quarantine is None:
             return False
         stood = standing_of(found)
         found.quarantine, found.blame, found.looked_at, found.postponed = None, Blame(), self._clock(), 0
@@ -194,20 +194,20 @@ class MemoryConversations(MemoryChanges):
         return True
 
     async def quarantine(self, conversation_id: str) -> Quarantine | None:
-        found = self._conversations.get(conversation_id)
-        if found is None or found.quarantine is None:
+        found = self._seen(conversation_id)
+        if found.quarantine is None:
             return None
         reason, at = found.quarantine
         return Quarantine(self.payloads.open_text(reason, "quarantine", conversation_id), at)
 
     async def known(self, conversation_id: str, keys: Sequence[str]) -> Mapping[str, IdempotencyRecord]:
-        found = self._conversations.get(conversation_id)
-        known = found.known | self._passing(found) if found is not None else {}
+        found = self._seen(conversation_id)
+        known = found.known | self._passing(found)
         return {key: self.payloads.open_known(conversation_id, key, known[key]) for key in keys if key in known}
 
     async def load(self, conversation_id: str) -> State:
-        found = self._conversations.get(conversation_id)
-        if found is None or not found.log:
+        found = self._seen(conversation_id)
+        if not found.log:
             raise ConversationNotFound(conversation_id)
         with naming(conversation_id):
             return self._state(conversation_id, found)
@@ -216,12 +216,12 @@ class MemoryConversations(MemoryChanges):
         self, conversation_id: str, *, after: int = 0, before: int = 0, limit: int = 500, block_ms: int = 0, whole: bool = False
     ) -> Sequence[tuple[int, Event]]:
         def seqs() -> range:
-            length = len(self._conversations.get(conversation_id, Kept()).log)
+            length = len(self._seen(conversation_id).log)
             return (range(min(before - 1, length), 0, -1) if before else range(after + 1, length + 1))[:limit]
 
         if block_ms and not seqs():
             await self._awaited(lambda: bool(seqs()), block_ms)
-        page, log = seqs(), self._conversations.get(conversation_id, Kept()).log
+        page, log = seqs(), self._seen(conversation_id).log
         if not (block_ms or whole):
             weights = accumulate(len(log[seq - 1]) for seq in page)
             page = page[: max(sum(weight <= PAGE_BYTES for weight in weights), 1)]

@@ -109,9 +109,12 @@ class MemoryDatabase:
             return None
         return found
 
+    def _seen(self, conversation_id: str) -> Kept:
+        """The conversation as it is kept; one that is not has nothing in it."""
+        return self._conversations.get(conversation_id) or Kept()
+
     def _runs(self, conversation_id: str) -> dict[str, Run]:
-        found = self._conversations.get(conversation_id)
-        return found.runs if found is not None else {}
+        return self._seen(conversation_id).runs
 
     def _opened_runs(self, conversation_id: str) -> dict[str, Run]:
         return {
@@ -126,7 +129,7 @@ class MemoryDatabase:
         return state
 
     def _entry(self, conversation_id: str, seq: int) -> Entry:
-        log = self._conversations.get(conversation_id, Kept()).log
+        log = self._seen(conversation_id).log
         try:
             with naming(conversation_id):
                 return self.payloads.open_event(conversation_id, seq, log[seq - 1]) if 1 <= seq <= len(log) else None

@@ -74,9 +74,8 @@ class MemoryLists(MemoryDatabase):
 
     async def postpone(self, conversation_id: str, delay_ms: int) -> None:
         check(delay_ms >= 0, "arguments")
-        found = self._conversations.get(conversation_id)
-        now = self._clock()
-        if found is not None and found.attention is not None and found.attention <= now:
+        found, now = self._seen(conversation_id), self._clock()
+        if found.attention is not None and found.attention <= now:
             found.postponed = now + delay_ms
 
     async def overdue(self, late_ms: int, *, limit: int) -> Overdue:

@@ -46,16 +46,16 @@ class MemoryRuns(MemoryDatabase):
         return True
 
     def _holds(self, conversation_id: str, follows: tuple[int, Event] | None) -> bool:
-        found = self._conversations.get(conversation_id)
+        found = self._seen(conversation_id)
         if follows is None:
             return True
         seq, event = follows
-        data = found.log[seq - 1 : seq] if found is not None else []
+        data = found.log[seq - 1 : seq]
         return bool(data) and self.payloads.open_event(conversation_id, seq, data[0]) == event
 
     def _grants_epoch(self, conversation_id: str) -> int:
-        found = self._conversations.get(conversation_id)
-        return 0 if found is None or found.after is None else found.after.grants_epoch
+        found = self._seen(conversation_id)
+        return 0 if found.after is None else found.after.grants_epoch
 
     async def finish(
         self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes, keeps_late: bool = True
@@ -64,8 +64,8 @@ class MemoryRuns(MemoryDatabase):
         runs = self._runs(conversation_id)
         run = runs.get(effect_id)
         outcome = self.payloads.seal_outcome(conversation_id, effect_id, outcome)
-        found = self._conversations.get(conversation_id)
-        if run is None and found is not None and found.log and keeps_late:
+        found = self._seen(conversation_id)
+        if run is None and found.log and keeps_late:
             found.late[effect_id] = Late(self._clock(), outcome)
             found.abandoned.pop(effect_id, None)
         if run is None or run.status is RunStatus.RUNNABLE or run.incarnation != incarnation:
@@ -87,8 +87,8 @@ class MemoryRuns(MemoryDatabase):
     def _done(self, conversation_id: str, effect_id: str, incarnation: str, outcome: bytes) -> None:
         """Record an outcome; a conversation without an owner needs attention then."""
         self._runs(conversation_id)[effect_id] = Run(RunStatus.DONE, incarnation=incarnation, outcome=outcome)
-        found = self._conversations.get(conversation_id)
-        if found is not None and not found.token and found.quarantine is None:
+        found = self._seen(conversation_id)
+        if not found.token and found.quarantine is None:
             found.paused = False
             self._look_now(conversation_id, found)
 
@@ -99,9 +99,10 @@ class MemoryRuns(MemoryDatabase):
 
     async def give_back(self, conversation_id: str, effect_id: str, *, incarnation: str) -> bool:
         check(bool(effect_id and incarnation), "arguments")
-        run, found = self._runs(conversation_id).get(effect_id), self._conversations.get(conversation_id)
+        found = self._seen(conversation_id)
+        run = found.runs.get(effect_id)
         stands = run is not None and run.status is RunStatus.CLAIMED and run.incarnation == incarnation
-        if found is None or run is None or not (run.status is RunStatus.RUNNABLE or stands):
+        if run is None or not (run.status is RunStatus.RUNNABLE or stands):
             return True
         if not found.token and found.quarantine is None and not found.paused:
             self._look_now(conversation_id, found)
@@ -127,13 +128,11 @@ class MemoryRuns(MemoryDatabase):
         return self._opened_runs(conversation_id).get(effect_id)
 
     async def abandoned(self, conversation_id: str) -> Mapping[str, str]:
-        found = self._conversations.get(conversation_id)
-        claims = found.abandoned if found is not None else {}
+        claims = self._seen(conversation_id).abandoned
         return {name: run.incarnation for name, run in claims.items() if run.until == 0 or run.until > self._clock()}
 
     async def late(self, conversation_id: str) -> Mapping[str, Late]:
-        found = self._conversations.get(conversation_id)
-        late = found.late if found is not None else {}
+        late = self._seen(conversation_id).late
         return {
             name: replace(one, outcome=self.payloads.open_late_outcome(conversation_id, name, one.outcome))
             for name, one in late.items()
