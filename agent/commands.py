@@ -14,16 +14,16 @@ from holdfast.conversation.matching import is_plain_script
 
 from . import grammar
 from .hiding import ASSIGNMENT, TOKEN, hides, unquoted
-from .programs import FEEDING, READING, WRAPPERS, name_of, reads_words
+from .programs import WRAPPERS, name_of, reads_text
 
 _CONTINUED = re.compile(r"\\\r?\n")
 _QUOTING = re.compile(r"[\\'\"^]")
-_SIMPLE = re.compile(r"[\w./@+-]*")
+_SIMPLE = re.compile(r"[\w./+-]*")
 _GLUED = re.compile(r"-[a-z]*?[sc](.+)|--[\w-]+=(.+)", re.DOTALL)
 """A command in the option of what runs it."""
 _BETWEEN = re.compile(r"[\s;&|(){}\[\]$`<>=,:!@]+")
-_EXPANDED = re.compile(r"`|\$[({a-z_]", re.IGNORECASE)
 _GAP = re.compile(r"[\t\n]")
+_RUNNING = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "--exec", "--exec-batch"})
 _KEYWORDS = frozenset({"if", "then", "else", "elif", "while", "until", "do", "coproc", "!", "{"})
 _BEGUN, _NAMED = "\x01", "\x02"
 """The marks of a word that begins a command, and of one that may be a program's name."""
@@ -55,7 +55,7 @@ class Commands:
         elif is_plain_script(text):
             self._plain(text, deep)
         else:
-            self.unclear = True
+            self.unclear |= deep == 0  # of what a plain text holds, it is known whether its program runs it
             for said in dict.fromkeys((text, _CONTINUED.sub("", text))):
                 self._parsed += len(said)
                 for found in grammar.found_in(said) if self._parsed <= _MOST_PARSED else ():
@@ -93,19 +93,15 @@ class Commands:
         return self._possible[known]
 
     def _words_but_of(self, known: frozenset[str]) -> str | None:
-        others = [words for words in self._found if (name := name_of(words[0])) not in known or name in READING]
-        named = [_beyond_the_first(words) for words in self._found if words not in others]
-        words = [word for words in others for word in words[1:]]
-        if (
-            any(hides(text, known) for text in self._said)
-            or any(map(_EXPANDED.search, words))
-            or any(len(word) > _LONGEST_OPTIONS for word in words if word.startswith("-") and _SIMPLE.fullmatch(word))
-            or any(name_of(part) in FEEDING for word in words for part in _parts(word))
-        ):
+        if any(map(hides, self._said)):
             return None
+        words = (
+            _beyond_the_first(words) if (name := name_of(words[0])) in known and not reads_text(name) else words
+            for words in self._found
+        )
         return _haystack(
-            [(_BEGUN if words and name_of(words[0]) in WRAPPERS else _NAMED) + part for word in words for part in _parts(word)]
-            for words in (tuple(self._beside), *others, *named)
+            [(_BEGUN if line and name_of(line[0]) in WRAPPERS else _NAMED) + part for word in line for part in _parts(word)]
+            for line in (tuple(self._beside), *words)
         )
 
     def _plain(self, text: str, deep: int) -> None:
@@ -125,7 +121,8 @@ class Commands:
         if not words:
             return
         self._found[tuple(words)] = None
-        for word in words[1:] if reads_words(words) else ():
+        searches = name_of(words[0]) in ("find", "fd") and _RUNNING.isdisjoint(words)
+        for word in words[1:] if reads_text(name_of(words[0])) and not searches else ():
             if glued := _GLUED.fullmatch(word):
                 self.read(glued[1] or glued[2], deep + 1)
             if _SIMPLE.fullmatch(word) is None:
@@ -133,10 +130,8 @@ class Commands:
 
 
 def _beyond_the_first(words: Sequence[str]) -> Sequence[str]:
-    """The words of a command but its program and the first that is no option, if that is plain: a subcommand, or a file."""
-    first = next((place for place, word in enumerate(words[1:], 1) if not word.startswith("-")), len(words))
-    plain = first < len(words) and _SIMPLE.fullmatch(words[first])
-    return (*words[1:first], *words[first + bool(plain) :])
+    """The words of a command but its program and the first, if that is no option and plain: a subcommand, or a file."""
+    return words[2 if len(words) > 1 and words[1][:1] != "-" and _SIMPLE.fullmatch(words[1]) else 1 :]
 
 
 def _spelled(words: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -155,7 +150,8 @@ def _parts(word: str) -> list[str]:
 
 
 def _held_by(option: str) -> list[str]:
-    return [option, *(option[place:] for place in range(1, min(len(option), _LONGEST_OPTIONS)))]
+    longest = 0 if option.startswith("--") else min(len(option), _LONGEST_OPTIONS)
+    return [option, *(option[place:] for place in range(1, longest))]
 
 
 def _haystack(lines: Iterable[Iterable[str]]) -> str:

@@ -1,46 +1,34 @@
 """Whether a plain text runs what its words do not say.
 
-It does unless it is understood: a pipe leads into filters alone, what a shell or an interpreter runs was there before anything
-in the text could make it, and no builtin changes what names mean. Behind any other program each word may be a command.
+It does unless it is clear: each of its commands has bare words alone, or is of a program that is known to run none of the texts
+among them; a pipe leads into filters; what a shell or an interpreter runs was there before anything in the text could make it;
+and no builtin and no variable changes what names mean.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice, pairwise, takewhile
 
 from holdfast.conversation.matching import PLAIN_PART, is_plain_script
 
-from .programs import (
-    BUILTINS,
-    FED,
-    HANDLING,
-    INERT,
-    INTERPRETERS,
-    KEEPING,
-    LIKE_BASH,
-    OF_THE_SHELL,
-    PIPED,
-    POURING,
-    SHELLS,
-    SOURCES,
-    TOOLS,
-    WRAPPERS,
-    kind_of,
-    name_of,
-)
+from . import programs
+from .programs import BARE, is_interpreter, is_text_inert, kind_of, name_of
 
 TOKEN = re.compile(rf"(\n|;|&&|\|\|?)|((?:{PLAIN_PART})++)")
 ASSIGNMENT = re.compile(r"[a-z_]\w*\+?=", re.IGNORECASE)
 _QUOTED = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
-_RULING = re.compile(
-    r"(?:(?:cd|exec)?path|home|env|ifs|ps\d|optind|seconds|lineno"
-    r"|(?:s?random|prompt|hist|bash|shell|ld_|dyld_|git_|make|less|perl5)\w*"
-    r"|\w*(?:opts?|editor|pager|command|startup|shell|wrapper|runner|rsh|visual|browser))(?:\+?=.*)?"
-    r"|[a-z_]\w*\+?=.*[$`?*\[{\\].*",
-    re.IGNORECASE | re.DOTALL,
+_HARMLESS = re.compile(
+    r"(?:(?:[A-Z]|CI|DEBUG|TZ|LANG|LC_[A-Z]+|TERM|NO_COLOR|FORCE_COLOR|PORT|HOST|MSG|DESTDIR|VERBOSE|NODE_ENV|GOOS|GOARCH"
+    r"|PYTHON(?:PATH|UNBUFFERED|DONTWRITEBYTECODE|HASHSEED)|DJANGO_SETTINGS_MODULE|FLASK_APP|C(?:XX|PP)?FLAGS|CGO_ENABLED"
+    r"|RUST_(?:BACKTRACE|LOG)|DOCKER_BUILDKIT|AWS_PROFILE"
+    r"|(?!(?:BASH|GIT|NPM|NODE|LD|PERL|RUBY|JAVA|PYTHON|MAKE|GNU|TAR|PIP)[A-Z\d]*_)[A-Z][A-Z\d]*(?:_[A-Z\d]+)*"
+    r"_(?:ENV|URL|HOST|PORT|KEY|TOKEN|ID|NAME|LEVEL|MODE|DEBUG|VERSION|USER|PASSWORD|REGION|TAG))"
+    r"(?:=[\w./:=@,+-]*)?|NODE_OPTIONS=--max-old-space-size=\d+)"
 )
-"""An assignment by which a shell or a program may run others than the words say, or one that is a command."""
+"""A variable by which no shell and no program runs others than the words say."""
 _OPENING = frozenset({"if", "then", "else", "elif", "fi", "do", "done"})
 _AWK = re.compile(r"system|getline|(?<!\|)\|(?!\|)|@")
 _ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n\[]|\\[^\n]|\[\^?[^/\[\]\\\n^]+\])*/)"
@@ -49,15 +37,20 @@ _SED_STEP = re.compile(rf"\s*+(?:{_ADDRESS}(?:,{_ADDRESS})?)?\s*+!?\s*+(?:[pdqn=
 _SED_OPTION = re.compile(r"-[nErsuzi]+|-e")
 _SHELL_OPTION, _SHELL_TEXT = re.compile(r"-[eux]+"), re.compile(r"-[leux]*c")
 _PYTHON_OPTION = re.compile(r"-[uBOsEI]+")
-_MAKE_OPTION = re.compile(r"-[Bksn]*j?\d*|-C")
 _VERSION = frozenset({"--version", "--help", "-V", "-v"})
-_ACTS = re.compile(r"-exec|-ok|-fprint|-fls|-x$|-X$|--exec")
-_PLACE = re.compile(r"\$[\d@*#!?$-]")
+_MODULES = frozenset({"venv", "json", "unittest", "compileall", "py_compile", "ensurepip", "http", "sysconfig", "site", "this"})
+"""The modules of Python's own that run no words."""
 _NAMES = re.compile(r"[\s=,:;]+")
 _SYSTEM = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[\w.+-]+")
+_IDLE = re.compile(r"/(?:\.?/)+")
+_OF_THE_SYSTEM = re.compile(r"(?:^|[=,:@]|^-\w+|\.\.)/(?:proc|dev(?!/(?:null|zero)$))(?:/|$)|(?:^|/)proc/", re.IGNORECASE)
+"""A path to what a process has: its program, its variables, what it reads."""
 _PIPED_BLOCK = re.compile(r"(?:^|[\s;])fi\s*+\|(?!\|)")
 _OUTPUT = re.compile("-o|--out").match
-_SPECIAL = re.compile(r"-|.*[^\w./@=:+-]", re.DOTALL).match
+_SUBCOMMAND = re.compile(r"-{0,2}[a-z][a-z\d:-]*|-[A-Z]")
+_LONG_CLUSTER = re.compile(r"-[\w./@+][\w./@+-]{63,}")
+_OPERAND = re.compile("[a-z]+=")
+_SET = re.compile(r"[-+][euxo]+|pipefail")
 _MOST_WORDS = 64
 
 
@@ -66,23 +59,19 @@ def unquoted(word: str) -> str:
     return _QUOTED.sub(lambda found: found[1] or re.sub(r'\\(["\\$`])', r"\1", found[2] or "") or found[3] or "", word)
 
 
-def hides(text: str, known: frozenset[str] = frozenset()) -> bool:
-    """Whether a text runs what its words do not say, as far as can be told.
-
-    Args:
-        text: The text, in the letters in which it runs.
-        known: Programs of which rules say what their words are: these run no others.
-    """
-    return not is_plain_script(text) or _Text(known).hides(text)
+@lru_cache(maxsize=64)
+def hides(text: str) -> bool:
+    """Whether a text, in the letters in which it runs, runs what its words do not say, as far as can be told."""
+    return not is_plain_script(text) or _Text().hides(text)
 
 
 @dataclass
 class _Text:
     """What the commands of a text have done so far."""
 
-    known: frozenset[str]
     has_written: bool = False  # a file may hold now what it did not before
     has_poured: bool = False  # of what a command of the text said
+    has_told: bool = False  # a program of its own files a text, which it may keep in one
     named: dict[str, set[str]] = field(default_factory=dict)  # by what may be a file's name: the programs that named it
 
     def hides(self, text: str) -> bool:
@@ -91,94 +80,119 @@ class _Text:
             if not piped:  # what reads a pipe writes while its first command runs
                 for _, reading, _ in takewhile(lambda one: one[2], islice(commands, place + 1, None)):
                     self._name(reading[1:], kind_of(reading[0]) if reading else "")
-            if self._command(before, words, piped=piped):
+            if self._hides(before, words, piped=piped):
                 return True
         return _PIPED_BLOCK.search(text) is not None
 
-    def _command(self, before: list[str], words: list[str], *, piped: bool) -> bool:
-        if any(map(_RULING.fullmatch, before)) or (piped and not _OPENING.isdisjoint(before)):
+    def _hides(self, before: list[str], words: list[str], *, piped: bool) -> bool:
+        if piped and (not words or kind_of(words[0]) not in programs.PIPED or _is_of_the_project(words[0]) or before):
+            return True
+        if not all(one in _OPENING or _HARMLESS.fullmatch(one) for one in before):
             return True
         if any((self.has_written and "/" in one) or not self.named.keys().isdisjoint(_names(one)) for one in before):
             return True
-        if not words:
-            return False
+        return bool(words) and self._command(words)
+
+    def _command(self, words: Sequence[str]) -> bool:
+        """Whether a command hides one, or what it runs behind its first words does."""
         kind = kind_of(words[0])
-        if (piped and (kind not in PIPED or _is_of_the_project(words[0]))) or self.named.get(
-            name_of(words[0]).lower(), set()
-        ) - {kind}:
+        if not BARE.fullmatch(words[0]) or words[0][:1] in ("-", "+", "") or _leads_out(words[0]):
             return True
-        if _is_inert(kind, words):
+        if self.named.get(name_of(words[0]).lower(), set()) - {kind}:
+            return True
+        kind = words[0] if _is_of_the_project(words[0]) else kind
+        if kind in ("cd", "pushd") and any(_leads_out(f"{word}/") for word in words[1:]):
+            return True
+        if _is_inert(kind, words[1:]) or (kind == "command" and words[1:2] == ["-v"]):
             return False
-        if len(words) > _MOST_WORDS or any(map(_RULING.fullmatch, words[1:] if kind in WRAPPERS | BUILTINS else ())):
+        if len(words) > _MOST_WORDS:
             return True
-        if kind not in self.known and any(map(_PLACE.search, words)) and kind != "awk":
-            return True
+        if (behind := _behind(kind, words)) is not None:
+            before = words[: -len(behind)]
+            return not all(_HARMLESS.fullmatch(one) if ASSIGNMENT.match(one) else BARE.fullmatch(one) for one in before) or (
+                self._command(behind)
+            )
         hidden = self._runs(kind, words)
         self._wrote(kind, words)
         return hidden
 
-    def _runs(self, kind: str, words: list[str]) -> bool:
-        wraps = kind in WRAPPERS
-        keeps = kind in KEEPING or (kind == "git" and not self.has_poured and not HANDLING.isdisjoint(words[1:2]))
-        if self.has_poured and not keeps:
+    def _runs(self, kind: str, words: Sequence[str]) -> bool:
+        keeps = kind in programs.KEEPING or (
+            kind == "git" and not self.has_poured and not programs.HANDLING.isdisjoint(words[1:2])
+        )
+        if (self.has_poured and not keeps) or any(map(_leads_out, words)):
             return True
-        if not keeps:
-            found = {name for word in words for name in _names(word)}
-            if any(self.named[name] - {kind} for name in found & self.named.keys()):
-                return True
-        if self.has_written and any(map(_is_of_the_project, words if wraps else words[:1])):
+        if kind in programs.KEEPING:
+            return kind in _UNDERSTOOD and not _UNDERSTOOD[kind](words[1:])
+        if not keeps and any(self.named[name] - {kind} for word in words for name in _names(word) if name in self.named):
             return True
-        starts = range(1 if keeps or (kind in self.known and not wraps) else len(words))
+        if kind in programs.SHELLS or kind in programs.SOURCES or is_interpreter(words[0], of_any_name=True):
+            return self._script(kind, words[1:])
+        if kind in programs.BUILTINS or kind in programs.FED:
+            return not _is_harmless(kind, words[1:])
+        if kind in programs.INERT:
+            return kind != "find" or not _is_inert(kind, [word for word in words[1:] if word != "-delete"])
+        if (self.has_written and (_is_of_the_project(words[0]) or kind == "make")) or not is_text_inert(kind, words[1:]):
+            return True
+        if self.has_told and not keeps and (kind not in programs.TOOLS or not all(map(_SUBCOMMAND.fullmatch, words[1:]))):
+            return True
+        return not keeps and any(
+            self._may_run(kind, words[start:]) for start in range(1, len(words)) if BARE.fullmatch(words[start])
+        )
+
+    def _may_run(self, kind: str, words: Sequence[str]) -> bool:
+        """Whether words of a program, the first of them bare, may run what they do not say."""
+        word, rest = words[0], words[1:]
+        if _LONG_CLUSTER.fullmatch(word) or (
+            ASSIGNMENT.match(word) and not _HARMLESS.fullmatch(word) and not _OPERAND.match(word)
+        ):
+            return True
+        if is_interpreter(word) or kind_of(word) in programs.SHELLS:
+            return self._script(kind_of(word), rest) and bool(rest or kind not in programs.TOOLS)
+        if kind in programs.TOOLS:  # which have subcommands of the names below
+            return False
+        if kind_of(word) in _UNDERSTOOD and not _UNDERSTOOD[kind_of(word)](rest):
+            return True
+        parts = re.split("[=,:]", word)
         return any(
-            self._starts(words[start:], within=start > 0 and kind not in OF_THE_SHELL)
-            for start in starts
-            if kind not in TOOLS or kind_of(words[start]) not in FED or any(map(_SPECIAL, words[start + 1 :]))
-        )  # tools have subcommands of such names
+            kind_of(part) in programs.FED | programs.SHELLS or is_interpreter(part)
+            for part in (*parts, *parts[0].split("-", 1)[1:])
+        )
 
-    def _starts(self, words: list[str], *, within: bool) -> bool:
-        """Whether words that may be a command hide one; `within` others, which run no builtins."""
-        kind, rest = kind_of(words[0]), words[1:]
-        if kind in FED or (not within and kind in BUILTINS and not _is_harmless(kind, rest)):
-            return True
-        if kind in SHELLS or kind in INTERPRETERS or (kind in SOURCES and not within):
-            return self._script(kind, rest)
-        if kind == "make":
-            return (self.has_written and not within) or not all(
-                _MAKE_OPTION.fullmatch(word) for word in rest if word[:1] == "-"
-            )
-        if kind in ("printf", "test"):
-            return not within and not _is_inert(kind, words)
-        if kind in ("find", "fd"):
-            return any(map(_ACTS.match, rest))
-        if kind in ("sudo", "doas"):
-            return all(word.startswith("-") for word in rest)
-        if kind in _UNDERSTOOD:
-            return not _UNDERSTOOD[kind](rest)
-        return kind == "env" and any(re.match(r"-\w*S|--s", word) for word in rest)
-
-    def _script(self, kind: str, rest: list[str]) -> bool:
+    def _script(self, kind: str, rest: Sequence[str]) -> bool:
         """Whether it cannot be told what a shell or an interpreter runs."""
         if len(rest) == 1 and rest[0] in _VERSION:
             return False
-        option = _SHELL_OPTION if kind in SHELLS else _PYTHON_OPTION if kind == "python" else None
+        option = _SHELL_OPTION if kind in programs.SHELLS else _PYTHON_OPTION if kind == "python" else None
         while rest and option and option.fullmatch(rest[0]):
             rest = rest[1:]
-        if self.has_written or not rest:
+        if not rest or not all(map(BARE.fullmatch, rest[2 if _SHELL_TEXT.fullmatch(rest[0]) else 0 :])):
             return True
-        if kind in LIKE_BASH and _SHELL_TEXT.fullmatch(rest[0]) and len(rest) > 1:
+        if kind in programs.LIKE_BASH and _SHELL_TEXT.fullmatch(rest[0]) and len(rest) > 1:
             return not is_plain_script(rest[1]) or self.hides(rest[1])
         if kind == "python" and rest[0] == "-m" and len(rest) > 1:
-            return any("(" in word for word in rest) or bool(self.named.keys() & {rest[1], f"{rest[1]}.py"})
-        return rest[0].startswith(("-", "+", "/dev", "/proc")) or name_of(rest[0]).lower() in self.named
-
-    def _wrote(self, kind: str, words: list[str]) -> None:
-        if (kind in TOOLS and not any(map(_OUTPUT, words))) or kind in BUILTINS:
-            return
-        runs_script = kind in SHELLS | INTERPRETERS | SOURCES or (
-            _is_of_the_project(words[0]) and kind not in KEEPING | POURING
+            package = rest[1].partition(".")[0]
+            if package in sys.stdlib_module_names and package not in _MODULES:
+                return True
+            return self.has_written or bool(self.named.keys() & {rest[1], f"{rest[1]}.py"})
+        return (
+            self.has_written or rest[0][:1] in ("-", "+", "") or _leads_out(rest[0]) or name_of(rest[0]).lower() in self.named
         )
+
+    def _wrote(self, kind: str, words: Sequence[str]) -> None:
+        if kind in programs.BUILTINS:
+            return
+        is_bare = all(map(BARE.fullmatch, words))
+        told, self.has_told = self.has_told, self.has_told or not (is_bare or kind in programs.KEEPING)
+        if kind in programs.TOOLS and not any(map(_OUTPUT, words)):
+            self.has_written |= not is_bare
+            return
+        runs_script = kind in programs.SHELLS | programs.SOURCES or is_interpreter(kind) or _is_of_the_project(words[0])
         self.has_written |= not runs_script
-        self.has_poured |= kind in POURING
+        self.has_poured |= kind in programs.POURING or (
+            kind in programs.KEEPING
+            and (told or (kind == "sed" and not is_bare) or any(map(programs.KNOWN_FILE.search, words[1:])))
+        )
         self._name(words[2:] if runs_script else words[1:], kind)
 
     def _name(self, words: Sequence[str], kind: str) -> None:
@@ -213,18 +227,26 @@ def _is_of_the_project(program: str) -> bool:
     return "/" in program and not _SYSTEM.fullmatch(program)
 
 
-def _is_inert(kind: str, words: Sequence[str]) -> bool:
+def _leads_out(word: str) -> bool:
+    return "/" in word and _OF_THE_SYSTEM.search(_IDLE.sub("/", word)) is not None
+
+
+def _is_inert(kind: str, rest: Sequence[str]) -> bool:
     """Whether a command neither runs a program nor writes a file."""
-    if _is_of_the_project(words[0]):
-        return False
-    understood = kind not in _UNDERSTOOD or _UNDERSTOOD[kind](words[1:])
-    return kind in INERT and understood and not any(map(INERT[kind].match, words[1:]))
+    understood = kind not in _UNDERSTOOD or _UNDERSTOOD[kind](rest)
+    return kind in programs.INERT and understood and all(map(programs.INERT[kind].fullmatch, rest))
+
+
+def _behind(kind: str, words: Sequence[str]) -> Sequence[str] | None:
+    """The words of the command that a program runs as they are; None where it runs none, or it cannot be told which."""
+    if kind not in programs.PREFIXES or (found := programs.PREFIXES[kind].match(" ".join(words[1:]) + " ")) is None:
+        return None
+    return words[1 + found[0].count(" ") :] or None
 
 
 def _is_harmless(kind: str, rest: Sequence[str]) -> bool:
-    if kind == "export":
-        return all(re.fullmatch(r"[a-z_]\w*(?:=.*)?", word, re.IGNORECASE | re.DOTALL) for word in rest)
-    return kind == "set" and all(re.fullmatch(r"[-+][euxo]+|pipefail", word) for word in rest)
+    said = _HARMLESS if kind == "export" else _SET if kind == "set" else None
+    return said is not None and all(map(said.fullmatch, rest))
 
 
 def _is_plain_sed(rest: Sequence[str]) -> bool:
@@ -241,4 +263,8 @@ def _is_plain_awk(rest: Sequence[str]) -> bool:
     return not any(_AWK.search(word) or (word[:1] == "-" and word[1:2] not in ("F", "v")) for word in words)
 
 
-_UNDERSTOOD = {"sed": _is_plain_sed, "awk": _is_plain_awk}
+_UNDERSTOOD: dict[str, Callable[[Sequence[str]], bool]] = {
+    "sed": _is_plain_sed,
+    "awk": _is_plain_awk,
+    "sort": lambda rest: not any(word[:2] == "--" and word[2:9] != "output=" for word in rest),
+}

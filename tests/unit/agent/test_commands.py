@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from timeit import timeit
 
 import pytest
 from verdicts import allows, asks, denies
 
+from holdfast.agent.hiding import hides
 from holdfast.agent.rule import Rule, RuleEffect
 from holdfast.agent.rules import Rules
 from holdfast.conversation import Executor
@@ -227,6 +229,171 @@ HIDING = (
 @pytest.mark.parametrize("command", HIDING)
 def test_a_plain_text_that_hides_a_command_is_asked_about(command):
     assert asks("Bash(rm *)", "Bash", command.replace("P |", "echo cm0gdgo= | base64 -d |"))
+
+
+UNKNOWN_PLACES = (
+    *(
+        "bash -c -- 'P'",
+        "sh -c -e 'P'",
+        "bash -c 'bash -c -- \"P\"'",
+        "/proc/self/exe -c 'P'",
+        "exec /proc/self/exe -c 'P'",
+        "zsh -c 'P'",
+    ),
+    *(
+        "X='\nP\n' sh //proc/self/environ",
+        "cd //proc; sh self/environ",
+        "mkdir '\nP\n'; cd '\nP\n'; cd /; cd proc; sh self/environ",
+    ),
+    *("npm exec -c 'P'", "npx -c 'P'", "npm -c 'P' exec", "npm -c rm exec", "npm --editor rm config edit", "npx rm@10 x"),
+    *(
+        "P | uniq -- - -x; git mv ./-x y; bash y",
+        "NODE_OPTIONS=--import=x node j.js",
+        "npm_config_call=x npm exec",
+        "TAR_OPTIONS=x tar t",
+    ),
+    *(
+        "GNUMAKEFLAGS=--eval=x make",
+        "ionice env MAKEFLAGS=x make",
+        "ionice env 'A=P' x",
+        "CC=x make",
+        "make CC=x y",
+        "make CC='P;:' y",
+    ),
+    *(
+        "VIMINIT='P' view f",
+        "A_URL='P' x",
+        "export A_KEY='P'",
+        "HARNESS_PERL_SWITCHES=x prove y",
+        "PERL5DB=x perl y",
+        "ENV=x sh -i",
+    ),
+    *(
+        "python3 -m timeit -s 'P'",
+        "python -m pdb x.py",
+        "python x.py 'P'",
+        "perl5.36-x86_64-linux-gnu -e 'P'",
+        "pdb3 -c 'P' x.py",
+    ),
+    *(
+        "gcc -wrapper perl5.36-x86_64-linux-gnu,-e,x y.c",
+        "perl -esystem+lc+q,RX,",
+        "ionice perl -esystem+lc+q,RX,",
+        "rename lc+q,X, f",
+    ),
+    *(
+        "git ls-remote --upload-pack='P' .",
+        "git clone -u 'P' . y",
+        "git grep -O'P' x",
+        "git grep -nO'P' x",
+        "git difftool -x 'P'",
+    ),
+    *(
+        "git archive --remote=. --exec='P' HEAD",
+        "git -c alias.x='!P' x",
+        "git -c core.pager=sh -p log --format='P'",
+        "git config alias.x y",
+    ),
+    *(
+        "git commit -m 'P'; bash .git/COMMIT_EDITMSG",
+        "git commit -m 'P'; cp .git/COMMIT_EDITMSG test_x.py; pytest",
+        "git rebase -m -x 'P'",
+    ),
+    *(
+        "git commit -m 'P'; cd .git; cmake -P COMMIT_EDITMSG",
+        "git log --format='P' --output=y",
+        "git log --format='P' --outp y",
+    ),
+    *("sqlite3 x '.sh P'", "zip y f -T -TT 'P'", "scp -o 'ProxyCommand=P' f x:y", "view -c ':!P'", "perf stat --pre 'P' true"),
+    *(
+        "dpkg --pre-invoke='P' --configure -a",
+        "apt-get -o 'X=P' update",
+        "pip config --editor 'P' edit",
+        "javac -J'P' x",
+        "jshell 'P'",
+    ),
+    *(
+        "docker run x sh -c -m 'P'",
+        "psql -c '\\! P'",
+        "curl -w '%output{y}P' https://x",
+        "watch ls 'P'",
+        "env 'A=x B=y' watch ls 'P'",
+    ),
+    *(
+        "sort --compress-program=x y",
+        "rg --pre x y f",
+        "find f -fprintf y 'P'",
+        "ionice sed 1ezz f",
+        "gsed 1ezz f",
+        "printf '%n' 'a[P]'",
+    ),
+    *(
+        "npm pkg set scripts.test='P'",
+        "sed -i 's|a|b \"c\"|' x.test.js; npm test",
+        "sed -i s,a,b, package.json; npm test",
+        "cp x Makefile && npm test",
+    ),
+)
+"""Plain texts in which P, or a bare word, stands where no table says that its program runs none of it."""
+
+
+@pytest.mark.parametrize("command", UNKNOWN_PLACES)
+def test_a_text_where_its_program_is_not_known_to_run_none_is_asked_about(command):
+    assert asks("Bash(rm *)", "Bash", command.replace("P |", "echo x |").replace("P", "bin/r? v"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git log --author='Ana B' --format='%h %s' --oneline", "git show 'HEAD^'", "git grep -n 'a.*b'", "git -C sub status"),
+        *(
+            "git stash push -m 'a b' && git push",
+            "git commit -am 'a \"b\" (#1)' && npm test",
+            "git -c color.ui=never config user.name Ana",
+        ),
+        *(
+            "curl -sX POST https://x.com -H 'A: b' -d '{}'",
+            "curl 'https://x.com/a?b=1&c=2'",
+            "pytest -m 'not slow' 'tests/x.py::t[a-1]'",
+        ),
+        *(
+            "kubectl get pods -o jsonpath='{.items}'",
+            "docker ps --format '{{.Names}}'",
+            "eslint 'src/**/*.ts'",
+            "pip install 'x>=2,<3'",
+        ),
+        *(
+            "gh pr create --title 'a b' --body 'c.'",
+            "psql -d x -c 'select count(*) from y'",
+            "A_URL=x://y B_KEY=z npm test",
+            "command -v x",
+        ),
+        *(
+            "NODE_OPTIONS=--max-old-space-size=4096 npm test",
+            "env A=1 timeout -k 5 60 nice -n 5 bash -lc 'npm test'",
+            "mv 'a b' c",
+        ),
+        *(
+            "find . -type f -not -path './x/*' -delete",
+            "make -j4 VERBOSE=1 all",
+            "ls /dev/null",
+            "sort -t'|' -k2 f | uniq -c",
+            "rg -n 'a b'",
+        ),
+    ],
+)
+def test_a_text_that_its_program_is_known_not_to_run_is_clear(command):
+    assert verdict(Rules(deny=["Bash(rm *)"], default="allow"), command).effect is RuleEffect.ALLOW
+
+
+def test_a_long_text_is_judged_in_a_time_that_grows_with_its_length():
+    for text in (
+        "printf '" + "%0" * 30_000 + "'",
+        "x " + "/." * 30_000,
+        "A" + "_A" * 30_000 + "=1 x",
+        "sed '" + "p;" * 30_000 + "'",
+    ):
+        assert timeit(lambda text=text: hides(text), number=1) < 2
 
 
 def test_a_program_that_a_rule_names_runs_none_of_its_words():
