@@ -172,10 +172,10 @@ def report_of(check: ChainCheck, entries: list[AuditEntry]) -> AuditReport:
 
 
 async def lines(
-    read: Read, conversation_id: str, kept: Mapping[str, int | None], after: int
+    read: Read, *, conversation_id: str, receipts: Mapping[str, int | None], after: int
 ) -> AsyncGenerator[dict[str, Any], None]:
     """The entries after a place in the log as lines of an export, and the verdict on the whole as its last line."""
-    check = ChainCheck(conversation_id, kept)
+    check = ChainCheck(conversation_id, receipts)
     async for entry in audited(read, check):
         if entry.seq > after:
             yield entry.to_dict()

@@ -96,10 +96,6 @@ async def follow(
     """The events of a conversation after a place in its log; where the stream is cut, it goes on after the last one.
 
     Events of kinds that this release does not know, which a newer server may send, are left out.
-
-    Raises:
-        ServerUnavailable: The server does not answer within the client's deadline.
-        HoldfastError: The error that the server raised.
     """
     stream = Stream(exchange, path, last=str(after) if after else None, silent_s=silent_s, live=live)
     async with contextlib.aclosing(stream.events()) as events:
@@ -123,17 +119,12 @@ async def follow_lists(
     resolve: Callable[..., Awaitable[Receipt]],
     *,
     after: str | None,
-    agents: Collection[str] | None,
+    agent: Collection[str] | None,
     kind: SuspensionKind | None,
     silent_s: float = SILENT_S,
 ) -> AsyncGenerator[AsyncListEvent, None]:
-    """The events of the lists after a cursor; where the stream is cut, it goes on after the last one that had a cursor.
-
-    Raises:
-        ServerUnavailable: The server does not answer within the client's deadline.
-        HoldfastError: The error that the server raised.
-    """
-    only = next(iter(agents)) if agents is not None and len(agents) == 1 else None  # a server narrows by one at most
+    """The events of the lists after a cursor; where the stream is cut, it goes on after the last one that had a cursor."""
+    only = next(iter(agent)) if agent is not None and len(agent) == 1 else None  # a server narrows by one at most
     stream = Stream(exchange, "/v1/events", last=after, silent_s=silent_s, agent=only, kind=kind)
     async with contextlib.aclosing(stream.events()) as events:
         async for data in events:
@@ -141,7 +132,7 @@ async def follow_lists(
                 raise ServerRefused(200, UNREADABLE, "the id of an event is no cursor")
             stream.last = stream.cursor or stream.last
             known = data.get("kind") in frozenset(ListEventKind)  # a later server may tell more
-            if known and (agents is None or not data.get("conversation_id") or data.get("agent") in agents):
+            if known and (agent is None or not data.get("conversation_id") or data.get("agent") in agent):
                 yield replace(replies.list_event(data, resolve), cursor=stream.cursor)
 
 
@@ -162,12 +153,7 @@ class Stream:
         self.cursor: str | None = None
 
     async def events(self) -> AsyncGenerator[dict[str, Any], None]:
-        """The data of the events.
-
-        Raises:
-            ServerUnavailable: The server does not answer within the client's deadline.
-            HoldfastError: The error that the server raised.
-        """
+        """The data of the events."""
         pauses = Backoff(FIRST_S, LONGEST_S, jitter=JITTER)
         while True:
             headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": self.last} if self.last is not None else {})

@@ -124,13 +124,9 @@ class Exchange:
         self._inherited: list[httpx.AsyncClient | None] = []
 
     async def get(self, path: str, what: str, *, longer_s: float = 0.0, **query: Any) -> Any:
-        """The value at a path.
+        """The value at a path, which is quoted; fields of the query that are None are left out.
 
-        Args:
-            path: The path, quoted.
-            what: Words for it.
-            longer_s: How much longer than other calls this one may take, since the server waits for news.
-            query: The fields of the query; those of None are left out.
+        The server may wait for news for `longer_s` seconds, and the call may take so much longer than others.
 
         Raises:
             ServerUnavailable: The server does not answer in time.
@@ -149,15 +145,7 @@ class Exchange:
         key: str | None = None,
         longer_s: float = 0.0,
     ) -> _T:
-        """What a request leads to.
-
-        Args:
-            path: The path, quoted.
-            what: Words for what the request asks.
-            body: Its body, of JSON values.
-            read: Makes the result of the reply.
-            key: Its idempotency key; without one it is sent once.
-            longer_s: How much longer than other calls this one may take, since the server waits for news.
+        """What `read` makes of the reply to a request. Without an idempotency key it is sent once.
 
         Raises:
             OutcomeUnknown: The server may have carried the request out, and has not said so in time.
@@ -169,20 +157,7 @@ class Exchange:
     async def delete(
         self, path: str, what: str, read: Callable[[Any], _T], *, key: str, body: Mapping[str, Any] | None = None
     ) -> _T:
-        """What a removal leads to.
-
-        Args:
-            path: The path, quoted.
-            what: Words for what the request asks.
-            read: Makes the result of the reply.
-            key: Its idempotency key.
-            body: Its body, of JSON values; None for none.
-
-        Raises:
-            OutcomeUnknown: The server may have carried the request out, and has not said so in time.
-            ServerUnavailable: The server does not answer in time, and nothing was done.
-            HoldfastError: The error that the server raised.
-        """
+        """What `read` makes of the reply to a removal; it raises what `post` does."""
         asking = Asking("DELETE", path, what, key=key) if body is None else _with_body("DELETE", path, what, body, key)
         return await self._changed(asking, read)
 
@@ -202,12 +177,7 @@ class Exchange:
             raise
 
     async def opened(self, path: str, what: str, headers: Mapping[str, str], **query: Any) -> httpx.Response:
-        """An answer whose body is read as it comes, and that the caller closes; one that is no stream raises as in `get`.
-
-        Raises:
-            ServerUnavailable: The server does not answer in time.
-            HoldfastError: The error that the server raised.
-        """
+        """An answer whose body is read as it comes, and that the caller closes; one that is no stream raises as in `get`."""
         given = {name: _plain(one) for name, one in query.items() if one is not None}
         return await self._answered(Asking("GET", path, what, given, headers), self._begun)
 

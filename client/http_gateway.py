@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 import httpx
 
 from holdfast.backoff import Backoff
-from holdfast.conversation import Cancelled, Decision, Principal, Receipt, Receipts, SuspensionKind, jsontext
+from holdfast.conversation import Cancelled, Principal, Receipt, Receipts, jsontext
 from holdfast.conversation.chain import absences
 from holdfast.conversation.decisions import DecisionRecord
 from holdfast.errors import ConfigurationError, HoldfastError, StaleCall, StaleReason, TurnNotFound
@@ -27,9 +27,8 @@ from .http_decisions import resolve_each, said
 from .http_events import follow, follow_lists
 from .http_exchange import Exchange
 from .http_paths import fits, part
-from .list_events import AsyncListEvent
 from .noting import taker_of
-from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall
+from .results import AsyncPendingCall, ConversationState, Event, Page
 from .turns import Turn
 from .verb import Verb
 
@@ -118,16 +117,6 @@ async def _resolve(
     await _check_fits(gateway, suspension_id, conversation_id)
     ids = {"suspension_id": suspension_id, "conversation_id": conversation_id, "decision_id": decision_id}
     return await gateway.requested(verbs.RESOLVE, ids | said(decision))
-
-
-async def _resolve_call(gateway: HttpGateway, *, decision: DecisionRecord, **ids: str | None) -> Receipt:
-    return await gateway.requested(verbs.RESOLVE_CALL, ids | said(decision))
-
-
-async def _resolve_each(
-    gateway: HttpGateway, *, decisions: Sequence[tuple[PendingCall[Any], Decision]], decision_id: str
-) -> list[Receipt | HoldfastError]:
-    return await resolve_each(gateway.exchange, gateway.resolve, decisions, decision_id)
 
 
 async def _resolve_many(
@@ -252,10 +241,6 @@ async def _assign(gateway: HttpGateway, *, to: Principal | str | EllipsisType | 
     return await _noted(gateway, verbs.ASSIGN, to=taker, **noted)
 
 
-async def _comment(gateway: HttpGateway, **noted: Any) -> Receipt:
-    return await _noted(gateway, verbs.COMMENT, **noted)
-
-
 async def _noted(
     gateway: HttpGateway, verb: Verb[Receipt], *, suspension_id: str, conversation_id: str, **said: Any
 ) -> Receipt:
@@ -270,21 +255,13 @@ def _events(gateway: HttpGateway, *, conversation_id: str, after: int, live: boo
     return follow(gateway.exchange, path, after=after, live=live)
 
 
-def _list_events(
-    gateway: HttpGateway, *, agent: frozenset[str] | None, kind: SuspensionKind | None, after: str | None
-) -> AsyncGenerator[AsyncListEvent, None]:
-    return follow_lists(gateway.exchange, gateway.resolve, after=after, agents=agent, kind=kind)
-
-
-async def _ready(gateway: HttpGateway) -> bool:
-    return await gateway.requested(verbs.READY, {}, read=lambda _: True)
-
-
 _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.STARTED: _start,
     verbs.RESOLVE: _resolve,
-    verbs.RESOLVE_CALL: _resolve_call,
-    verbs.RESOLVE_EACH: _resolve_each,
+    verbs.RESOLVE_CALL: lambda gateway, decision, **ids: gateway.requested(verbs.RESOLVE_CALL, ids | said(decision)),
+    verbs.RESOLVE_EACH: lambda gateway, decisions, decision_id: resolve_each(
+        gateway.exchange, gateway.resolve, decisions, decision_id
+    ),
     verbs.RESOLVE_MANY: _resolve_many,
     verbs.PENDING: _pending,
     verbs.PENDING_CALL: _pending_call,
@@ -295,11 +272,11 @@ _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.CANCEL: _cancel,
     verbs.AUDIT: _audit,
     verbs.ASSIGN: _assign,
-    verbs.COMMENT: _comment,
-    verbs.READY: _ready,
+    verbs.COMMENT: lambda gateway, **noted: _noted(gateway, verbs.COMMENT, **noted),
+    verbs.READY: lambda gateway: gateway.requested(verbs.READY, {}, read=lambda _: True),
 }
 _STREAMS: Mapping[Verb[Any], Callable[..., AsyncGenerator[Any, None]]] = {
-    verbs.LIST_EVENTS: _list_events,
+    verbs.LIST_EVENTS: lambda gateway, **said: follow_lists(gateway.exchange, gateway.resolve, **said),
     verbs.EVENTS: _events,
     verbs.AUDIT_LINES: _audit_lines,
 }

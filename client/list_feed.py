@@ -96,11 +96,13 @@ class _Follower:
 async def list_events(
     connection: "Connection",
     resolve: Callable[..., Awaitable[Receipt]],
-    place: Place | None,
-    agents: Collection[str] | None,
+    *,
+    after: str | None,
+    agent: Collection[str] | None,
     kind: SuspensionKind | None,
 ) -> AsyncGenerator[AsyncListEvent, None]:
-    """See `AsyncClient.events`; without a place from now on."""
+    """See `AsyncClient.events`; without a cursor from now on."""
+    place = None if after is None else Place.of(after)
     now = await connection.read(lambda store: store.changes())
     if place is None:
         place = now.place
@@ -111,7 +113,7 @@ async def list_events(
 
     def wants(change: Change) -> bool:
         suspensions = (*change.opened, *change.closed, *change.noted)
-        return (agents is None or change.agent in agents) and (kind is None or any(one.kind is kind for one in suspensions))
+        return (agent is None or change.agent in agent) and (kind is None or any(one.kind is kind for one in suspensions))
 
     clock = asyncio.get_running_loop().time
     told_at = clock()

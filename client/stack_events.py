@@ -28,7 +28,7 @@ logger = logging.getLogger("holdfast.client")
 _LIVE: TypeAdapter[LiveEvent] = TypeAdapter(Annotated[LiveEvent, Field(discriminator="kind")])
 
 
-async def events_of(connection: Connection, conversation_id: str, *, after: int, live: bool) -> AsyncGenerator[Event, None]:
+async def events_of(connection: Connection, *, conversation_id: str, after: int, live: bool) -> AsyncGenerator[Event, None]:
     """See `AsyncConversation.events`."""
     state = await connection.read(lambda store: store.load(conversation_id))
     if state.ended and after >= state.seq:

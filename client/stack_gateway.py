@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.backoff import Backoff
 from holdfast.conversation import (
     Cancelled,
-    Decision,
     Principal,
     Receipt,
     Start,
@@ -20,21 +19,20 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.decisions import DecisionRecord
 from holdfast.errors import ClusterStopped, ClusterUnavailable, ConfigurationError, HoldfastError
-from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, Listing, Pause, Place
+from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, Listing, Pause
 
 from . import verbs
 from .agents import AgentRow
 from .arguments import this_user
-from .audit import AuditReport, lines, report
+from .audit import lines, report
 from .batches import resolve_each
 from .connection import Connection
 from .deciders import MOST_PAGES, decides
 from .gateway import Gateway, resolver
 from .large import judged
-from .list_events import AsyncListEvent
 from .list_feed import list_events
 from .noting import taker_of
-from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall
+from .results import AsyncPendingCall, Event, Page, PendingCall
 from .rule_check import RuleCheck, checked
 from .running import abandoned_calls, call_of, settled, waiting
 from .stack import Stack
@@ -148,12 +146,6 @@ async def _resolve(
     return await gateway.commanded(verbs.RESOLVE_CALL, **ids, decision=decision, decision_id=decision_id)
 
 
-async def _resolve_each(
-    gateway: StackGateway, *, decisions: Sequence[tuple[PendingCall[Any], Decision]], decision_id: str
-) -> list[Receipt | HoldfastError]:
-    return await resolve_each(gateway.resolve, decisions, decision_id)
-
-
 async def _pending(
     gateway: StackGateway,
     *,
@@ -187,12 +179,6 @@ async def _pending_of(gateway: StackGateway, *, conversation_id: str) -> list[As
     return [PendingCall.of(view, gateway.resolve) for view in views]
 
 
-async def _state(
-    gateway: StackGateway, *, conversation_id: str, after: int | None, timeout_s: float | None
-) -> ConversationState[Awaitable[Receipt]]:
-    return await resting(gateway.connection, gateway.resolve, conversation_id, after, timeout_s)
-
-
 async def _latest(gateway: StackGateway, *, conversation_id: str, limit: int) -> list[Event]:
     state = await gateway.connection.read(lambda store: store.load(conversation_id))
     found = await gateway.connection.read(lambda store: store.read(conversation_id, before=state.seq + 1, limit=limit))
@@ -223,10 +209,6 @@ async def _going_on(connection: Connection, conversation_id: str, calls: Sequenc
         if not running or left_s <= 0:
             return running
         await asyncio.sleep(min(pauses.next_s(), left_s))
-
-
-async def _audit(gateway: StackGateway, *, conversation_id: str, receipts: Mapping[str, int | None]) -> AuditReport:
-    return await report(gateway.connection.read, conversation_id, receipts)
 
 
 async def _assign(
@@ -289,34 +271,17 @@ async def _pause(gateway: StackGateway, *, agent: str | None, reason: str) -> Pa
     return pause
 
 
-def _list_events(
-    gateway: StackGateway, *, agent: frozenset[str] | None, kind: SuspensionKind | None, after: str | None
-) -> AsyncGenerator[AsyncListEvent, None]:
-    place = None if after is None else Place.of(after)
-    return list_events(gateway.connection, gateway.resolve, place, agent, kind)
-
-
-def _events(gateway: StackGateway, *, conversation_id: str, after: int, live: bool) -> AsyncGenerator[Event, None]:
-    return events_of(gateway.connection, conversation_id, after=after, live=live)
-
-
-def _audit_lines(
-    gateway: StackGateway, *, conversation_id: str, receipts: Mapping[str, int | None], after: int
-) -> AsyncGenerator[dict[str, Any], None]:
-    return lines(gateway.connection.read, conversation_id, receipts, after)
-
-
 _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.STARTED: _start,
     verbs.RESOLVE: _resolve,
-    verbs.RESOLVE_EACH: _resolve_each,
+    verbs.RESOLVE_EACH: lambda gateway, decisions, decision_id: resolve_each(gateway.resolve, decisions, decision_id),
     verbs.PENDING: _pending,
     verbs.PENDING_CALL: _pending_call,
     verbs.PENDING_OF: _pending_of,
-    verbs.STATE: _state,
+    verbs.STATE: lambda gateway, **said: resting(gateway.connection, gateway.resolve, **said),
     verbs.LATEST: _latest,
     verbs.CANCEL: _cancel,
-    verbs.AUDIT: _audit,
+    verbs.AUDIT: lambda gateway, conversation_id, receipts: report(gateway.connection.read, conversation_id, receipts),
     verbs.ASSIGN: _assign,
     verbs.COMMENT: _comment,
     verbs.READY: _ready,
@@ -325,7 +290,7 @@ _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.PAUSE: _pause,
 }
 _STREAMS: Mapping[Verb[Any], Callable[..., AsyncGenerator[Any, None]]] = {
-    verbs.LIST_EVENTS: _list_events,
-    verbs.EVENTS: _events,
-    verbs.AUDIT_LINES: _audit_lines,
+    verbs.LIST_EVENTS: lambda gateway, **said: list_events(gateway.connection, gateway.resolve, **said),
+    verbs.EVENTS: lambda gateway, **said: events_of(gateway.connection, **said),
+    verbs.AUDIT_LINES: lambda gateway, **said: lines(gateway.connection.read, **said),
 }

@@ -16,6 +16,7 @@ from .stack_events import BLOCK_MS, news
 async def resting(
     connection: Connection,
     resolve: Callable[..., Awaitable[Receipt]],
+    *,
     conversation_id: str,
     after: int | None,
     timeout_s: float | None,

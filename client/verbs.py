@@ -129,7 +129,7 @@ STARTED = Verb(
     "start",
     Receipt,
     "the start",
-    scope=START,
+    START,
     checks={
         "conversation_id": check_conversation_id,
         "message_id": partial(of.key_of, "message_id", InvalidMessage),
@@ -146,7 +146,7 @@ RESOLVE = Verb(
     "resolve",
     Receipt,
     "the decision",
-    scope=DECIDE,
+    DECIDE,
     checks={"conversation_id": check_conversation_id, "suspension_id": _as_it_is, "decision": _ruling, **_DECISION},
     raises=(StaleCall, InvalidDecision, NotPermitted, AlreadyVoted),
 )
@@ -156,7 +156,7 @@ RESOLVE_CALL = Verb(
     "resolveCall",
     Receipt,
     "the decision",
-    scope=DECIDE,
+    DECIDE,
     checks={
         **_ONE,
         "decision": _ruling,
@@ -173,7 +173,7 @@ RESOLVE_EACH = Verb(
     "resolveEach",
     list[Receipt | HoldfastError],
     "the decisions",
-    scope=DECIDE,
+    DECIDE,
     checks={"decisions": pairs_of, **_DECISION},
     raises=(InvalidDecision,),
 )
@@ -238,22 +238,14 @@ CHECK_RULES = Verb(
     },
     raises=(AppNotPublished, AgentNotFound, InvalidInput),
 )
-PAUSE = Verb(
-    "pause",
-    "POST /v1/pause",
-    "pause",
-    Pause,
-    "the pause",
-    scope=ADMIN,
-    checks={"agent": of.pausable, **_REASON},
-)
+PAUSE = Verb("pause", "POST /v1/pause", "pause", Pause, "the pause", ADMIN, checks={"agent": of.pausable, **_REASON})
 RESUME: Verb[Pause | None] = Verb(
     "resume",
     "POST /v1/resume",
     "resume",
     Pause,
     "the resumption",
-    scope=ADMIN,
+    ADMIN,
     checks={"agent": of.pausable},
     read=lambda store, agent: store.resume(agent),
     under="resumed",
@@ -284,7 +276,7 @@ SEND = Verb(
     "send",
     Receipt,
     "the message",
-    scope=START,
+    START,
     checks={**_ONE, "message_id": partial(of.key_of, "message_id", InvalidMessage), "text": of.text_of},
     raises=(InvalidMessage, QueueFull),
     command=Send,
@@ -295,7 +287,7 @@ RESOLVE_MANY = Verb(
     "resolveMany",
     Receipts,
     "the decisions",
-    scope=DECIDE,
+    DECIDE,
     checks={**_ONE, **_DECISION, "decisions": rulings_of},
     raises=(BatchRefused, InvalidDecision),
     command=many_of,
@@ -355,21 +347,14 @@ EVENTS = Verb(
     "the events",
     checks={**_ONE, "after": of.place_of, "live": bool},
 )
-LATEST = Verb(
-    "latest",
-    EVENTS.route,
-    EVENTS.operation,
-    list[Event],
-    "the events",
-    checks={**_ONE, "limit": check_limit},
-)
+LATEST = Verb("latest", EVENTS.route, EVENTS.operation, list[Event], "the events", checks={**_ONE, "limit": check_limit})
 CANCEL = Verb(
     "cancel",
     f"POST {_CONVERSATION}/cancel",
     "cancel",
     Cancelled,
     "the cancellation",
-    scope=START,
+    START,
     checks={**_ONE, **_REQUEST, "turn_id": of.turn_id_of, "wait_s": of.wait_of},
     raises=(InvalidInput, TurnNotFound),
     command=CancelTurn,
@@ -380,7 +365,7 @@ CANCEL_PENDING = Verb(
     "cancelPending",
     Cancelled,
     "the cancellation",
-    scope=START,
+    START,
     also=(DECIDE,),
     checks={**_ONE, **_REQUEST, **_KIND, **_REASON},
     command=lambda kind, **said: CancelPending(suspension_kind=kind, **said),
@@ -394,7 +379,7 @@ REVOKE = Verb(
     "revokeGrant",
     Receipt,
     "the revocation",
-    scope=DECIDE,
+    DECIDE,
     checks={**_ONE, **_REQUEST, "grant_id": of.grant_id_of, **_REASON},
     command=Revoke,
 )
@@ -404,25 +389,13 @@ REVOKE_GIVEN = Verb(
     "revokeGiven",
     Receipt,
     "the revocation",
-    scope=DECIDE,
+    DECIDE,
     checks={**_ONE, **_REQUEST, "by": of.giver_of, **_PROOF, **_REASON},
     command=RevokeGiven,
 )
-AUDIT = Verb(
-    "audit",
-    f"GET {_CONVERSATION}/audit",
-    "audit",
-    AuditReport,
-    "the audit",
-    checks={**_ONE, "receipts": _as_it_is},
-)
+AUDIT = Verb("audit", f"GET {_CONVERSATION}/audit", "audit", AuditReport, "the audit", checks={**_ONE, "receipts": _as_it_is})
 AUDIT_LINES = Verb(
-    "audit_lines",
-    AUDIT.route,
-    AUDIT.operation,
-    dict[str, Any],
-    "the audit",
-    checks={**AUDIT.checks, "after": of.place_of},
+    "audit_lines", AUDIT.route, AUDIT.operation, dict[str, Any], "the audit", checks={**AUDIT.checks, "after": of.place_of}
 )
 ASSIGN = Verb(
     "assign",
@@ -430,7 +403,7 @@ ASSIGN = Verb(
     "assign",
     Receipt,
     "the assignment",
-    scope=DECIDE,
+    DECIDE,
     checks={**_ONE, **_REQUEST, **_NOTED, "to": _as_it_is},
     raises=(StaleCall, NotPermitted, InvalidInput),
     command=Assign,
@@ -441,7 +414,7 @@ COMMENT = Verb(
     "comment",
     Receipt,
     "the comment",
-    scope=DECIDE,
+    DECIDE,
     checks={**_ONE, **_REQUEST, **_NOTED, "text": comment_of},
     raises=(StaleCall, NotPermitted, InvalidInput),
     command=Comment,
@@ -452,22 +425,13 @@ RETRY = Verb(
     "retry",
     bool,
     "the retry",
-    scope=START,
+    START,
     checks=_ONE,
     read=lambda store, conversation_id: store.retry(conversation_id),
     under="lifted",
     raises=(),
 )
-END = Verb(
-    "end",
-    f"POST {_CONVERSATION}/end",
-    "end",
-    Receipt,
-    "the end",
-    scope=START,
-    checks={**_ONE, **_REQUEST},
-    command=End,
-)
+END = Verb("end", f"POST {_CONVERSATION}/end", "end", Receipt, "the end", START, checks={**_ONE, **_REQUEST}, command=End)
 CONVERSATION = (
     SEND,
     RESOLVE_MANY,
