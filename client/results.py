@@ -98,6 +98,10 @@ class PendingCall(PendingView, Generic[R]):
     model_config = ConfigDict(extra="ignore", defer_build=True)
     _resolve: Callable[..., R] = PrivateAttr()
 
+    def __class_getitem__(cls, _: Any) -> Any:
+        """The class itself: what `resolve` returns is for type checkers alone, and a class of its own costs milliseconds."""
+        return cls
+
     @classmethod
     def of(cls, view: PendingView, resolve: Callable[..., R]) -> "PendingCall[R]":
         """The pending call that a view shows, or another pending call: what `resolve` decides."""
@@ -212,3 +216,7 @@ class ConversationState(Result, Generic[R]):
     problem: str | None = Field(default=None, description="Why workers cannot run the app; None if no problem is known.")
     late: list[LateResult] = Field(default_factory=list, description="The results that came after their calls were settled.")
     attended: bool = Field(default=True, description="Whether there is somebody to ask, as the conversation was started.")
+
+    def __class_getitem__(cls, _: Any) -> Any:
+        """The class itself, as of a pending call."""
+        return cls

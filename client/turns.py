@@ -69,7 +69,7 @@ class Turn(Result):
     )
     stopped: StopReason | None = Field(default=None, description="What cut its reply off; None if that is whole.")
     attempts: int = Field(default=1, description="Which attempt at its message it is, from 1.")
-    usage: Usage = Usage()
+    usage: Usage = Field(default_factory=Usage)
     started_at: int = Field(description="When it began, in integer milliseconds UTC.")
     ended_at: int | None = Field(default=None, description="When it ended, in integer milliseconds UTC; None while it goes on.")
 

@@ -121,7 +121,7 @@ OPERATIONS = (
         verbs.PENDING,
         "A page of the pending calls of all conversations, oldest first.",
         pending,
-        reply=Page[PendingCall],  # type: ignore[type-arg]
+        reply=Page[PendingCall[Any]],
         query=PendingQuery,
     ),
     of(verbs.PENDING_CALL, "One pending call; 409 says what settled it.", reply=PendingCall, query=PlaceQuery),

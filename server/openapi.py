@@ -69,6 +69,7 @@ NAMES = {
     "Principal": "PrincipalReply",
     "Question": "QuestionReply",
     "RuleCheck": "RulesCheckReply",
+    "RuleEffect": "Effect",
     "RunningCall": "RunningReply",
     "ToolRow": "ToolReply",
     "Turn": "TurnReply",

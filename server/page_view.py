@@ -153,7 +153,9 @@ _PLAIN = (
 
 def reply_of(caller: Caller, reply: Any) -> Any:
     """What a caller is shown of a reply."""
-    return _shown(caller, reply) if caller.is_page else TypeAdapter(type(reply)).dump_python(reply)
+    if caller.is_page:
+        return _shown(caller, reply)
+    return reply.model_dump() if isinstance(reply, BaseModel) else TypeAdapter(type(reply)).dump_python(reply)
 
 
 def event_of(caller: Caller, event: Event) -> Mapping[str, Any] | None:
