@@ -7,7 +7,7 @@ from .commands import CancelPending, CancelTurn, End, Wake
 from .envelope import failure
 from .events import Ended, PendingCancelled, SettledBy, TurnCancelled, TurnStarted
 from .idempotency import IdempotencyRecord, request_key
-from .ids import check_request_id, is_turn_id, turn_id
+from .ids import is_turn_id, turn_id
 from .judgement import Cancelled, Draft, Judgement
 from .progress import advance, give_up
 from .state import State
@@ -32,10 +32,8 @@ def cancel(state: State, command: CancelTurn) -> Judgement:
     A turn that is named is cancelled only if it is this one: a cancellation that comes too late ends no later turn.
 
     Raises:
-        InvalidInput: The request id has not the form of one.
         TurnNotFound: The conversation has had no turn of that id, nor is it the next.
     """
-    check_request_id("request_id", command.request_id, InvalidInput)
     present = state.present_turn_id
     if command.turn_id not in (None, present) and not is_turn_id(command.turn_id or "", last=state.turns):
         raise TurnNotFound(state.conversation_id, command.turn_id or "")
@@ -46,12 +44,7 @@ def cancel(state: State, command: CancelTurn) -> Judgement:
 
 
 def cancel_pending(state: State, command: CancelPending) -> Judgement:
-    """Settle each suspension, or each of one kind, with an error result; the turn goes on.
-
-    Raises:
-        InvalidInput: The request id has not the form of one, or the reason cannot be used.
-    """
-    check_request_id("request_id", command.request_id, InvalidInput)
+    """Settle each suspension, or each of one kind, with an error result; the turn goes on."""
     check_words(command.reason, command.spec, "reason", InvalidInput)
     wanted = [
         call
@@ -72,12 +65,7 @@ def cancel_pending(state: State, command: CancelPending) -> Judgement:
 
 
 def end(state: State, command: End) -> Judgement:
-    """End the conversation; open calls are cancelled, queued messages are dropped.
-
-    Raises:
-        InvalidInput: The request id has not the form of one.
-    """
-    check_request_id("request_id", command.request_id, InvalidInput)
+    """End the conversation; open calls are cancelled, queued messages are dropped."""
     draft = _ending(state, command)
     if state.turn is not None:
         _cancel_turn(draft, None)

@@ -23,7 +23,7 @@ from .jsontext import JsonText
 from .principal import Principal, Proof
 from .record import Record
 from .ruled import RuleVerdict
-from .spec import AgentSpec, Approval, Execution, Executor, Resume, Seconds
+from .spec import AgentSpec, Approval, Execution, Executor, Limits, Resume, Seconds
 from .state import State
 
 
@@ -102,6 +102,11 @@ class _Command(Record):
         """
         said = {"now": now, "spec": spec, "known": known, "trace": trace, "read": read or {}, "salt": salt}
         return self.model_copy(update=said)
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of the spec, or the usual ones."""
+        return Limits() if self.spec is None else self.spec.limits
 
     def lookups(self) -> tuple[str, ...]:
         """The keys of the idempotency records by which the command is judged; where the store has none, its id is new."""
@@ -211,13 +216,13 @@ class ResolveMany(Request):
         return _places(state, spec, [one[0] for one in found if one is not None], [one.ruling for one in self.decisions])
 
 
-class _Numbered(Request):
+class Numbered(Request):
     """A request that counts once under its `request_id`."""
 
     request_id: str
 
 
-class _Note(_Numbered):
+class _Note(Numbered):
     """What somebody tells the others who may decide a suspended call. It settles nothing."""
 
     tool_call_id: str
@@ -242,14 +247,14 @@ class Comment(_Note):
     text: str
 
 
-class CancelTurn(_Numbered):
+class CancelTurn(Numbered):
     """Cancel the turn; with `turn_id`, only if it is that one."""
 
     kind: Literal["cancel"] = "cancel"
     turn_id: str | None = None
 
 
-class CancelPending(_Numbered, _Advance):
+class CancelPending(Numbered, _Advance):
     """Cancel the calls that wait, or those that wait for one `suspension_kind`; the turn goes on. `reason` is for the model."""
 
     kind: Literal["cancel_pending"] = "cancel_pending"
@@ -257,7 +262,7 @@ class CancelPending(_Numbered, _Advance):
     reason: str = ""
 
 
-class Revoke(_Numbered, _Advance):
+class Revoke(Numbered, _Advance):
     """End a grant: what it let run, and nobody has claimed yet, is asked about."""
 
     kind: Literal["revoke"] = "revoke"
@@ -265,7 +270,7 @@ class Revoke(_Numbered, _Advance):
     reason: str = ""
 
 
-class RevokeGiven(_Numbered, _Advance):
+class RevokeGiven(Numbered, _Advance):
     """End what one principal, proven so (None: in whatever way), has given: its grants, and its votes in calls that wait."""
 
     kind: Literal["revoke_given"] = "revoke_given"
@@ -274,7 +279,7 @@ class RevokeGiven(_Numbered, _Advance):
     reason: str = ""
 
 
-class End(_Numbered):
+class End(Numbered):
     """End the conversation for good."""
 
     kind: Literal["end"] = "end"

@@ -83,7 +83,7 @@ def _value(draft: Draft, call: Call, suspension: Suspension, ruling: DecisionRec
         _ = ruling.scope.scope  # the command may come from a shell that has not judged it
     if ruling.body is None:
         return None
-    _check_size(ruling, draft.spec.limits if draft.spec is not None else Limits())
+    _check_size(ruling, draft.command.limits)
     try:
         body = jsontext.loads(ruling.body)
     except jsontext.NotJson as error:

@@ -11,7 +11,6 @@ from .commands import Revoke, RevokeGiven
 from .decisions import DecisionRecord
 from .events import GivenRevoked, GrantGiven, GrantRevoked, SettledBy, WithdrawnVote
 from .grants import MOST_GRANTS, Grant, ScopeGiven
-from .ids import check_request_id
 from .judgement import Draft, Judgement
 from .principal import Proof
 from .progress import advance, go_on, granted, settled
@@ -59,9 +58,8 @@ def revoke(state: State, command: Revoke) -> Judgement:
     """End a grant.
 
     Raises:
-        InvalidInput: The conversation has no such grant, the request id has not the form of one, or the reason cannot be used.
+        InvalidInput: The conversation has no such grant, or the reason cannot be used.
     """
-    check_request_id("request_id", command.request_id, InvalidInput)
     check_words(command.reason, command.spec, "reason", InvalidInput)
     if all(grant.grant_id != command.grant_id for grant in state.grants):
         problem = f"{command.grant_id!r:.80} is no grant of this conversation, or has ended"
@@ -97,9 +95,8 @@ def revoke_given(state: State, command: RevokeGiven) -> Judgement:
     """End what a principal has given: its grants, and its votes in calls that wait.
 
     Raises:
-        InvalidInput: It has given nothing that stands, the request id has not the form of one, or the reason cannot be used.
+        InvalidInput: It has given nothing that stands, or the reason cannot be used.
     """
-    check_request_id("request_id", command.request_id, InvalidInput)
     check_words(command.reason, command.spec, "reason", InvalidInput)
     grants, voted = given(state, command.by, command.proof)
     if not grants and not voted:

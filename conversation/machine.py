@@ -7,10 +7,13 @@ clock, I/O or Ray; a live and a revived conversation take the same path through 
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from holdfast.errors import InvalidInput
+
 from . import cancelling, deciding, granting, messages, noting, outcomes, unattended
 from . import commands as asked
-from .commands import Command, Outcome, Request
+from .commands import Command, Numbered, Outcome, Request
 from .fold import evolve
+from .ids import check_request_id
 from .judgement import Judgement
 from .repeats import repeated
 from .state import State
@@ -76,4 +79,6 @@ def decide(state: State, command: Command) -> Judgement:
         case Ignored(why):
             return Judgement(ignored=why)
         case Handled():
+            if isinstance(command, Numbered):
+                check_request_id("request_id", command.request_id, InvalidInput)
             return unattended.followed(state, command, JUDGES[type(command)](state, command))

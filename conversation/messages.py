@@ -20,7 +20,7 @@ def start(state: State, command: Start) -> Judgement:
         InvalidMessage: The text, its id, the agent's name or the context cannot be used, or is too large.
     """
     check_conversation_id(state.conversation_id)
-    limits = command.spec.limits if command.spec is not None else Limits()
+    limits = command.limits
     _check_message(command.text, command.message_id, limits)
     if jsontext.clean(command.agent) != command.agent:
         raise InvalidMessage("agent", "it holds a lone surrogate", "name an agent of the app")
@@ -53,9 +53,8 @@ def send(state: State, command: Send) -> Judgement:
         InvalidMessage: The text or its id cannot be used, or the text is too large.
         QueueFull: As many messages are queued as `Limits.queued` allows.
     """
-    limits = command.spec.limits if command.spec is not None else Limits()
-    _check_message(command.text, command.message_id, limits)
-    if len(state.queue) >= limits.queued:
+    _check_message(command.text, command.message_id, command.limits)
+    if len(state.queue) >= command.limits.queued:
         raise QueueFull(state.conversation_id, len(state.queue))
     draft = Draft(state, command)
     seq = draft.emit(_accepted(command, send_digest(command)))

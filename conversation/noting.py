@@ -6,7 +6,6 @@ from .calls import Suspension
 from .commands import Assign, Comment
 from .events import CallAssigned, CallCommented
 from .idempotency import suspension_key
-from .ids import check_request_id
 from .judgement import Draft, Judgement
 from .principal import is_name
 from .state import State
@@ -23,9 +22,8 @@ def note(state: State, command: Assign | Comment) -> Judgement:
     Raises:
         StaleCall: The suspension is unknown, settled, expired, cancelled or superseded.
         NotPermitted: Whoever asks may not decide the call.
-        InvalidInput: The name, the text or the request id cannot be used, or the suspension has too many notes.
+        InvalidInput: The name or the text cannot be used, or the suspension has too many notes.
     """
-    check_request_id("request_id", command.request_id, InvalidInput)
     suspension = _open(state, command)
     about = {name: getattr(command, name) for name in ("tool_call_id", "suspension_id", "request_id", "principal")}
     about |= {"at": command.now, "noted": suspension.notes}

@@ -16,7 +16,7 @@ from .ids import payload_digest, unique_call_ids
 from .judgement import Draft, Judgement, drafted
 from .progress import advance, asks, begin, deny, fail, finish, granted, schedule, suspend, take
 from .ruled import RuleEffect, RuleVerdict
-from .spec import AgentSpec, Approval, Executor, Limits, OnLost, ToolSpec
+from .spec import AgentSpec, Approval, Executor, OnLost, ToolSpec
 from .state import State
 from .table import LATE
 from .unattended import ruling_at_proposal
@@ -166,7 +166,7 @@ def _unshowable(call: Call, command: RunSuspended) -> str | None:
     """The error text, for the model, of a body that cannot be suspended; None if it can be."""
     if call.resumed >= MOST_REVIEWS:
         return f"the tool asked for a person's word more than {MOST_REVIEWS} times in one call"
-    limits = command.spec.limits if command.spec is not None else Limits()
+    limits = command.limits
     size = sum(_bytes(text) for text in _shown(command)) - _bytes(command.action)
     if size > limits.result_bytes:
         return f"what the tool asks to have reviewed has {size} bytes, {limits.result_bytes} are allowed (Limits.result_bytes)"
@@ -246,7 +246,7 @@ def _clean(call: ProposedCall) -> ProposedCall:
 
 def _too_much(command: ModelReplied) -> tuple[FailureReason, str] | None:
     """The reason and error text of the failure, if an answer exceeds the limits; None if it keeps them."""
-    limits = command.spec.limits if command.spec is not None else Limits()
+    limits = command.limits
     if len(command.calls) > limits.max_calls:
         return FailureReason.MAX_CALLS, MAX_CALLS.format(len(command.calls), limits.max_calls)
     texts = [command.content, command.reasoning]

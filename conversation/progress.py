@@ -166,7 +166,7 @@ def suspend(
     body asks for, `rule_reason` why a rule asks for an approval, `expires_at` the deadline, if the limits do not say it.
     """
     tool, at_client = draft.tool_of(call), kind is SuspensionKind.CLIENT_EXEC
-    timeout_s = _timeout_s(tool, draft.spec.limits if draft.spec is not None else Limits(), kind)
+    timeout_s = _timeout_s(tool, draft.command.limits, kind)
     said: dict[str, Any] = {
         "expires_at": expires_at or draft.now + round(timeout_s * 1000),
         "prompt": prompt,
