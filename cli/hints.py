@@ -6,8 +6,7 @@ from typing import Any
 
 from holdfast.client.results import PendingCall
 from holdfast.conversation import SuspensionKind
-from holdfast.conversation.calls import accepted
-from holdfast.conversation.decisions import DecisionKind
+from holdfast.conversation.decisions import DecisionKind, accepted
 from holdfast.conversation.spec import Choice
 
 from .display import clean

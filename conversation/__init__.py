@@ -5,7 +5,6 @@ the inside of Holdfast needs are imported from their own modules.
 """
 
 from .approvers import Approvers, ApproverTerms
-from .calls import SuspensionKind
 from .commands import (
     Assign,
     CancelPending,
@@ -27,7 +26,7 @@ from .commands import (
     Start,
     Wake,
 )
-from .decisions import Answer, Approve, Cancel, Decision, Deny, Fail, Redispatch, Review, ReviewVerdict
+from .decisions import Answer, Approve, Cancel, Decision, Deny, Fail, Redispatch, Review, ReviewVerdict, SuspensionKind
 from .effects import BeginTurn, CallModel, Effect, RunTool
 from .endings import FailureReason, StopReason
 from .events import Event, SettledBy

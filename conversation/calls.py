@@ -1,6 +1,5 @@
 """Tool calls: the status of each, its suspension, and the view of it that people and clients are shown."""
 
-from collections.abc import Collection
 from enum import StrEnum
 from functools import cache
 from typing import Any, ClassVar, TypeVar
@@ -8,12 +7,12 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import Field
 
 from .approvers import ApproverTerms
-from .decisions import DecisionKind
+from .decisions import FIRST_WORDS, DecisionKind, SuspensionKind
 from .grants import CallTarget
 from .principal import Principal, Proof
 from .questions import Question
 from .record import Record
-from .spec import Approval, Choice, Executor, OnLost, Resume
+from .spec import Approval, Executor, OnLost, Resume
 
 _R = TypeVar("_R", bound=Record)
 
@@ -28,47 +27,8 @@ class CallStatus(StrEnum):
     ERRORED = "errored"  # the call has an error result
 
 
-class SuspensionKind(StrEnum):
-    """What a suspended call waits for."""
-
-    APPROVAL = "approval"  # a person's yes or no before the call runs
-    ELICITATION = "elicitation"  # a person's answer, which is the call's result
-    CLIENT_EXEC = "client_exec"  # the result of the client's own execution
-    LOST = "lost"  # a person's word on a lost run: run it again, or take this result or error
-    REVIEW = "review"  # a person's verdict on what the call's own body asks to have reviewed
-
-
-FIRST_WORDS = frozenset({SuspensionKind.APPROVAL, SuspensionKind.ELICITATION})
-"""The suspensions that stand before anything is done with a call."""
-ACCEPTED: dict[SuspensionKind, tuple[DecisionKind, ...]] = {
-    SuspensionKind.APPROVAL: (DecisionKind.APPROVE, DecisionKind.DENY, DecisionKind.ANSWER, DecisionKind.CANCEL),
-    SuspensionKind.ELICITATION: (DecisionKind.ANSWER, DecisionKind.DENY, DecisionKind.CANCEL),
-    SuspensionKind.CLIENT_EXEC: (DecisionKind.ANSWER, DecisionKind.FAIL, DecisionKind.CANCEL),
-    SuspensionKind.LOST: (DecisionKind.REDISPATCH, DecisionKind.ANSWER, DecisionKind.FAIL, DecisionKind.CANCEL),
-    SuspensionKind.REVIEW: (DecisionKind.REVIEW, DecisionKind.ANSWER, DecisionKind.CANCEL),
-}
-"""The kinds of decision that each kind of suspension takes: an approval takes an answer only where its tool's `decisions` has
-one, a review only where it has a schema."""
 MOST_REVIEWS = 8
 """How often the body of one call may ask for a review, at most; a body that asks once more has failed."""
-
-
-def accepted(kind: SuspensionKind, choices: Collection[Choice], *, with_schema: bool) -> tuple[DecisionKind, ...]:
-    """The kinds of decision that a suspension takes.
-
-    Args:
-        kind: What it waits for.
-        choices: What the tool lets a person say of an approval.
-        with_schema: Whether it has a schema for answers.
-    """
-    out: set[DecisionKind] = set()
-    if kind is SuspensionKind.APPROVAL:
-        offered = {Choice.APPROVE: DecisionKind.APPROVE, Choice.EDIT: DecisionKind.APPROVE}
-        offered |= {Choice.DENY: DecisionKind.DENY, Choice.ANSWER: DecisionKind.ANSWER}
-        out = set(offered.values()) - {offered[one] for one in choices}
-    if kind is SuspensionKind.REVIEW and not with_schema:
-        out = {DecisionKind.ANSWER}
-    return tuple(one for one in ACCEPTED[kind] if one not in out)
 
 
 class Vote(Record):

@@ -2,8 +2,9 @@
 
 from holdfast.errors import InvalidInput, TurnNotFound
 
-from .calls import Call, SuspensionKind
+from .calls import Call
 from .commands import CancelPending, CancelTurn, End, Wake
+from .decisions import SuspensionKind
 from .envelope import failure
 from .events import Ended, PendingCancelled, SettledBy, TurnCancelled, TurnStarted
 from .idempotency import IdempotencyRecord, request_key

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from .auditing import AuditEntry, entry_of, genesis, is_audited, shown_digest
-from .calls import FIRST_WORDS, SuspensionKind
+from .decisions import FIRST_WORDS, SuspensionKind
 from .event_base import ChainLink
 from .events import CallSuspended, Event, ModelAnswered, SuspensionSettled
 from .ids import suspension_id

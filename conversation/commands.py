@@ -13,8 +13,8 @@ from pydantic import Field
 
 from . import jsontext
 from .approvers import ApproverTerms
-from .calls import Call, SuspensionKind
-from .decisions import DecisionRecord
+from .calls import Call
+from .decisions import DecisionRecord, SuspensionKind
 from .endings import FailureReason
 from .events import Event
 from .grants import CallTarget

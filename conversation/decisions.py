@@ -1,6 +1,6 @@
 """Decisions, which settle a suspension, and the form in which a command carries one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, Self, TypeAlias, get_args
@@ -13,6 +13,7 @@ from . import jsontext
 from .grants import Scope, ScopeGiven
 from .jsontext import JsonText
 from .record import Record
+from .spec import Choice
 
 
 class DecisionKind(StrEnum):
@@ -25,6 +26,47 @@ class DecisionKind(StrEnum):
     REDISPATCH = "redispatch"  # a lost run is to run again
     CANCEL = "cancel"  # the call is not to happen any more; its turn goes on
     REVIEW = "review"  # a person's verdict on what a tool's body asks to have reviewed
+
+
+class SuspensionKind(StrEnum):
+    """What a suspended call waits for."""
+
+    APPROVAL = "approval"  # a person's yes or no before the call runs
+    ELICITATION = "elicitation"  # a person's answer, which is the call's result
+    CLIENT_EXEC = "client_exec"  # the result of the client's own execution
+    LOST = "lost"  # a person's word on a lost run: run it again, or take this result or error
+    REVIEW = "review"  # a person's verdict on what the call's own body asks to have reviewed
+
+
+FIRST_WORDS = frozenset({SuspensionKind.APPROVAL, SuspensionKind.ELICITATION})
+"""The suspensions that stand before anything is done with a call."""
+ACCEPTED: dict[SuspensionKind, tuple[DecisionKind, ...]] = {
+    SuspensionKind.APPROVAL: (DecisionKind.APPROVE, DecisionKind.DENY, DecisionKind.ANSWER, DecisionKind.CANCEL),
+    SuspensionKind.ELICITATION: (DecisionKind.ANSWER, DecisionKind.DENY, DecisionKind.CANCEL),
+    SuspensionKind.CLIENT_EXEC: (DecisionKind.ANSWER, DecisionKind.FAIL, DecisionKind.CANCEL),
+    SuspensionKind.LOST: (DecisionKind.REDISPATCH, DecisionKind.ANSWER, DecisionKind.FAIL, DecisionKind.CANCEL),
+    SuspensionKind.REVIEW: (DecisionKind.REVIEW, DecisionKind.ANSWER, DecisionKind.CANCEL),
+}
+"""The kinds of decision that each kind of suspension takes: an approval takes an answer only where its tool's `decisions` has
+one, a review only where it has a schema."""
+
+
+def accepted(kind: SuspensionKind, choices: Collection[Choice], *, with_schema: bool) -> tuple[DecisionKind, ...]:
+    """The kinds of decision that a suspension takes.
+
+    Args:
+        kind: What it waits for.
+        choices: What the tool lets a person say of an approval.
+        with_schema: Whether it has a schema for answers.
+    """
+    out: set[DecisionKind] = set()
+    if kind is SuspensionKind.APPROVAL:
+        offered = {Choice.APPROVE: DecisionKind.APPROVE, Choice.EDIT: DecisionKind.APPROVE}
+        offered |= {Choice.DENY: DecisionKind.DENY, Choice.ANSWER: DecisionKind.ANSWER}
+        out = set(offered.values()) - {offered[one] for one in choices}
+    if kind is SuspensionKind.REVIEW and not with_schema:
+        out = {DecisionKind.ANSWER}
+    return tuple(one for one in ACCEPTED[kind] if one not in out)
 
 
 class ReviewVerdict(StrEnum):

@@ -11,8 +11,7 @@ from pydantic import Field
 
 from holdfast.errors import SettledBy as SettledBy  # noqa: PLC0414 - it is an event's word, and stands where an error has it too
 
-from .calls import SuspensionKind
-from .decisions import DecisionKind, DecisionRecord
+from .decisions import DecisionKind, DecisionRecord, SuspensionKind
 from .endings import FailureReason, StopReason
 from .event_base import CallEvent, ChainLink, EventBase, Note, OfTurn, OnSuspension
 from .grants import Grant

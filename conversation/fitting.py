@@ -8,8 +8,8 @@ from typing import Any
 from holdfast.errors import InvalidDecision
 
 from . import jsontext, questions, schema
-from .calls import Call, Suspension, SuspensionKind, accepted
-from .decisions import GIVE_VERDICT, SAYS, DecisionKind, DecisionRecord, ReviewVerdict
+from .calls import Call, Suspension
+from .decisions import GIVE_VERDICT, SAYS, DecisionKind, DecisionRecord, ReviewVerdict, SuspensionKind, accepted
 from .events import CallSuspended, ModelAnswered
 from .ids import payload_digest
 from .jsontext import JsonText

@@ -6,8 +6,8 @@ from typing import Any, Literal, assert_never
 from . import events
 from .approvers import gave, with_fulfilled
 from .auditing import shown_digest
-from .calls import Call, CallStatus, Suspension, SuspensionKind, Vote
-from .decisions import DecisionKind
+from .calls import Call, CallStatus, Suspension, Vote
+from .decisions import DecisionKind, SuspensionKind
 from .event_base import ChainLink, OfTurn
 from .events import Event, SettledBy
 from .round import NO_CALLS

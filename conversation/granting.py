@@ -6,9 +6,9 @@ from typing import Any
 from holdfast.errors import InvalidDecision, InvalidInput
 
 from .approvers import ApproverTerms, gave
-from .calls import Suspension, SuspensionKind
+from .calls import Suspension
 from .commands import Revoke, RevokeGiven
-from .decisions import DecisionRecord
+from .decisions import DecisionRecord, SuspensionKind
 from .events import GivenRevoked, GrantGiven, GrantRevoked, SettledBy, WithdrawnVote
 from .grants import MOST_GRANTS, Grant, ScopeGiven
 from .judgement import Draft, Judgement

@@ -1,6 +1,7 @@
 """The entries of a conversation in the store's indexes: a function of its state."""
 
-from .calls import Call, SuspensionKind
+from .calls import Call
+from .decisions import SuspensionKind
 from .record import Record
 from .state import State, Status
 from .work import busy, due_at

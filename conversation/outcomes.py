@@ -5,8 +5,9 @@ from functools import reduce
 
 from . import granting, ids, jsontext, questions, schema
 from .approvers import MOST_BYTES, joined
-from .calls import MOST_REVIEWS, Call, CallStatus, SuspensionKind
+from .calls import MOST_REVIEWS, Call, CallStatus
 from .commands import ModelFailed, ModelReplied, ProposedCall, RunFinished, RunLost, RunRuled, RunSuspended, TurnPrepared
+from .decisions import SuspensionKind
 from .endings import FailureReason, StopReason
 from .envelope import failure
 from .events import ModelAnswered, RequestedCall, SettledBy, TurnCompleted, TurnStarted

@@ -3,9 +3,9 @@
 from typing import Any
 
 from . import jsontext
-from .calls import Call, SuspensionKind
+from .calls import Call
 from .commands import RunSuspended
-from .decisions import DecisionRecord
+from .decisions import DecisionRecord, SuspensionKind
 from .endings import FailureReason
 from .envelope import edited, failure
 from .events import CallHeld, CallResolved, CallSuspended, RunScheduled, SettledBy, SuspensionSettled, TurnFailed

@@ -1,9 +1,9 @@
 """Settling a suspension by a decision that fits, and what follows for its call."""
 
 from . import voting
-from .calls import Call, SuspensionKind
+from .calls import Call
 from .cancelling import why_cancelled
-from .decisions import DecisionKind, DecisionRecord
+from .decisions import DecisionKind, DecisionRecord, SuspensionKind
 from .envelope import failure, reviewed, success
 from .events import SettledBy
 from .fitting import Fitted

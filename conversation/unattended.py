@@ -6,9 +6,9 @@ Each such call is suspended and settled as by a person, so that the log says wha
 from holdfast.errors import InvalidDecision
 
 from . import jsontext, questions
-from .calls import FIRST_WORDS, Call, CallStatus
+from .calls import Call, CallStatus
 from .commands import Command, ModelReplied, ProposedCall, RunRuled
-from .decisions import DecisionKind, DecisionRecord
+from .decisions import FIRST_WORDS, DecisionKind, DecisionRecord
 from .envelope import failure, success
 from .events import CallHeld, CallSuspended, Event, ModelAnswered, SettledBy
 from .fitting import Fitted, fit

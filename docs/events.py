@@ -10,8 +10,7 @@ import re
 from enum import StrEnum
 from pathlib import Path
 
-from holdfast.conversation.calls import SuspensionKind
-from holdfast.conversation.decisions import DecisionKind, DecisionRecord
+from holdfast.conversation.decisions import DecisionKind, DecisionRecord, SuspensionKind
 from holdfast.conversation.endings import FailureReason, StopReason
 from holdfast.conversation.events import EVENTS, RequestedCall, SettledBy
 from holdfast.conversation.grants import CallTarget, Grant, Level

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from holdfast.conversation import Event, Question, State, jsontext, questions
-from holdfast.conversation.calls import PendingView, SuspensionKind, accepted
-from holdfast.conversation.decisions import DecisionKind
+from holdfast.conversation.calls import PendingView
+from holdfast.conversation.decisions import DecisionKind, SuspensionKind, accepted
 from holdfast.conversation.events import CallSuspended, MessageAccepted, ModelAnswered, SuspensionSettled
 from holdfast.conversation.spec import ToolSpec
 from holdfast.errors import CipherMissing, CorruptStore, NewerRecord, StoreError

@@ -35,9 +35,19 @@ if TYPE_CHECKING:
     from holdfast.client.turns import Message, MessageStatus, Turn, TurnStatus, Usage
     from holdfast.conversation.approvers import Approvers
     from holdfast.conversation.auditing import AuditEntry
-    from holdfast.conversation.calls import SuspensionKind
     from holdfast.conversation.chain import AuditBreak
-    from holdfast.conversation.decisions import Answer, Approve, Cancel, Decision, Deny, Fail, Redispatch, Review, ReviewVerdict
+    from holdfast.conversation.decisions import (
+        Answer,
+        Approve,
+        Cancel,
+        Decision,
+        Deny,
+        Fail,
+        Redispatch,
+        Review,
+        ReviewVerdict,
+        SuspensionKind,
+    )
     from holdfast.conversation.endings import FailureReason, StopReason
     from holdfast.conversation.grants import Grant, Level, Scope, Target
     from holdfast.conversation.judgement import Cancelled, Receipt
@@ -74,7 +84,6 @@ _HOMES = {
     "client.turns": ("Message", "MessageStatus", "Turn", "TurnStatus", "Usage"),
     "conversation.approvers": ("Approvers",),
     "conversation.auditing": ("AuditEntry",),
-    "conversation.calls": ("SuspensionKind",),
     "conversation.chain": ("AuditBreak",),
     "conversation.decisions": (
         "Answer",
@@ -86,6 +95,7 @@ _HOMES = {
         "Redispatch",
         "Review",
         "ReviewVerdict",
+        "SuspensionKind",
     ),
     "conversation.endings": ("FailureReason", "StopReason"),
     "conversation.grants": ("Grant", "Level", "Scope", "Target"),

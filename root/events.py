@@ -10,8 +10,7 @@ from .lazy import lazily
 if TYPE_CHECKING:
     from holdfast.client.results import Event, EventBody
     from holdfast.conversation.approvers import ApproverTerms
-    from holdfast.conversation.calls import SuspensionKind
-    from holdfast.conversation.decisions import DecisionKind
+    from holdfast.conversation.decisions import DecisionKind, SuspensionKind
     from holdfast.conversation.endings import FailureReason, StopReason
     from holdfast.conversation.events import (
         CallAssigned,
@@ -45,8 +44,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "client.results": ("Event", "EventBody"),
-    "conversation.calls": ("SuspensionKind",),
-    "conversation.decisions": ("DecisionKind",),
+    "conversation.decisions": ("DecisionKind", "SuspensionKind"),
     "conversation.endings": ("FailureReason", "StopReason"),
     "conversation.events": (
         "CallResolved",

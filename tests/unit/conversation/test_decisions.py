@@ -15,8 +15,8 @@ from holdfast.conversation import (
     SuspensionKind,
     ToolSpec,
 )
-from holdfast.conversation.calls import CallStatus, accepted
-from holdfast.conversation.decisions import DecisionKind, DecisionRecord
+from holdfast.conversation.calls import CallStatus
+from holdfast.conversation.decisions import DecisionKind, DecisionRecord, accepted
 from holdfast.errors import ConversationEnded, ConversationNotFound, InvalidDecision, StaleCall, StaleReason
 
 FALSY = [False, 0, "", None, [], {}, 0.0]

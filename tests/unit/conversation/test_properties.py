@@ -31,9 +31,8 @@ from holdfast.conversation import (
     evolve,
     outstanding,
 )
-from holdfast.conversation.calls import SuspensionKind
 from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
-from holdfast.conversation.decisions import DecisionRecord
+from holdfast.conversation.decisions import DecisionRecord, SuspensionKind
 from holdfast.conversation.index import index
 from holdfast.conversation.machine import due_at
 from holdfast.errors import ConversationEnded, HoldfastError
