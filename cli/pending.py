@@ -17,6 +17,7 @@ from holdfast.errors import InvalidInput
 from .deciding import MOST_COMMENTS, lines_of
 from .display import clean, console, is_whole, is_whole_json, shorten, span, to_json, write_table
 from .hints import asked_by, granted, more, next_step
+from .kinds import KINDS
 from .options import After, AsJson, Limit, Where, chosen
 from .pauses import notice, standing
 from .session import Reached, within
@@ -26,13 +27,6 @@ SHORTEST, LONGEST = 20, 80
 """How many characters of the arguments are shown at least and at most."""
 PROMPT_LENGTH = 300
 
-ELSEWISE = {
-    SuspensionKind.APPROVAL: "An approval takes --approve, --approve --arguments JSON (edited), or --deny REASON.",
-    SuspensionKind.ELICITATION: "A question takes --answer JSON (text in double quotes), --ask (one by one), or --deny REASON.",
-    SuspensionKind.CLIENT_EXEC: "A client's call takes --answer JSON, or --fail ERROR.",
-    SuspensionKind.LOST: "A lost run takes --redispatch (run it again), --answer JSON (what it returned), or --fail ERROR.",
-    SuspensionKind.REVIEW: "A review takes --review allow, block or review (revise and ask again), with --notes TEXT.",
-}
 ALL_TAKE = (
     "Each takes --cancel REASON: the call is dropped, and its turn goes on. `holdfast show` says what a certain call takes."
 )
@@ -44,7 +38,7 @@ class Filters(TypedDict):
     limit: Limit
     after: After
     agent: Annotated[str | None, typer.Option(help="Only this agent's calls.")]
-    kind: Annotated[str | None, typer.Option(help="Only this kind: approval, elicitation, client_exec, lost or review.")]
+    kind: Annotated[str | None, typer.Option(help=f"Only this kind: {', '.join(SuspensionKind)}.")]
     approver: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only what this principal may decide, with the roles of --role.")
     ]
@@ -167,9 +161,9 @@ def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
     below = [_below(call, is_whole_json(text, room), where) for call, text in zip(calls, arguments, strict=True)]
     write_table((*columns, "ARGUMENTS"), rows, below=below.__getitem__)
     screen.print()
-    for kind, elsewise in ELSEWISE.items():
-        if any(call.kind is kind for call in calls):
-            screen.print(elsewise, style="dim", soft_wrap=True)
+    for kind, drawn in KINDS.items():
+        if drawn.takes and any(call.kind is kind for call in calls):
+            screen.print(drawn.takes, style="dim", soft_wrap=True)
     screen.print(ALL_TAKE, style="dim", soft_wrap=True)
 
 

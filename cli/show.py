@@ -15,6 +15,7 @@ from . import grants
 from .deciding import lines_of
 from .display import clean, clean_block, console, shorten, span, to_json
 from .hints import asked_by, command, granted, resolving, touching
+from .kinds import KINDS
 from .options import AsJson, ConversationId, Where
 from .pauses import described, standing
 from .questions import drawn
@@ -30,21 +31,6 @@ REVIEWED_LENGTH = 40_000
 given no command that lets it go on."""
 _INDENT = "    "
 _GAP = re.compile(r"\n(?:[ \t]*\n){4,}")
-_KINDS: dict[SuspensionKind | None, tuple[str, str, str, str]] = {
-    SuspensionKind.APPROVAL: ("Approval", "yellow", "HEAVY", "May {tool} run with these arguments?"),
-    SuspensionKind.ELICITATION: ("Question", "cyan", "ROUNDED", "Somebody is asked; the answer is the call's result."),
-    SuspensionKind.CLIENT_EXEC: (
-        *("For the client", "magenta", "DOUBLE"),
-        "A client is to run this; what it answers counts as untrusted.",
-    ),
-    SuspensionKind.LOST: (
-        *("Lost", "red", "HEAVY"),
-        "Find out whether {tool} took effect with these arguments: run it again, or give its outcome.",
-    ),
-    SuspensionKind.REVIEW: ("Review", "blue", "HEAVY", "{tool} asks somebody for a word before it goes on: {action}."),
-    None: ("Unreadable", "red", "SQUARE", ""),
-}
-"""Of each kind, its title, color and frame, and what is asked."""
 _STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "dim"}
 
 
@@ -199,24 +185,24 @@ def _draw_call(screen: "Console", call: AsyncPendingCall, now: int, where: Where
     from rich.panel import Panel  # noqa: PLC0415 - as above
     from rich.text import Text  # noqa: PLC0415 - as above
 
-    title, color, frame, _ = _KINDS[call.kind]
+    kind = KINDS[call.kind]
     ends = call.expires_at
     left = "its end is not known" if ends is None else f"{span(ends - now)} left" if ends > now else "due"
     panel = Panel(
         _body(call),
-        title=Text(f"{title}: {clean(call.tool) or 'unknown'}"),  # a string would be read as markup
+        title=Text(f"{kind.title}: {clean(call.tool) or 'unknown'}"),  # a string would be read as markup
         subtitle=Text(f"{clean(call.tool_call_id or call.suspension_id)}, {left}"),
         title_align="left",
         subtitle_align="left",
-        border_style=color,
+        border_style=kind.color,
         expand=False,
-        box=getattr(box, frame),
+        box=getattr(box, kind.frame),
     )
     screen.print(panel)
     texts = (call.prompt or "", call.report_md or "", "" if call.payload is None else to_json(call.payload, indent=2))
     whole = all(len(clean_block(text)) <= REVIEWED_LENGTH for text in texts)
     for line in resolving(call, where, whole=whole):
-        screen.print(f"  {line}", style=color, soft_wrap=True)
+        screen.print(f"  {line}", style=kind.color, soft_wrap=True)
 
 
 def _quoted(text: str) -> str:
@@ -233,7 +219,7 @@ def _body(call: AsyncPendingCall) -> "Text":
         parts.append(f"It cannot be read: {clean(call.problem)}")
     if call.prompt:
         parts.append(_quoted(call.prompt))
-    asks = _KINDS[call.kind][3].format(tool=clean(call.tool), action=clean(call.action or ""))
+    asks = KINDS[call.kind].asks.format(tool=clean(call.tool), action=clean(call.action or ""))
     by = asked_by(call) if call.kind is SuspensionKind.APPROVAL else ""
     parts.append(asks + (f" (It is {by})" if by else ""))
     if call.kind is SuspensionKind.REVIEW and call.title:
