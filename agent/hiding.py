@@ -169,7 +169,8 @@ class _Text:
         if not rest or not all(map(BARE.fullmatch, rest[2 if _SHELL_TEXT.fullmatch(rest[0]) else 0 :])):
             return True
         if kind in programs.LIKE_BASH and _SHELL_TEXT.fullmatch(rest[0]) and len(rest) > 1:
-            return not is_plain_script(rest[1]) or self.hides(rest[1])
+            has_login_file = "l" in rest[0] and (self.has_written or self.has_told)
+            return has_login_file or not is_plain_script(rest[1]) or self.hides(rest[1])
         if kind == "python" and rest[0] == "-m" and len(rest) > 1:
             package = rest[1].partition(".")[0]
             if package in sys.stdlib_module_names and package not in _MODULES:
@@ -186,6 +187,7 @@ class _Text:
         told, self.has_told = self.has_told, self.has_told or not (is_bare or kind in programs.KEEPING)
         if kind in programs.TOOLS and not any(map(_OUTPUT, words)):
             self.has_written |= not is_bare
+            self._name(words[2:] if words[1:2] == ["mv"] else (), kind)
             return
         runs_script = kind in programs.SHELLS | programs.SOURCES or is_interpreter(kind) or _is_of_the_project(words[0])
         self.has_written |= not runs_script

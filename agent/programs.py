@@ -146,11 +146,11 @@ _TEXTS = {
     "curl": (_row(r"\w*[HdFAebuXw] header|data[\w-]*|json|form|user-agent|request|user|write-out", _URL, "(?!.*%output)"),),
     "wget": (_row("(?!) header", _URL),),
     "pytest": (_row("[km] deselect", r"[\w./:\[\], -]+"),),
-    "gh": (_row("[tbfqS] title|body|field|jq|notes|search", begin=r"(?:pr|issue|release|api|run|repo|search)\t"),),
+    "gh": (_row("[tbfqS] title|body|field|jq|notes|search", begin=r"(?:pr|issue|release|api|run|search)\t"),),
     "docker": (_row("f format|filter", begin=r"(?:ps|images|inspect|logs|stats|network|volume)\t"), _BARE_WORDS),
     "kubectl": (_row("[olp] selector|patch|output", begin=r"(?:get|patch|describe|delete|wait)\t"), _BARE_WORDS),
     "psql": (_row("c command", begin=r"(?i:(?!.*(?:\\|program)))"),),
-    "pip": (_row("(?!) (?!)", r"[\w.\[\],<>=!~-]+"),),
+    "pip": (_row("(?!) (?!)", r"\w[\w.\[\],<>=!~-]*", r"install\t"), _BARE_WORDS),
     "make": (re.compile(rf"(?:(?:-[Bksn]*j?\d*|-C\t{_WORD}|(?!-){_WORD})\t)*"),),
     **dict.fromkeys(("prettier", "eslint", "ruff", "black", "mypy"), (_row("(?!) (?!)", r"[\w./*{},@-]+"),)),
 }

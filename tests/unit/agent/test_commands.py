@@ -333,6 +333,12 @@ UNKNOWN_PLACES = (
         "sed -i s,a,b, package.json; npm test",
         "cp x Makefile && npm test",
     ),
+    *(
+        "mv x .profile; bash -lc true",
+        "git mv x bin/psql; psql -c 'P'",
+        "cd bin; pip config --editor 'r[m]' edit",
+        "gh repo clone x -- -u -b 'P'",
+    ),
 )
 """Plain texts in which P, or a bare word, stands where no table says that its program runs none of it."""
 
