@@ -68,16 +68,11 @@ class ActorSettings(_Sealed):
     """The settings with which every actor of a namespace is made.
 
     Attributes:
-        store: The store whose actors these are.
-        timing: How long leases, rests and ticks last.
-        process_limits: How many processes there may be, and how long each is used.
         release: The release of Holdfast that the actors run.
         cluster: The id of the Ray cluster that the actors are made in.
         gone: The ids of clusters that are proven to be gone, with all their processes.
         sweeper: The function that makes the store's sweeper where the cluster has none, called with these settings and with
             the nodes to avoid as `avoid`. It is handed in, since this package does not know the sweeper.
-        log: The form of the actors' log lines.
-        traces: Whether and how the actors trace.
     """
 
     store: StoreAddress

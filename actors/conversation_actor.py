@@ -64,9 +64,6 @@ class ConversationActor:
         """Host a conversation, after leaving the one that is hosted now, if that rests; a packed `AnswerToActivate`.
 
         The request is packed: the arguments of `Host.activate`, in order, and the id of the HTTP request that led here, if any.
-
-        Raises:
-            OtherBuild: The request comes from another build.
         """
         conversation_id, seen_token, because, create, first, *request = wire.unpack(asked)
         try:
@@ -80,9 +77,6 @@ class ConversationActor:
         """Have a packed `(conversation_id, command, request)` judged, if this actor hosts it; a packed `AnswerToAsk`.
 
         `request` is the id of the HTTP request that led here; '' or left out where there is none.
-
-        Raises:
-            OtherBuild: The request comes from another build.
         """
         conversation_id, command, *request = wire.unpack(asked)
         with about(conversation=conversation_id, request="".join(request)):

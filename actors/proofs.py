@@ -34,11 +34,7 @@ def signed(key: bytes, store: StoreAddress, conversation_id: str, command: Comma
 
 
 async def refuse_proof(conversation_id: str, command: Command) -> None:
-    """Refuse every proof: there are no servers.
-
-    Raises:
-        InvalidInput: The command's principal says to be proven.
-    """
+    """Refuse every proof: there are no servers."""
     del conversation_id
     principal = proven_in(command)
     if principal is not None:
@@ -54,12 +50,7 @@ class Proofs:
         self._key: bytes | None = None
 
     async def check(self, conversation_id: str, command: Command) -> None:
-        """Refuse a command whose principal says to be proven, unless a server has signed it.
-
-        Raises:
-            InvalidInput: No server has.
-            ClusterUnavailable: The vault cannot be read.
-        """
+        """Refuse a command whose principal says to be proven, unless a server has signed it."""
         principal = proven_in(command)
         if principal is None:
             return

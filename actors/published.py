@@ -23,21 +23,13 @@ class Published:
         self._whole: dict[str, AgentSpec] = {}
 
     async def record(self, app: str) -> AppRecord | None:
-        """The record of an app; None where nobody has published the app.
-
-        Raises:
-            NoApp: The record was not signed by a publisher of this cluster.
-        """
+        """The record of an app; None where nobody has published the app."""
         record = await self._verified(app)
         await self._settle(app)
         return record
 
     async def agent(self, app: str, agent: str) -> PublishedAgent | None:
-        """The code and the spec that a turn of an agent begins with; None where nobody has published the app.
-
-        Raises:
-            NoApp: The record, or the agent that it names, is not as a publisher of this cluster wrote it.
-        """
+        """The code and the spec that a turn of an agent begins with; None where nobody has published the app."""
         record = await self._verified(app)
         if record is None:
             return None
@@ -80,11 +72,7 @@ class Published:
 
 
 async def published_agent(store: Directory, record: AppRecord, agent: str) -> PublishedAgent:
-    """The record's code and an agent's spec, which is stored under the digest that was signed, and must have that digest.
-
-    Raises:
-        NoApp: The stored spec has another digest.
-    """
+    """The record's code and an agent's spec, which is stored under the digest that was signed, and must have that digest."""
     digest = record.agents.get(agent)
     spec = await store.spec(digest) if digest is not None else None
     if spec is not None and spec.model_copy().digest != digest:
@@ -117,11 +105,7 @@ class SpecCache:
         return spec
 
     async def spec(self, store: Directory, digest: str) -> AgentSpec:
-        """The spec of a digest.
-
-        Raises:
-            RuntimeError: The store has none under that digest.
-        """
+        """The spec of a digest."""
         spec = await self.find(store, digest)
         if spec is None:
             message = f"spec {digest} is not in the store"

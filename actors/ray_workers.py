@@ -43,12 +43,7 @@ class WorkerDied(WorkerUnavailable):
 
 
 class WorkerHandle(Protocol):
-    """One named worker, whichever process it is by now; see `Worker`, whose methods these are.
-
-    Each method may raise, besides the errors of the worker's own method:
-        WorkerDied: The worker has ended for good.
-        WorkerUnavailable: The worker does not answer now.
-    """
+    """One named worker, whichever process it is by now. Any method may raise `WorkerUnavailable`, too."""
 
     async def prepare(self) -> str:
         """See `Worker.prepare`."""

@@ -74,11 +74,7 @@ def _set_up(process: str) -> None:
 
 
 def _exporter() -> "SpanExporter | None":
-    """The exporter that `OTEL_TRACES_EXPORTER` names, OTLP over HTTP if nothing else is; None for `none`.
-
-    Raises:
-        ModuleNotFoundError: No installed package has it.
-    """
+    """The exporter that `OTEL_TRACES_EXPORTER` names, OTLP over HTTP if nothing else is; None for `none`."""
     name = os.environ.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
     if name == "none":
         return None

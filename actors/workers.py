@@ -63,11 +63,7 @@ class Workers(Protocol):
     """The workers that run effects."""
 
     async def published(self, app: str, agent: str) -> PublishedAgent | None:
-        """The code and spec that a turn of an app's agent begins with, as published; None where the app is not known.
-
-        Raises:
-            NoWorker: The record of the app was not written by a publisher of this cluster.
-        """
+        """The code and spec that a turn of an app's agent begins with, as published; None where the app is not known."""
 
     async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelAnswer:
         """Claim the model call, call the model, record the outcome and return it; `Claimed` where that takes longer.
@@ -88,11 +84,7 @@ class Workers(Protocol):
     async def join(
         self, worker: str, incarnation: str, conversation_id: str, effect_id: str, *, briefly: bool = False
     ) -> RunAnswer | ModelAnswer:
-        """Wait for what a worker's incarnation has claimed; its outcome, or why there is none; `briefly`, also `Claimed`.
-
-        Raises:
-            NoWorker: The worker does not answer now.
-        """
+        """Wait for what a worker's incarnation has claimed; its outcome, or why there is none; `briefly`, also `Claimed`."""
 
     def drop(self, worker: str, incarnation: str) -> None:
         """Tell a worker that nobody waits any more for what this incarnation of it has claimed."""

@@ -76,10 +76,7 @@ class Home:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str] | None = None) -> Self:
-        """The home at a path, made with mode 0700, and its parents likewise, where it does not exist.
-
-        Args:
-            path: The directory; else `$XDG_STATE_HOME/holdfast`, else `~/.local/state/holdfast`.
+        """The home at a path, else in `$XDG_STATE_HOME` or `~/.local/state`; made, like its parents, with mode 0700.
 
         Raises:
             HomeUnusable: The home cannot be made, is another user's, or others may read, write or replace it, the last by

@@ -38,14 +38,7 @@ def check_way(path: Path, field: str, fix: str) -> None:
     A directory on the way is the user's or root's, and others may write to it only where its sticky bit keeps them from
     renaming what is not theirs. A path is checked as far as it exists.
 
-    Args:
-        path: An absolute path; the file at its end is not checked.
-        field: The field of the error.
-        fix: The fix of the error where no mode can be corrected.
-
-    Raises:
-        HomeUnusable: Somebody else could lead the path elsewhere.
-        OSError: A directory on the way cannot be read.
+    The path is absolute, and the file at its end is not checked. `field` and `fix` are the error's, where no mode helps.
     """
     ahead = list(reversed(path.parts[1:]))
     at = Path(path.anchor)

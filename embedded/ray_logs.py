@@ -50,9 +50,7 @@ def settle(root: Path) -> None:
 def bound(root: Path, written: Callable[[], Collection[str]]) -> None:
     """Delete the oldest logs where all of them together exceed `KEPT_BYTES`.
 
-    Args:
-        root: Ray's temporary directory, resolved; its Ray may live.
-        written: Finds the paths of files that a process has open; called only where a log must be deleted.
+    `root` is resolved, and its Ray may live. `written` finds the paths of files that a process has open, where a log must go.
     """
     found: list[tuple[float, int, Path]] = []
     for session in _entries(root):

@@ -36,13 +36,7 @@ class Revival:
         self.stopped = False
 
     async def __call__(self) -> bool:
-        """Whether the server answers again; False while the last try is too recent for another.
-
-        Raises:
-            StoreUnavailable: The server was stopped on purpose, or does not come up in time.
-            HomeUnusable: The home's data cannot be used.
-            UnsupportedServer, ConfigurationError: See `ensure_redis`.
-        """
+        """Whether the server answers again; False while the last try is too recent for another."""
         if not self._reviving.under_way and asyncio.get_running_loop().time() < self._next_at:
             return False
         return await self._reviving.result()

@@ -43,13 +43,7 @@ class Version(NamedTuple):
 
 
 def server_for(home: Home) -> tuple[str, Version]:
-    """The absolute path of the server to run in a home, links unfollowed, and its version.
-
-    Raises:
-        ConfigurationError: HOLDFAST_REDIS_SERVER names no program.
-        UnsupportedServer: No server is installed, or none that runs and is new enough.
-        HomeUnusable: No installed server can read the home's data, or the home's record cannot be read.
-    """
+    """The absolute path of the server to run in a home, links unfollowed, and its version."""
     written = _written(home)
     if configured := os.environ.get("HOLDFAST_REDIS_SERVER"):
         if (found := shutil.which(configured)) is None:

@@ -156,12 +156,7 @@ async def _knock(door: Door, tls: ssl.SSLContext | None) -> Manner:
 
 
 async def _secured(writer: asyncio.StreamWriter, tls: ssl.SSLContext) -> None:
-    """Turn a connection to TLS.
-
-    Raises:
-        _NoTlsError: No TLS comes about, and not for want of a certificate.
-        ssl.SSLError: The server asks for a certificate.
-    """
+    """Turn a connection to TLS."""
     try:
         await writer.start_tls(tls)
     except TimeoutError:

@@ -7,12 +7,7 @@ from holdfast.persistence import Store
 
 
 async def checked_cipher(store: Store) -> CipherAt | None:
-    """The cipher of a store's payloads, with the folder where this process found it, which other processes search too.
-
-    Raises:
-        CipherMissing: Payloads are encrypted, and this process names no cipher.
-        CipherFailed: The cipher does not give back what it encrypts.
-    """
+    """The cipher of a store's payloads, with the folder where this process found it, which other processes search too."""
     cipher = store.payloads.cipher
     if not isinstance(cipher, CipherAt):
         if await store.encrypted():

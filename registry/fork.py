@@ -23,11 +23,7 @@ _FIX = (
 
 
 def refuse_inherited_ray() -> None:
-    """Refuse a process whose Ray is only a copy of its parent's.
-
-    Raises:
-        ConfigurationError: This process is such a copy; the error says how to avoid that.
-    """
+    """Refuse a process whose Ray is only a copy of its parent's."""
     ray = sys.modules.get("ray")
     if ray is None or not ray.is_initialized() or _has_thread():
         return

@@ -75,12 +75,7 @@ class Pool:
         self.full = False
 
     async def take(self) -> tuple[str, Handle]:
-        """A free actor for the first caller in the line: one on offer, or a new one if none has been on offer for `SHORT_S`.
-
-        Raises:
-            ClusterError: No actor can be spawned.
-            OtherBuild: A process of the cluster runs another build of Holdfast.
-        """
+        """A free actor for the first caller in the line: one on offer, or a new one if none has been on offer for `SHORT_S`."""
         if not self._waiting:  # an actor that was spawned after the last caller left puts itself on offer
             self._empty_looks, self._cannot_spawn = 0, None
             self.full = False

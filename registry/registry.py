@@ -393,9 +393,6 @@ class Registry:
         """Note that the actor of that name does not host the conversation, or does not answer.
 
         If the store hangs, the caller waits until `until` and no longer; the note is still made, for the next caller.
-
-        Raises:
-            TimeoutError: The store did not answer in time.
         """
         self._hosts.pop(conversation_id, None)
         async with asyncio.timeout_at(until):

@@ -38,11 +38,7 @@ class Processes(Protocol):
         """Whether the process of that name is an actor, which hosts conversations."""
 
     async def answer(self, name: str) -> None:
-        """Return once the process answers.
-
-        Raises:
-            Gone: No process of that name runs now.
-        """
+        """Return once the process answers."""
 
     async def end(self, name: str) -> None:
         """Kill the process; Ray restarts a worker, and does not restart an actor."""

@@ -98,13 +98,7 @@ class Activation:
         return None if self.rested_at is None else self._owned.time.at(self.rested_at)
 
     async def activate(self, *, seen_token: str, because: TakeoverReason, create: bool) -> Moved | None:
-        """Take the conversation over and start its outstanding effects; `Moved` names another owner, None means success.
-
-        Raises:
-            LeaseHeld: The owner still works on the conversation.
-            ConversationNotFound: The conversation was never started, and `create` is false.
-            Quarantined: The conversation is in quarantine.
-        """
+        """Take the conversation over and start its outstanding effects; `Moved` names another owner, None means success."""
         moved = await self._owned.take_over(seen_token, because, create=create)
         if moved is not None:
             return moved

@@ -20,19 +20,11 @@ class ActivationContext:
     """What an actor gives to each of its activations.
 
     Attributes:
-        store: Where conversations are kept.
-        workers: What carries effects out.
-        admission: Says whether new work may begin.
         actor: The actor's name.
-        timing: How long leases, rests and ticks last.
         clock: A clock that nobody sets, in milliseconds since an arbitrary moment.
         rested: The event that is set where the conversation is found at rest.
         strikes: The crash count at which a conversation is put in quarantine.
-        specs: The specs that this process has read.
         patience: How long actors wait for work that a worker keeps.
-        counts: The counts of this process.
-        traces: How traces go on after a wait, and whether spans hold content.
-        reached: The step listener.
     """
 
     store: Store

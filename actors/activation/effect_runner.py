@@ -43,8 +43,6 @@ class EffectRunner:
     """One try at one effect, with the state that the conversation has when the try begins.
 
     Args:
-        context: What the actor gives.
-        owned: What the activation holds of the conversation.
         run: The record of the effect as it was at the takeover, if it is used for the first time.
         strike: Counts a strike for a process that died; true if the activation is over then.
         kept: Called once a worker that lives is known to have claimed the work, or to have it in its line.
@@ -75,12 +73,7 @@ class EffectRunner:
         self._traceparent = traceparent
 
     async def outcome(self, effect: Effect, attempt: int) -> Command | None:
-        """The command that tells the machine the effect's outcome; None if it has no record, or the activation is over.
-
-        Raises:
-            NoWorker: No worker takes the effect, or the worker does not answer; the effect can be tried again.
-            WorkPaused: The effect is new work, which waits for the end of a pause.
-        """
+        """The command that tells the machine the effect's outcome; None if it has no record, or the activation is over."""
         match effect:
             case BeginTurn():
                 return await begun(self._context, effect, self._state)

@@ -26,12 +26,7 @@ AT_ONCE_S = 0.25
 
 
 async def begun(context: ActivationContext, effect: BeginTurn, state: State) -> TurnPrepared:
-    """The outcome of `BeginTurn`: a turn has to its end the code and the spec that are published when it begins.
-
-    Raises:
-        WorkPaused: New work of the agent waits.
-        NoWorker: The record of the app was not written by a publisher of this cluster.
-    """
+    """The outcome of `BeginTurn`: a turn has to its end the code and the spec that are published when it begins."""
     app, agent = state.app, state.agent
     await context.admission.admit(agent)  # else a paused turn would begin with the code from before the pause
     published = await context.workers.published(app, agent)
@@ -68,13 +63,6 @@ class Judge:
         A refusal is confirmed by an append of no events: a deposed activation must not say a final no.
 
         A turn that the command leads to begins in the same write, if it is known in a moment with what it begins.
-
-        Raises:
-            Fenced: Another activation owns the conversation.
-            CipherMissing: The store is encrypted, and this process has no cipher; nothing was written.
-            CipherFailed: Something cannot be encrypted or decrypted; nothing was written.
-            StoreError: Whether the command was written is unknown.
-            HoldfastError: The command was refused.
         """
         owned = self._owned
         spec = await owned.spec_for(command)

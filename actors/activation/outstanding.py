@@ -76,13 +76,9 @@ class Outstanding:
     """The effects of one activation, each a task that ends with its outcome in the mailbox.
 
     Args:
-        context: What the actor gives.
-        owned: What the activation holds of the conversation.
-        mailbox: Where outcomes go.
         rest: The rest of the activation, which is told what goes on.
         strike: Counts a strike against the conversation for the process that died (None: for a cause of its own), with the
             reason and, with `limit`, the crash count that means quarantine; true if the activation is over now.
-        trace: The spans of the activation.
     """
 
     def __init__(

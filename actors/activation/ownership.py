@@ -178,11 +178,7 @@ class Ownership:
         return False
 
     async def spec_for(self, command: Command) -> AgentSpec | None:
-        """The spec that a command is judged with: the one that it brings itself, else that of the turn.
-
-        Raises:
-            StoreError: The spec of the turn cannot be read from the store.
-        """
+        """The spec that a command is judged with: the one that it brings itself, else that of the turn."""
         if command.kind == "turn_prepared" or (command.kind == "start" and command.spec is not None):
             return command.spec
         if self.spec is None and self.state.seq:

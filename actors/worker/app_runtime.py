@@ -152,11 +152,7 @@ def agent_of(app: App, name: str) -> Agent | None:
 
 
 def check_environment(needed: Sequence[str]) -> None:
-    """Refuse to run an app without the variables that it was published with.
-
-    Raises:
-        RuntimeError: One is not set in this process.
-    """
+    """Refuse to run an app without the variables that it was published with."""
     missing = [name for name in needed if name not in os.environ]
     if missing:
         message = f"{', '.join(missing)} is not in this worker's environment: run `holdfast up --app` where it is"

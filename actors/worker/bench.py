@@ -45,16 +45,12 @@ class Bench:
 
     Attributes:
         store: The store with the work's record.
-        worker: The worker's name.
-        rules: The permission rules in force.
         room: Where bodies run.
         clock: Bounds a body: given seconds, it gives a context like that of `asyncio.timeout`.
         admit: Called just before a claim: the time by which an agent's work must begin, in ms UTC by the store's clock (None:
             any time); it raises where new work waits.
         givers: The holders of API keys who gave grants; None where nobody holds a key.
-        reached: The step listener.
         redaction: The secrets of this process.
-        content: What spans show of content.
     """
 
     store: Store

@@ -46,11 +46,7 @@ class RulesInForce(Protocol):
     """Where a worker finds the permission rules of an agent."""
 
     async def rules(self, agent: str) -> Rules | None:
-        """The rules in force; rules that judge nothing where there are none, None where they cannot be read.
-
-        Raises:
-            StoreUnavailable: Which rules are in force cannot be said now.
-        """
+        """The rules in force; rules that judge nothing where there are none, None where they cannot be read."""
 
     async def begin_by(self, agent: str) -> tuple[Rules | None, int | None]:
         """The rules in force, and the time by which work must begin that they let run, in ms UTC by the store's clock."""

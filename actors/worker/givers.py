@@ -19,9 +19,6 @@ class GrantGivers:
 
         Several keys of one name are one holder's: while one of them lets its holder decide, a grant stands. The second value is
         the time by which a run that rests on this reading must begin, in ms UTC by the store's clock; None: at any time.
-
-        Raises:
-            StoreUnavailable: The keys cannot be read now.
         """
         if not request.givers:
             return (), None

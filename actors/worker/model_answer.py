@@ -209,12 +209,7 @@ class ModelAnswer:
     # Folded from litellm's chunks.
 
     def add(self, chunk: Any) -> tuple[str, str, list[CallPiece]]:
-        """Fold a chunk into the answer; the text, the reasoning and the pieces of calls that the chunk brought.
-
-        Raises:
-            Broken: The stream brings nothing.
-            TooMuch: The answer is beyond the limits.
-        """
+        """Fold a chunk into the answer; the text, the reasoning and the pieces of calls that the chunk brought."""
         if self._counted and not self._exact:
             self._usage = getattr(chunk, "usage", None) or self._usage
         choice = next((one for one in chunk.choices or () if not getattr(one, "index", 0)), None)
@@ -233,12 +228,7 @@ class ModelAnswer:
         return text, reasoning, [piece for piece in pieces if piece is not None]
 
     def check(self) -> None:
-        """Check the answer so far against the limits.
-
-        Raises:
-            Broken: The stream brings nothing.
-            TooMuch: The answer is beyond the limits.
-        """
+        """Check the answer so far against the limits."""
         if self._barren:
             message = f"the stream brought nothing in {EMPTY_CHUNKS} pieces"
             raise Broken(message)

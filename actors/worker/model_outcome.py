@@ -17,10 +17,10 @@ from holdfast.conversation.ruled import RuleEffect
 from holdfast.persistence import Conversations
 from holdfast.redaction import Redaction
 
-from .alone import alone
 from .asking import Ask, here
 from .gate import deciders, proposed
 from .model_answer import AnswerCall, ModelAnswer, TooMuch
+from .run_rules import alone
 
 UNVALIDATED = "$: a validator did not answer"
 """What the model is told of arguments whose validators fail without a word, or hang."""

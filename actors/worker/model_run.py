@@ -28,12 +28,7 @@ async def run(
     claim: Claim[ModelOutcome | NoOutcome],
     timeout_s: float,
 ) -> ModelOutcome | NoOutcome:
-    """Claim the call, call the model, record the outcome and return it; `NOT_MINE` if it was not runnable, or is not any more.
-
-    Raises:
-        WorkPaused: New work waits; nothing was claimed.
-        StoreError: The store does not answer; the model was not called.
-    """
+    """Claim the call, call the model, record the outcome and return it; `NOT_MINE` if it is not runnable (any more)."""
     bench.reached(Step.MODEL_1_ASKED)
     until = await bench.admit(request.agent)
     claimed = await bench.store.claim(

@@ -54,11 +54,7 @@ def told(
 
 
 async def shared(task: asyncio.Task[_T]) -> _T:
-    """The task's result; a caller that stops waiting does not end the task.
-
-    Raises:
-        Dropped: The task itself was cancelled.
-    """
+    """The task's result; a caller that stops waiting does not end the task."""
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
