@@ -13,11 +13,10 @@ from holdfast.conversation import (
     Approve,
     Limits,
     RunFinished,
-    RunTool,
     Send,
     Status,
     ToolSpec,
-    machine,
+    work,
 )
 from holdfast.conversation.envelope import success
 from holdfast.errors import ConversationExists, Fenced, StoreUnavailable
@@ -339,7 +338,7 @@ async def test_the_end_of_one_run_of_many_looks_at_no_other_run():
         async with asyncio.timeout(30):
             while len(workers.runs) < size:
                 await asyncio.sleep(0)
-        with mock.patch.object(machine, "RunTool", wraps=RunTool) as effects:
+        with mock.patch.object(work, "_run_tool", wraps=work._run_tool) as effects:
             workers.gate.set()
             state = await until(store, lambda state: state.status is Status.IDLE)
         assert state.turns == 1

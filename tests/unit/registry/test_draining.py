@@ -5,7 +5,7 @@ import pytest
 from holdfast.actors import ActorSettings, StoreAddress
 from holdfast.errors import ConfigurationError
 from holdfast.persistence import EVERYWHERE, MemoryStore
-from holdfast.registry import draining
+from holdfast.registry import draining, inventory
 from holdfast.registry.draining import Target, target
 from holdfast.registry.inventory import Process
 
@@ -100,7 +100,8 @@ def cluster(monkeypatch):
 
     monkeypatch.setattr(draining, "processes", lambda _: list(FOUND))
     monkeypatch.setattr(draining, "living_nodes", lambda: dict(NODES))
-    monkeypatch.setattr(draining, "find", Handle)
+    for module in (draining, inventory):
+        monkeypatch.setattr(module, "find", Handle)
     monkeypatch.setattr(draining.ray, "kill", lambda handle: noted.append(("kill", handle.name)))
     monkeypatch.setattr(draining, "ensure_sweeper", lambda _, *, avoid: noted.append(("sweeper", set(avoid))))
 
