@@ -1,13 +1,12 @@
 """The pages of conversations: the list, one with all that it says, and what may be done with it."""
 
-import asyncio
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field
 from starlette.responses import Response
 
 from holdfast.client import AsyncConversation, ConversationState, Event, HoldfastError, Status, Turn
@@ -25,7 +24,7 @@ from .history import turns_of
 from .inbox import path_of
 from .kinds import kind_of
 from .prices import cost_usd
-from .visit import Page, Visit
+from .visit import Page, Query, Visit
 
 MOST_MESSAGES = 200
 """How many of the latest messages a page shows, of those among the latest events."""
@@ -33,31 +32,22 @@ MOST_TURNS = 50
 AT_ONCE = 100
 
 
-class ListQuery(BaseModel):
+class ListQuery(Query):
     """Which conversations are wanted."""
-
-    model_config = ConfigDict(extra="forbid")
 
     status: Status | None = None
     agent: str | None = Field(default=None, max_length=200)
     after: str | None = Field(default=None, max_length=1200)
     limit: int = Field(default=AT_ONCE, ge=1, le=1000)
 
-    @field_validator("status", "agent", "after", mode="before")
-    @classmethod
-    def _unless_empty(cls, value: object) -> object:
-        return None if value == "" else value
-
     @property
     def filters(self) -> dict[str, str]:
         """The filters that are set, as the URL has them."""
-        return {name: str(value) for name in ("status", "agent") if (value := getattr(self, name))}
+        return self.set_of("status", "agent")
 
 
-class FeedQuery(BaseModel):
+class FeedQuery(Query):
     """Where the stream of a conversation begins."""
-
-    model_config = ConfigDict(extra="forbid")
 
     after: int = Field(ge=0, lt=1 << 63)
 
@@ -155,10 +145,7 @@ async def revoke(visit: Visit) -> Response:
 
 
 async def _page(visit: Visit, template: str) -> Response:
-    """A page of a conversation, rendered beside the loop: its messages may be long."""
-    whole = await _whole(visit)
-    draw = partial(visit.page, template, whole=whole, kind_of=kind_of, path_of=path_of, keys=_keys())
-    return await asyncio.to_thread(draw)
+    return await visit.drawn(template, whole=await _whole(visit), kind_of=kind_of, path_of=path_of, keys=_keys())
 
 
 async def _page_of(visit: Visit, where: Any) -> Any:

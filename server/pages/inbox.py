@@ -6,10 +6,11 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
 from holdfast.client import PendingCall, SuspensionKind
@@ -25,7 +26,7 @@ from .filled import blank, read
 from .kinds import Kind, kind_of
 from .templates import HEADERS
 from .text import one_line, summary
-from .visit import Page, Visit
+from .visit import Page, Query, Visit
 
 MOST_ROWS = 1000
 """How many calls the list shows: the most urgent ones."""
@@ -40,10 +41,8 @@ AGES = {"15m": 900, "1h": 3600, "1d": 86_400, "1w": 604_800}
 """The choices of the filter by age: their names, and the seconds for which a call must have waited."""
 
 
-class InboxQuery(BaseModel):
+class InboxQuery(Query):
     """Which calls are wanted, and which one is open."""
-
-    model_config = ConfigDict(extra="forbid")
 
     q: str = Field(default="", max_length=200, description="Words that all stand in the call.")
     agent: str | None = Field(default=None, max_length=200)
@@ -53,17 +52,10 @@ class InboxQuery(BaseModel):
     conversation_id: str | None = Field(default=None, max_length=200, description="The conversation of the call that is open.")
     edit: bool = False
 
-    @field_validator("agent", "tool", "kind", "older", "conversation_id", mode="before")
-    @classmethod
-    def _unless_empty(cls, value: object) -> object:
-        """A form sends each of its fields; an empty one says nothing."""
-        return None if value == "" else value
-
     @property
     def filters(self) -> dict[str, str]:
         """The filters that are set, as the URL has them."""
-        names = ("q", "agent", "tool", "kind", "older")
-        return {name: str(value) for name in names if (value := getattr(self, name))}
+        return self.set_of("q", "agent", "tool", "kind", "older")
 
     @property
     def suffix(self) -> str:
@@ -132,7 +124,7 @@ async def listing(visit: Visit) -> Listing:
     after: str | None = None
     seen = 0
     for _ in range(MOST_PAGES):
-        of_page = _OfPage(query.agent, AT_ONCE, after)
+        of_page = SimpleNamespace(agent=query.agent, limit=AT_ONCE, after=after)
         page = await listed(visit.caller, of_page, lambda where: visit.client.pending(kind=query.kind, **where))
         seen, after = seen + len(page.items), page.next
         calls += (call for call in page.items if query.wants(call, visit.now))
@@ -160,7 +152,7 @@ BESIDE: Mapping[str, Any] = {"kind_of": kind_of, "path_of": path_of, "most_at_on
 async def inbox(visit: Visit) -> Response:
     """The list, with no call open."""
     if visit.fragment:
-        return await asyncio.to_thread(partial(visit.page, "list.html", listing=await listing(visit)))
+        return await visit.drawn("list.html", listing=await listing(visit))
     return await _beside(visit, None, {})
 
 
@@ -230,7 +222,7 @@ async def _voted(visit: Visit, found: PendingCall[Any]) -> Response:
         return visit.to(path)
     detail = await detail_of(visit, again, filled=blank(again, True, edited=False))
     values = {**BESIDE, "detail": detail, "compared": None, "voted": path, "says": row_of(again).noted}
-    return await asyncio.to_thread(partial(visit.page, "decide.html", **values))
+    return await visit.drawn("decide.html", **values)
 
 
 async def note(visit: Visit) -> Response:
@@ -267,10 +259,10 @@ async def _again(visit: Visit, found: PendingCall[Any], filled: Any) -> Response
     detail = await detail_of(visit, found, filled=filled)
     compared = None if filled.arguments is None or filled.problem else filled.arguments.value()
     values: dict[str, Any] = {**BESIDE, "detail": detail, "compared": compared}
+    status = 422 if filled.problem else 200
     if visit.fragment:
-        draw = partial(visit.page, "decide.html", status=422 if filled.problem else 200, **values)
-        return await asyncio.to_thread(draw)
-    return await _opened(visit, "detail.html", values, status=422 if filled.problem else 200)
+        return await visit.drawn("decide.html", status=status, **values)
+    return await _opened(visit, "detail.html", values, status=status)
 
 
 async def _decided(visit: Visit, settled: Settled, *, status: int = 200) -> Response:
@@ -284,7 +276,7 @@ async def _decided(visit: Visit, settled: Settled, *, status: int = 200) -> Resp
 async def _opened(visit: Visit, template: str, values: Mapping[str, Any], *, status: int = 200) -> Response:
     """A call's part of the page; or the whole page, beside the list."""
     if visit.fragment:
-        return await asyncio.to_thread(partial(visit.page, template, status=status, **values))
+        return await visit.drawn(template, status=status, **values)
     return await _beside(visit, template, values, status=status)
 
 
@@ -312,15 +304,6 @@ async def _beside(visit: Visit, opened: str | None, values: Mapping[str, Any], *
         yield tail
 
     return StreamingResponse(parts(), status_code=status, headers=HEADERS, media_type="text/html")
-
-
-@dataclass(frozen=True, slots=True)
-class _OfPage:
-    """What `listed` asks of a query."""
-
-    agent: str | None
-    limit: int
-    after: str | None
 
 
 def _holds(call: PendingCall[Any], words: Sequence[str]) -> bool:

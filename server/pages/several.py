@@ -5,7 +5,6 @@ import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from starlette.responses import Response
@@ -49,8 +48,7 @@ class Marked:
 
 async def review(visit: Visit) -> Response:
     """The calls that were marked, whole, with the decisions that all of them take."""
-    marked = await _marked(visit)
-    return await asyncio.to_thread(partial(_page, visit, marked, problem=""))
+    return await _page(visit, await _marked(visit), problem="")
 
 
 async def decide(visit: Visit) -> Response:
@@ -63,8 +61,7 @@ async def decide(visit: Visit) -> Response:
         raise Refusal(422, "invalid_request", "batch: the form must bring one", {"errors": []})
     marked = await _marked(visit)
     if choice.name == "fail" and not reason.strip():
-        problem = "Say what went wrong: the agents read it."
-        return await asyncio.to_thread(partial(_page, visit, marked, problem=problem))
+        return await _page(visit, marked, problem="Say what went wrong: the agents read it.")
     decision, room = choice.made(reason), asyncio.Semaphore(SIDE_BY_SIDE)
 
     async def one(item: Marked) -> Marked:
@@ -82,10 +79,10 @@ def choices_of(marked: Sequence[Marked]) -> list[Choice]:
     return [choice for choice in CHOICES.values() if choice.made is not None and choice.name in shared]
 
 
-def _page(visit: Visit, marked: Sequence[Marked], *, problem: str) -> Response:
+async def _page(visit: Visit, marked: Sequence[Marked], *, problem: str) -> Response:
     batch = visit.form.get("batch") or uuid.uuid4().hex
     values: dict[str, Any] = {"marked": marked, "choices_here": choices_of(marked), "problem": problem, "batch": batch}
-    return visit.page("several.html", status=422 if problem else 200, **values)
+    return await visit.drawn("several.html", status=422 if problem else 200, **values)
 
 
 async def _marked(visit: Visit) -> list[Marked]:

@@ -40,7 +40,12 @@ def rendered(name: str, **values: Any) -> str:
 
 def page(name: str, *, status: int = 200, headers: dict[str, str] | None = None, **values: Any) -> HTMLResponse:
     """A page of a template, under the policy of all pages. `root`, the path of the application, is one of the values."""
-    return HTMLResponse(rendered(name, **values), status_code=status, headers=HEADERS | (headers or {}))
+    return html(rendered(name, **values), status=status, headers=headers)
+
+
+def html(text: str, *, status: int = 200, headers: dict[str, str] | None = None) -> HTMLResponse:
+    """A page of this text, under the policy of all pages."""
+    return HTMLResponse(text, status_code=status, headers=HEADERS | (headers or {}))
 
 
 def affordable(messages: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], bool]]:
@@ -72,25 +77,7 @@ def _environment() -> Environment:
         "lasts": LASTS,
         "new_key": _new_key,
     }
-    found.filters |= {
-        "visible": visible,
-        "one_line": one_line,
-        "shown": shown,
-        "pretty": as_json,
-        "span": span,
-        "iso": iso,
-        "clock": clock,
-        "markdown": markdown,
-        "difference": difference,
-        "settled_as": settled_as,
-        "named": named,
-        "affordable": affordable,
-        "asked_in": asked_in,
-        "parts": parts,
-        "size": size,
-        "summary": summary,
-    }
-    found.tests |= {
-        "another": reads_as_another,
-    }
+    filters = (affordable, asked_in, clock, difference, iso, markdown, named, one_line, parts, settled_as, shown, size, span)
+    found.filters |= {one.__name__: one for one in (*filters, summary, visible)} | {"pretty": as_json}
+    found.tests["another"] = reads_as_another
     return found

@@ -1,5 +1,6 @@
 """One request for a page: who asks, for what, and how what goes wrong is told to a person."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -9,7 +10,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, model_validator
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -27,7 +28,7 @@ from holdfast.server.refusal import Refusal
 from holdfast.server.streams import EventStream
 
 from .form_body import Form, form_of
-from .templates import page, rendered
+from .templates import html, page, rendered
 
 UNAUTHENTICATED, NOT_PERMITTED = 401, 403
 
@@ -73,10 +74,13 @@ class Visit:
         """The text of a template."""
         return rendered(template, visit=self, caller=self.caller, query=self.query, root=self.root, now=self.now, **values)
 
-    def page(self, template: str, *, status: int = 200, headers: dict[str, str] | None = None, **values: Any) -> Response:
+    def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """A page, or a part of one, of a template."""
-        shared = {"visit": self, "caller": self.caller, "query": self.query, "root": self.root, "now": self.now}
-        return page(template, status=status, headers=headers, **shared, **values)
+        return html(self.rendered(template, **values), status=status)
+
+    async def drawn(self, template: str, *, status: int = 200, **values: Any) -> Response:
+        """A page that is rendered beside the loop, since what it shows may be long."""
+        return await asyncio.to_thread(partial(self.page, template, status=status, **values))
 
     def to(self, path: str) -> Response:
         """The way to another page of this application, after a form was taken."""
@@ -86,6 +90,21 @@ class Visit:
 def _of_form(limits: Limits) -> int:
     """The room of a form that decides: it has what was typed as well as what it was made from."""
     return 2 * of_decision(limits)
+
+
+class Query(BaseModel):
+    """The query of a page. A form sends each of its fields; an empty one says nothing."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unless_empty(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in given.items() if value != ""}
+
+    def set_of(self, *names: str) -> dict[str, str]:
+        """Those of these fields that are set, as the URL has them."""
+        return {name: str(value) for name in names if (value := getattr(self, name))}
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ pre { margin: 0; padding: 0.5rem; max-height: var(--holdfast-scroll-height, 16re
 fieldset { display: grid; gap: 0.5rem; min-width: 0; margin: 0; padding: 0; border: 0; }
 .controls fieldset { gap: 0.25rem; } .controls fieldset:has(.field) { gap: 0.5rem; }
 legend { padding: 0; }
-label, .field { display: grid; gap: 0.25rem; }
+label { display: block; } .field { display: grid; gap: 0.25rem; }
 label.check { display: flex; gap: 0.5rem; align-items: baseline; }
 label [dir=auto], label bdi { overflow-wrap: anywhere; }
 input:not([type=radio], [type=checkbox]), textarea, select { width: 100%; min-height: 2.5rem; padding: 0.4rem 0.6rem; font: inherit;
@@ -141,7 +141,7 @@ progress { width: 100%; accent-color: var(--_accent); }
 .off-screen { position: absolute; width: 1px; height: 1px; min-height: 0; overflow: hidden; clip-path: inset(50%); }
 .with-button { display: flex; flex-wrap: wrap; gap: 0.5rem; } .with-button input { flex: 1 1 12rem; width: auto; }
 .later summary { cursor: pointer; width: fit-content; color: var(--_muted); font-size: 0.875em; }
-.later[open] > summary, .own[open] > summary { margin-bottom: 0.5rem; }
+.later[open] > summary, .own[open] > summary, .own .scope-fields { margin-bottom: 0.5rem; }
 .deny, .scope-fields { display: grid; gap: 0.5rem; }
 .ready { text-align: left; overflow-wrap: anywhere; }
 .log { display: grid; gap: var(--_space); max-height: var(--holdfast-messages-height, none); overflow: auto; }

@@ -2,6 +2,7 @@
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
+from holdfast_page import held, opened, the
 from playwright.async_api import expect
 from served import served
 from waiting_calls import APP, waiting
@@ -108,6 +109,16 @@ async def test_scopes_and_grants(server, browser, scheme):
         await page.goto(server.url + path)
         await expect(page.get_by_role("button", name="Revoke refund")).to_be_visible()
         await check(page, path)
+
+
+async def test_the_elements_in_a_page_of_an_application(server, page):
+    held(server, "c-1", "refund", "survey", "ask")
+    await opened(page, server.url, "c-1")
+    await the(page, "elicitation").get_by_role("button", name="Send answer").first.click()
+    await expect(the(page, "elicitation").get_by_text("This is needed.")).to_have_count(4)
+    await the(page, "approval").get_by_text("Also allow later calls").click()
+    await the(page, "approval").get_by_text("Something else").click()
+    await check(page, "the forms of the elements")
 
 
 async def test_the_page_that_signs_in(browser):
