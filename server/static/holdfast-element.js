@@ -179,7 +179,7 @@ const TAGS = new Set(
 const NAMES =
   /^(aria-[a-z]+|autocomplete|checked|class|data-of|dir|for|hidden|id|inputmode|list|maxlength|name|novalidate|open|role|rows|selected|spellcheck|tabindex|type|value)$/;
 const IDS = new Set(["id", "for", "list", "aria-describedby"]);
-const PARTS = { check: "choice", problem: "error", buttons: "actions" }; // what the server's classes are called in a page
+const PARTS = { field: "field", hint: "hint", check: "choice", problem: "error", buttons: "actions" }; // by classes of the server's
 
 /**
  * The elements of a form that the server has drawn: known ones, with known attributes, and texts as text.
@@ -195,7 +195,8 @@ export function built(drawn, prefix) {
   for (const [name, value] of Object.entries(attributes)) {
     if (NAMES.test(name)) node.setAttribute(name, IDS.has(name) ? prefix + value : value);
   }
-  node.part.add(...[...node.classList].map((name) => PARTS[name] ?? name), ...[attributes.part, tag === "button" && tag].filter(Boolean));
+  const parts = [...[...node.classList].map((name) => PARTS[name]), attributes.part, tag === "button" && tag];
+  node.part.add(...parts.filter(Boolean));
   const word = attributes["data-word"]?.split(".").reduce((found, name) => found?.[name], texts);
   node.append(...(typeof word === "string" ? [word] : children.map((one) => built(one, prefix))));
   return node;

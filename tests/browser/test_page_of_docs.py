@@ -65,5 +65,7 @@ def test_the_documentation_names_each_part_and_variable():
     parts = {part for said in re.findall(r'class: [`"]([a-z ]+)', sources) for part in said.split()}
 
     assert used == set(re.findall(r"`(--holdfast-[a-z-]+)`", PAGE))
-    named = set(re.findall(r"`([a-z]+)`", PAGE))
+    templates = (Path(__file__).parents[2] / "server" / "pages" / "templates").glob("*.html")
+    parts |= {part for one in templates for part in re.findall(r' part="([a-z-]+)"', one.read_text())}
+    named = set(re.findall(r"`([a-z-]+)`", PAGE))
     assert parts - named == set()
