@@ -46,36 +46,58 @@ HoldfastError
     └── WrongCluster             the store is bound to another Ray cluster
 ```
 
-Errors travel between Ray processes by pickle, so each passes exactly its constructor's positional arguments to
-`super().__init__`.
+Errors travel between Ray processes by pickle: `args` of each are exactly its constructor's positional arguments.
 """
 
 import shlex
 from collections.abc import Mapping
-from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar, dataclass_transform
+
+from .settled import SettledBy as SettledBy  # noqa: PLC0414 - a name of this module
+from .settled import StaleReason as StaleReason  # noqa: PLC0414 - as above
 
 
+@dataclass_transform(eq_default=False)
 class HoldfastError(Exception):
-    """Base of every error that Holdfast raises on purpose."""
+    """Base of every error that Holdfast raises on purpose. What an error's class annotates are its arguments and attributes."""
 
     template: ClassVar[str] = ""
+    http_code: ClassVar[int] = 500
+    """The status over HTTP; a class that says none has its base's."""
+    arguments: ClassVar[Mapping[str, Any]] = {}
+    """The types of the constructor's arguments, by name; none of an error that takes a text alone."""
+
+    def __init_subclass__(cls, http_code: int | None = None) -> None:
+        cls.http_code = cls.http_code if http_code is None else http_code
+        if "__init__" in cls.__dict__:
+            cls.arguments = {name: kind for name, kind in cls.__init__.__annotations__.items() if name != "return"}
+        else:
+            cls.arguments = {**cls.arguments, **cls.__annotations__} if "__annotations__" in cls.__dict__ else cls.arguments
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        kind = type(self)
+        if self.arguments and kind.__init__ is HoldfastError.__init__:
+            values = dict(zip(self.arguments, given, strict=False)) | named
+            missing = [name for name in self.arguments if name not in values and not hasattr(kind, name)]
+            if missing or len(given) + len(named) > len(values) or not values.keys() <= self.arguments.keys():
+                raise TypeError(f"{kind.__name__} takes {', '.join(self.arguments)}")
+            given = tuple(values[name] if name in values else getattr(kind, name) for name in self.arguments)
+            self.__dict__.update(zip(self.arguments, given, strict=True))
+        super().__init__(*given)
 
     def __str__(self) -> str:
         return self.template.format(*self.args) if self.template else super().__str__()
 
 
-class InvalidInput(HoldfastError):
+class InvalidInput(HoldfastError, http_code=422):
     """Something given to Holdfast cannot be used, and nothing was changed.
 
     `field` names what is wrong, `problem` says why, `fix` says what to do instead.
     """
 
-    def __init__(self, field: str, problem: str, fix: str) -> None:
-        super().__init__(field, problem, fix)
-        self.field = field
-        self.problem = problem
-        self.fix = fix
+    field: str
+    problem: str
+    fix: str
 
     def __str__(self) -> str:
         return f"{self.field}: {self.problem}; {self.fix}"
@@ -93,7 +115,7 @@ class InvalidDecision(InvalidInput):
     """The decision does not fit the suspension it names. The call still waits; decide again."""
 
 
-class ConfigurationError(InvalidInput):
+class ConfigurationError(InvalidInput, http_code=500):
     """A setting, an app, an agent or a tool is declared wrongly. Correct it and start again."""
 
 
@@ -101,7 +123,7 @@ class AppNotFound(ConfigurationError):
     """The app's import path does not lead to an `App`."""
 
 
-class AppNotPublished(ConfigurationError):
+class AppNotPublished(ConfigurationError, http_code=503):
     """Nobody has published the app to this store, and this client does not; nothing was changed. `app` is its import path."""
 
     def __init__(self, app: str) -> None:
@@ -112,7 +134,7 @@ class AppNotPublished(ConfigurationError):
         self.app = app
 
 
-class AgentNotFound(ConfigurationError):
+class AgentNotFound(ConfigurationError, http_code=422):
     """The app declares no agent of that name."""
 
 
@@ -124,7 +146,7 @@ class InvalidRule(ConfigurationError):
     """A permission rule cannot be used. `field` names file, list and number, `problem` has a » at the mistake in a pattern."""
 
 
-class OlderRelease(ConfigurationError):
+class OlderRelease(ConfigurationError, http_code=503):
     """A newer Holdfast serves the store; nothing was changed. Upgrade here, or go back on purpose.
 
     `release` is the refused release, `serving` the one that serves the store.
@@ -139,7 +161,7 @@ class OlderRelease(ConfigurationError):
         self.serving = serving
 
 
-class OtherBuild(ConfigurationError):
+class OtherBuild(ConfigurationError, http_code=503):
     """Another build of Holdfast, perhaps of the same version, serves the store or runs on a node; nothing was changed.
 
     `release` is the build here, `other` the other one, None where it is not known.
@@ -159,59 +181,49 @@ class UnsupportedServer(ConfigurationError):
     """The Redis server is too old, or lacks what Holdfast needs."""
 
 
-class ConversationNotFound(HoldfastError):
+class ConversationNotFound(HoldfastError, http_code=404):
     """No conversation of that id was ever started in this store. Check the id and the namespace."""
 
     template = "conversation {0!r} was never started here"
 
-    def __init__(self, conversation_id: str) -> None:
-        super().__init__(conversation_id)
-        self.conversation_id = conversation_id
+    conversation_id: str
 
 
-class TurnNotFound(HoldfastError):
+class TurnNotFound(HoldfastError, http_code=404):
     """The conversation has had no turn of that id. `Conversation.turns` lists those that have begun."""
 
     template = "conversation {0!r} has had no turn {1!r}"
 
-    def __init__(self, conversation_id: str, turn_id: str) -> None:
-        super().__init__(conversation_id, turn_id)
-        self.conversation_id = conversation_id
-        self.turn_id = turn_id
+    conversation_id: str
+    turn_id: str
 
 
-class MessageNotFound(HoldfastError):
+class MessageNotFound(HoldfastError, http_code=404):
     """The conversation was never sent a message of that id. After an `OutcomeUnknown`, send it again with the same id."""
 
     template = "conversation {0!r} was never sent a message {1!r}; to send it again with the same id is safe"
 
-    def __init__(self, conversation_id: str, message_id: str) -> None:
-        super().__init__(conversation_id, message_id)
-        self.conversation_id = conversation_id
-        self.message_id = message_id
+    conversation_id: str
+    message_id: str
 
 
-class ConversationExists(HoldfastError):
+class ConversationExists(HoldfastError, http_code=409):
     """The conversation was started before with another agent, message or context. Use `send`, or another id."""
 
     template = "conversation {0!r} was already started with another message; use send(), or another conversation_id"
 
-    def __init__(self, conversation_id: str) -> None:
-        super().__init__(conversation_id)
-        self.conversation_id = conversation_id
+    conversation_id: str
 
 
-class ConversationEnded(HoldfastError):
+class ConversationEnded(HoldfastError, http_code=409):
     """The conversation was ended for good. Start another one."""
 
     template = "conversation {0!r} has ended; start another one"
 
-    def __init__(self, conversation_id: str) -> None:
-        super().__init__(conversation_id)
-        self.conversation_id = conversation_id
+    conversation_id: str
 
 
-class Quarantined(HoldfastError):
+class Quarantined(HoldfastError, http_code=409):
     """The conversation took process after process down, or cannot be read or carried on, so none of its work runs.
 
     Find out why (`reason` names the work that ran; `at` is since when, in integer milliseconds UTC), correct the cause, then
@@ -220,14 +232,12 @@ class Quarantined(HoldfastError):
 
     template = "conversation {0!r} is in quarantine since {2} ms ({1}): correct the cause, then `holdfast retry {0}`"
 
-    def __init__(self, conversation_id: str, reason: str, at: int) -> None:
-        super().__init__(conversation_id, reason, at)
-        self.conversation_id = conversation_id
-        self.reason = reason
-        self.at = at
+    conversation_id: str
+    reason: str
+    at: int
 
 
-class QueueFull(HoldfastError):
+class QueueFull(HoldfastError, http_code=429):
     """The agent's `Limits.queued` allows no more messages to wait for their turn; this one was not accepted.
 
     Wait until a turn has begun (`wait`), then send it again with the same id; or cancel the turn, or raise `Limits.queued`.
@@ -238,26 +248,22 @@ class QueueFull(HoldfastError):
         "send this one again"
     )
 
-    def __init__(self, conversation_id: str, queued: int) -> None:
-        super().__init__(conversation_id, queued)
-        self.conversation_id = conversation_id
-        self.queued = queued
+    conversation_id: str
+    queued: int
 
 
-class QuotaUsedUp(HoldfastError):
+class QuotaUsedUp(HoldfastError, http_code=429):
     """The API key has used as much as it may in a day; nothing was done. `used` of `most` are used, until `until` (ms UTC)."""
 
     template = "the API key has used {1} of {2} of its quota {0}, until {3} (ms UTC): come back then, or use another key"
 
-    def __init__(self, quota: str, used: float, most: float, until: int) -> None:
-        super().__init__(quota, used, most, until)
-        self.quota = quota
-        self.used = used
-        self.most = most
-        self.until = until
+    quota: str
+    used: float
+    most: float
+    until: int
 
 
-class Overloaded(HoldfastError):
+class Overloaded(HoldfastError, http_code=429):
     """All actors that may live are at work, or too many commands wait for this conversation; nothing was done.
 
     Try again after `retry_after_ms`, with the same id.
@@ -268,63 +274,22 @@ class Overloaded(HoldfastError):
         "or raise HOLDFAST_MAX_ACTORS"
     )
 
-    def __init__(self, conversation_id: str, retry_after_ms: int) -> None:
-        super().__init__(conversation_id, retry_after_ms)
-        self.conversation_id = conversation_id
-        self.retry_after_ms = retry_after_ms
+    conversation_id: str
+    retry_after_ms: int
 
 
-class StaleReason(StrEnum):
-    """Why a decision has no call that waits for it."""
-
-    UNKNOWN = "unknown"  # the conversation never had such a call or suspension
-    ALREADY_RESOLVED = "already_resolved"  # another decision settled it
-    EXPIRED = "expired"  # its deadline settled it
-    CANCELLED = "cancelled"  # the turn was cancelled, or the conversation ended
-    SUPERSEDED = "superseded"  # the call moved on to a later suspension
-
-
-class SettledBy(StrEnum):
-    """What settled a suspension or call."""
-
-    APPROVE = "approve"  # a person lets the call run
-    DENY = "deny"  # a person does not let it run, or does not answer
-    ANSWER = "answer"  # a person or client gave the result
-    FAIL = "fail"  # a client could not produce a result, or a person counts a lost run as failed
-    REDISPATCH = "redispatch"  # a person has a lost run run again
-    REVIEW = "review"  # a person's verdict on what a tool's body asked to have reviewed
-    EDIT = "edit"  # a person changed the arguments of a call that several have to agree to, so all are asked anew
-    EXPIRY = "expiry"  # the deadline passed
-    CANCELLATION = "cancellation"  # the call or its turn was cancelled, or the conversation ended
-    RUN = "run"  # the callback's outcome
-    LOSS = "loss"  # the run's worker was gone without an outcome
-    UNATTENDED = "unattended"  # nobody attends the conversation, and its agent says what is done then
-    GRANT = "grant"  # a grant that was given meanwhile covers the call
-    RULE = "rule"  # a permission rule denies the call
-    REFUSAL = "refusal"  # the call could not run at all: unknown tool, bad arguments
-
-
-class StaleCall(HoldfastError):
+class StaleCall(HoldfastError, http_code=409):
     """The call does not wait for this decision. Refresh the list of pending calls; do not retry blindly.
 
     `settled_by` says what settled it, `settled_at` when, in integer milliseconds UTC; both are None where the call was never
     known.
     """
 
-    def __init__(
-        self,
-        conversation_id: str,
-        tool_call_id: str,
-        reason: StaleReason,
-        settled_by: SettledBy | None = None,
-        settled_at: int | None = None,
-    ) -> None:
-        super().__init__(conversation_id, tool_call_id, reason, settled_by, settled_at)
-        self.conversation_id = conversation_id
-        self.tool_call_id = tool_call_id
-        self.reason = reason
-        self.settled_by = settled_by
-        self.settled_at = settled_at
+    conversation_id: str
+    tool_call_id: str
+    reason: StaleReason
+    settled_by: SettledBy | None = None
+    settled_at: int | None = None
 
     def __str__(self) -> str:
         text = f"conversation {self.conversation_id!r}: call {self.tool_call_id!r} is stale: {self.reason}"
@@ -333,7 +298,7 @@ class StaleCall(HoldfastError):
         return f"{text}; look at what is pending now before you decide again"
 
 
-class NotPermitted(HoldfastError):
+class NotPermitted(HoldfastError, http_code=403):
     """Whoever decides may not decide this call, and nothing was changed; `why` says what is missing.
 
     Somebody else has to decide, or the same person in a way that proves who they are.
@@ -341,28 +306,24 @@ class NotPermitted(HoldfastError):
 
     template = "conversation {0!r}: call {1!r} cannot be decided so: {2}"
 
-    def __init__(self, conversation_id: str, tool_call_id: str, why: str) -> None:
-        super().__init__(conversation_id, tool_call_id, why)
-        self.conversation_id = conversation_id
-        self.tool_call_id = tool_call_id
-        self.why = why
+    conversation_id: str
+    tool_call_id: str
+    why: str
 
 
-class AlreadyVoted(HoldfastError):
+class AlreadyVoted(HoldfastError, http_code=409):
     """This person has agreed to this call already; others have to: `votes` of the `needed` people have. Nothing was changed."""
 
     template = "conversation {0!r}: {2!r} has agreed to call {1!r} already; {3} of {4} people have"
 
-    def __init__(self, conversation_id: str, tool_call_id: str, principal_id: str, votes: int, needed: int) -> None:
-        super().__init__(conversation_id, tool_call_id, principal_id, votes, needed)
-        self.conversation_id = conversation_id
-        self.tool_call_id = tool_call_id
-        self.principal_id = principal_id
-        self.votes = votes
-        self.needed = needed
+    conversation_id: str
+    tool_call_id: str
+    principal_id: str
+    votes: int
+    needed: int
 
 
-class BatchRefused(HoldfastError):
+class BatchRefused(HoldfastError, http_code=409):
     """One of several decisions cannot be taken, and so none of them was.
 
     `errors` has the error (`StaleCall`, `InvalidDecision`, `NotPermitted` or `AlreadyVoted`) for each suspension whose decision
@@ -380,18 +341,16 @@ class BatchRefused(HoldfastError):
         return f"conversation {self.conversation_id!r}: nothing was decided, since {count} cannot be: {first!a:.80}: {error}"
 
 
-class OutcomeUnknown(HoldfastError):
+class OutcomeUnknown(HoldfastError, http_code=504):
     """No acknowledgement came within the deadline; the command may or may not have been recorded. Retry with `retry_id`."""
 
     template = "no acknowledgement of {0} within the deadline; retry with the same id {1!r}"
 
-    def __init__(self, what: str, retry_id: str) -> None:
-        super().__init__(what, retry_id)
-        self.what = what
-        self.retry_id = retry_id
+    what: str
+    retry_id: str
 
 
-class ServerRefused(HoldfastError):
+class ServerRefused(HoldfastError, http_code=502):
     """The HTTP server refused a request for a reason that has no error of its own, or gave an answer that cannot be read.
 
     `http_status` is the answer's status, `reason` the problem's code (`unreadable` and `redirected` are the client's own) and
@@ -400,14 +359,12 @@ class ServerRefused(HoldfastError):
 
     template = "the server refused the request ({0}, {1}): {2}"
 
-    def __init__(self, http_status: int, reason: str, why: str) -> None:
-        super().__init__(http_status, reason, why)
-        self.http_status = http_status
-        self.reason = reason
-        self.why = why
+    http_status: int
+    reason: str
+    why: str
 
 
-class StoreError(HoldfastError):
+class StoreError(HoldfastError, http_code=503):
     """The store cannot carry out a request."""
 
 
@@ -416,9 +373,7 @@ class StoreUnavailable(StoreError):
 
     template = "the store is unavailable: {0}"
 
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
+    why: str
 
 
 class ServerUnavailable(StoreUnavailable):
@@ -432,20 +387,16 @@ class WrongStore(StoreError):
 
     template = "expected store {0!r} but found {1!r}: point HOLDFAST_REDIS_URL to the store that holds the conversations"
 
-    def __init__(self, expected: str, found: str) -> None:
-        super().__init__(expected, found)
-        self.expected = expected
-        self.found = found
+    expected: str
+    found: str
 
 
-class CorruptStore(StoreError):
+class CorruptStore(StoreError, http_code=500):
     """A key holds a value that Holdfast never wrote; nothing was changed. Restore the store, or use another namespace."""
 
     template = "the store is not as Holdfast left it: {0}"
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
+    what: str
 
 
 class NewerRecord(StoreError):
@@ -453,11 +404,9 @@ class NewerRecord(StoreError):
 
     template = "a record ({0}) has version {1}, this code reads up to {2}: upgrade holdfast here"
 
-    def __init__(self, record: str, found: int, known: int) -> None:
-        super().__init__(record, found, known)
-        self.record = record
-        self.found = found
-        self.known = known
+    record: str
+    found: int
+    known: int
 
 
 class CipherMissing(StoreError):
@@ -465,9 +414,7 @@ class CipherMissing(StoreError):
 
     template = "encrypted ({0}), and this process has no cipher: set HOLDFAST_CIPHER to its import path (module:name)"
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
+    what: str
 
 
 class CipherFailed(StoreError):
@@ -478,10 +425,8 @@ class CipherFailed(StoreError):
 
     template = "the cipher (HOLDFAST_CIPHER) cannot be used for {0}: {1}; correct it, or give it the key that it lacks"
 
-    def __init__(self, what: str, why: str) -> None:
-        super().__init__(what, why)
-        self.what = what
-        self.why = why
+    what: str
+    why: str
 
 
 class Fenced(StoreError):
@@ -489,9 +434,7 @@ class Fenced(StoreError):
 
     template = "conversation {0!r} is owned by another activation"
 
-    def __init__(self, conversation_id: str) -> None:
-        super().__init__(conversation_id)
-        self.conversation_id = conversation_id
+    conversation_id: str
 
 
 class LeaseHeld(StoreError):
@@ -499,13 +442,11 @@ class LeaseHeld(StoreError):
 
     template = "conversation {0!r} is leased for another {1} ms"
 
-    def __init__(self, conversation_id: str, retry_after_ms: int) -> None:
-        super().__init__(conversation_id, retry_after_ms)
-        self.conversation_id = conversation_id
-        self.retry_after_ms = retry_after_ms
+    conversation_id: str
+    retry_after_ms: int
 
 
-class ClusterError(HoldfastError):
+class ClusterError(HoldfastError, http_code=503):
     """The Ray cluster cannot carry out a request."""
 
 
@@ -514,9 +455,7 @@ class ClusterUnavailable(ClusterError):
 
     template = "the Ray cluster is unavailable: {0}"
 
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
+    why: str
 
 
 class ClusterStopped(ClusterError):
@@ -527,9 +466,7 @@ class ClusterStopped(ClusterError):
 
     template = "Holdfast is stopped for the namespace {0!r} (`holdfast down --cluster`); `holdfast up` starts it again"
 
-    def __init__(self, namespace: str) -> None:
-        super().__init__(namespace)
-        self.namespace = namespace
+    namespace: str
 
 
 class WrongCluster(ClusterError):
@@ -540,7 +477,5 @@ class WrongCluster(ClusterError):
         "(`holdfast down` there gives the store up at once; else 15 s without its sweeper free it)"
     )
 
-    def __init__(self, bound: str, found: str) -> None:
-        super().__init__(bound, found)
-        self.bound = bound
-        self.found = found
+    bound: str
+    found: str

@@ -34,7 +34,7 @@ from holdfast.errors import (
     StaleCall,
     TurnNotFound,
 )
-from holdfast.problems import code_of, status_of
+from holdfast.problems import code_of
 
 from .caller import Caller
 from .problems import headers_of
@@ -182,7 +182,7 @@ def error_of(caller: Caller, error: HoldfastError) -> HoldfastError:
         case BatchRefused():
             return BatchRefused(error.conversation_id, {name: error_of(caller, one) for name, one in error.errors.items()})
     detail = "this cannot be done now: whoever runs the server sees why"
-    return Refusal(status_of(error), code_of(type(error)), detail, headers=headers_of(error))
+    return Refusal(error.http_code, code_of(type(error)), detail, headers=headers_of(error))
 
 
 def _shown(caller: Caller, model: BaseModel) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from holdfast.errors import (
     QuotaUsedUp,
     StoreUnavailable,
 )
-from holdfast.problems import code_of, status_of
+from holdfast.problems import code_of
 from holdfast.redaction import PLAIN
 
 from .refusal import Refusal
@@ -42,7 +42,7 @@ def problem_of(error: HoldfastError) -> dict[str, Any]:
     detail = PLAIN.redacted(str(error))
     if isinstance(error, OutcomeUnknown):
         detail = f"{detail}. {SAFE_TO_REPEAT} ({PLAIN.redacted(error.retry_id)})"
-    return {**fields, **_problem(code_of(type(error)), type(error).__name__, status_of(error), detail)}
+    return {**fields, **_problem(code_of(type(error)), type(error).__name__, error.http_code, detail)}
 
 
 def unexpected() -> dict[str, Any]:

@@ -15,7 +15,6 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from holdfast.errors import HoldfastError
-from holdfast.problems import status_of
 from holdfast.server.authentication import Authentication
 from holdfast.server.code_flow import WAY_S, CodeFlow
 from holdfast.server.intake import read_body
@@ -157,7 +156,7 @@ class SigningIn:
             return self._page(request, status=error.status, message=_said(error), headers=error.headers)
         self._serving.readiness.note(error)
         message = "The server cannot sign anybody in or out at the moment. Try again soon."
-        return self._page(request, status=status_of(error), message=message, headers=headers_of(error))
+        return self._page(request, status=error.http_code, message=message, headers=headers_of(error))
 
     def _asked_for(self, request: Request) -> str:
         if len(request.scope.get("query_string", b"")) > self._serving.bounds.query_bytes:

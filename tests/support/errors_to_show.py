@@ -2,7 +2,6 @@
 
 import inspect
 import re
-import typing
 from collections.abc import Mapping
 
 from holdfast import errors
@@ -23,9 +22,9 @@ _TIME = re.compile(r"\b[0-9]{13}\b")
 
 def _example(error):
     """An instance with telling arguments."""
-    hints = typing.get_type_hints(error.__init__) if inspect.isfunction(error.__init__) else {}
-    names = [name for name in hints if name != "return"]
-    return error(*(VALUES.get(hints[name], f"{name}-x") for name in names)) if names else error("it said so")
+    if not error.arguments:
+        return error("it said so")
+    return error(*(VALUES.get(one, f"{name}-x") for name, one in error.arguments.items()))
 
 
 SHOWN = {error: _example(error) for error in EXPORTED}

@@ -28,7 +28,7 @@ from holdfast.errors import (
     StoreUnavailable,
 )
 from holdfast.persistence import AccessScope
-from holdfast.problems import STATUSES, code_of, status_of
+from holdfast.problems import code_of
 from holdfast.server import create_app, page_view
 from holdfast.server.app import OPERATIONS
 from holdfast.server.caller import Caller
@@ -279,7 +279,7 @@ async def test_errors_name_nobody_and_nothing_of_the_servers(secretive, lent, st
 
     page = await lent(*EVERY)
     monkeypatch.setattr(stack, "deliver", failing)
-    found = await page.post("/v1/conversations/c-1/messages", {"text": "Hello?"}, status_of(error))
+    found = await page.post("/v1/conversations/c-1/messages", {"text": "Hello?"}, error.http_code)
     assert (found["code"], said in found["detail"], "secret" in json.dumps(found)) == (code, True, False)
 
 
@@ -291,7 +291,7 @@ def test_an_error_is_told_as_it_is_only_where_it_is_listed(error):
         assert told is SHOWN[error]
     elif error is not BatchRefused:
         problem = problem_of(told)
-        assert (problem["status"], problem["code"]) == (STATUSES[error], code_of(error))
+        assert (problem["status"], problem["code"]) == (error.http_code, code_of(error))
         kept = {"conversation_id-x", "tool_call_id-x", "retry_id-x"}
         assert set(re.findall(r"\w+-x", json.dumps(problem))) <= kept
 

@@ -1,0 +1,33 @@
+"""How a call or suspension was settled, and why a decision comes too late for it."""
+
+from enum import StrEnum
+
+
+class StaleReason(StrEnum):
+    """Why a decision has no call that waits for it."""
+
+    UNKNOWN = "unknown"  # the conversation never had such a call or suspension
+    ALREADY_RESOLVED = "already_resolved"  # another decision settled it
+    EXPIRED = "expired"  # its deadline settled it
+    CANCELLED = "cancelled"  # the turn was cancelled, or the conversation ended
+    SUPERSEDED = "superseded"  # the call moved on to a later suspension
+
+
+class SettledBy(StrEnum):
+    """What settled a suspension or call."""
+
+    APPROVE = "approve"  # a person lets the call run
+    DENY = "deny"  # a person does not let it run, or does not answer
+    ANSWER = "answer"  # a person or client gave the result
+    FAIL = "fail"  # a client could not produce a result, or a person counts a lost run as failed
+    REDISPATCH = "redispatch"  # a person has a lost run run again
+    REVIEW = "review"  # a person's verdict on what a tool's body asked to have reviewed
+    EDIT = "edit"  # a person changed the arguments of a call that several have to agree to, so all are asked anew
+    EXPIRY = "expiry"  # the deadline passed
+    CANCELLATION = "cancellation"  # the call or its turn was cancelled, or the conversation ended
+    RUN = "run"  # the callback's outcome
+    LOSS = "loss"  # the run's worker was gone without an outcome
+    UNATTENDED = "unattended"  # nobody attends the conversation, and its agent says what is done then
+    GRANT = "grant"  # a grant that was given meanwhile covers the call
+    RULE = "rule"  # a permission rule denies the call
+    REFUSAL = "refusal"  # the call could not run at all: unknown tool, bad arguments
