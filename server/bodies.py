@@ -9,6 +9,12 @@ from holdfast.conversation import Proof, Status, SuspensionKind
 from holdfast.conversation.ids import CONVERSATION_ID, REQUEST_ID
 
 Key: TypeAlias = Annotated[str | None, Field(description="The idempotency key, where no header Idempotency-Key gives it.")]
+Why: TypeAlias = Annotated[str, Field(description="Why; the log keeps it.")]
+Where: TypeAlias = Annotated[str | None, Field(description="Finds the suspension faster, and after it was settled.")]
+Name: TypeAlias = Annotated[str | None, Field(max_length=200)]
+Paused: TypeAlias = Annotated[str | None, Field(description="The agent; by default the whole namespace.")]
+Seq: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 63)]
+"""A place in a log."""
 MOST_WAIT_S = 3600
 """The longest wait that a query may name; `Bounds.wait_s` cuts it."""
 
@@ -79,7 +85,7 @@ class CancelPendingBody(Body):
 class RevokeBody(Body):
     """Why a grant ends."""
 
-    reason: str = Field(default="", description="Why; the log keeps it.")
+    reason: Why = ""
     request_id: Key = None
 
 
@@ -88,7 +94,7 @@ class RevokeGivenBody(Body):
 
     by: str = Field(max_length=200, description="The id of the principal who has given them.")
     proof: Proof | None = Field(default=None, description="Only what was given by somebody proven in this way.")
-    reason: str = Field(default="", description="Why; the log keeps it.")
+    reason: Why = ""
     request_id: Key = None
 
 
@@ -96,9 +102,7 @@ class AuditQuery(_Query):
     """A part of an audit."""
 
     limit: int = Field(default=1000, ge=1, le=1000, description="How many entries the part may have; an export has all.")
-    after: int = Field(
-        default=0, ge=0, lt=1 << 63, description="Only entries whose `seq` is greater; the whole chain is checked."
-    )
+    after: Seq = Field(default=0, description="Only entries whose `seq` is greater; the whole chain is checked.")
     receipt: str | None = Field(
         default=None, pattern="^[0-9a-f]{64}$", description="The `audit_head` of a receipt, which has to be in the chain."
     )
@@ -107,10 +111,8 @@ class AuditQuery(_Query):
 class AssignBody(Body):
     """Who takes a pending call on."""
 
-    to: str | None = Field(
-        default=None, max_length=200, description="Who; by default you yourself, and empty: nobody any more."
-    )
-    conversation_id: str | None = Field(default=None, description="Finds the suspension faster, and after it was settled.")
+    to: Name = Field(default=None, description="Who; by default you yourself, and empty: nobody any more.")
+    conversation_id: Where = None
     request_id: Key = None
 
 
@@ -118,7 +120,7 @@ class CommentBody(Body):
     """A comment on a pending call."""
 
     text: str = Field(description="What it says, to the others who may decide the call; the model does not read it.")
-    conversation_id: str | None = Field(default=None, description="Finds the suspension faster, and after it was settled.")
+    conversation_id: Where = None
     request_id: Key = None
 
 
@@ -135,14 +137,14 @@ class Nothing(Body):
 class PauseBody(Body):
     """New work to stop."""
 
-    agent: str | None = Field(default=None, description="The agent; by default the whole namespace.")
+    agent: Paused = None
     reason: str = ""
 
 
 class ResumeBody(Body):
     """New work to let go on."""
 
-    agent: str | None = Field(default=None, description="The agent; by default the whole namespace.")
+    agent: Paused = None
 
 
 class PageQuery(_Query):
@@ -155,7 +157,7 @@ class PageQuery(_Query):
 class GivenQuery(PageQuery):
     """A page of what principals have given."""
 
-    by: str | None = Field(default=None, max_length=200, description="Only what this principal has given, by its id.")
+    by: Name = Field(default=None, description="Only what this principal has given, by its id.")
     proof: Proof | None = Field(default=None, description="Only what somebody has given who was proven in this way.")
 
 
@@ -163,24 +165,22 @@ class ConversationsQuery(PageQuery):
     """A page of conversations."""
 
     status: Status | None = None
-    agent: str | None = Field(default=None, max_length=200)
+    agent: Name = None
 
 
 class PendingQuery(PageQuery):
     """A page of pending calls."""
 
     kind: SuspensionKind | None = None
-    agent: str | None = Field(default=None, max_length=200)
-    approver: str | None = Field(
-        default=None, max_length=200, description="Only calls that this principal may decide, by its id and `roles`."
-    )
+    agent: Name = None
+    approver: Name = Field(default=None, description="Only calls that this principal may decide, by its id and `roles`.")
     roles: str | None = Field(default=None, max_length=4000, description="The roles of `approver`, with commas between them.")
 
 
 class PlaceQuery(_Query):
     """The conversation of a suspension."""
 
-    conversation_id: str | None = Field(default=None, description="Finds the suspension faster, and after it was settled.")
+    conversation_id: Where = None
 
 
 class StateQuery(_Query):
@@ -189,13 +189,13 @@ class StateQuery(_Query):
     wait_s: float = Field(
         default=0, ge=0, le=MOST_WAIT_S, allow_inf_nan=False, description="How long to wait until the conversation rests."
     )
-    after: int | None = Field(default=None, ge=0, lt=1 << 63, description="Only a state whose `seq` is greater counts.")
+    after: Seq | None = Field(default=None, description="Only a state whose `seq` is greater counts.")
 
 
 class EventsQuery(_Query):
     """Where a stream begins."""
 
-    after: int = Field(default=0, ge=0, lt=1 << 63, description="The last `seq` that is known; `Last-Event-ID` goes first.")
+    after: Seq = Field(default=0, description="The last `seq` that is known; `Last-Event-ID` goes first.")
     live: bool = Field(default=True, description="Whether live events are wanted too.")
 
 
@@ -208,7 +208,7 @@ class ListEventsQuery(_Query):
         pattern=f"^{LIST_CURSOR.pattern}$",
         description="The `id` of the last event that is known; `Last-Event-ID` goes first.",
     )
-    agent: str | None = Field(default=None, max_length=200)
+    agent: Name = None
     kind: SuspensionKind | None = None
 
 

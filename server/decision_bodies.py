@@ -1,11 +1,12 @@
 """The bodies that say decisions, made of the decisions' own fields: on a pending call, on a call, and on several."""
 
 from dataclasses import MISSING, fields
+from enum import StrEnum
 from typing import Annotated, Any, Literal, Union, get_args, get_type_hints
 
 from pydantic import Field, RootModel, create_model
 
-from holdfast.conversation import Decision, Scope
+from holdfast.conversation import Decision, Level, ReviewVerdict, Scope
 from holdfast.conversation.deciding import MOST
 from holdfast.conversation.decisions import BY_KIND
 
@@ -24,12 +25,16 @@ def _fields(value: type, **as_json: Any) -> dict[str, Any]:
     return found
 
 
+def _literal(kind: type[StrEnum]) -> Any:
+    return Literal[tuple(one.value for one in kind)]
+
+
 _Scope = create_model(
     "ScopeBody",
     __base__=Body,
     __module__=__name__,
     __doc__=Scope.__doc__,
-    **_fields(Scope, level=Literal["read", "write", "execute", "admin"]),
+    **_fields(Scope, level=_literal(Level)),
 )
 
 
@@ -79,9 +84,7 @@ def _any(base: type[_Decision], suffix: str) -> Any:
     """A decision of any kind, as a body that says besides what `base` does."""
     kinds = []
     for kind, decision in BY_KIND.items():
-        said = _fields(
-            decision, arguments=dict[str, Any] | None, scope=_Scope | None, verdict=Literal["allow", "block", "review"]
-        )
+        said = _fields(decision, arguments=dict[str, Any] | None, scope=_Scope | None, verdict=_literal(ReviewVerdict))
         name = f"{decision.__name__}{suffix}"
         said["decision"] = (Literal[kind.value], ...)
         kinds.append(create_model(name, __base__=base, __module__=__name__, __doc__=decision.__doc__, **said))

@@ -3,13 +3,14 @@
 from dataclasses import replace
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from holdfast.client.access import AccessScope, TicketKind
 from holdfast.conversation import Principal, Proof, SuspensionKind
 from holdfast.conversation.ids import CONVERSATION_ID
 from holdfast.errors import InvalidInput
 
+from .bodies import Body
 from .operation import Asked, Operation
 
 DEFAULT_S = 900
@@ -18,10 +19,8 @@ LENT = (AccessScope.READ, AccessScope.DECIDE, AccessScope.START)
 """What may be lent: a page carries out nothing as a client yet, and administers nothing."""
 
 
-class PageTokenBody(BaseModel):
+class PageTokenBody(Body):
     """A page to let in."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     conversation_id: str = Field(
         pattern=f"^{CONVERSATION_ID.pattern}$", description="The one conversation that the page may touch."
