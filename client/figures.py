@@ -54,7 +54,7 @@ class Figures:
 
     async def _read(self) -> list[Family]:
         read = self._connection.read
-        survey, counted = await read(lambda store: store.survey()), await read(lambda store: store.counted())
+        survey = await read(lambda store: store.survey())
         values = await read(lambda store: _values(store, survey))
         limits = self._connection.stack.settings.process_limits
         values |= {metrics.ACTORS_CAP: {(): limits.max_actors}, metrics.WORKERS_CAP: {(): limits.workers}}
@@ -62,7 +62,7 @@ class Figures:
         if workers is not None:
             values[metrics.WORKERS] = {(): workers}
         return [
-            *families(counted, metrics.COUNTED),
+            *families(survey.counts, metrics.COUNTED),
             *(Family(metric, values[metric]) for metric in metrics.READ if metric in values),
         ]
 

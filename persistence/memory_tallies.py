@@ -24,9 +24,6 @@ class MemoryTallies(MemoryDatabase):
             if name in self._counts or room[group]:
                 self._counts[name] = self._counts.get(name, 0) + by
 
-    async def counted(self) -> Mapping[str, int]:
-        return dict(self._counts)
-
     async def survey(self) -> Survey:
         now = self._clock()
         agents = set(sorted({agent for record in codec.readable_apps(self._apps.values()) for agent in record.agents})[:AGENTS])
@@ -42,6 +39,7 @@ class MemoryTallies(MemoryDatabase):
         every = [entry for found in listed for entry in found.pending.values()]
         return Survey(
             now,
+            dict(self._counts),
             {status: statuses[status] for status in Status},
             {place: _waiting(place[0], entries, every) for place, entries in waiting.items()},
             {

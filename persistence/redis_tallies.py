@@ -23,12 +23,9 @@ class RedisTallies(RedisViews):
             pairs: list[str | bytes | int] = [part for name, by in counts.items() for part in (name, by)]
             await self._script("count", [self._keys.meta(COUNTS)], [SERIES, *pairs])
 
-    async def counted(self) -> Mapping[str, int]:
-        found = await self._do(lambda: self._redis.hgetall(self._keys.meta(COUNTS)))
-        return {name.decode(errors="replace"): int(count) for name, count in found.items() if count.isdigit()}
-
     async def survey(self) -> Survey:
         now, agents, keys = await self.now(), await self._agents(), self._keys
+        said = await self._do(lambda: self._redis.hgetall(keys.meta(COUNTS)))
         sizes: dict[tuple[str, Status | SuspensionKind | None, int], str] = {
             ("actors", None, 0): keys.meta("living"),
             ("offers", None, 0): keys.meta("standby"),
@@ -51,6 +48,7 @@ class RedisTallies(RedisViews):
         in_actors, listed = await self._statuses(hosted), {status: sums["listed", status] for status in Status}
         return Survey(
             now,
+            {name.decode(errors="replace"): int(count) for name, count in said.items() if count.isdigit()},
             listed,
             waiting,
             {(kind, age_s): older[kind, age_s] for kind in SuspensionKind for age_s in AGES_S},

@@ -30,6 +30,7 @@ class Survey:
 
     Attributes:
         now: The store's clock.
+        counts: The counts by name, as all processes have said them.
         conversations: Conversations by status.
         pending: Open suspensions by agent and kind; those of agents that no published app has stand under the agent ''.
         older: Open suspensions by kind and age (seconds, of `AGES_S`) that have reached that age.
@@ -41,6 +42,7 @@ class Survey:
     """
 
     now: int
+    counts: Mapping[str, int] = field(default_factory=dict)
     conversations: Mapping[Status, int] = field(default_factory=dict)
     pending: Mapping[tuple[str, SuspensionKind], Waiting] = field(default_factory=dict)
     older: Mapping[tuple[SuspensionKind, int], int] = field(default_factory=dict)
@@ -62,9 +64,6 @@ class Tallies(Database, Protocol):
 
         After `StoreUnavailable` the numbers may have been added: who says them again may count them twice.
         """
-
-    async def counted(self) -> Mapping[str, int]:
-        """The counts by name, as all processes have said them."""
 
     async def survey(self) -> Survey:
         """The numbers of conversations, open suspensions and actors now. It reads no log, and costs what the indexes cost."""

@@ -59,7 +59,7 @@ async def test_a_turn_sends_no_command_more_with_counting_and_telling_is_one_scr
                 before = sent()
                 await tell(store, counts)
                 assert sent() - before == {b"EVALSHA": 1}
-                told = {family.metric: family.values for family in families(await seen.counted(), metrics.COUNTED)}
+                told = {family.metric: family.values for family in families((await seen.survey()).counts, metrics.COUNTED)}
 
     assert found[1] == found[2]
     assert found[2][b"EVALSHA"] > TURNS

@@ -15,30 +15,30 @@ class Tallying:
     """What processes count adds up, and what the indexes hold is counted by agent, kind, age and status."""
 
     async def test_counts_of_all_processes_add_up(self, store: Store, other: Store) -> None:
-        assert await store.counted() == {}
+        assert (await store.survey()).counts == {}
         await store.count({})
         await store.count({"a|x": 1, "b": 2})
         await other.count({"a|x": 40, "a|ö": 1})
-        assert await store.counted() == {"a|x": 41, "b": 2, "a|ö": 1}
+        assert (await store.survey()).counts == {"a|x": 41, "b": 2, "a|ö": 1}
 
     async def test_a_count_never_falls(self, store: Store) -> None:
         await store.count({"a": 3})
         for wrong in ({"a": -1}, {"": 1}):
             with pytest.raises(CorruptStore):
                 await store.count(wrong)
-        assert await store.counted() == {"a": 3}
+        assert (await store.survey()).counts == {"a": 3}
 
     async def test_beyond_so_many_names_only_those_that_are_known_go_on(self, store: Store) -> None:
         await store.count({f"n{number}": 1 for number in range(SERIES)})
         await store.count({"new": 1, "n0": 1})
-        counted = await store.counted()
+        counted = (await store.survey()).counts
         assert (len(counted), counted["n0"], counted.get("new")) == (SERIES, 2, None)
 
     async def test_new_names_of_one_histogram_are_kept_together_or_not_at_all(self, store: Store) -> None:
         await store.count({f"n{number}": 1 for number in range(SERIES - 3)})
         await store.count({"h|a|0": 1, "h|a|1": 0, "h|a|2": 0, "h|a|sum": 7, "h|b|0": 0, "h|b|1": 1, "h|b|sum": 8})
         await store.count({"h|b|1": 1, "h|c|0": 1})
-        counted = await store.counted()
+        counted = (await store.survey()).counts
         assert {name: count for name, count in counted.items() if "|" in name} == {"h|b|0": 0, "h|b|1": 2, "h|b|sum": 8}
 
     async def test_the_survey_counts_what_waits_by_agent_kind_and_age(self, store: Store, other: Store) -> None:

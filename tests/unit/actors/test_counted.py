@@ -105,7 +105,7 @@ async def test_an_actor_tells_what_it_counted_with_its_heartbeat_and_only_if_it_
     )
     assert isinstance(await host.activate("c-1", "", TakeoverReason.ASKED, create=True, first=START), Hosted)
     async with asyncio.timeout(20):
-        while not values(await store.counted(), metrics.SUSPENDED):
+        while not values((await store.survey()).counts, metrics.SUSPENDED):
             await asyncio.sleep(0.01)
         said = told.calls["count"]
         beats = told.calls["heartbeat"]
@@ -122,4 +122,4 @@ async def test_what_cannot_be_told_is_told_the_next_time_even_if_it_is_counted_t
     await tell(store, counts)
     await tell(store, counts)
     await tell(store, counts)
-    assert (await inner.counted(), store.calls["count"]) == ({"holdfast_fenced_writes_total": stands}, 2)
+    assert ((await inner.survey()).counts, store.calls["count"]) == ({"holdfast_fenced_writes_total": stands}, 2)

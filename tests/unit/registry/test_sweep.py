@@ -379,4 +379,4 @@ async def test_what_the_sweep_wakes_is_counted_and_the_store_is_told():
     await swept(sweep, both)
     sweep._tell_at = 0.0
     await sweep.tick()
-    assert await store.counted() == {"holdfast_wakes_total|woken": 1, "holdfast_wakes_total|failed": 1}
+    assert (await store.survey()).counts == {"holdfast_wakes_total|woken": 1, "holdfast_wakes_total|failed": 1}
