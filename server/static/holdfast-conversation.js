@@ -1,4 +1,4 @@
-/** A client of one server, and the conversations that it leads to. */
+/** A client of one server, and the conversations that it leads to. `holdfast.d.ts` has the types of all that is passed. */
 import { attach } from "./holdfast-attach.js";
 import { StaleCall } from "./holdfast-errors.js";
 import { Feed } from "./holdfast-feed.js";
@@ -10,15 +10,7 @@ const MOST_REMEMBERED = 100; // decisions of one page, of which none is sent und
 const PAGE = 1000; // messages in one answer
 const KINDS = ["approval", "elicitation", "client_exec", "lost", "review"]; // of what waits
 
-/**
- * A client of a Holdfast server.
- *
- * @param {object} options
- * @param {string} [options.url] Where the server is, `https://holdfast.example.com/agents`; by default the page's own origin.
- * @param {string | (() => Promise<string | {token: string, expires_at?: number}>)} [options.token] A page token, or what asks the
- *   application's back end for one: it is called when one is needed, before one ends, and when the server takes one no more.
- * @param {string} [options.conversationId] The conversation that `conversation()` leads to.
- */
+/** A client of a Holdfast server. A `token` that is a function is called when one is needed, before one ends, and when it is refused. */
 export function connect({ url = "", token, conversationId } = {}) {
   return new Client(new Wire(url, token), conversationId);
 }
@@ -100,12 +92,7 @@ export class Conversation {
     return found;
   }
 
-  /**
-   * Send the user's next message; during a turn it queues.
-   *
-   * @param {string} text
-   * @param {{messageId?: string, signal?: AbortSignal}} options `messageId` is the key under which it is accepted once.
-   */
+  /** Send the user's next message; during a turn it queues. `messageId` is the key under which it is accepted once. */
   send(text, { messageId = newId(), signal } = {}) {
     return this.#wire.call("POST", `${this.#path}/messages`, { body: { text }, key: messageId, signal });
   }
@@ -118,13 +105,8 @@ export class Conversation {
 
   /**
    * Decide a pending call. The same decision of the same call has one id in this page, so that a second click, or another try
-   * after a lost answer, is the same decision.
-   *
-   * @param {{tool_call_id: string, suspension_id: string}} call As `state().pending` or a `call_suspended` has it.
-   * @param {object} decision As `approve`, `deny`, `answer`, `fail`, `review`, `cancel` make it.
-   * @param {{decisionId?: string, signal?: AbortSignal, patienceMs?: number}} options
-   * @returns {Promise<object>} The receipt; `settled` is false where others have to agree, too: `votes` of the `needed` people have.
-   * @throws {StaleCall} It was settled by another decision, or its time has passed.
+   * after a lost answer, is the same decision. The receipt has `settled: false` where others have to agree, too. It throws a
+   * `StaleCall` if another decision has settled the call, or its time has passed.
    */
   resolve(call, decision, { decisionId, signal, patienceMs } = {}) {
     const what = written([call.suspension_id, decision, decisionId ?? null]);
@@ -145,10 +127,7 @@ export class Conversation {
 
   /**
    * The form of a call, as the server draws it for the elements: `nodes`, for `built`. With what was filled in, the `decision` that
-   * it makes, or the form again with the `problem`. Nothing is decided.
-   *
-   * @param {object} call As `state().pending` has it.
-   * @param {string} [fields] What was filled in, encoded as a form is.
+   * it makes, or the form again with the `problem`. Nothing is decided. `fields` are encoded as a browser encodes a form.
    */
   form(call, fields, { signal, patienceMs } = {}) {
     const where = `/v1/pending/${encodeURIComponent(call.suspension_id)}/form?conversation_id=${encodeURIComponent(this.id)}`;
@@ -171,12 +150,7 @@ export class Conversation {
     return (await this.#wire.call("GET", `${this.#path}/grants`, { signal, patienceMs })).items;
   }
 
-  /**
-   * End a grant: once the promise is fulfilled, nothing begins by it.
-   *
-   * @param {string} grantId As `grants()` lists it.
-   * @param {{reason?: string, requestId?: string, signal?: AbortSignal, patienceMs?: number}} options The reason is for the log.
-   */
+  /** End a grant: once the promise is fulfilled, nothing begins by it. The reason is for the log. */
   revoke(grantId, { reason = "", requestId = newId(), signal, patienceMs } = {}) {
     const where = `${this.#path}/grants/${encodeURIComponent(grantId)}`;
     return this.#wire.call("DELETE", where, { ...(reason && { body: { reason } }), key: requestId, signal, patienceMs });
@@ -185,30 +159,19 @@ export class Conversation {
   /**
    * The events, without gaps: each recorded one after `after` once and in order, and live ones (`live: true`) between them. It
    * goes on over cut connections and servers that stop, and ends with the conversation or by the signal.
-   *
-   * @param {{after?: number, live?: boolean, signal?: AbortSignal}} options
    */
   events(options = {}) {
     return follow(this.#wire, `${this.#path}/events`, options);
   }
 
-  /**
-   * Carry out the tools of the client (`executor="client"`) in this page, by the name of the tool.
-   *
-   * @param {Record<string, (args: object, context: {call: object, conversation: Conversation, signal: AbortSignal}) => any>} handlers
-   * @param {{timeoutMs?: number, signal?: AbortSignal, onSettled?: Function}} options
-   * @returns {{detach: () => void}}
-   */
+  /** Carry out the tools of the client (`executor="client"`) in this page; see `attach` in `holdfast-attach.js`. */
   attach(handlers, options = {}) {
     return attach({ conversation: this, handlers, ...options });
   }
 
   /**
    * Be told of the view of the conversation, now and whenever it changes: what elements show. All listeners share one stream,
-   * which is open while there are any.
-   *
-   * @param {(view: import("./holdfast-feed.js").View) => void} listener
-   * @returns {() => void} What ends it.
+   * which is open while there are any. What is returned ends it.
    */
   watch(listener) {
     this.#feed ??= new Feed(this);
