@@ -20,12 +20,7 @@ class PendingEntry(Record):
         """The entry of a call's open suspension; None if it has none."""
         if call is None or call.suspension is None:
             return None
-        return cls(
-            created_at=call.suspension.created_at,
-            suspension_id=call.suspension.suspension_id,
-            kind=call.suspension.kind,
-            seq=call.suspension.seq,
-        )
+        return cls(**{name: getattr(call.suspension, name) for name in cls.model_fields})
 
 
 class Index(Record):
