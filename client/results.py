@@ -154,7 +154,7 @@ class PendingCall(PendingView, Generic[R]):
             fix = "look at the conversation with `holdfast show`; its deadline ends the call by itself"
             raise InvalidDecision("tool_call_id", f"the call cannot be read ({self.problem})", fix)
         if unseen:
-            fix = "deny or fail it, approve with arguments of your own, or resolve it by its ids with Client.resolve()"
+            fix = "deny or fail it, approve with arguments of your own, or resolve its suspension_id with Client.resolve()"
             raise InvalidDecision("decision", f"not all of the call could be shown ({self.problem})", fix)
 
     def to_dict(self) -> dict[str, Any]:
