@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from holdfast.conversation import Receipt, SuspensionKind
 from holdfast.conversation.calls import PendingView
@@ -21,9 +21,6 @@ from holdfast.persistence import Change, ChangePage, Place, Store
 
 from .list_events import AsyncListEvent, ListEvent, ListEventKind
 from .results import PendingCall
-
-if TYPE_CHECKING:
-    from .connection import Connection
 
 BLOCK_MS = 10_000
 """How long one look of the feed for changes lasts, in milliseconds."""
@@ -94,7 +91,8 @@ class _Follower:
 
 
 async def list_events(
-    connection: "Connection",
+    feed: "ListFeed",
+    read: "Read",
     resolve: Callable[..., Awaitable[Receipt]],
     *,
     after: str | None,
@@ -103,7 +101,7 @@ async def list_events(
 ) -> AsyncGenerator[AsyncListEvent, None]:
     """See `AsyncClient.events`; without a cursor from now on."""
     place = None if after is None else Place.of(after)
-    now = await connection.read(lambda store: store.changes())
+    now = await read(lambda store: store.changes())
     if place is None:
         place = now.place
         yield ListEvent(ListEventKind.FOLLOWING, cursor=place.cursor)
@@ -117,7 +115,7 @@ async def list_events(
 
     clock = asyncio.get_running_loop().time
     told_at = clock()
-    async with contextlib.aclosing(connection.feed.follow(connection.read, place, wants)) as chunks:
+    async with contextlib.aclosing(feed.follow(read, place, wants)) as chunks:
         async for chunk in chunks:
             if chunk.missed:
                 yield ListEvent(ListEventKind.MISSED)

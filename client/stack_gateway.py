@@ -290,7 +290,9 @@ _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.PAUSE: _pause,
 }
 _STREAMS: Mapping[Verb[Any], Callable[..., AsyncGenerator[Any, None]]] = {
-    verbs.LIST_EVENTS: lambda gateway, **said: list_events(gateway.connection, gateway.resolve, **said),
+    verbs.LIST_EVENTS: lambda gateway, **said: list_events(
+        gateway.connection.feed, gateway.connection.read, gateway.resolve, **said
+    ),
     verbs.EVENTS: lambda gateway, **said: events_of(gateway.connection, **said),
     verbs.AUDIT_LINES: lambda gateway, **said: lines(gateway.connection.read, **said),
 }

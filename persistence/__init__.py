@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from holdfast.lazy import lazily
 
 from .api_keys import AccessScope, ApiKey, ApiKeyList
+from .app_record import AppRecord
 from .changes import Change, ChangePage, Changes, Place, Suspended
 from .conversations import (
     Acquired,
@@ -20,7 +21,7 @@ from .conversations import (
     Stands,
     TakeoverReason,
 )
-from .directory import EVERYWHERE, AppRecord, Binding, BrokenApp, Directory, Living
+from .directory import EVERYWHERE, Binding, BrokenApp, Directory, Living
 from .lists import Census, ConversationRow, Due, Listing, Lists, Overdue, Rebuilt, Trouble
 from .pausing import PAUSE_LAG_MS, Pause, Paused, Pausing
 from .runs import Late, Run, Runs, RunStatus

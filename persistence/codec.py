@@ -22,7 +22,7 @@ from holdfast.conversation.record import Record
 from holdfast.errors import CipherMissing, CorruptStore, InvalidInput, NewerRecord, StoreError
 
 from .api_keys import ApiKey
-from .directory import AppRecord
+from .app_record import AppRecord
 from .tickets import Ticket
 
 VERSION = 6

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from holdfast.conversation import AgentSpec
 
 from . import codec
-from .directory import NO_RULES, AppRecord, Binding, BrokenApp, Living
+from .app_record import AppRecord
+from .directory import NO_RULES, Binding, BrokenApp, Living
 from .memory_database import MemoryDatabase
 
 

@@ -7,7 +7,8 @@ from holdfast.conversation import AgentSpec
 from holdfast.errors import CorruptStore
 
 from . import codec
-from .directory import NO_RULES, AppRecord, Binding, BrokenApp, Living
+from .app_record import AppRecord
+from .directory import NO_RULES, Binding, BrokenApp, Living
 from .redis_connection import translated
 from .redis_database import RedisDatabase
 from .redis_values import binding_of
