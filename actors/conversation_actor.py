@@ -11,7 +11,7 @@ from functools import partial
 import ray
 from ray.actor import exit_actor
 
-from holdfast.conversation import schema
+from holdfast.conversation.text import schema
 from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
 from holdfast.errors import HoldfastError

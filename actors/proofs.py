@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from holdfast.conversation import Command, Principal, Proof
-from holdfast.conversation.principal import unproven
+from holdfast.conversation.terms.principal import unproven
 
 from .actor_settings import StoreAddress
 from .signature import is_signature, keyed

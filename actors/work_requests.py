@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from holdfast.conversation import Event, RunTool
-from holdfast.conversation.approvers import ApproverTerms
+from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.trace_context import trace_id_of
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from holdfast.conversation.spec import AgentSpec, Execution, Limits
+from holdfast.conversation.terms.spec import AgentSpec, Execution, Limits
 from holdfast.errors import ConfigurationError
 
 from . import call_options, checks, disclosure

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from holdfast.conversation.principal import Principal
-from holdfast.conversation.spec import Approval
+from holdfast.conversation.terms.principal import Principal
+from holdfast.conversation.terms.spec import Approval
 from holdfast.errors import ConfigurationError
 
 from .functions import UntoldError, asked, is_async, takes

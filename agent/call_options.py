@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.conversation.jsontext import JsonText, dumps, loads
-from holdfast.conversation.spec import STORED_OPTIONS
+from holdfast.conversation.terms.spec import STORED_OPTIONS
+from holdfast.conversation.text.jsontext import JsonText, dumps, loads
 from holdfast.errors import ConfigurationError
 
 from . import checks

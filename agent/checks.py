@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from holdfast.conversation.jsontext import JsonText, NotJson, check_text, dumps, loads
-from holdfast.conversation.schema import schema_problem
+from holdfast.conversation.text.jsontext import JsonText, NotJson, check_text, dumps, loads
+from holdfast.conversation.text.schema import schema_problem
 from holdfast.errors import ConfigurationError
 
 from .rules import Rules

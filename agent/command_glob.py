@@ -1,8 +1,8 @@
 """Globs of commands, as what denies or asks reads them: `git push *` is about `git` with `push` among its words."""
 
-from holdfast.conversation.confusables import skeleton
-from holdfast.conversation.glob import Glob
-from holdfast.conversation.regex import Regex, literal
+from holdfast.conversation.text.confusables import skeleton
+from holdfast.conversation.text.glob import Glob
+from holdfast.conversation.text.regex import Regex, literal
 
 _STAR = "\0"
 _UNQUOTED = {ord(mark): None for mark in "'\"\\"}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
-from holdfast.conversation.matching import is_plain_script
+from holdfast.conversation.text.matching import is_plain_script
 
 from . import grammar
 from .hiding import ASSIGNMENT, TOKEN, hides, unquoted

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from holdfast.conversation.decisions import Decision
-from holdfast.conversation.jsontext import NotJson, dumps, size_bytes
-from holdfast.conversation.principal import Principal
+from holdfast.conversation.terms.decisions import Decision
+from holdfast.conversation.terms.principal import Principal
+from holdfast.conversation.text.jsontext import NotJson, dumps, size_bytes
 from holdfast.errors import InvalidInput
 
 from .cancellation import Cancellation

@@ -6,9 +6,9 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any
 
-from holdfast.conversation import jsontext
-from holdfast.conversation.confusables import skeleton
-from holdfast.conversation.matching import is_plain_script
+from holdfast.conversation.text import jsontext
+from holdfast.conversation.text.confusables import skeleton
+from holdfast.conversation.text.matching import is_plain_script
 
 from .patterns import Condition, Pattern
 from .readings import Readings, text_of

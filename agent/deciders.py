@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from holdfast.conversation.approvers import Approvers, ApproverTerms, terms_of
+from holdfast.conversation.terms.approvers import Approvers, ApproverTerms, terms_of
 
 from .functions import Declared
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice, pairwise, takewhile
 
-from holdfast.conversation.matching import PLAIN_PART, is_plain_script
+from holdfast.conversation.text.matching import PLAIN_PART, is_plain_script
 
 from . import programs
 from .programs import BARE, is_interpreter, is_text_inert, kind_of, name_of

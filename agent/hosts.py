@@ -11,8 +11,8 @@ from functools import lru_cache
 
 import idna
 
-from holdfast.conversation.confusables import skeleton
-from holdfast.conversation.matching import ends_in_number
+from holdfast.conversation.text.confusables import skeleton
+from holdfast.conversation.text.matching import ends_in_number
 
 _MOST_DIGITS = 64
 _LONGEST = 45

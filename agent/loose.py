@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable
 
-from holdfast.conversation.confusables import skeleton
-from holdfast.conversation.glob import Glob
-from holdfast.conversation.matching import is_domain_glob
-from holdfast.conversation.regex import Regex, literal
+from holdfast.conversation.text.confusables import skeleton
+from holdfast.conversation.text.glob import Glob
+from holdfast.conversation.text.matching import is_domain_glob
+from holdfast.conversation.text.regex import Regex, literal
 
 from .hosts import canonical, host_of, is_of_addresses, port_of, spelled
 from .readings import Readings, is_number, number_of, paths_of

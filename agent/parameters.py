@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from holdfast.conversation.jsontext import JsonText, NotJson, dumps
-from holdfast.conversation.schema import schema_problem
+from holdfast.conversation.text.jsontext import JsonText, NotJson, dumps
+from holdfast.conversation.text.schema import schema_problem
 from holdfast.errors import ConfigurationError
 
 from . import type_schema

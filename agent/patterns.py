@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from holdfast.conversation.confusables import is_plain, skeleton
-from holdfast.conversation.glob import BadGlob, Glob
-from holdfast.conversation.matching import LONGEST as LONGEST_TEXT
-from holdfast.conversation.matching import Matcher, has_clear_hosts, leads_up
-from holdfast.conversation.regex import BadRegex, Regex
+from holdfast.conversation.text.confusables import is_plain, skeleton
+from holdfast.conversation.text.glob import BadGlob, Glob
+from holdfast.conversation.text.matching import LONGEST as LONGEST_TEXT
+from holdfast.conversation.text.matching import Matcher, has_clear_hosts, leads_up
+from holdfast.conversation.text.regex import BadRegex, Regex
 
 from .command_glob import CommandGlob
 from .loose import LooseGlob, LooseRegex, LooseText

@@ -1,6 +1,6 @@
 """The built-in tool with which a model asks a person questions."""
 
-from holdfast.conversation.questions import (
+from holdfast.conversation.terms.questions import (
     LONGEST_ANSWER,
     LONGEST_ID,
     LONGEST_OPTION,
@@ -8,7 +8,7 @@ from holdfast.conversation.questions import (
     MOST_OPTIONS,
     MOST_QUESTIONS,
 )
-from holdfast.conversation.spec import Executor
+from holdfast.conversation.terms.spec import Executor
 
 from .tool import Tool
 

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
-from holdfast.conversation import jsontext
-from holdfast.conversation.confusables import skeleton
+from holdfast.conversation.text import jsontext
+from holdfast.conversation.text.confusables import skeleton
 
 from . import hosts
 from .commands import Commands

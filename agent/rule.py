@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.conversation.approvers import Approvers, approvers_of, terms_of
-from holdfast.conversation.ruled import RuleEffect
+from holdfast.conversation.terms.approvers import Approvers, approvers_of, terms_of
+from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.errors import ConfigurationError, InvalidRule
 from holdfast.visible import without_hidden
 

@@ -8,9 +8,9 @@ from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from holdfast.conversation import jsontext
-from holdfast.conversation.approvers import Approvers, ApproverTerms, joined
-from holdfast.conversation.spec import Executor
+from holdfast.conversation.terms.approvers import Approvers, ApproverTerms, joined
+from holdfast.conversation.terms.spec import Executor
+from holdfast.conversation.text import jsontext
 from holdfast.errors import InvalidRule, NewerRecord
 
 from .coverage import Covered, Inspected, Shells

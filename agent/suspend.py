@@ -8,9 +8,9 @@ from typing import Any
 
 import pydantic_core
 
-from holdfast.conversation.approvers import Approvers, ApproverTerms, terms_of
-from holdfast.conversation.jsontext import JsonText, NotJson, dumps
-from holdfast.conversation.spec import LONGEST_S, Resume
+from holdfast.conversation.terms.approvers import Approvers, ApproverTerms, terms_of
+from holdfast.conversation.terms.spec import LONGEST_S, Resume
+from holdfast.conversation.text.jsontext import JsonText, NotJson, dumps
 from holdfast.errors import ConfigurationError
 from holdfast.visible import without_hidden
 

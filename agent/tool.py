@@ -12,10 +12,10 @@ from typing import Any, TypedDict, Unpack, overload
 
 from pydantic import TypeAdapter
 
-from holdfast.conversation.approvers import ApproverTerms
-from holdfast.conversation.grants import CallTarget
-from holdfast.conversation.jsontext import JsonText, NotJson, dumps, loads, size_bytes
-from holdfast.conversation.spec import Approval, Choice, Executor, OnLost, Resume, ToolSpec
+from holdfast.conversation.terms.approvers import ApproverTerms
+from holdfast.conversation.terms.grants import CallTarget
+from holdfast.conversation.terms.spec import Approval, Choice, Executor, OnLost, Resume, ToolSpec
+from holdfast.conversation.text.jsontext import JsonText, NotJson, dumps, loads, size_bytes
 from holdfast.errors import ConfigurationError
 from holdfast.redaction import PLAIN, Redaction
 

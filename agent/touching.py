@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from holdfast.conversation.grants import MOST_TARGETS, CallTarget, Target
+from holdfast.conversation.terms.grants import MOST_TARGETS, CallTarget, Target
 from holdfast.errors import ConfigurationError
 
 from .functions import Declared, UntoldError

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
-from holdfast.conversation.decisions import Decision, DecisionRecord
-from holdfast.conversation.questions import Question
-from holdfast.conversation.spec import UnattendedApprovals, UnattendedQuestions, UnattendedSpec
+from holdfast.conversation.terms.decisions import Decision, DecisionRecord
+from holdfast.conversation.terms.questions import Question
+from holdfast.conversation.terms.spec import UnattendedApprovals, UnattendedQuestions, UnattendedSpec
 from holdfast.errors import ConfigurationError, InvalidDecision
 
 from .approving import TurnContext

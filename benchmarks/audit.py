@@ -8,7 +8,7 @@ from unittest import mock
 from benchmarks.result import Part, Row, Table
 from holdfast.client.audit import report
 from holdfast.conversation import Deny, Principal
-from holdfast.conversation.auditing import linked
+from holdfast.conversation.log.auditing import linked
 from holdfast.persistence import RedisStore, codec
 from holdfast.testing.redis_server import RedisServer
 from holdfast.testing.writer import Writer, begin, call, resolve, start
@@ -30,7 +30,7 @@ async def decided(store: RedisStore, name: str, rounds: int) -> tuple[dict[str, 
             if not writer.state.calls.any_awaiting:
                 await writer.do(call(*["refund"] * CALLS))
             links = linked if kind == "with" else (lambda _, event, __: event)
-            with mock.patch("holdfast.conversation.judgement.linked", links):
+            with mock.patch("holdfast.conversation.judging.judgement.linked", links):
                 began, cpu = time.perf_counter(), time.process_time()
                 await writer.do(by_ana(resolve(Deny(f"no, for reason {number}"))))
                 samples[kind].append((time.perf_counter() - began) * 1000)

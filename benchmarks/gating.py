@@ -22,10 +22,10 @@ from holdfast.actors.worker.gate import Gate, required_again, stopped
 from holdfast.agent import Agent, Rules, Tool, TurnContext
 from holdfast.agent.coverage import readings_of
 from holdfast.conversation import Approve, Approvers, ApproverTerms, Level, Principal, Proof, Scope
-from holdfast.conversation.approvers import MOST_VOTES
-from holdfast.conversation.commands import ProposedCall
-from holdfast.conversation.grants import MOST_GRANTS, CallTarget
-from holdfast.conversation.ruled import RuleEffect, RuleVerdict
+from holdfast.conversation.records.commands import ProposedCall
+from holdfast.conversation.terms.approvers import MOST_VOTES
+from holdfast.conversation.terms.grants import MOST_GRANTS, CallTarget
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.persistence import AppRecord, RedisStore, codec
 from holdfast.testing.writer import NextCommand, Writer, begin, call, finish, reply, resolve, send, start
 

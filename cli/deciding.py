@@ -4,7 +4,7 @@ from typing import Any
 
 from holdfast.client.results import PendingCall
 from holdfast.conversation import Receipt
-from holdfast.conversation.approvers import said
+from holdfast.conversation.terms.approvers import said
 
 from .display import clean, clean_block
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from holdfast.client.results import PendingCall
 from holdfast.conversation import SuspensionKind
-from holdfast.conversation.decisions import DecisionKind, accepted
-from holdfast.conversation.spec import Choice
+from holdfast.conversation.terms.decisions import DecisionKind, accepted
+from holdfast.conversation.terms.spec import Choice
 
 from .display import clean
 from .options import Where, words_of

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent import App
-from holdfast.conversation import jsontext
 from holdfast.conversation.ids import check_conversation_id
+from holdfast.conversation.text import jsontext
 from holdfast.errors import InvalidInput
 
 from .errors import InvalidLines

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.conversation import Question
-from holdfast.conversation.questions import Answers, check
+from holdfast.conversation.terms.questions import Answers, check
 from holdfast.errors import InvalidDecision
 
 from .display import clean, clean_block

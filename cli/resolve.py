@@ -21,8 +21,8 @@ from holdfast.conversation import (
     Redispatch,
     Review,
     Scope,
-    jsontext,
 )
+from holdfast.conversation.text import jsontext
 from holdfast.errors import InvalidDecision
 
 from .deciding import outcome

@@ -11,8 +11,9 @@ from holdfast.agent import load
 from holdfast.agent.coverage import defaults_of
 from holdfast.agent.rule import RuleEffect
 from holdfast.agent.rules import Rules, Verdict
-from holdfast.conversation import Approval, Executor, jsontext
-from holdfast.conversation.approvers import Approvers
+from holdfast.conversation import Approval, Executor
+from holdfast.conversation.terms.approvers import Approvers
+from holdfast.conversation.text import jsontext
 from holdfast.errors import InvalidInput
 
 from .display import clean, to_json

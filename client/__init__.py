@@ -40,8 +40,8 @@ from holdfast.conversation import (
     SuspensionKind,
     Target,
 )
-from holdfast.conversation.auditing import AuditEntry
-from holdfast.conversation.chain import AuditBreak
+from holdfast.conversation.log.auditing import AuditEntry
+from holdfast.conversation.log.chain import AuditBreak
 from holdfast.errors import *  # noqa: F403 - `__all__` lists those of a client
 from holdfast.lazy import lazily
 from holdfast.persistence import ConversationRow, Pause

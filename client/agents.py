@@ -4,7 +4,8 @@ from typing import Any
 
 from pydantic import Field
 
-from holdfast.conversation import AgentSpec, Approval, Executor, ToolSpec, jsontext
+from holdfast.conversation import AgentSpec, Approval, Executor, ToolSpec
+from holdfast.conversation.text import jsontext
 
 from .results import Result
 

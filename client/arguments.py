@@ -12,9 +12,10 @@ import uuid
 from collections.abc import Collection
 from typing import Any
 
-from holdfast.conversation import Principal, Proof, jsontext
+from holdfast.conversation import Principal, Proof
 from holdfast.conversation.ids import check_request_id
-from holdfast.conversation.principal import NAME, unproven
+from holdfast.conversation.terms.principal import NAME, unproven
+from holdfast.conversation.text import jsontext
 from holdfast.errors import InvalidDecision, InvalidInput, InvalidMessage, StaleCall, StaleReason
 from holdfast.persistence import pages
 from holdfast.visible import without_hidden

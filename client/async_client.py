@@ -6,8 +6,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.conversation import Decision, Principal, Proof, Receipt, Status, SuspensionKind
-from holdfast.conversation.chain import AuditBreak
 from holdfast.conversation.ids import check_conversation_id, conversation_id_from
+from holdfast.conversation.log.chain import AuditBreak
 from holdfast.errors import (
     CipherFailed,
     CipherMissing,

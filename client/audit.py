@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from holdfast.conversation import Cancelled, Event, Receipt, State
-from holdfast.conversation.auditing import AuditEntry
-from holdfast.conversation.chain import AuditBreak, ChainCheck
+from holdfast.conversation.log.auditing import AuditEntry
+from holdfast.conversation.log.chain import AuditBreak, ChainCheck
 from holdfast.errors import CipherFailed, CorruptStore, InvalidInput, NewerRecord, StoreError
 from holdfast.persistence import Store
 

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import Decided, Decision, Receipt, ResolveMany
-from holdfast.conversation.deciding import MOST
-from holdfast.conversation.decisions import DecisionRecord
 from holdfast.conversation.ids import digest
+from holdfast.conversation.judging.deciding import MOST
+from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.errors import HoldfastError, InvalidDecision
 
 from .arguments import encodes

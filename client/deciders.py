@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from holdfast.conversation import Principal, Proof
-from holdfast.conversation.calls import PendingView
+from holdfast.conversation.records.calls import PendingView
 from holdfast.errors import InvalidInput
 
 from .arguments import principal_of

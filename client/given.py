@@ -5,7 +5,7 @@ import asyncio
 from pydantic import Field
 
 from holdfast.conversation import Grant, Proof
-from holdfast.conversation.approvers import gave
+from holdfast.conversation.terms.approvers import gave
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.persistence import ConversationRow, Store
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.conversation import jsontext
+from holdfast.conversation.text import jsontext
 from holdfast.errors import HoldfastError, InvalidInput, ServerRefused
 from holdfast.problems import error_of
 

@@ -4,9 +4,10 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from holdfast.conversation import Decision, Receipt, jsontext
-from holdfast.conversation.decisions import SAYS, DecisionRecord
+from holdfast.conversation import Decision, Receipt
 from holdfast.conversation.ids import check_conversation_id
+from holdfast.conversation.terms.decisions import SAYS, DecisionRecord
+from holdfast.conversation.text import jsontext
 from holdfast.errors import HoldfastError, InvalidInput, OutcomeUnknown, ServerRefused, StaleCall, StaleReason
 
 from . import batches

@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 
 from holdfast.backoff import Backoff
-from holdfast.conversation import Receipt, SuspensionKind, jsontext
+from holdfast.conversation import Receipt, SuspensionKind
+from holdfast.conversation.text import jsontext
 from holdfast.errors import ServerRefused
 
 from . import http_replies as replies

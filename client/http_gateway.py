@@ -12,9 +12,10 @@ from typing import Any, NoReturn, TypeVar
 import httpx
 
 from holdfast.backoff import Backoff
-from holdfast.conversation import Cancelled, Principal, Receipt, Receipts, jsontext
-from holdfast.conversation.chain import absences
-from holdfast.conversation.decisions import DecisionRecord
+from holdfast.conversation import Cancelled, Principal, Receipt, Receipts
+from holdfast.conversation.log.chain import absences
+from holdfast.conversation.terms.decisions import DecisionRecord
+from holdfast.conversation.text import jsontext
 from holdfast.errors import ConfigurationError, HoldfastError, StaleCall, StaleReason, TurnNotFound
 
 from . import http_replies as replies

@@ -7,9 +7,9 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from holdfast.conversation import Event, Receipt, Receipts, Status
-from holdfast.conversation.events import EVENTS
-from holdfast.conversation.live import LIVE_EVENTS, LiveEvent
-from holdfast.conversation.state import RESTING
+from holdfast.conversation.records.events import EVENTS
+from holdfast.conversation.records.live import LIVE_EVENTS, LiveEvent
+from holdfast.conversation.records.state import RESTING
 from holdfast.errors import HoldfastError, InvalidInput, ServerRefused
 
 from .audit import AuditReport

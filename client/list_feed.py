@@ -14,8 +14,8 @@ from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 from holdfast.conversation import Receipt, SuspensionKind
-from holdfast.conversation.calls import PendingView
-from holdfast.conversation.events import SuspensionSettled
+from holdfast.conversation.records.calls import PendingView
+from holdfast.conversation.records.events import SuspensionSettled
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.persistence import Change, ChangePage, Place, Store
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import Field
 
-from holdfast.conversation import jsontext
-from holdfast.conversation.events import MessageAccepted, ModelAnswered, TurnStarted
-from holdfast.conversation.transcript import Transcript
+from holdfast.conversation.log.transcript import Transcript
+from holdfast.conversation.records.events import MessageAccepted, ModelAnswered, TurnStarted
+from holdfast.conversation.text import jsontext
 from holdfast.errors import CorruptStore, InvalidInput
 from holdfast.persistence import Conversations
 from holdfast.persistence.lists import PAGE_BYTES

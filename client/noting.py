@@ -3,8 +3,9 @@
 from types import EllipsisType
 from typing import Any
 
-from holdfast.conversation import Principal, jsontext
-from holdfast.conversation.principal import is_name
+from holdfast.conversation import Principal
+from holdfast.conversation.terms.principal import is_name
+from holdfast.conversation.text import jsontext
 from holdfast.errors import InvalidInput
 
 from .arguments import check_suspension

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.conversation import Cancelled, Grant, Receipt
-from holdfast.conversation.auditing import AuditEntry
-from holdfast.conversation.chain import AuditBreak
+from holdfast.conversation.log.auditing import AuditEntry
+from holdfast.conversation.log.chain import AuditBreak
 from holdfast.persistence import Pause
 
 from .agents import AgentRow

@@ -18,9 +18,9 @@ from holdfast.conversation import (
     StopReason,
 )
 from holdfast.conversation import Event as RecordedEvent
-from holdfast.conversation.calls import PendingView
-from holdfast.conversation.events import CallSuspended
-from holdfast.conversation.live import LiveEvent
+from holdfast.conversation.records.calls import PendingView
+from holdfast.conversation.records.events import CallSuspended
+from holdfast.conversation.records.live import LiveEvent
 from holdfast.errors import InvalidDecision
 
 T = TypeVar("T")

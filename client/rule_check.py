@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from holdfast.conversation import AgentSpec, jsontext
-from holdfast.conversation.approvers import Approvers
-from holdfast.conversation.ruled import RuleEffect
-from holdfast.conversation.spec import Approval, Executor, ToolSpec
+from holdfast.conversation import AgentSpec
+from holdfast.conversation.terms.approvers import Approvers
+from holdfast.conversation.terms.rule_verdict import RuleEffect
+from holdfast.conversation.terms.spec import Approval, Executor, ToolSpec
+from holdfast.conversation.text import jsontext
 from holdfast.daemon import in_daemon
 from holdfast.errors import (
     AgentNotFound,

@@ -4,10 +4,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.conversation import Event, ModelFailed, RunRuled, RunSuspended, State, jsontext
-from holdfast.conversation.calls import CallStatus, run_effect_id
-from holdfast.conversation.events import CallSuspended, RunScheduled
-from holdfast.conversation.idempotency import suspension_key
+from holdfast.conversation import Event, ModelFailed, RunRuled, RunSuspended, State
+from holdfast.conversation.records.calls import CallStatus, run_effect_id
+from holdfast.conversation.records.events import CallSuspended, RunScheduled
+from holdfast.conversation.records.idempotency import suspension_key
+from holdfast.conversation.text import jsontext
 from holdfast.errors import CorruptStore, NewerRecord, StaleCall, StaleReason, StoreError
 from holdfast.persistence import Conversations, ConversationsAndRuns, Directory, Late, Runs, codec
 from holdfast.persistence.views import arguments_in, arguments_text

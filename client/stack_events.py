@@ -8,9 +8,9 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter
 
 from holdfast.conversation import Event as LogEvent
-from holdfast.conversation import jsontext
-from holdfast.conversation.events import CallSuspended, Ended
-from holdfast.conversation.live import LiveEvent
+from holdfast.conversation.records.events import CallSuspended, Ended
+from holdfast.conversation.records.live import LiveEvent
+from holdfast.conversation.text import jsontext
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import codec
 

@@ -17,7 +17,7 @@ from holdfast.conversation import (
     SuspensionKind,
     decide,
 )
-from holdfast.conversation.decisions import DecisionRecord
+from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.errors import ClusterStopped, ClusterUnavailable, ConfigurationError, HoldfastError
 from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, Listing, Pause
 

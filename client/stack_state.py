@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from holdfast.conversation import Receipt, State, Status, evolve
-from holdfast.conversation.events import ModelAnswered, TurnCompleted, TurnFailed
+from holdfast.conversation.records.events import ModelAnswered, TurnCompleted, TurnFailed
 from holdfast.persistence import Conversations, Quarantine, Store
 
 from .connection import Connection

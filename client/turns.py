@@ -6,7 +6,7 @@ from enum import StrEnum
 from pydantic import Field, computed_field
 
 from holdfast.conversation import Event, FailureReason, StopReason
-from holdfast.conversation.events import (
+from holdfast.conversation.records.events import (
     Ended,
     MessageAccepted,
     ModelAnswered,
@@ -15,7 +15,7 @@ from holdfast.conversation.events import (
     TurnFailed,
     TurnStarted,
 )
-from holdfast.conversation.idempotency import message_key
+from holdfast.conversation.records.idempotency import message_key
 from holdfast.errors import ConversationNotFound, CorruptStore, MessageNotFound, TurnNotFound
 from holdfast.persistence import Conversations
 

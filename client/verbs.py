@@ -31,8 +31,8 @@ from holdfast.conversation import (
     Status,
     SuspensionKind,
 )
-from holdfast.conversation.decisions import DecisionRecord
 from holdfast.conversation.ids import check_conversation_id
+from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.errors import (
     AgentNotFound,
     AlreadyVoted,

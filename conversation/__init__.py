@@ -4,8 +4,10 @@ No I/O, no clock, no Ray: `decide` judges, `evolve` folds, `outstanding` lists t
 the inside of Holdfast needs are imported from their own modules.
 """
 
-from .approvers import Approvers, ApproverTerms
-from .commands import (
+from .judging.judgement import Cancelled, Judgement, Receipt, Receipts, Reply
+from .judging.machine import decide, evolve, outstanding
+from .judging.table import TABLE
+from .records.commands import (
     Assign,
     CancelPending,
     CancelTurn,
@@ -26,18 +28,16 @@ from .commands import (
     Start,
     Wake,
 )
-from .decisions import Answer, Approve, Cancel, Decision, Deny, Fail, Redispatch, Review, ReviewVerdict, SuspensionKind
-from .effects import BeginTurn, CallModel, Effect, RunTool
-from .endings import FailureReason, StopReason
-from .events import Event, SettledBy
-from .grants import CallTarget, Grant, Level, Scope, Target
-from .judgement import Cancelled, Judgement, Receipt, Receipts, Reply
-from .machine import decide, evolve, outstanding
-from .principal import Principal, Proof
-from .questions import Question
-from .spec import AgentSpec, Approval, Choice, Execution, Executor, Limits, OnLost, Resume, ToolSpec
-from .state import State, Status
-from .table import TABLE
+from .records.effects import BeginTurn, CallModel, Effect, RunTool
+from .records.endings import FailureReason, StopReason
+from .records.events import Event, SettledBy
+from .records.state import State, Status
+from .terms.approvers import Approvers, ApproverTerms
+from .terms.decisions import Answer, Approve, Cancel, Decision, Deny, Fail, Redispatch, Review, ReviewVerdict, SuspensionKind
+from .terms.grants import CallTarget, Grant, Level, Scope, Target
+from .terms.principal import Principal, Proof
+from .terms.questions import Question
+from .terms.spec import AgentSpec, Approval, Choice, Execution, Executor, Limits, OnLost, Resume, ToolSpec
 
 __all__ = [
     "TABLE",

@@ -10,14 +10,14 @@ import re
 from enum import StrEnum
 from pathlib import Path
 
-from holdfast.conversation.decisions import DecisionKind, DecisionRecord, SuspensionKind
-from holdfast.conversation.endings import FailureReason, StopReason
-from holdfast.conversation.events import EVENTS, RequestedCall, SettledBy
-from holdfast.conversation.grants import CallTarget, Grant, Level
-from holdfast.conversation.live import LIVE_EVENTS
-from holdfast.conversation.principal import Proof
 from holdfast.conversation.record import Record
-from holdfast.conversation.spec import Approval, Executor, OnLost
+from holdfast.conversation.records.endings import FailureReason, StopReason
+from holdfast.conversation.records.events import EVENTS, RequestedCall, SettledBy
+from holdfast.conversation.records.live import LIVE_EVENTS
+from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord, SuspensionKind
+from holdfast.conversation.terms.grants import CallTarget, Grant, Level
+from holdfast.conversation.terms.principal import Proof
+from holdfast.conversation.terms.spec import Approval, Executor, OnLost
 
 PAGE = Path(__file__).with_name("events.md")
 ENUMERATIONS: tuple[type[StrEnum], ...] = (

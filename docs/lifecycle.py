@@ -45,11 +45,11 @@ from holdfast.conversation import (
     evolve,
     outstanding,
 )
-from holdfast.conversation.calls import CallStatus
-from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
-from holdfast.conversation.decisions import DecisionRecord
-from holdfast.conversation.machine import due_at
-from holdfast.conversation.table import Handled, Ignored, Refused
+from holdfast.conversation.judging.machine import due_at
+from holdfast.conversation.judging.table import Handled, Ignored, Refused
+from holdfast.conversation.records.calls import CallStatus
+from holdfast.conversation.records.commands import ProposedCall, RunLost, TurnPrepared
+from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.errors import HoldfastError
 
 PAGE = Path(__file__).with_name("lifecycle.md")

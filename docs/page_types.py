@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from holdfast.conversation.events import EVENTS
-from holdfast.conversation.live import LIVE_EVENTS
+from holdfast.conversation.records.events import EVENTS
+from holdfast.conversation.records.live import LIVE_EVENTS
 from holdfast.server import openapi, page_view
 from holdfast.server.app import OPERATIONS
 from holdfast.server.openapi import described

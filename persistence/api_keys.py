@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 from pydantic import Field
 
 from holdfast.conversation import Principal, Proof
-from holdfast.conversation.approvers import ApproverTerms
 from holdfast.conversation.record import Record
+from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.errors import CorruptStore, InvalidInput, NewerRecord
 
 MOST_API_KEYS = 1_000

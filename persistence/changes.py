@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Protocol
 
 from holdfast.conversation import Status, SuspensionKind
-from holdfast.conversation.calls import PendingView
+from holdfast.conversation.records.calls import PendingView
 from holdfast.errors import InvalidInput
 
 from .keys import BUCKETS

@@ -16,9 +16,9 @@ import msgpack
 from pydantic import ValidationError
 
 from holdfast.conversation import AgentSpec, Event, ModelFailed, ModelReplied, RunFinished, RunRuled, RunSuspended, State
-from holdfast.conversation.events import EVENTS
-from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.conversation.record import Record
+from holdfast.conversation.records.events import EVENTS
+from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.errors import CipherMissing, CorruptStore, InvalidInput, NewerRecord, StoreError
 
 from .api_keys import ApiKey

@@ -6,9 +6,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from holdfast.conversation import Event, State
-from holdfast.conversation.calls import PendingView
-from holdfast.conversation.delta import Delta, delta
-from holdfast.conversation.events import (
+from holdfast.conversation.log.delta import Delta, delta
+from holdfast.conversation.records.calls import PendingView
+from holdfast.conversation.records.events import (
     CallSuspended,
     Ended,
     MessageAccepted,
@@ -18,7 +18,7 @@ from holdfast.conversation.events import (
     TurnCompleted,
     TurnFailed,
 )
-from holdfast.conversation.idempotency import IdempotencyRecord
+from holdfast.conversation.records.idempotency import IdempotencyRecord
 
 from .database import Database
 from .runs import Run

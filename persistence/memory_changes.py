@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from holdfast.conversation import Status
-from holdfast.conversation.calls import PendingView
-from holdfast.conversation.index import PendingEntry
+from holdfast.conversation.log.index import PendingEntry
+from holdfast.conversation.records.calls import PendingView
 
 from .changes import CHANGES_AT_ONCE, CHANGES_KEPT, Change, ChangePage, Place, Suspended, page
 from .keys import BUCKETS, bucket_of

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from holdfast.conversation import Event, State
-from holdfast.conversation.calls import PendingView
-from holdfast.conversation.idempotency import IdempotencyRecord, facts
-from holdfast.conversation.machine import due_at
+from holdfast.conversation.judging.machine import due_at
+from holdfast.conversation.records.calls import PendingView
+from holdfast.conversation.records.idempotency import IdempotencyRecord, facts
 from holdfast.errors import ConversationNotFound, Fenced, LeaseHeld, Quarantined
 
 from . import pages

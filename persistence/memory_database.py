@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from holdfast.cipher import Cipher, CipherAt
 from holdfast.conversation import State, evolve
-from holdfast.conversation.calls import PendingView
-from holdfast.conversation.events import CallSuspended
-from holdfast.conversation.idempotency import notes_key
+from holdfast.conversation.records.calls import PendingView
+from holdfast.conversation.records.events import CallSuspended
+from holdfast.conversation.records.idempotency import notes_key
 from holdfast.errors import CorruptStore, StoreError
 from holdfast.settings import check_namespace
 

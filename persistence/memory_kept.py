@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from holdfast.conversation import State, Status
-from holdfast.conversation.index import Index, PendingEntry, has_given
-from holdfast.conversation.machine import busy, due_at
+from holdfast.conversation.judging.machine import busy, due_at
+from holdfast.conversation.log.index import Index, PendingEntry, has_given
 
 from .conversations import Blame
 from .runs import Late, Run

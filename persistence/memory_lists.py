@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 from holdfast.conversation import Status, SuspensionKind
-from holdfast.conversation.index import index
+from holdfast.conversation.log.index import index
 from holdfast.redaction import PLAIN
 
 from . import pages

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from holdfast.conversation import Status, SuspensionKind
-from holdfast.conversation.index import PendingEntry
+from holdfast.conversation.log.index import PendingEntry
 
 from . import codec
 from .memory_database import MemoryDatabase, check

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.conversation import Event, jsontext
-from holdfast.conversation.approvers import gave
-from holdfast.conversation.calls import CommentView, VoteView
-from holdfast.conversation.events import CallAssigned, CallCommented, GivenRevoked, VoteCast
+from holdfast.conversation import Event
+from holdfast.conversation.records.calls import CommentView, VoteView
+from holdfast.conversation.records.events import CallAssigned, CallCommented, GivenRevoked, VoteCast
+from holdfast.conversation.terms.approvers import gave
+from holdfast.conversation.text import jsontext
 from holdfast.errors import StoreError
 
 

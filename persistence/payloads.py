@@ -7,7 +7,7 @@ its place, so it can be decrypted in no other: not in another conversation, nor 
 """
 
 from holdfast.conversation import AgentSpec, Event, State
-from holdfast.conversation.idempotency import IdempotencyRecord
+from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.errors import CorruptStore
 
 from . import codec

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import Event, State
-from holdfast.conversation.calls import PendingView
-from holdfast.conversation.idempotency import IdempotencyRecord
+from holdfast.conversation.records.calls import PendingView
+from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.errors import (
     CipherFailed,
     CipherMissing,

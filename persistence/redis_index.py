@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.conversation import State
-from holdfast.conversation.index import index
-from holdfast.conversation.machine import busy, due_at
+from holdfast.conversation.judging.machine import busy, due_at
+from holdfast.conversation.log.index import index
 from holdfast.errors import ConversationNotFound, HoldfastError, StoreUnavailable
 
 from . import redis_scripts, redis_values

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from holdfast.conversation import Status, SuspensionKind
-from holdfast.conversation.calls import PendingView
+from holdfast.conversation.records.calls import PendingView
 from holdfast.errors import CorruptStore
 from holdfast.redaction import PLAIN
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import Event, State, Status, evolve
-from holdfast.conversation.idempotency import IdempotencyRecord, facts
-from holdfast.conversation.index import PendingEntry, has_given
-from holdfast.conversation.machine import busy, due_at
+from holdfast.conversation.judging.machine import busy, due_at
+from holdfast.conversation.log.index import PendingEntry, has_given
+from holdfast.conversation.records.idempotency import IdempotencyRecord, facts
 from holdfast.errors import CorruptStore, NewerRecord, UnsupportedServer
 
 from . import codec

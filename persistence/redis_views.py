@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
-from holdfast.conversation.calls import PendingView
-from holdfast.conversation.events import CallSuspended
-from holdfast.conversation.idempotency import notes_key
+from holdfast.conversation.records.calls import PendingView
+from holdfast.conversation.records.events import CallSuspended
+from holdfast.conversation.records.idempotency import notes_key
 from holdfast.errors import CorruptStore, StoreError
 
 from . import noted, pages, redis_values

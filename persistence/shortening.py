@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.conversation import jsontext
-from holdfast.conversation.calls import CommentView, Cut, VoteView
+from holdfast.conversation.records.calls import CommentView, Cut, VoteView
+from holdfast.conversation.text import jsontext
 
 SHORT_BYTES = 4 * 1024
 """Up to how many bytes a field of a row is whole."""

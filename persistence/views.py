@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from holdfast.conversation import Event, Question, State, jsontext, questions
-from holdfast.conversation.calls import PendingView
-from holdfast.conversation.decisions import DecisionKind, SuspensionKind, accepted
-from holdfast.conversation.events import CallSuspended, MessageAccepted, ModelAnswered, SuspensionSettled
-from holdfast.conversation.spec import ToolSpec
+from holdfast.conversation import Event, Question, State
+from holdfast.conversation.records.calls import PendingView
+from holdfast.conversation.records.events import CallSuspended, MessageAccepted, ModelAnswered, SuspensionSettled
+from holdfast.conversation.terms import questions
+from holdfast.conversation.terms.decisions import DecisionKind, SuspensionKind, accepted
+from holdfast.conversation.terms.spec import ToolSpec
+from holdfast.conversation.text import jsontext
 from holdfast.errors import CipherMissing, CorruptStore, NewerRecord, StoreError
 
 from . import noted

@@ -14,7 +14,7 @@ from holdfast.actors.telling import tell
 from holdfast.background import Background
 from holdfast.backoff import now_s
 from holdfast.conversation import Wake
-from holdfast.conversation.machine import due_at
+from holdfast.conversation.judging.machine import due_at
 from holdfast.counting import Counts
 from holdfast.errors import (
     ConversationNotFound,

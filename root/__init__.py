@@ -33,10 +33,13 @@ if TYPE_CHECKING:
     from holdfast.client.results import AsyncPendingCall, ConversationState, Event, LateResult, Page, PendingCall, RunningCall
     from holdfast.client.rule_check import RuleCheck
     from holdfast.client.turns import Message, MessageStatus, Turn, TurnStatus, Usage
-    from holdfast.conversation.approvers import Approvers
-    from holdfast.conversation.auditing import AuditEntry
-    from holdfast.conversation.chain import AuditBreak
-    from holdfast.conversation.decisions import (
+    from holdfast.conversation.judging.judgement import Cancelled, Receipt
+    from holdfast.conversation.log.auditing import AuditEntry
+    from holdfast.conversation.log.chain import AuditBreak
+    from holdfast.conversation.records.endings import FailureReason, StopReason
+    from holdfast.conversation.records.state import Status
+    from holdfast.conversation.terms.approvers import Approvers
+    from holdfast.conversation.terms.decisions import (
         Answer,
         Approve,
         Cancel,
@@ -48,13 +51,10 @@ if TYPE_CHECKING:
         ReviewVerdict,
         SuspensionKind,
     )
-    from holdfast.conversation.endings import FailureReason, StopReason
-    from holdfast.conversation.grants import Grant, Level, Scope, Target
-    from holdfast.conversation.judgement import Cancelled, Receipt
-    from holdfast.conversation.principal import Principal, Proof
-    from holdfast.conversation.questions import Question
-    from holdfast.conversation.spec import Limits
-    from holdfast.conversation.state import Status
+    from holdfast.conversation.terms.grants import Grant, Level, Scope, Target
+    from holdfast.conversation.terms.principal import Principal, Proof
+    from holdfast.conversation.terms.questions import Question
+    from holdfast.conversation.terms.spec import Limits
     from holdfast.persistence import ConversationRow, Pause
 
     from .errors import *  # noqa: F403 - `__all__` lists those of the door
@@ -82,10 +82,10 @@ _HOMES = {
     "client.results": ("AsyncPendingCall", "ConversationState", "Event", "LateResult", "Page", "PendingCall", "RunningCall"),
     "client.rule_check": ("RuleCheck",),
     "client.turns": ("Message", "MessageStatus", "Turn", "TurnStatus", "Usage"),
-    "conversation.approvers": ("Approvers",),
-    "conversation.auditing": ("AuditEntry",),
-    "conversation.chain": ("AuditBreak",),
-    "conversation.decisions": (
+    "conversation.terms.approvers": ("Approvers",),
+    "conversation.log.auditing": ("AuditEntry",),
+    "conversation.log.chain": ("AuditBreak",),
+    "conversation.terms.decisions": (
         "Answer",
         "Approve",
         "Cancel",
@@ -97,13 +97,13 @@ _HOMES = {
         "ReviewVerdict",
         "SuspensionKind",
     ),
-    "conversation.endings": ("FailureReason", "StopReason"),
-    "conversation.grants": ("Grant", "Level", "Scope", "Target"),
-    "conversation.judgement": ("Cancelled", "Receipt"),
-    "conversation.principal": ("Principal", "Proof"),
-    "conversation.questions": ("Question",),
-    "conversation.spec": ("Limits",),
-    "conversation.state": ("Status",),
+    "conversation.records.endings": ("FailureReason", "StopReason"),
+    "conversation.terms.grants": ("Grant", "Level", "Scope", "Target"),
+    "conversation.judging.judgement": ("Cancelled", "Receipt"),
+    "conversation.terms.principal": ("Principal", "Proof"),
+    "conversation.terms.questions": ("Question",),
+    "conversation.terms.spec": ("Limits",),
+    "conversation.records.state": ("Status",),
     "persistence": ("ConversationRow", "Pause"),
 }
 

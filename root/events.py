@@ -9,10 +9,8 @@ from .lazy import lazily
 
 if TYPE_CHECKING:
     from holdfast.client.results import Event, EventBody
-    from holdfast.conversation.approvers import ApproverTerms
-    from holdfast.conversation.decisions import DecisionKind, SuspensionKind
-    from holdfast.conversation.endings import FailureReason, StopReason
-    from holdfast.conversation.events import (
+    from holdfast.conversation.records.endings import FailureReason, StopReason
+    from holdfast.conversation.records.events import (
         CallAssigned,
         CallCommented,
         CallHeld,
@@ -37,16 +35,18 @@ if TYPE_CHECKING:
         TurnStarted,
         VoteCast,
     )
-    from holdfast.conversation.grants import CallTarget, Grant, Level
-    from holdfast.conversation.live import ArgumentsDelta, ProgressReported, ReasoningDelta, TextDelta
-    from holdfast.conversation.principal import Principal, Proof
-    from holdfast.conversation.spec import Approval, Choice, Executor, OnLost, Resume
+    from holdfast.conversation.records.live import ArgumentsDelta, ProgressReported, ReasoningDelta, TextDelta
+    from holdfast.conversation.terms.approvers import ApproverTerms
+    from holdfast.conversation.terms.decisions import DecisionKind, SuspensionKind
+    from holdfast.conversation.terms.grants import CallTarget, Grant, Level
+    from holdfast.conversation.terms.principal import Principal, Proof
+    from holdfast.conversation.terms.spec import Approval, Choice, Executor, OnLost, Resume
 
 _HOMES = {
     "client.results": ("Event", "EventBody"),
-    "conversation.decisions": ("DecisionKind", "SuspensionKind"),
-    "conversation.endings": ("FailureReason", "StopReason"),
-    "conversation.events": (
+    "conversation.terms.decisions": ("DecisionKind", "SuspensionKind"),
+    "conversation.records.endings": ("FailureReason", "StopReason"),
+    "conversation.records.events": (
         "CallResolved",
         "CallAssigned",
         "CallCommented",
@@ -71,11 +71,11 @@ _HOMES = {
         "TurnStarted",
         "VoteCast",
     ),
-    "conversation.approvers": ("ApproverTerms",),
-    "conversation.grants": ("CallTarget", "Grant", "Level"),
-    "conversation.live": ("ArgumentsDelta", "ProgressReported", "ReasoningDelta", "TextDelta"),
-    "conversation.principal": ("Principal", "Proof"),
-    "conversation.spec": ("Approval", "Choice", "Executor", "OnLost", "Resume"),
+    "conversation.terms.approvers": ("ApproverTerms",),
+    "conversation.terms.grants": ("CallTarget", "Grant", "Level"),
+    "conversation.records.live": ("ArgumentsDelta", "ProgressReported", "ReasoningDelta", "TextDelta"),
+    "conversation.terms.principal": ("Principal", "Proof"),
+    "conversation.terms.spec": ("Approval", "Choice", "Executor", "OnLost", "Resume"),
 }
 
 __all__ = [

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from holdfast.client import Decision, arguments, verbs
 from holdfast.client.batches import SIDE_BY_SIDE, key_of
 from holdfast.client.replies import DecidedEachReply, DecidedManyReply, DecidedReply, Problem, SettledReply
-from holdfast.conversation.deciding import MOST
+from holdfast.conversation.judging.deciding import MOST
 from holdfast.errors import BatchRefused, HoldfastError, InvalidDecision, StaleCall
 
 from . import page_view

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_type_hints
 from pydantic import Field, RootModel, create_model
 
 from holdfast.conversation import Decision, Level, ReviewVerdict, Scope
-from holdfast.conversation.deciding import MOST
-from holdfast.conversation.decisions import BY_KIND
+from holdfast.conversation.judging.deciding import MOST
+from holdfast.conversation.terms.decisions import BY_KIND
 
 from .bodies import Body, Key
 

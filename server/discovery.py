@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from holdfast.conversation import jsontext
+from holdfast.conversation.text import jsontext
 
 from .authentication import Issuer, is_safe
 

@@ -12,7 +12,8 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 
 from holdfast.client.access import Access
-from holdfast.conversation import Limits, jsontext
+from holdfast.conversation import Limits
+from holdfast.conversation.text import jsontext
 from holdfast.errors import HoldfastError
 
 from .bounds import Bounds

@@ -13,9 +13,10 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from holdfast.client import ConversationState, Event, Message, Page, PendingCall, RunningCall, Turn, Usage, replies
 from holdfast.client.log_pages import MessagePage
-from holdfast.conversation import CallTarget, Principal, Status, live
-from holdfast.conversation import events as log
-from holdfast.conversation.calls import Cut, PendingView
+from holdfast.conversation import CallTarget, Principal, Status
+from holdfast.conversation.records import events as log
+from holdfast.conversation.records import live
+from holdfast.conversation.records.calls import Cut, PendingView
 from holdfast.errors import (
     AlreadyVoted,
     BatchRefused,

@@ -14,7 +14,8 @@ from joserfc import jws, jwt
 from joserfc.errors import JoseError, SecurityWarning
 
 from holdfast.client.access import AccessScope
-from holdfast.conversation import Principal, Proof, jsontext
+from holdfast.conversation import Principal, Proof
+from holdfast.conversation.text import jsontext
 from holdfast.errors import InvalidInput
 
 from .authentication import Issuer

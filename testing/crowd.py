@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from holdfast.conversation import Status, SuspensionKind
-from holdfast.conversation.calls import PendingView
+from holdfast.conversation.records.calls import PendingView
 from holdfast.persistence import ConversationRow, Conversations, Listing, Lists
 
 from .writer import Writer, begin, call, start

@@ -7,7 +7,7 @@ from typing import TypeAlias, get_args
 from holdfast.agent import Agent
 from holdfast.client.results import AsyncPendingCall
 from holdfast.conversation import Decision
-from holdfast.conversation.decisions import DECISIONS
+from holdfast.conversation.terms.decisions import DECISIONS
 from holdfast.errors import ConfigurationError, InvalidDecision
 
 Deciding: TypeAlias = Callable[[AsyncPendingCall], Decision | Awaitable[Decision | None] | None]

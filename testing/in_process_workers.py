@@ -20,7 +20,8 @@ from holdfast.actors.worker.transcripts import Transcripts
 from holdfast.actors.worker.work_spans import model_span
 from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, PublishedAgent, RunAnswer, RunOutcome
 from holdfast.agent import Agent, Rules
-from holdfast.conversation import FailureReason, ModelFailed, RunFinished, jsontext
+from holdfast.conversation import FailureReason, ModelFailed, RunFinished
+from holdfast.conversation.text import jsontext
 from holdfast.daemon import in_daemon
 from holdfast.persistence import Store
 from holdfast.persistence.views import arguments_in

@@ -25,7 +25,7 @@ from holdfast.client.stack_state import shown
 from holdfast.client.verb import Verb
 from holdfast.conversation import Command, Grant, Principal, Receipt, Reply, Start, State, Wake, outstanding
 from holdfast.conversation.ids import check_conversation_id
-from holdfast.conversation.machine import due_at
+from holdfast.conversation.judging.machine import due_at
 from holdfast.errors import ConfigurationError, Fenced, InvalidInput, Quarantined
 from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing

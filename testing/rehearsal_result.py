@@ -6,8 +6,8 @@ from typing import Any, Generic, TypeVar
 from holdfast.client.results import ConversationState, Event, PendingCall
 from holdfast.client.running import shown_arguments
 from holdfast.conversation import Receipt, State, Status
-from holdfast.conversation.events import CallSuspended
-from holdfast.conversation.transcript import Transcript
+from holdfast.conversation.log.transcript import Transcript
+from holdfast.conversation.records.events import CallSuspended
 from holdfast.persistence import Conversations
 
 from .transcripts import Message

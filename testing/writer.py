@@ -50,12 +50,12 @@ from holdfast.conversation import (
     evolve,
     outstanding,
 )
-from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
-from holdfast.conversation.decisions import DecisionRecord
-from holdfast.conversation.endings import FailureReason
-from holdfast.conversation.idempotency import IdempotencyRecord
-from holdfast.conversation.principal import Principal, Proof
-from holdfast.conversation.ruled import RuleEffect, RuleVerdict
+from holdfast.conversation.records.commands import ProposedCall, RunLost, TurnPrepared
+from holdfast.conversation.records.endings import FailureReason
+from holdfast.conversation.records.idempotency import IdempotencyRecord
+from holdfast.conversation.terms.decisions import DecisionRecord
+from holdfast.conversation.terms.principal import Principal, Proof
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.errors import HoldfastError
 from holdfast.persistence import Acquired, Append, AppRecord, Conversations, KnownIds, Moved, Run, TakeoverReason
 

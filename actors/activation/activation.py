@@ -12,8 +12,8 @@ from typing import Any
 from holdfast.actors.steps import Step
 from holdfast.backoff import Backoff
 from holdfast.conversation import Command, Reply, Wake
-from holdfast.conversation.commands import RunLost
-from holdfast.conversation.machine import busy
+from holdfast.conversation.judging.machine import busy
+from holdfast.conversation.records.commands import RunLost
 from holdfast.errors import (
     CipherFailed,
     CipherMissing,

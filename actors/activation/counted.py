@@ -2,7 +2,7 @@
 
 from holdfast import metrics
 from holdfast.conversation import Event, State
-from holdfast.conversation.events import (
+from holdfast.conversation.records.events import (
     CallSuspended,
     ConversationStarted,
     MessageAccepted,

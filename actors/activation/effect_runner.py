@@ -26,8 +26,8 @@ from holdfast.conversation import (
     RunFinished,
     RunTool,
 )
-from holdfast.conversation.commands import RunLost
-from holdfast.conversation.envelope import failure
+from holdfast.conversation.records.commands import RunLost
+from holdfast.conversation.text.envelope import failure
 from holdfast.log_context import REQUEST
 from holdfast.persistence import Run, RunStatus, codec
 

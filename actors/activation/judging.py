@@ -9,9 +9,9 @@ from holdfast.actors.steps import Step
 from holdfast.actors.workers import NoWorker, WorkPaused
 from holdfast.backoff import now_s
 from holdfast.conversation import AgentSpec, BeginTurn, Command, Event, Judgement, Reply, State, decide, outstanding
-from holdfast.conversation.commands import TurnPrepared
-from holdfast.conversation.idempotency import IdempotencyRecord
-from holdfast.conversation.machine import effect_of
+from holdfast.conversation.judging.machine import effect_of
+from holdfast.conversation.records.commands import TurnPrepared
+from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.errors import CorruptStore, HoldfastError, NewerRecord
 from holdfast.persistence import Append, Appended, KnownIds
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from holdfast.actors.memory import footprint
 from holdfast.conversation import Event
-from holdfast.conversation.events import ModelAnswered
+from holdfast.conversation.records.events import ModelAnswered
 
 MOST = 64
 """How many events a log tail keeps; the worker reads those before them from the store."""

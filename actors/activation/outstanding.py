@@ -21,10 +21,10 @@ from holdfast.conversation import (
     Wake,
     outstanding,
 )
-from holdfast.conversation.commands import RunLost, TurnPrepared
-from holdfast.conversation.envelope import failure
-from holdfast.conversation.events import MessageAccepted, TurnStarted
-from holdfast.conversation.machine import busy, effect_of
+from holdfast.conversation.judging.machine import busy, effect_of
+from holdfast.conversation.records.commands import RunLost, TurnPrepared
+from holdfast.conversation.records.events import MessageAccepted, TurnStarted
+from holdfast.conversation.text.envelope import failure
 from holdfast.errors import ClusterError, CorruptStore, StoreError
 from holdfast.log_context import CONVERSATION, EFFECT, REQUEST, TRACE
 from holdfast.persistence import Append, Appended

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from holdfast.backoff import now_s
 from holdfast.conversation import AgentSpec, Command, State
-from holdfast.conversation.machine import effect_of
+from holdfast.conversation.judging.machine import effect_of
 from holdfast.errors import StoreError
 from holdfast.persistence import Acquired, Append, Appended, Blame, Moved, Run, RunStatus, TakeoverReason
 from holdfast.redaction import PLAIN

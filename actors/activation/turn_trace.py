@@ -9,8 +9,10 @@ from opentelemetry.trace import Span
 
 from holdfast import traces
 from holdfast.conversation import CancelPending, CancelTurn, Command, End, Resolve, ResolveMany, Revoke, State, Wake
-from holdfast.conversation.commands import TurnPrepared
-from holdfast.conversation.events import (
+from holdfast.conversation.ids import turn_id
+from holdfast.conversation.judging.machine import busy, due_at
+from holdfast.conversation.records.commands import TurnPrepared
+from holdfast.conversation.records.events import (
     SettledBy,
     SuspensionSettled,
     TurnCancelled,
@@ -18,8 +20,6 @@ from holdfast.conversation.events import (
     TurnFailed,
     TurnStarted,
 )
-from holdfast.conversation.ids import turn_id
-from holdfast.conversation.machine import busy, due_at
 from holdfast.persistence import Append
 from holdfast.settings import TraceContinuation, TraceSettings
 

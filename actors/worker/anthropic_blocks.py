@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.conversation import jsontext
+from holdfast.conversation.text import jsontext
 
 OURS = "tool_use"
 RESULT = "_tool_result"

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.agent import Agent
-from holdfast.conversation import AgentSpec, jsontext
-from holdfast.conversation.spec import STORED_OPTIONS
+from holdfast.conversation import AgentSpec
+from holdfast.conversation.terms.spec import STORED_OPTIONS
+from holdfast.conversation.text import jsontext
 
 logger = logging.getLogger("holdfast.worker")
 

@@ -16,9 +16,9 @@ from holdfast.actors.workers import NoApp
 from holdfast.agent import Agent, Rules, Tool, TurnContext, Verdict
 from holdfast.agent.coverage import defaults_of
 from holdfast.agent.functions import UntoldError
-from holdfast.conversation.approvers import ApproverTerms, joined
-from holdfast.conversation.ruled import RuleEffect, RuleVerdict
-from holdfast.conversation.spec import Approval, Executor, ToolSpec
+from holdfast.conversation.terms.approvers import ApproverTerms, joined
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
+from holdfast.conversation.terms.spec import Approval, Executor, ToolSpec
 from holdfast.errors import CorruptStore, InvalidRule, NewerRecord, StoreError
 from holdfast.persistence import PAUSE_LAG_MS, AppRecord, Directory
 

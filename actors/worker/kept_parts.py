@@ -6,7 +6,7 @@ As with Anthropic's blocks, texts are not kept twice: a part's `length` says how
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.conversation import jsontext
+from holdfast.conversation.text import jsontext
 
 
 class KeptParts:

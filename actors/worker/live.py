@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.actors.work_requests import ModelRequest, RunRequest
-from holdfast.conversation import jsontext
+from holdfast.conversation.text import jsontext
 from holdfast.errors import StoreError
 from holdfast.persistence import Runs, codec
 

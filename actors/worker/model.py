@@ -36,7 +36,7 @@ from holdfast.actors.workers import ModelOutcome
 from holdfast.agent import Agent, Suspend
 from holdfast.backoff import Backoff
 from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ToolSpec
-from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.records.commands import ProposedCall
 from holdfast.counting import Counts
 from holdfast.persistence import Runs
 from holdfast.redaction import PLAIN, Redaction

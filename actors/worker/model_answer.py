@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.conversation import FailureReason, Limits, jsontext
+from holdfast.conversation import FailureReason, Limits
+from holdfast.conversation.text import jsontext
 
 from .anthropic_blocks import AnthropicBlocks
 from .kept_parts import KeptParts

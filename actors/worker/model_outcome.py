@@ -9,11 +9,12 @@ from typing import Any
 
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.agent import Agent, Rules, Tool, TurnContext
-from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelFailed, ModelReplied, jsontext
-from holdfast.conversation.commands import ProposedCall
-from holdfast.conversation.events import ConversationStarted, MessageAccepted
-from holdfast.conversation.grants import CallTarget
-from holdfast.conversation.ruled import RuleEffect
+from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelFailed, ModelReplied
+from holdfast.conversation.records.commands import ProposedCall
+from holdfast.conversation.records.events import ConversationStarted, MessageAccepted
+from holdfast.conversation.terms.grants import CallTarget
+from holdfast.conversation.terms.rule_verdict import RuleEffect
+from holdfast.conversation.text import jsontext
 from holdfast.persistence import Conversations
 from holdfast.redaction import Redaction
 

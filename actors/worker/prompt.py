@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from holdfast.conversation import AgentSpec, Executor, ToolSpec, jsontext
+from holdfast.conversation import AgentSpec, Executor, ToolSpec
+from holdfast.conversation.text import jsontext
 
 from . import anthropic_blocks, kept_parts, reasoning_details
 

@@ -7,7 +7,7 @@ a detail's `length` says how many characters of it are its own.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.conversation import jsontext
+from holdfast.conversation.text import jsontext
 
 TEXT = "reasoning.text"
 

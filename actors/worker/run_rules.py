@@ -10,11 +10,11 @@ from typing import Any
 from holdfast.actors.work_requests import RunRequest
 from holdfast.agent import Agent, TurnContext
 from holdfast.agent.unattended import call_of
-from holdfast.conversation import questions
-from holdfast.conversation.decisions import DecisionRecord
-from holdfast.conversation.granting import MAY_NOT
-from holdfast.conversation.ruled import RuleEffect, RuleVerdict
-from holdfast.conversation.spec import Approval, Executor, ToolSpec
+from holdfast.conversation.judging.granting import MAY_NOT
+from holdfast.conversation.terms import questions
+from holdfast.conversation.terms.decisions import DecisionRecord
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
+from holdfast.conversation.terms.spec import Approval, Executor, ToolSpec
 
 from .bench import Bench
 from .gate import UNTOLD_DECIDERS, asks_others, lifted, required_again, stopped

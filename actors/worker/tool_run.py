@@ -14,12 +14,13 @@ from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext, TurnConte
 from holdfast.agent.callback import InThread
 from holdfast.agent.disclosure import told
 from holdfast.agent.suspend import Terms, noticed, suspend_in
-from holdfast.conversation import Decision, Event, Limits, Resume, RunFinished, RunRuled, RunSuspended, jsontext
-from holdfast.conversation.decisions import DecisionRecord
-from holdfast.conversation.envelope import edited, failure, success
-from holdfast.conversation.events import ConversationStarted, MessageAccepted, SuspensionSettled
-from holdfast.conversation.principal import Principal
-from holdfast.conversation.ruled import RuleEffect, RuleVerdict
+from holdfast.conversation import Decision, Event, Limits, Resume, RunFinished, RunRuled, RunSuspended
+from holdfast.conversation.records.events import ConversationStarted, MessageAccepted, SuspensionSettled
+from holdfast.conversation.terms.decisions import DecisionRecord
+from holdfast.conversation.terms.principal import Principal
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
+from holdfast.conversation.text import jsontext
+from holdfast.conversation.text.envelope import edited, failure, success
 from holdfast.errors import StoreError
 from holdfast.persistence import Conversations, codec
 from holdfast.persistence.views import arguments_in

@@ -14,7 +14,7 @@ from typing import Any
 from holdfast.actors.memory import footprint
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.conversation import Event
-from holdfast.conversation.transcript import Transcript
+from holdfast.conversation.log.transcript import Transcript
 from holdfast.persistence import Conversations
 
 MOST_BYTES = 128 << 20

@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from holdfast.client import AsyncConversation, ConversationState, Event, HoldfastError, Status, Turn
 from holdfast.client.access import AccessScope
-from holdfast.conversation.events import Ended
-from holdfast.conversation.live import TextDelta
+from holdfast.conversation.records.events import Ended
+from holdfast.conversation.records.live import TextDelta
 from holdfast.server import quotas
 from holdfast.server.operation import of_message
 from holdfast.server.reach import listed

@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.client import AsyncConversation, ConversationState, Grant, HoldfastError, PendingCall, Principal, Scope
 from holdfast.client.agents import ToolRow
-from holdfast.conversation.approvers import is_same, said
+from holdfast.conversation.terms.approvers import is_same, said
 from holdfast.errors import StaleCall, StaleReason
 from holdfast.redaction import PLAIN
 

@@ -17,8 +17,8 @@ from holdfast.client import PendingCall
 from holdfast.client.access import AccessScope
 from holdfast.client.http_decisions import said
 from holdfast.conversation import SuspensionKind
-from holdfast.conversation.calls import PendingView
-from holdfast.conversation.decisions import DecisionRecord
+from holdfast.conversation.records.calls import PendingView
+from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.server import page_view
 from holdfast.server.bodies import Body, PlaceQuery
 from holdfast.server.caller import Caller

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from holdfast.conversation import jsontext
+from holdfast.conversation.text import jsontext
 
 from .form_body import Form
 from .text import as_json, shown, visible

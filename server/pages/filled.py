@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.client import PendingCall
-from holdfast.conversation import Answer, Approve, Decision, Fail, Question, Review, ReviewVerdict, jsontext
-from holdfast.conversation.questions import check
-from holdfast.conversation.schema import problem
+from holdfast.conversation import Answer, Approve, Decision, Fail, Question, Review, ReviewVerdict
+from holdfast.conversation.terms.questions import check
+from holdfast.conversation.text import jsontext
+from holdfast.conversation.text.schema import problem
 from holdfast.errors import InvalidDecision
 from holdfast.server.refusal import Refusal
 

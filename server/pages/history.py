@@ -6,8 +6,9 @@ from typing import Any, cast
 
 from holdfast.client import AsyncConversation, Event, Grant, Turn
 from holdfast.client.turns import TurnLog
-from holdfast.conversation import Principal, jsontext
-from holdfast.conversation.events import (
+from holdfast.conversation import Principal
+from holdfast.conversation.log.transcript import Transcript
+from holdfast.conversation.records.events import (
     CallHeld,
     CallResolved,
     CallSuspended,
@@ -18,7 +19,7 @@ from holdfast.conversation.events import (
     SuspensionSettled,
     TurnStarted,
 )
-from holdfast.conversation.transcript import Transcript
+from holdfast.conversation.text import jsontext
 
 from .choices import settled_as, words_of
 

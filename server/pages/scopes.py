@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.client import PendingCall
 from holdfast.conversation import CallTarget, Grant, Level, Scope
-from holdfast.conversation.grants import tool_target
+from holdfast.conversation.terms.grants import tool_target
 from holdfast.errors import InvalidDecision
 from holdfast.server.refusal import Refusal
 

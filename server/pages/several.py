@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from holdfast.client import Decision, HoldfastError, PendingCall
 from holdfast.client.access import AccessScope
-from holdfast.conversation.jsontext import size_bytes
+from holdfast.conversation.text.jsontext import size_bytes
 from holdfast.errors import StaleCall
 from holdfast.server.refusal import Refusal
 

@@ -11,7 +11,7 @@ from stack_fixture import end_actors, results
 
 from holdfast.actors import find, named
 from holdfast.client import Answer, AsyncClient, Status
-from holdfast.conversation import jsontext
+from holdfast.conversation.text import jsontext
 from holdfast.errors import ConversationNotFound
 from holdfast.persistence import RedisStore
 from holdfast.testing import ModelServer, call, calls

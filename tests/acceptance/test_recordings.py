@@ -18,7 +18,7 @@ from stack_fixture import Scenarios, end_stack, start_stack
 
 from holdfast.client import Approve, AsyncClient
 from holdfast.conversation import SettledBy
-from holdfast.conversation.grants import Scope, Target
+from holdfast.conversation.terms.grants import Scope, Target
 from holdfast.persistence import RedisStore
 from holdfast.registry.inventory import processes
 from holdfast.registry.pool import RESERVE

@@ -11,9 +11,9 @@ from tcp_proxy import TcpProxy
 from holdfast.client import AsyncClient
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Answer, Deny, Principal, Proof
-from holdfast.conversation.commands import ProposedCall, Resolve
-from holdfast.conversation.decisions import DecisionRecord
-from holdfast.conversation.ruled import RuleEffect, RuleVerdict
+from holdfast.conversation.records.commands import ProposedCall, Resolve
+from holdfast.conversation.terms.decisions import DecisionRecord
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.events import SuspensionSettled
 from holdfast.persistence import codec
 from holdfast.testing.writer import begin, call, fail_model, finish, reply, resolve, send

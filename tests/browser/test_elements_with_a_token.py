@@ -6,8 +6,8 @@ from holdfast_page import ALONE, SPEC, expect, opened, refused, the, waited
 from served import served
 
 from holdfast.conversation import Approvers, Deny, Principal, Proof
-from holdfast.conversation.commands import ProposedCall
-from holdfast.conversation.ruled import RuleEffect, RuleVerdict
+from holdfast.conversation.records.commands import ProposedCall
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.server import Authentication
 from holdfast.testing.writer import Writer, assign, begin, call, comment, resolve, start
 

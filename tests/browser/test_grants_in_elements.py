@@ -5,7 +5,7 @@ from holdfast_page import ALONE, expect, held, opened, refused, the, waited
 from served import served
 
 from holdfast.conversation import CallTarget
-from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.records.commands import ProposedCall
 from holdfast.server import Authentication
 
 KINDS = ["approval", "elicitation", "client_exec", "lost", "review"]

@@ -15,7 +15,7 @@ from holdfast.actors.steps import Step
 from holdfast.actors.wire import pack, unpack
 from holdfast.client import Answer, Approve, Cancel, Deny, Principal, Redispatch, Review, StaleCall, StaleReason, Status
 from holdfast.conversation import Resolve
-from holdfast.conversation.decisions import DecisionRecord
+from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.testing import call, calls
 
 ASK = [step for step in Step if step.startswith("ask-")]

@@ -54,13 +54,13 @@ from holdfast.conversation import (
     SuspensionKind,
     ToolSpec,
 )
-from holdfast.conversation.commands import ProposedCall
-from holdfast.conversation.decisions import DecisionRecord
-from holdfast.conversation.endings import FailureReason, StopReason
-from holdfast.conversation.grants import CallTarget, Level, Scope
-from holdfast.conversation.ruled import RuleEffect, RuleVerdict
-from holdfast.conversation.spec import UnattendedApprovals, UnattendedQuestions, UnattendedSpec
-from holdfast.conversation.transcript import Transcript
+from holdfast.conversation.log.transcript import Transcript
+from holdfast.conversation.records.commands import ProposedCall
+from holdfast.conversation.records.endings import FailureReason, StopReason
+from holdfast.conversation.terms.decisions import DecisionRecord
+from holdfast.conversation.terms.grants import CallTarget, Level, Scope
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
+from holdfast.conversation.terms.spec import UnattendedApprovals, UnattendedQuestions, UnattendedSpec
 from holdfast.persistence import AppRecord, RedisStore, codec
 from holdfast.testing import writer as steps
 from holdfast.testing.redis_server import RedisServer

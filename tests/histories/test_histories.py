@@ -32,9 +32,9 @@ from holdfast.conversation import (
     evolve,
     outstanding,
 )
-from holdfast.conversation.idempotency import IdempotencyRecord, facts
-from holdfast.conversation.machine import due_at
-from holdfast.conversation.transcript import Transcript
+from holdfast.conversation.judging.machine import due_at
+from holdfast.conversation.log.transcript import Transcript
+from holdfast.conversation.records.idempotency import IdempotencyRecord, facts
 from holdfast.errors import ConversationEnded
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus, codec
 from holdfast.persistence.memory_kept import Kept

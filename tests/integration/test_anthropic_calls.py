@@ -7,7 +7,7 @@ from model_caller import LOOKUP, SEARCH, Caller
 
 from holdfast.actors.worker import model
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
-from holdfast.conversation.events import ModelAnswered, TurnCompleted, TurnFailed
+from holdfast.conversation.records.events import ModelAnswered, TurnCompleted, TurnFailed
 from holdfast.testing import ModelServer, blocks, call, events
 from holdfast.testing.writer import finish
 

@@ -12,7 +12,8 @@ from holdfast.actors import Claimed
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker import model
 from holdfast.agent import Agent
-from holdfast.conversation import FailureReason, ModelFailed, ModelReplied, jsontext
+from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
+from holdfast.conversation.text import jsontext
 from holdfast.persistence import AppRecord, RedisStore
 from holdfast.testing import ModelServer, RedisServer
 from holdfast.testing.redis_server import binaries

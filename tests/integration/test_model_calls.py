@@ -16,7 +16,7 @@ from holdfast.actors.worker.model_counts import ModelCounts
 from holdfast.actors.worker.provider_stream import ProviderStream
 from holdfast.agent import App, Tool
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied, StopReason
-from holdfast.conversation.events import TurnCompleted, TurnFailed
+from holdfast.conversation.records.events import TurnCompleted, TurnFailed
 from holdfast.counting import Counts, families
 from holdfast.testing import ModelServer, call, calls, events, say
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from holdfast.cli import app
-from holdfast.conversation.endings import FailureReason
+from holdfast.conversation.records.endings import FailureReason
 from holdfast.persistence import RedisStore, codec
 from holdfast.testing import ToyCipher
 from holdfast.testing.redis_server import RedisServer

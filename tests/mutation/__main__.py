@@ -16,7 +16,7 @@ def main(arguments):
     parser.add_argument("--sample", type=int, default=60, help="how many mutants to try (default: 60)")
     parser.add_argument("--seed", type=int, default=1, help="which ones: the same seed, the same mutants (default: 1)")
     parser.add_argument(
-        "--only", default="", metavar="PATH", help="only of modules whose path begins so: conversation/calls.py"
+        "--only", default="", metavar="PATH", help="only of modules whose path begins so: conversation/records/calls.py"
     )
     parser.add_argument("--results", type=Path, metavar="FILE", help="a JSON file to write, and to go on from")
     parser.add_argument("--list", action="store_true", help="name the mutants, and test none")

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 PACKAGES = ("conversation", "actors", "registry")
+DEEP = {"conversation": "**/*.py"}
+"""The packages whose rooms are mutated, too."""
 SEEDS = "1-60"
 """The seeds of the simulation that stand for all of it here."""
 SLOWEST = "test_properties.py"
@@ -23,7 +25,8 @@ OUT_OF_REACH = {
 
 def modules(root):
     """The modules that are mutated, as paths in the tree."""
-    found = [path.relative_to(root).as_posix() for package in PACKAGES for path in sorted((root / package).glob("*.py"))]
+    files = (path for package in PACKAGES for path in sorted((root / package).glob(DEEP.get(package, "*.py"))))
+    found = [path.relative_to(root).as_posix() for path in files]
     return [path for path in found if path not in OUT_OF_REACH and not path.endswith("__init__.py")]
 
 
@@ -32,8 +35,8 @@ def commands(root, path, python):
     package, stem = Path(path).parts[0], Path(path).stem
     folder = Path("tests/unit", package)
     first = {f"test_{stem}.py": 0, SLOWEST: 2}
-    tests = sorted((root / folder).glob("test_*.py"), key=lambda test: (first.get(test.name, 1), test.name))
-    named = [(folder / test.name).as_posix() for test in tests]
+    tests = sorted((root / folder).rglob("test_*.py"), key=lambda test: (first.get(test.name, 1), test.name))
+    named = [test.relative_to(root).as_posix() for test in tests]
     named[-1:-1] = ["tests/histories"] if package == "conversation" else []
     plugins = ["-p", "no:cacheprovider", "-p", "no:holdfast", "-p", "no:schemathesis", "-p", "unshrunk"]
     options = ["-x", "-q", *plugins, "--timeout=120"]

@@ -1,8 +1,8 @@
 """What must be true of the audit chain: it holds and leads to the state, each link has a salt, and each receipt its head."""
 
 from holdfast.conversation import Cancelled, Receipt, Receipts
-from holdfast.conversation.auditing import is_audited
-from holdfast.conversation.chain import ChainCheck
+from holdfast.conversation.log.auditing import is_audited
+from holdfast.conversation.log.chain import ChainCheck
 
 
 def the_chain_verifies(ledger, history):

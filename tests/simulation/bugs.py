@@ -15,19 +15,9 @@ from holdfast.actors.activation.ownership import Ownership, StoreClock
 from holdfast.actors.ray_workers import RayWorkers, WorkerUnavailable
 from holdfast.actors.worker import tool_run
 from holdfast.actors.worker.claims import Claim, Claims
-from holdfast.conversation import (
-    CancelTurn,
-    Execution,
-    OnLost,
-    Resolve,
-    ResolveMany,
-    decide,
-    deciding,
-    machine,
-    outcomes,
-    progress,
-)
-from holdfast.conversation.idempotency import IdempotencyRecord
+from holdfast.conversation import CancelTurn, Execution, OnLost, Resolve, ResolveMany, decide
+from holdfast.conversation.judging import deciding, machine, outcomes, progress
+from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.errors import BatchRefused, HoldfastError, StoreUnavailable
 from holdfast.persistence import Appended, Due, KnownIds, MemoryStore, Run, RunStatus, codec, memory_conversations
 from holdfast.registry.actors import ActorDied
@@ -381,7 +371,7 @@ def a_claim_that_is_known_by_its_effect():
 
 def a_record_that_model_calls_do_not_have():
     """The write that makes a model call outstanding forgets its record."""
-    return mock.patch.object(importlib.import_module("holdfast.conversation.delta"), "_model_call", return_value=None)
+    return mock.patch.object(importlib.import_module("holdfast.conversation.log.delta"), "_model_call", return_value=None)
 
 
 def a_late_model_outcome_that_is_kept():

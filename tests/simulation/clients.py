@@ -24,8 +24,8 @@ from holdfast.conversation import (
     Send,
     Start,
 )
-from holdfast.conversation.decisions import DecisionRecord
-from holdfast.conversation.events import TurnStarted
+from holdfast.conversation.records.events import TurnStarted
+from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.errors import HoldfastError, OutcomeUnknown
 from holdfast.registry.pool import Pool
 from holdfast.registry.registry import Delivery, Registry

@@ -3,9 +3,10 @@
 from unittest import mock
 
 from holdfast.actors.worker import tool_run
-from holdfast.conversation import deciding, fold, progress
-from holdfast.conversation.events import GrantRevoked
-from holdfast.conversation.grants import Level, covering
+from holdfast.conversation.judging import deciding, progress
+from holdfast.conversation.log import fold
+from holdfast.conversation.records.events import GrantRevoked
+from holdfast.conversation.terms.grants import Level, covering
 from holdfast.persistence import MemoryStore
 
 

@@ -7,9 +7,10 @@ revokes, and from the arguments of each call.
 import math
 import re
 
-from holdfast.conversation import Approval, Receipt, Resolve, SuspensionKind, granting
-from holdfast.conversation.calls import CallStatus
-from holdfast.conversation.events import (
+from holdfast.conversation import Approval, Receipt, Resolve, SuspensionKind
+from holdfast.conversation.judging import granting
+from holdfast.conversation.records.calls import CallStatus
+from holdfast.conversation.records.events import (
     CallSuspended,
     GivenRevoked,
     GrantGiven,

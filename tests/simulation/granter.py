@@ -6,8 +6,8 @@ import dataclasses
 import random
 
 from holdfast.conversation import Approve, Proof, Resolve, Revoke, RevokeGiven, Scope, Send
-from holdfast.conversation.decisions import DecisionRecord
-from holdfast.conversation.events import GrantGiven, RunScheduled
+from holdfast.conversation.records.events import GrantGiven, RunScheduled
+from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.errors import StoreUnavailable
 
 from .clients import FITTING, Client

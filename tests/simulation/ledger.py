@@ -9,8 +9,8 @@ from typing import Any
 
 from holdfast.agent import Rules
 from holdfast.conversation import Approval, OnLost
-from holdfast.conversation.events import RunScheduled, SettledBy, SuspensionSettled
-from holdfast.conversation.ruled import RuleEffect
+from holdfast.conversation.records.events import RunScheduled, SettledBy, SuspensionSettled
+from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.persistence import PAUSE_LAG_MS, RunStatus, TakeoverReason
 from holdfast.persistence.views import arguments_in
 

@@ -23,8 +23,9 @@ from holdfast.conversation import (
     decide,
     evolve,
 )
-from holdfast.conversation.decisions import DecisionKind
-from holdfast.conversation.events import (
+from holdfast.conversation.log.index import index
+from holdfast.conversation.log.transcript import Transcript
+from holdfast.conversation.records.events import (
     CallAssigned,
     CallCommented,
     CallResolved,
@@ -44,9 +45,8 @@ from holdfast.conversation.events import (
     TurnStarted,
     VoteCast,
 )
-from holdfast.conversation.idempotency import facts
-from holdfast.conversation.index import index
-from holdfast.conversation.transcript import Transcript
+from holdfast.conversation.records.idempotency import facts
+from holdfast.conversation.terms.decisions import DecisionKind
 from holdfast.errors import (
     CorruptStore,
     HoldfastError,

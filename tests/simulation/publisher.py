@@ -7,7 +7,7 @@ import random
 
 from holdfast.agent import Rule, Rules
 from holdfast.client import publishing
-from holdfast.conversation.events import CallHeld, CallSuspended, RunScheduled
+from holdfast.conversation.records.events import CallHeld, CallSuspended, RunScheduled
 
 from . import shop
 from .workers import ADDRESS

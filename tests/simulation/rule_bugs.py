@@ -5,7 +5,7 @@ from unittest import mock
 from holdfast.actors.worker import run_rules
 from holdfast.actors.worker.gate import Gate, stopped
 from holdfast.client import publishing
-from holdfast.conversation.ruled import RuleEffect
+from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.persistence import MemoryStore, RunStatus
 
 

@@ -1,8 +1,9 @@
 """What permission rules must have led to, when a simulation is over: each denial has its rule, and no body behind it."""
 
-from holdfast.conversation import SuspensionKind, jsontext
-from holdfast.conversation.events import CallResolved, CallSuspended, ModelAnswered, RunScheduled, SettledBy
-from holdfast.conversation.ruled import RuleEffect
+from holdfast.conversation import SuspensionKind
+from holdfast.conversation.records.events import CallResolved, CallSuspended, ModelAnswered, RunScheduled, SettledBy
+from holdfast.conversation.terms.rule_verdict import RuleEffect
+from holdfast.conversation.text import jsontext
 from holdfast.persistence.views import arguments_in
 
 from .shop import agent_of

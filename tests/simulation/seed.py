@@ -13,7 +13,7 @@ from unittest import mock
 from holdfast.actors import conversation_actor, host, logs
 from holdfast.actors.worker import succession, worker
 from holdfast.agent import Rules
-from holdfast.conversation import granting
+from holdfast.conversation.judging import granting
 from holdfast.persistence import conversations
 
 from . import oracles, publisher

@@ -7,7 +7,7 @@ import zlib
 from holdfast.actors.signature import sealed
 from holdfast.agent import Agent, App, Suspend, Tool, ToolContext
 from holdfast.conversation import Limits, ModelFailed, ModelReplied, Review, Target
-from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.records.commands import ProposedCall
 from holdfast.persistence import AppRecord
 
 from .loop import PROCESS

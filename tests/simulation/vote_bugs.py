@@ -3,9 +3,10 @@
 import dataclasses
 from unittest import mock
 
-from holdfast.conversation import deciding, fold, voting
-from holdfast.conversation.approvers import ApproverTerms
-from holdfast.conversation.fitting import Fitted
+from holdfast.conversation.judging import deciding, voting
+from holdfast.conversation.judging.fitting import Fitted
+from holdfast.conversation.log import fold
+from holdfast.conversation.terms.approvers import ApproverTerms
 
 
 def a_decision_of_whoever_comes():

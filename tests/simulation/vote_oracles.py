@@ -2,10 +2,11 @@
 
 from collections import defaultdict
 
-from holdfast.conversation import SettledBy, jsontext
-from holdfast.conversation.approvers import joined
-from holdfast.conversation.events import CallSuspended, GivenRevoked, RunScheduled, SuspensionSettled, VoteCast
-from holdfast.conversation.principal import Proof
+from holdfast.conversation import SettledBy
+from holdfast.conversation.records.events import CallSuspended, GivenRevoked, RunScheduled, SuspensionSettled, VoteCast
+from holdfast.conversation.terms.approvers import joined
+from holdfast.conversation.terms.principal import Proof
+from holdfast.conversation.text import jsontext
 from holdfast.persistence.views import arguments_in
 
 from .shop import agent_of

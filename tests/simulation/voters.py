@@ -3,8 +3,8 @@
 import random
 
 from holdfast.conversation import Approve, Principal
-from holdfast.conversation.approvers import Approvers
-from holdfast.conversation.principal import Proof
+from holdfast.conversation.terms.approvers import Approvers
+from holdfast.conversation.terms.principal import Proof
 from holdfast.persistence import ApiKey
 
 ANA = Principal("ana", roles=["finance"], proof=Proof.KEY)

@@ -30,8 +30,8 @@ from holdfast.conversation import (
     Scope,
     ToolSpec,
 )
-from holdfast.conversation.commands import ProposedCall
-from holdfast.conversation.spec import UnattendedSpec
+from holdfast.conversation.records.commands import ProposedCall
+from holdfast.conversation.terms.spec import UnattendedSpec
 from holdfast.errors import HoldfastError
 from holdfast.persistence import codec
 from holdfast.testing.writer import begin, call, end, reply, suspend

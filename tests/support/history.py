@@ -18,12 +18,12 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic_core import to_jsonable_python
 
 from holdfast.conversation import AgentSpec, Principal, RunFinished, RunRuled, RunSuspended, State, outstanding
-from holdfast.conversation.calls import Call
-from holdfast.conversation.events import EVENTS
-from holdfast.conversation.idempotency import IdempotencyRecord
-from holdfast.conversation.machine import due_at
+from holdfast.conversation.judging.machine import due_at
 from holdfast.conversation.record import Record
-from holdfast.conversation.round import Round
+from holdfast.conversation.records.calls import Call
+from holdfast.conversation.records.events import EVENTS
+from holdfast.conversation.records.idempotency import IdempotencyRecord
+from holdfast.conversation.records.round import Round
 from holdfast.persistence import AppRecord
 
 FOLDER = Path(__file__).parents[1] / "histories"

@@ -10,7 +10,7 @@ from holdfast.actors.activation.context import ActivationContext
 from holdfast.actors.admission import Admission
 from holdfast.actors.published import published_agent
 from holdfast.conversation import AgentSpec, RunFinished, State, ToolSpec, decide
-from holdfast.conversation.envelope import success
+from holdfast.conversation.text.envelope import success
 from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason, codec
 from holdfast.settings import Timing
 from holdfast.testing.writer import begin, resolve, start

@@ -9,8 +9,9 @@ from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker import model
 from holdfast.actors.worker.asking import Ask, here
 from holdfast.agent import Tool, Unattended
-from holdfast.conversation import AgentSpec, Event, Limits, ModelFailed, ModelReplied, ToolSpec, jsontext
-from holdfast.conversation.transcript import Transcript
+from holdfast.conversation import AgentSpec, Event, Limits, ModelFailed, ModelReplied, ToolSpec
+from holdfast.conversation.log.transcript import Transcript
+from holdfast.conversation.text import jsontext
 from holdfast.persistence import codec
 from holdfast.persistence.memory_store import MemoryStore
 from holdfast.testing import ModelServer

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.conversation import Receipt, State, Status, evolve, outstanding
-from holdfast.conversation.events import Event, RunScheduled
-from holdfast.conversation.spec import OnLost
+from holdfast.conversation.records.events import Event, RunScheduled
+from holdfast.conversation.terms.spec import OnLost
 from holdfast.persistence import RedisStore
 
 TERMINAL = {"turn_completed", "turn_failed", "turn_cancelled"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent import Agent, App, Rule, Rules, Tool, ToolContext
-from holdfast.conversation.grants import Target
+from holdfast.conversation.terms.grants import Target
 
 DATA = Path(os.environ.get("HOLDFAST_TEST_DATA", Path(__file__).parents[2] / ".." / "shared" / "data")).resolve()
 RUNS = Path(os.environ.get("HOLDFAST_TEST_RUNS", "/nonexistent"))

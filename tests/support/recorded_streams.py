@@ -12,7 +12,8 @@ from typing import Any
 from aiohttp import web
 from model_caller import Caller
 
-from holdfast.conversation import AgentSpec, CallModel, Limits, ModelFailed, ModelReplied, ToolSpec, jsontext, outstanding
+from holdfast.conversation import AgentSpec, CallModel, Limits, ModelFailed, ModelReplied, ToolSpec, outstanding
+from holdfast.conversation.text import jsontext
 from holdfast.persistence.memory_store import MemoryStore
 from holdfast.testing import ModelServer
 from holdfast.testing.writer import Writer, begin, finish, start

@@ -4,7 +4,7 @@ import base64
 import shlex
 from random import Random
 
-from holdfast.conversation.matching import is_plain_script
+from holdfast.conversation.text.matching import is_plain_script
 
 COMMANDS = {
     "rm": (["rm"], ["rm", "-rf", "v"], ["rm", "v"]),

@@ -8,7 +8,7 @@ from pydantic import Field
 from holdfast.agent import Agent, App, tool
 from holdfast.client import Approve
 from holdfast.conversation import AgentSpec, Approval, Choice, Limits, ToolSpec
-from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.records.commands import ProposedCall
 from holdfast.testing.writer import DESK, Writer, begin, call, lose, resolve, start, suspend
 
 

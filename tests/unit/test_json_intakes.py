@@ -13,8 +13,9 @@ from holdfast.agent import Agent, App, Tool, ToolContext, tool
 from holdfast.cli import job_file, resolve
 from holdfast.cli.errors import InvalidLines
 from holdfast.client.arguments import context_of
-from holdfast.conversation import Answer, Approve, Deny, Limits, Start, State, decide, jsontext
-from holdfast.conversation.decisions import DecisionKind, DecisionRecord
+from holdfast.conversation import Answer, Approve, Deny, Limits, Start, State, decide
+from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
+from holdfast.conversation.text import jsontext
 from holdfast.errors import ConfigurationError, InvalidDecision, InvalidMessage
 from holdfast.persistence import MemoryStore, codec
 from holdfast.testing.writer import DESK, Writer, begin, call, start

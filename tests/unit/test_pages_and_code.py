@@ -5,8 +5,8 @@ from pathlib import Path
 
 from holdfast import traces
 from holdfast.agent import ToolContext, TurnContext
-from holdfast.conversation.event_base import ChainLink
-from holdfast.conversation.events import EVENTS
+from holdfast.conversation.records.event_base import ChainLink
+from holdfast.conversation.records.events import EVENTS
 from holdfast.persistence import codec
 from holdfast.persistence.keys import Keys
 

@@ -14,7 +14,7 @@ from holdfast.cli.store_checks import Looked, cipher_checks, problem_checks, wor
 from holdfast.client import AsyncClient
 from holdfast.client.results import PendingCall
 from holdfast.conversation import Approve, RunFinished, RunRuled, Status
-from holdfast.conversation.ruled import RuleEffect, RuleVerdict
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.errors import CipherFailed, CipherMissing
 from holdfast.persistence import AppRecord, MemoryStore, RedisStore, RunStatus, TakeoverReason, codec
 from holdfast.persistence.keys import Keys

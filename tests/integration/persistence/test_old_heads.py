@@ -7,7 +7,7 @@ import pytest
 from history import CONVERSATION, history
 
 from holdfast.conversation import State, Status, SuspensionKind, evolve
-from holdfast.conversation.index import index
+from holdfast.conversation.log.index import index
 from holdfast.errors import CorruptStore, NewerRecord
 from holdfast.persistence import AppRecord, RedisStore, codec
 from holdfast.persistence.keys import BUCKETS, Keys, bucket_of

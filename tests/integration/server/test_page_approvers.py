@@ -10,7 +10,7 @@ from served import served
 
 from holdfast.client import Principal, Proof
 from holdfast.conversation import Approvers
-from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.records.commands import ProposedCall
 from holdfast.persistence import AccessScope
 from holdfast.server import Authentication, Proxy
 from holdfast.testing.writer import Writer, begin, call, start

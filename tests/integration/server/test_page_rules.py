@@ -6,7 +6,7 @@ from page_forms import path_of
 from served import served
 from waiting_calls import APP, suspended, waiting
 
-from holdfast.conversation.ruled import RuleEffect, RuleVerdict
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 
 
 @pytest.fixture(scope="module")

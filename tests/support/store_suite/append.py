@@ -17,7 +17,7 @@ from holdfast.conversation import (
     State,
     SuspensionKind,
 )
-from holdfast.conversation.idempotency import (
+from holdfast.conversation.records.idempotency import (
     IdempotencyRecord,
     call_key,
     decision_key,

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.client.audit import AuditReport, kept_of, report
 from holdfast.conversation import Approve, Deny, Receipt
-from holdfast.conversation.idempotency import decision_key
+from holdfast.conversation.records.idempotency import decision_key
 from holdfast.errors import Fenced
 from holdfast.persistence import Store
 from holdfast.testing.writer import Writer, begin, call, resolve, start

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from holdfast.conversation import Approve, Approvers, Principal, Proof
-from holdfast.conversation.commands import ProposedCall
-from holdfast.conversation.grants import Level, Scope
+from holdfast.conversation.records.commands import ProposedCall
+from holdfast.conversation.terms.grants import Level, Scope
 from holdfast.persistence import Run, RunStatus, Store, TakeoverReason
 from holdfast.testing.writer import Writer, begin, call, finish, reply, resolve, revoke, revoke_given, send, start
 

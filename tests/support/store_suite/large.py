@@ -3,8 +3,8 @@
 import json
 
 from holdfast.conversation import Event, Limits
-from holdfast.conversation.calls import Cut, PendingView
-from holdfast.conversation.jsontext import size_bytes
+from holdfast.conversation.records.calls import Cut, PendingView
+from holdfast.conversation.text.jsontext import size_bytes
 from holdfast.persistence import Store
 from holdfast.persistence.lists import PAGE_BYTES
 from holdfast.testing.crowd import BEGAN_AT

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.conversation import Answer, Deny, Status, SuspensionKind
-from holdfast.conversation.events import ModelAnswered
+from holdfast.conversation.records.events import ModelAnswered
 from holdfast.errors import InvalidInput
 from holdfast.persistence import ConversationRow, Listing, Store
 from holdfast.testing.crowd import BEGAN_AT, conversations, crowd, pending

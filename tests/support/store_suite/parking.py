@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from holdfast.conversation.delta import Delta, delta
+from holdfast.conversation.log.delta import Delta, delta
 from holdfast.persistence import Append, Appended, Look, Run, RunStatus, Stands, Store, TakeoverReason
 from holdfast.testing.writer import NextCommand, Writer, begin, call, cancel, end, fail_model, finish, reply, send, start
 

@@ -24,8 +24,8 @@ from holdfast.conversation import (
     evolve,
     outstanding,
 )
-from holdfast.conversation.commands import ProposedCall
-from holdfast.conversation.events import EVENTS, NothingCancelled
+from holdfast.conversation.records.commands import ProposedCall
+from holdfast.conversation.records.events import EVENTS, NothingCancelled
 from holdfast.errors import ConversationNotFound
 from holdfast.persistence import Store
 from holdfast.testing.writer import (

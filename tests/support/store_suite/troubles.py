@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.conversation import Answer
-from holdfast.conversation.idempotency import decision_key, message_key
+from holdfast.conversation.records.idempotency import decision_key, message_key
 from holdfast.errors import Fenced, Quarantined
 from holdfast.persistence import Blame, Store
 from holdfast.testing.writer import Writer, begin, call, reply, resolve, send, start

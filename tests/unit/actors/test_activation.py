@@ -8,17 +8,9 @@ import pytest
 from hosted import GATED, GENERATING, OPEN, START, Dies, FakeWorkers, activated, decided, soon, stored, until
 
 from holdfast.actors import NoWorker
-from holdfast.conversation import (
-    AgentSpec,
-    Approve,
-    Limits,
-    RunFinished,
-    Send,
-    Status,
-    ToolSpec,
-    work,
-)
-from holdfast.conversation.envelope import success
+from holdfast.conversation import AgentSpec, Approve, Limits, RunFinished, Send, Status, ToolSpec
+from holdfast.conversation.log import work
+from holdfast.conversation.text.envelope import success
 from holdfast.errors import ConversationExists, Fenced, StoreUnavailable
 from holdfast.log_context import about
 from holdfast.persistence import RunStatus, TakeoverReason, codec

@@ -6,7 +6,7 @@ from given_worker import GivenWorker, carried_out
 from holdfast import Agent, Answer, Approve, Deny, Rule, Rules, Tool, Unattended, ask_user_questions, tool
 from holdfast.actors.work_requests import RunRequest
 from holdfast.conversation import RunRuled, outstanding
-from holdfast.conversation.decisions import DecisionRecord
+from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.persistence import AppRecord, MemoryStore
 from holdfast.testing import call, calls, run
 from holdfast.testing.writer import DESK, Writer, begin, start

@@ -14,9 +14,9 @@ from holdfast.actors.worker.model_answer import AnswerCall
 from holdfast.actors.worker.model_outcome import UNVALIDATED, judged
 from holdfast.actors.worker.threads import RuleThreads
 from holdfast.agent import Agent, App, Rules, Tool, TurnContext, Unattended
-from holdfast.conversation.approvers import Approvers
-from holdfast.conversation.grants import Target
-from holdfast.conversation.ruled import RuleEffect
+from holdfast.conversation.terms.approvers import Approvers
+from holdfast.conversation.terms.grants import Target
+from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.redaction import PLAIN
 
 TURN = TurnContext(conversation_id="c-1", agent="desk", attended=False)

@@ -8,7 +8,7 @@ from hosted import OPEN, START, FakeWorkers, activated, stored, until
 from holdfast.actors import NoWorker
 from holdfast.actors.activation import judging
 from holdfast.conversation import End, Send, Status, decide
-from holdfast.conversation.events import MessageAccepted, TurnCompleted, TurnStarted
+from holdfast.conversation.records.events import MessageAccepted, TurnCompleted, TurnStarted
 from holdfast.errors import ClusterUnavailable, StoreUnavailable
 from holdfast.persistence import MemoryStore
 from holdfast.testing.writer import reply

@@ -7,7 +7,7 @@ from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker import prompt
 from holdfast.actors.worker.gate import UNREADABLE, CallRules, FixedRules, Gate, proposed, stopped
 from holdfast.agent import Agent, Rules, Tool, TurnContext
-from holdfast.conversation.ruled import RuleEffect
+from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.errors import CorruptStore
 from holdfast.persistence import AppRecord, MemoryStore
 

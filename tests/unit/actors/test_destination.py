@@ -7,7 +7,8 @@ import pytest
 from holdfast.actors.worker import destination
 from holdfast.actors.worker.destination import Elsewhere
 from holdfast.agent import Agent
-from holdfast.conversation import AgentSpec, jsontext
+from holdfast.conversation import AgentSpec
+from holdfast.conversation.text import jsontext
 
 INTERNAL = {"api_base": "https://llm.internal/v1", "custom_llm_provider": "hosted_vllm"}
 

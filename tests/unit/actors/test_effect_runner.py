@@ -12,7 +12,7 @@ from holdfast.actors.activation import effect_runner as runner
 from holdfast.actors.activation.effect_runner import EffectRunner
 from holdfast.actors.activation.log_tail import LogTail
 from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelReplied, RunFinished, ToolSpec, outstanding
-from holdfast.conversation.envelope import success
+from holdfast.conversation.text.envelope import success
 from holdfast.persistence import MemoryStore, codec
 from holdfast.testing.writer import Writer, begin, call, start
 

@@ -10,7 +10,7 @@ from holdfast.actors import NoOutcome, NoWorker
 from holdfast.actors.activation import activation as activation_module
 from holdfast.actors.activation import judging, outstanding
 from holdfast.conversation import AgentSpec, Approve, RunFinished, Send, Status, ToolSpec, Wake, decide
-from holdfast.conversation.envelope import failure
+from holdfast.conversation.text.envelope import failure
 from holdfast.errors import CorruptStore, Fenced, NewerRecord, Overloaded, StoreUnavailable
 from holdfast.persistence import codec
 from holdfast.testing.writer import call, fail_model, reply

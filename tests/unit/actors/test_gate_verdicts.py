@@ -7,9 +7,9 @@ import pytest
 from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker.gate import UNREADABLE, proposed, required_again, stopped
 from holdfast.agent import Agent, Rule, Rules, Tool, TurnContext
-from holdfast.conversation.approvers import ApproverTerms
-from holdfast.conversation.principal import Principal
-from holdfast.conversation.ruled import RuleEffect, RuleVerdict
+from holdfast.conversation.terms.approvers import ApproverTerms
+from holdfast.conversation.terms.principal import Principal
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 
 ANA = TurnContext(conversation_id="c-1", agent="desk", requester=Principal(id="ana"))
 NO_RULES = Rules()

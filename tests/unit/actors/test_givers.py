@@ -6,7 +6,7 @@ from holdfast.actors import admission
 from holdfast.actors.admission import FRESH_S
 from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker.givers import GrantGivers
-from holdfast.conversation.approvers import Approvers
+from holdfast.conversation.terms.approvers import Approvers
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import PAUSE_LAG_MS, AccessScope, ApiKey, MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore

@@ -12,7 +12,7 @@ from holdfast.actors.worker import asking
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.actors.worker.run_rules import judged
 from holdfast.agent import Agent, App, Rules, Tool, TurnContext
-from holdfast.conversation.ruled import RuleEffect
+from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.persistence import AppRecord, MemoryStore
 
 SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "c", base="worker-0")

@@ -6,7 +6,7 @@ import threading
 from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker import live
 from holdfast.actors.worker.model_answer import CallPiece
-from holdfast.conversation import jsontext
+from holdfast.conversation.text import jsontext
 from holdfast.persistence import codec
 
 REQUEST = RunRequest("c-1", "desk", "s", "call_1#1", "t1", "call_1", "slow", attempt=1, arguments_at=3)

@@ -1,7 +1,7 @@
 """What an actor hands to the worker is the very end of the log, or nothing."""
 
 from holdfast.actors.activation.log_tail import MOST, MOST_BYTES, LogTail
-from holdfast.conversation.events import MessageAccepted, ModelAnswered
+from holdfast.conversation.records.events import MessageAccepted, ModelAnswered
 
 
 def message(number):

@@ -14,7 +14,7 @@ from holdfast.actors.worker.bench import at_any_time
 from holdfast.actors.worker.claims import Claims
 from holdfast.actors.workers import GRACE_S
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
-from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.records.commands import ProposedCall
 from holdfast.errors import CipherFailed, CorruptStore, StoreUnavailable
 from holdfast.persistence import MemoryStore, RunStatus, codec
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore

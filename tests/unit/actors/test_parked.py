@@ -9,7 +9,7 @@ from holdfast.actors import host as host_module
 from holdfast.actors.activation import rest
 from holdfast.actors.workers import NoApp
 from holdfast.conversation import AgentSpec, CancelTurn, ModelReplied, RunFinished, Send, Status, ToolSpec
-from holdfast.conversation.envelope import success
+from holdfast.conversation.text.envelope import success
 from holdfast.persistence import RunStatus, Stands, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import FailAfter, Faults, FaultyStore

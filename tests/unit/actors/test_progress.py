@@ -7,7 +7,7 @@ import pytest
 from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker import live
 from holdfast.actors.worker.live import Progress
-from holdfast.conversation import jsontext
+from holdfast.conversation.text import jsontext
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import codec
 

@@ -8,7 +8,7 @@ from hosted import START, FakeWorkers
 from holdfast.actors import Failed, Host, Hosted, Replied, StoreAddress
 from holdfast.actors.proofs import Proofs, proven_in, signed
 from holdfast.conversation import Principal, Proof, Send, Start
-from holdfast.conversation.commands import COMMANDS, CancelTurn
+from holdfast.conversation.records.commands import COMMANDS, CancelTurn
 from holdfast.errors import ClusterUnavailable, InvalidInput
 from holdfast.persistence import MemoryStore, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing

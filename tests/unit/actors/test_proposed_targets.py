@@ -5,7 +5,7 @@ import pytest
 from holdfast.actors.worker.model_answer import AnswerCall
 from holdfast.actors.worker.model_outcome import judged
 from holdfast.agent import Agent, Rules, Tool, TurnContext
-from holdfast.conversation.grants import CallTarget, Level, Target
+from holdfast.conversation.terms.grants import CallTarget, Level, Target
 from holdfast.redaction import PLAIN
 
 TURN = TurnContext(conversation_id="c-1", agent="desk")

@@ -14,7 +14,7 @@ from holdfast.actors import StoreAddress, Worker, WorkerSettings, wire
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.agent import Agent, App, Tool, tool
 from holdfast.conversation import Answer, Approve, ModelReplied, Start, Status
-from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.records.commands import ProposedCall
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus, TakeoverReason
 
 SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "k", base="worker-0")

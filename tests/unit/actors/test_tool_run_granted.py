@@ -11,8 +11,8 @@ from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker.gate import UNREADABLE
 from holdfast.agent import Agent, Rule, Rules, Tool, ToolContext
 from holdfast.conversation import Approve, Principal, Proof, RunFinished, RunRuled, outstanding
-from holdfast.conversation.grants import Scope
-from holdfast.conversation.ruled import RuleEffect, RuleVerdict
+from holdfast.conversation.terms.grants import Scope
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.errors import CorruptStore, StoreUnavailable
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus, codec
 from holdfast.testing import Delay, FailAfter, FailBefore, Faults, FaultyStore

@@ -13,7 +13,7 @@ from holdfast.actors.worker.claims import Claims
 from holdfast.actors.worker.gate import UNREADABLE, FixedRules
 from holdfast.agent import Agent, Rule, Rules, Tool
 from holdfast.conversation import Limits, RunFinished, RunRuled
-from holdfast.conversation.ruled import RuleEffect, RuleVerdict
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.errors import CorruptStore, StoreUnavailable
 from holdfast.persistence import PAUSE_LAG_MS, AppRecord, RunStatus, codec
 from holdfast.testing import Delay, FailAfter, FailBefore, Faults, FaultyStore

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker.transcripts import OVERLAP, OWN_BYTES, TRIES, Transcripts
-from holdfast.conversation.events import CallResolved, ConversationStarted, MessageAccepted, TurnStarted
+from holdfast.conversation.records.events import CallResolved, ConversationStarted, MessageAccepted, TurnStarted
 
 
 def log(*texts):

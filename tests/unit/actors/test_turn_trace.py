@@ -10,7 +10,7 @@ from spans import CALLER, CALLERS_TRACE, Spans, id_of, links_of, parent_of, trac
 
 from holdfast.actors import NoWorker
 from holdfast.conversation import Approve, CancelTurn, Deny, Principal, RunFinished, Send, Status, Wake
-from holdfast.conversation.envelope import success
+from holdfast.conversation.text.envelope import success
 from holdfast.log_context import TRACE
 from holdfast.persistence import TakeoverReason
 from holdfast.settings import TraceContinuation, TraceSettings

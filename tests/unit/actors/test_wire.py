@@ -13,7 +13,7 @@ from holdfast.actors.actor_settings import WorkerSettings
 from holdfast.actors.build import this_release
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.conversation import Receipt, Resolve
-from holdfast.conversation.decisions import DecisionKind, DecisionRecord
+from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
 from holdfast.errors import OtherBuild, StaleCall, StaleReason
 
 

@@ -13,7 +13,7 @@ from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.actors.worker.work_spans import MESSAGES, NO_CONTENT, Content, model_span, run_span
 from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ModelReplied
-from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.records.commands import ProposedCall
 from holdfast.redaction import Redaction
 from holdfast.testing import Rehearsal, call
 

@@ -7,8 +7,8 @@ from asyncio import CancelledError
 import pytest
 
 from holdfast.agent import Suspend, Tool, TurnContext
-from holdfast.conversation.principal import Principal
-from holdfast.conversation.spec import Approval, OnLost
+from holdfast.conversation.terms.principal import Principal
+from holdfast.conversation.terms.spec import Approval, OnLost
 from holdfast.errors import ConfigurationError
 
 ANA = TurnContext(conversation_id="c-1", agent="desk", requester=Principal(id="ana"), context={"tier": "gold"})

@@ -7,7 +7,7 @@ import pytest
 from holdfast.agent import Agent, App, Approvers, Tool
 from holdfast.agent.rule import Rule, RuleEffect
 from holdfast.agent.rules import MOST, Rules, Verdict
-from holdfast.conversation.spec import Executor
+from holdfast.conversation.terms.spec import Executor
 from holdfast.errors import ConfigurationError, InvalidRule, NewerRecord
 
 REQUIRED = {"required": True}

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel, Field, create_model
 
 from holdfast.agent import Tool, tool
-from holdfast.conversation import schema
+from holdfast.conversation.text import schema
 from holdfast.errors import ConfigurationError
 
 LOOKS_AHEAD = {"type": "object", "properties": {"code": {"type": "string", "pattern": "^(?=a)[ab]+$"}}}

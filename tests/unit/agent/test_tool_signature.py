@@ -9,7 +9,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel, Field
 
 from holdfast.agent import InvalidArguments, Tool, ToolContext, tool
-from holdfast.conversation.schema import problem
+from holdfast.conversation.text.schema import problem
 from holdfast.errors import ConfigurationError
 
 CONTEXT = ToolContext(conversation_id="c-1", turn_id="t-1", tool_call_id="call_1")

@@ -7,7 +7,7 @@ from asyncio import CancelledError
 import pytest
 
 from holdfast.agent import Suspend, Tool
-from holdfast.conversation.grants import CallTarget, Level, Target
+from holdfast.conversation.terms.grants import CallTarget, Level, Target
 from holdfast.errors import ConfigurationError
 
 SOURCE = Target("path", "src/a", level="write")

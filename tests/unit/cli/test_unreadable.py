@@ -8,7 +8,7 @@ from holdfast.cli import app, hints, pending, session, show
 from holdfast.cli.options import Where
 from holdfast.client.results import PendingCall
 from holdfast.conversation import Executor, Status, SuspensionKind
-from holdfast.conversation.calls import PendingView
+from holdfast.conversation.records.calls import PendingView
 from holdfast.persistence import ConversationRow
 
 NOW = 1_700_000_100_000

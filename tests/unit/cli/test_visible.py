@@ -12,7 +12,7 @@ from holdfast.cli.display import clean, clean_block, to_json
 from holdfast.cli.options import Where
 from holdfast.client.results import PendingCall
 from holdfast.conversation import Executor, SuspensionKind
-from holdfast.conversation.calls import PendingView
+from holdfast.conversation.records.calls import PendingView
 
 NOW = 1_700_000_100_000
 INVISIBLE = [

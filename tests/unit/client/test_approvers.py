@@ -26,7 +26,7 @@ from holdfast.client.http_gateway import HttpGateway
 from holdfast.client.proving import acting_for
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Approvers
-from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.records.commands import ProposedCall
 from holdfast.persistence import MemoryStore
 from holdfast.server import create_app
 from holdfast.testing.writer import Writer, begin, call, start

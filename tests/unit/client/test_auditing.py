@@ -13,7 +13,7 @@ from holdfast.client.http_address import Address
 from holdfast.client.http_gateway import HttpGateway
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import evolve
-from holdfast.conversation.state import State
+from holdfast.conversation.records.state import State
 from holdfast.errors import ConversationNotFound
 from holdfast.persistence import MemoryStore, codec
 from holdfast.server import Authentication, create_app
@@ -98,7 +98,7 @@ async def test_a_log_that_was_rewritten_with_all_its_heads_is_found_by_a_receipt
     for event in events[: decided[0].seq - 1]:
         state = evolve(state, event)
     forged = events[decided[0].seq - 1].model_copy(update={"reason": "forged"})
-    from holdfast.conversation.auditing import linked  # noqa: PLC0415 - what only a forger does
+    from holdfast.conversation.log.auditing import linked  # noqa: PLC0415 - what only a forger does
 
     whole = events[: decided[0].seq - 1]
     for event in (forged, *events[decided[0].seq :]):

@@ -10,8 +10,8 @@ from holdfast.client import AsyncClient
 from holdfast.client.stack_events import AHEAD
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Approve
-from holdfast.conversation.events import EVENTS
-from holdfast.conversation.live import LIVE_EVENTS
+from holdfast.conversation.records.events import EVENTS
+from holdfast.conversation.records.live import LIVE_EVENTS
 from holdfast.events import (
     ArgumentsDelta,
     CallSuspended,

@@ -12,7 +12,7 @@ from holdfast.client.http_address import Address
 from holdfast.client.http_gateway import HttpGateway
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import CallTarget
-from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.records.commands import ProposedCall
 from holdfast.persistence import MemoryStore
 from holdfast.server import Authentication, create_app
 from holdfast.testing.writer import Writer, begin, call, start

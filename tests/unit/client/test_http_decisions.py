@@ -11,7 +11,7 @@ from holdfast.client.http_address import Address
 from holdfast.client.http_gateway import HttpGateway
 from holdfast.client.results import PendingCall
 from holdfast.conversation import Answer, Deny, Receipt, Review, SuspensionKind
-from holdfast.conversation.calls import PendingView
+from holdfast.conversation.records.calls import PendingView
 from holdfast.errors import InvalidDecision, OutcomeUnknown, ServerRefused, StoreUnavailable
 
 RECEIPT = {"conversation_id": "c-1", "seq": 7, "accepted_at": 5, "duplicate": False}

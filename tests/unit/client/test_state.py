@@ -10,7 +10,7 @@ from holdfast.actors.worker.live import Progress
 from holdfast.client import AsyncClient, running
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Approve, Executor, FailureReason, StopReason
-from holdfast.conversation.events import TurnCompleted
+from holdfast.conversation.records.events import TurnCompleted
 from holdfast.errors import CorruptStore
 from holdfast.persistence import MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore

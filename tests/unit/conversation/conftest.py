@@ -19,8 +19,8 @@ from holdfast.conversation import (
     evolve,
     outstanding,
 )
-from holdfast.conversation.idempotency import facts
-from holdfast.conversation.transcript import Transcript
+from holdfast.conversation.log.transcript import Transcript
+from holdfast.conversation.records.idempotency import facts
 from holdfast.testing.writer import (
     begin,
     call,

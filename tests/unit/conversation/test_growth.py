@@ -19,15 +19,15 @@ from holdfast.conversation import (
     evolve,
     outstanding,
 )
-from holdfast.conversation.approvers import MOST_BYTES, MOST_NAMES, MOST_VOTES, Approvers, terms_of
-from holdfast.conversation.commands import Assign, Comment, ProposedCall, RunFinished
-from holdfast.conversation.delta import delta
-from holdfast.conversation.grants import LONGEST_VALUE, MOST_GRANTS, MOST_TARGETS, CallTarget, Level, Scope
 from holdfast.conversation.ids import unique_call_ids
-from holdfast.conversation.machine import busy, due_at
-from holdfast.conversation.noting import MOST_NOTES
-from holdfast.conversation.principal import Proof
-from holdfast.conversation.voting import MOST_EDITS
+from holdfast.conversation.judging.machine import busy, due_at
+from holdfast.conversation.judging.noting import MOST_NOTES
+from holdfast.conversation.judging.voting import MOST_EDITS
+from holdfast.conversation.log.delta import delta
+from holdfast.conversation.records.commands import Assign, Comment, ProposedCall, RunFinished
+from holdfast.conversation.terms.approvers import MOST_BYTES, MOST_NAMES, MOST_VOTES, Approvers, terms_of
+from holdfast.conversation.terms.grants import LONGEST_VALUE, MOST_GRANTS, MOST_TARGETS, CallTarget, Level, Scope
+from holdfast.conversation.terms.principal import Proof
 from holdfast.errors import AlreadyVoted, InvalidDecision, InvalidInput
 from holdfast.persistence import codec
 from holdfast.testing.writer import begin, call, cancel, finish, lose, resolve, revoke, send, start, wake

@@ -31,10 +31,10 @@ from holdfast.conversation import (
     evolve,
     outstanding,
 )
-from holdfast.conversation.commands import ProposedCall, RunLost, TurnPrepared
-from holdfast.conversation.decisions import DecisionRecord, SuspensionKind
-from holdfast.conversation.index import index
-from holdfast.conversation.machine import due_at
+from holdfast.conversation.judging.machine import due_at
+from holdfast.conversation.log.index import index
+from holdfast.conversation.records.commands import ProposedCall, RunLost, TurnPrepared
+from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
 from holdfast.errors import ConversationEnded, HoldfastError
 from holdfast.testing import writer as steps
 

@@ -26,13 +26,13 @@ from holdfast.conversation import (
     State,
     ToolSpec,
 )
-from holdfast.conversation.approvers import MOST_VOTES, ApproverTerms
-from holdfast.conversation.calls import Call
-from holdfast.conversation.decisions import DecisionKind, DecisionRecord
-from holdfast.conversation.events import EVENTS, CallResolved, MessageAccepted
-from holdfast.conversation.idempotency import IdempotencyRecord
 from holdfast.conversation.record import Record
-from holdfast.conversation.round import Round
+from holdfast.conversation.records.calls import Call
+from holdfast.conversation.records.events import EVENTS, CallResolved, MessageAccepted
+from holdfast.conversation.records.idempotency import IdempotencyRecord
+from holdfast.conversation.records.round import Round
+from holdfast.conversation.terms.approvers import MOST_VOTES, ApproverTerms
+from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
 from holdfast.errors import CorruptStore, NewerRecord
 from holdfast.persistence import AppRecord, codec
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from holdfast.conversation.events import MessageAccepted
+from holdfast.conversation.records.events import MessageAccepted
 from holdfast.errors import LeaseHeld
 from holdfast.persistence import MemoryStore, TakeoverReason
 from holdfast.persistence.conversations import PASSING_MS

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.actors import Failed, Hosted, NotHosted, Replied
 from holdfast.conversation import Answer, CancelTurn, Deny, End, Resolve, Send, Wake
-from holdfast.conversation.decisions import DecisionRecord
+from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.errors import (
     ClusterUnavailable,
     ConversationNotFound,

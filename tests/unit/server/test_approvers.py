@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from holdfast.conversation import Approvers, Principal, Proof
-from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.records.commands import ProposedCall
 from holdfast.server import create_app
 from holdfast.testing.writer import Writer, begin, call, start
 

@@ -3,8 +3,8 @@
 import pytest
 
 from holdfast.conversation import Approve
-from holdfast.conversation.commands import ProposedCall
-from holdfast.conversation.ruled import RuleEffect, RuleVerdict
+from holdfast.conversation.records.commands import ProposedCall
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import AccessScope
 from holdfast.server import Bounds, create_app

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from holdfast.conversation import CallTarget, Principal, Proof
-from holdfast.conversation.commands import ProposedCall
+from holdfast.conversation.records.commands import ProposedCall
 from holdfast.persistence import AccessScope
 from holdfast.server import create_app
 from holdfast.testing.writer import Writer, begin, call, start

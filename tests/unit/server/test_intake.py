@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from holdfast.agent import Agent, Limits
-from holdfast.conversation import jsontext
-from holdfast.conversation.decisions import DecisionRecord
+from holdfast.conversation.terms.decisions import DecisionRecord
+from holdfast.conversation.text import jsontext
 from holdfast.persistence import AppRecord
 from holdfast.server import Bounds, create_app, intake
 from holdfast.server.app import OPERATIONS, PAGES

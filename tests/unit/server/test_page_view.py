@@ -15,10 +15,10 @@ from holdfast.client import Approve, AsyncClient, AsyncConversation, Deny, Princ
 from holdfast.client.http_address import Address
 from holdfast.client.http_gateway import HttpGateway
 from holdfast.conversation import Approvers, CallTarget
-from holdfast.conversation.commands import ProposedCall
-from holdfast.conversation.events import EVENTS, CallSuspended
-from holdfast.conversation.live import LIVE_EVENTS
-from holdfast.conversation.ruled import RuleEffect, RuleVerdict
+from holdfast.conversation.records.commands import ProposedCall
+from holdfast.conversation.records.events import EVENTS, CallSuspended
+from holdfast.conversation.records.live import LIVE_EVENTS
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.errors import (
     BatchRefused,
     ClusterUnavailable,

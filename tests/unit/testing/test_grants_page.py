@@ -11,7 +11,7 @@ from command_lines import decision_of
 from page_blocks import blocks_of
 
 from holdfast.conversation import Approve, Scope
-from holdfast.conversation.grants import MOST_GRANTS, MOST_TARGETS
+from holdfast.conversation.terms.grants import MOST_GRANTS, MOST_TARGETS
 
 PAGE = Path(__file__).parents[3] / "docs" / "grants.md"
 PRINTED = """\

@@ -7,8 +7,8 @@ import pytest
 from stores import WithActors
 
 from holdfast.conversation import AgentSpec, Approval, Choice, Executor, Limits, SuspensionKind, ToolSpec
-from holdfast.conversation.commands import ProposedCall
-from holdfast.conversation.ruled import RuleEffect, RuleVerdict
+from holdfast.conversation.records.commands import ProposedCall
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.server import create_app
 from holdfast.server.pages.fields import ABSENT, FieldKind, Fields
 from holdfast.server.pages.form_body import Form

@@ -4,8 +4,8 @@ import pytest
 
 from holdfast.client import PendingCall
 from holdfast.conversation import Answer, Approve, Cancel, Deny, Executor, Fail, Redispatch, Review, SuspensionKind
-from holdfast.conversation.calls import PendingView
-from holdfast.conversation.decisions import ACCEPTED
+from holdfast.conversation.records.calls import PendingView
+from holdfast.conversation.terms.decisions import ACCEPTED
 from holdfast.server.pages.choices import CHOICES, settled_as, words_of
 from holdfast.server.pages.filled import blank, read
 from holdfast.server.pages.form_body import Form

@@ -4,8 +4,8 @@ import pytest
 
 from holdfast.client import PendingCall
 from holdfast.conversation import Answer, Executor, Question, SuspensionKind
-from holdfast.conversation.calls import PendingView
-from holdfast.conversation.questions import schema_of
+from holdfast.conversation.records.calls import PendingView
+from holdfast.conversation.terms.questions import schema_of
 from holdfast.server.pages.fields import FieldKind
 from holdfast.server.pages.filled import FIELDS, blank, read
 from holdfast.server.pages.form_body import Form

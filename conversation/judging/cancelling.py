@@ -1,0 +1,130 @@
+"""Giving up what waits: by a cancellation, a deadline, or the conversation's end."""
+
+from holdfast.conversation.ids import is_turn_id, turn_id
+from holdfast.conversation.records.calls import Call
+from holdfast.conversation.records.commands import CancelPending, CancelTurn, End, Wake
+from holdfast.conversation.records.events import Ended, PendingCancelled, SettledBy, TurnCancelled, TurnStarted
+from holdfast.conversation.records.idempotency import IdempotencyRecord, request_key
+from holdfast.conversation.records.state import State
+from holdfast.conversation.terms.decisions import SuspensionKind
+from holdfast.conversation.text.envelope import failure
+from holdfast.errors import InvalidInput, TurnNotFound
+
+from .judgement import Cancelled, Draft, Judgement
+from .progress import advance, give_up
+from .words import check_words
+
+CANCELLED = "cancelled before it was answered; it did not run"
+CANCELLED_RUN = "cancelled while it ran; it may or may not have taken effect"
+CANCELLED_CLIENT = "cancelled before the client reported a result; it may or may not have taken effect"
+NO_ANSWER = {
+    SuspensionKind.APPROVAL: "nobody approved this call in time: it did not run (the user did not respond)",
+    SuspensionKind.ELICITATION: "the user did not respond in time",
+    SuspensionKind.CLIENT_EXEC: "the client did not respond in time",
+    SuspensionKind.REVIEW: "nobody reviewed this in time (the user did not respond)",
+    SuspensionKind.LOST: "outcome unknown: the worker was lost while this call ran, and nobody said in time what became of it",
+}
+"""The error text that the model reads when a suspension has expired."""
+
+
+def cancel(state: State, command: CancelTurn) -> Judgement:
+    """Cancel the turn, if one is going on or about to begin; each open call ends with an error result.
+
+    A turn that is named is cancelled only if it is this one: a cancellation that comes too late ends no later turn.
+
+    Raises:
+        TurnNotFound: The conversation has had no turn of that id, nor is it the next.
+    """
+    present = state.present_turn_id
+    if command.turn_id not in (None, present) and not is_turn_id(command.turn_id or "", last=state.turns):
+        raise TurnNotFound(state.conversation_id, command.turn_id or "")
+    if present is None or command.turn_id not in (None, present):
+        return _nothing_cancelled(state, command)
+    draft = _ending(state, command)
+    return draft.done(_cancel_turn(draft, command.request_id))
+
+
+def cancel_pending(state: State, command: CancelPending) -> Judgement:
+    """Settle each suspension, or each of one kind, with an error result; the turn goes on."""
+    check_words(command.reason, command.spec, "reason", InvalidInput)
+    wanted = [
+        call
+        for call in state.calls.open()
+        if call.suspension is not None and command.suspension_kind in (None, call.suspension.kind)
+    ]
+    if state.turn is None or not wanted:
+        return _nothing_cancelled(state, command)
+    draft = Draft(state, command)
+    for call in wanted:
+        why = failure(why_cancelled(call, command.reason))
+        give_up(draft, call, why, by=SettledBy.CANCELLATION, principal=command.principal)
+    named, calls = state.turn.turn_id, tuple(call.tool_call_id for call in wanted)
+    by = {"request_id": command.request_id, "principal": command.principal}
+    seq = draft.emit(PendingCancelled(at=command.now, turn_id=named, calls=calls, **by))
+    advance(draft)
+    return draft.done(draft.cancelled(seq, named, calls))
+
+
+def end(state: State, command: End) -> Judgement:
+    """End the conversation; open calls are cancelled, queued messages are dropped."""
+    draft = _ending(state, command)
+    if state.turn is not None:
+        _cancel_turn(draft, None)
+    seq = draft.emit(Ended(at=command.now, request_id=command.request_id, principal=command.principal))
+    return draft.done(draft.receipt(seq))
+
+
+def wake(state: State, command: Wake) -> Judgement:
+    """Settle each suspension whose deadline has passed; its call ends with an error that the model can recover from."""
+    draft = Draft(state, command)
+    for call in state.calls.due(command.now):
+        if call.suspension is not None:
+            give_up(draft, call, failure(NO_ANSWER[call.suspension.kind]), by=SettledBy.EXPIRY)
+    if not draft.events:
+        return Judgement(ignored="nothing is due")
+    advance(draft)
+    return draft.done()
+
+
+def why_cancelled(call: Call, reason: str = "") -> str:
+    """The error text that tells the model whether a cancelled call may have run, and why it was cancelled.
+
+    A call whose run was lost awaits a decision, and yet it ran; a client's call runs where Holdfast does not see it.
+    """
+    at_client = call.suspension is not None and call.suspension.kind is SuspensionKind.CLIENT_EXEC
+    what = CANCELLED_RUN if call.attempt else CANCELLED_CLIENT if at_client else CANCELLED
+    return f"{what}: {reason}" if reason else what
+
+
+def _ending(state: State, command: CancelTurn | End) -> Draft:
+    """The draft of a turn's end: the turn goes on with no other span."""
+    return Draft(state, command.model_copy(update={"trace": None}))
+
+
+def _nothing_cancelled(state: State, command: CancelTurn | CancelPending) -> Judgement:
+    """The judgement of a cancellation that finds nothing to cancel; its repetition cancels nothing that came later."""
+    known = IdempotencyRecord(seq=state.seq, at=command.now, digest=command.kind)
+    reply = Cancelled(conversation_id=state.conversation_id)
+    return Judgement(reply=reply, passing={request_key(command.request_id): known})
+
+
+def _cancel_turn(draft: Draft, request_id: str | None) -> Cancelled:
+    state = draft.state
+    if state.turn is None:  # the message is accepted, and its turn is still being prepared
+        draft.emit(
+            TurnStarted(
+                at=draft.now,
+                turn_id=turn_id(state.turns + 1),
+                message_seq=state.queue[0],
+                spec_digest="",
+                code="",
+                max_model_calls=1,
+            )
+        )
+    open_calls = draft.state.calls.open()
+    for call in open_calls:
+        give_up(draft, call, failure(why_cancelled(call)), by=SettledBy.CANCELLATION, principal=draft.principal)
+    named, calls = draft.state.present_turn_id or "", tuple(call.tool_call_id for call in open_calls)
+    by = {"request_id": request_id, "principal": draft.principal}
+    seq = draft.emit(TurnCancelled(at=draft.now, turn_id=named, calls=calls, **by))
+    return draft.cancelled(seq, named, calls)

@@ -1,0 +1,121 @@
+"""Giving and ending grants: what an approver lets run without asking for the rest of the conversation."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.conversation.records.calls import Suspension
+from holdfast.conversation.records.commands import Revoke, RevokeGiven
+from holdfast.conversation.records.events import GivenRevoked, GrantGiven, GrantRevoked, SettledBy, WithdrawnVote
+from holdfast.conversation.records.state import State
+from holdfast.conversation.terms.approvers import ApproverTerms, gave
+from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
+from holdfast.conversation.terms.grants import MOST_GRANTS, Grant, ScopeGiven
+from holdfast.conversation.terms.principal import Proof
+from holdfast.errors import InvalidDecision, InvalidInput
+
+from .judgement import Draft, Judgement
+from .progress import advance, go_on, granted, settled
+from .words import check_words
+
+MAY_NOT = "whoever gave the grant may not decide this any more"
+"""Why a grant ended by which a run could not begin."""
+
+
+def check_room(state: State, rulings: Sequence[DecisionRecord], *, now: int) -> None:
+    """Refuse decisions with more scopes than the conversation may have grants.
+
+    Raises:
+        InvalidDecision: There are too many.
+    """
+    more = sum(ruling.scope is not None for ruling in rulings)
+    standing = sum(grant.is_active(now) for grant in state.grants)
+    if more and standing + more > MOST_GRANTS:
+        problem = f"the conversation has {standing} grants, {MOST_GRANTS} are allowed"
+        raise InvalidDecision("decision.scope", problem, "revoke some of them first, or approve this call alone")
+
+
+def give(draft: Draft, scope: ScopeGiven, *, seq: int, terms: ApproverTerms | None) -> None:
+    """Give the grant of a decision at `seq`; once all decisions of a command are made, `release` lets go of what it covers."""
+    grant = Grant.of(scope.scope, grant_id=f"g{seq}", at=draft.now, seq=seq, by=draft.principal, terms=terms)
+    draft.emit(GrantGiven(at=draft.now, grant=grant))
+
+
+def release(draft: Draft, rulings: Sequence[DecisionRecord]) -> None:
+    """Settle the approvals that the grants in force cover, if these decisions have given any; their calls go on."""
+    if all(ruling.scope is None for ruling in rulings):
+        return
+    for call in draft.state.calls.awaiting():
+        by = granted(draft, call)
+        if by is None or call.suspension is None or call.suspension.kind is not SuspensionKind.APPROVAL:
+            continue
+        settled(draft, call, SettledBy.GRANT, grants=by)
+        resumed = call.resumed + (call.attempt > 0)
+        changes = {"grants": by, "held_at": 0, "resumed": resumed, "suspension": None, "approvers": call.deciders}
+        go_on(draft, call.model_copy(update=changes))
+
+
+def revoke(state: State, command: Revoke) -> Judgement:
+    """End a grant.
+
+    Raises:
+        InvalidInput: The conversation has no such grant, or the reason cannot be used.
+    """
+    check_words(command.reason, command.spec, "reason", InvalidInput)
+    if all(grant.grant_id != command.grant_id for grant in state.grants):
+        problem = f"{command.grant_id!r:.80} is no grant of this conversation, or has ended"
+        raise InvalidInput("grant_id", problem, "look at the grants that stand (conversation.grants())")
+    return _revoked(state, command, GrantRevoked(at=command.now, grant_id=command.grant_id, **_why(command)))
+
+
+def _revoked(state: State, command: Revoke | RevokeGiven, event: GrantRevoked | GivenRevoked) -> Judgement:
+    draft = Draft(state, command)
+    seq = draft.emit(event)
+    advance(draft)
+    return draft.done(draft.receipt(seq))
+
+
+def _why(command: Revoke | RevokeGiven) -> dict[str, Any]:
+    return {"request_id": command.request_id, "reason": command.reason, "principal": command.principal}
+
+
+def given(state: State, by: str, proof: Proof | None = None) -> tuple[list[Grant], list[Suspension]]:
+    """What a principal has given in a conversation: its grants, and the suspensions that wait with a vote of its.
+
+    Args:
+        state: The conversation's state.
+        by: The principal's id.
+        proof: How the principal was proven; None: in whatever way.
+    """
+    grants = [one for one in state.grants if one.by is not None and gave(one.by.id, one.by.proof, by, proof)]
+    waiting = [call.suspension for call in (() if state.ended else state.calls.awaiting()) if call.suspension is not None]
+    return grants, [one for one in waiting if any(gave(vote.by, vote.proof, by, proof) for vote in one.votes)]
+
+
+def revoke_given(state: State, command: RevokeGiven) -> Judgement:
+    """End what a principal has given: its grants, and its votes in calls that wait.
+
+    Raises:
+        InvalidInput: It has given nothing that stands, or the reason cannot be used.
+    """
+    check_words(command.reason, command.spec, "reason", InvalidInput)
+    grants, voted = given(state, command.by, command.proof)
+    if not grants and not voted:
+        problem = f"{command.by!r:.80} has given nothing that stands in this conversation"
+        raise InvalidInput("by", problem, "look at what stands: client.given(by)")
+    event = GivenRevoked(
+        at=command.now,
+        by=command.by,
+        proof=command.proof,
+        grants=tuple(grant.grant_id for grant in grants),
+        votes=tuple(WithdrawnVote(suspension_id=one.suspension_id, noted=one.notes) for one in voted),
+        **_why(command),
+    )
+    return _revoked(state, command, event)
+
+
+def lapse(draft: Draft, grant_ids: Sequence[str]) -> None:
+    """End grants whose givers may not decide any more what these let run."""
+    lapsed = [grant for grant in draft.state.grants if grant.grant_id in grant_ids and grant.by is not None]
+    for by, proof in dict.fromkeys((grant.by.id, grant.by.proof) for grant in lapsed if grant.by is not None):
+        mine = tuple(one.grant_id for one in lapsed if one.by is not None and (one.by.id, one.by.proof) == (by, proof))
+        draft.emit(GivenRevoked(at=draft.now, by=by, proof=proof, grants=mine, reason=MAY_NOT))

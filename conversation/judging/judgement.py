@@ -1,0 +1,153 @@
+"""The judgement that `decide` returns, the replies that it can hold, and the draft on which it is written."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from pydantic import Field
+
+from holdfast.conversation.log.auditing import linked
+from holdfast.conversation.log.fold import evolve
+from holdfast.conversation.record import Record
+from holdfast.conversation.records.calls import CallDetails
+from holdfast.conversation.records.commands import Command, Request
+from holdfast.conversation.records.event_base import ChainLink
+from holdfast.conversation.records.events import Event
+from holdfast.conversation.records.idempotency import IdempotencyRecord
+from holdfast.conversation.records.state import State
+from holdfast.conversation.terms.principal import Principal
+from holdfast.conversation.terms.spec import AgentSpec, ToolSpec
+
+
+class Receipt(Record):
+    """The durable acknowledgement of a start, message, decision or end."""
+
+    conversation_id: str
+    seq: int = Field(description="The place in the log of the event that records the request.")
+    accepted_at: int = Field(description="The time of that event, in integer milliseconds UTC.")
+    duplicate: bool = Field(default=False, description="Whether the request was recorded before, under the same key.")
+    settled: bool = Field(default=True, description="Whether the call is decided; false if others have to agree, too.")
+    votes: int = Field(default=0, description="How many people have agreed, this one included, where several have to; else 0.")
+    needed: int = Field(default=0, description="How many people have to agree; 0 where one is enough.")
+    audit_head: str = Field(
+        default="",
+        description="The head of the audit chain with what was sent or decided; empty for an assignment and a comment.",
+    )
+
+
+class Cancelled(Record):
+    """What a cancellation really cancelled."""
+
+    conversation_id: str
+    turn_id: str | None = Field(default=None, description="The turn of the calls; None if there was nothing to cancel.")
+    calls: tuple[str, ...] = Field(default=(), description="The ids of the calls that were cancelled.")
+    duplicate: bool = Field(default=False, description="Whether the cancellation was recorded before, under the same key.")
+    running: tuple[str, ...] = Field(
+        default=(),
+        description="The cancelled calls whose bodies still went on when this was returned (`wait_s` waits for them).",
+    )
+    audit_head: str = Field(
+        default="", description="The head of the audit chain with the cancellation; empty if there was nothing to cancel."
+    )
+
+
+class Receipts(Record):
+    """The durable acknowledgement of several decisions, one receipt for each, in their order."""
+
+    receipts: tuple[Receipt, ...]
+
+
+Reply: TypeAlias = Receipt | Receipts | Cancelled | None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The events that a command leads to, in order, and the reply that its caller gets once the events are durable.
+
+    `ignored` names the reason where the command was ignored on purpose; `state` is the state after the events, None if there
+    are none. A request that changes nothing leads to no event: `passing` is its idempotency record by key, which the store
+    forgets after a while.
+    """
+
+    events: tuple[Event, ...] = ()
+    reply: Reply = None
+    ignored: str | None = None
+    state: State | None = None
+    passing: Mapping[str, IdempotencyRecord] = field(default_factory=dict)
+
+    def then(self, later: "Judgement") -> "Judgement":
+        """This judgement and one of a command of the machine's own, made on the state after this one: for one write."""
+        return Judgement((*self.events, *later.events), self.reply, state=later.state or self.state)
+
+
+@dataclass(slots=True)
+class Draft:
+    """A judgement in the making: each event is folded at once, so that the next one is judged on the state after it."""
+
+    state: State
+    command: Command
+    events: list[Event] = field(default_factory=list)
+
+    @property
+    def now(self) -> int:
+        """The time of the command, in ms UTC."""
+        return self.command.now
+
+    @property
+    def spec(self) -> AgentSpec | None:
+        """The spec that the turn runs with."""
+        return self.command.spec
+
+    @property
+    def principal(self) -> Principal | None:
+        """Who sent the command; None where nobody said."""
+        return self.command.principal if isinstance(self.command, Request) else None
+
+    @property
+    def batch_id(self) -> str:
+        """The id of the batch that the calls of the turn's last answer are; empty between turns."""
+        return "" if self.state.turn is None else self.state.turn.batch_id
+
+    def tool_of(self, call: CallDetails) -> ToolSpec:
+        """The tool of a call as the spec has it; a tool with nothing but its name where the spec has none of that name."""
+        return (self.spec.tool(call.tool) if self.spec is not None else None) or ToolSpec(name=call.tool)
+
+    def emit(self, event: Event) -> int:
+        """Add an event, as a link of the audit chain if it is one, and return its place in the log."""
+        event = linked(self.state, event, self.command.salt)
+        self.events.append(event)
+        self.state = evolve(self.state, event)
+        return self.state.seq
+
+    def receipt(self, seq: int, *, settled: bool = True, votes: int = 0, needed: int = 0) -> Receipt:
+        """The receipt of the event of this draft at a place in the log."""
+        return Receipt(
+            conversation_id=self.state.conversation_id,
+            seq=seq,
+            accepted_at=self.now,
+            settled=settled,
+            votes=votes,
+            needed=needed,
+            audit_head=self.head_at(seq),
+        )
+
+    def cancelled(self, seq: int, turn_id: str, calls: tuple[str, ...]) -> Cancelled:
+        """The reply to a cancellation, by the event of this draft at a place in the log."""
+        head = self.head_at(seq)
+        return Cancelled(conversation_id=self.state.conversation_id, turn_id=turn_id, calls=calls, audit_head=head)
+
+    def head_at(self, seq: int) -> str:
+        """The head of the audit chain with the event of this draft at a place in the log; empty if that is no link."""
+        event = self.events[seq - self.state.seq - 1]
+        return event.head if isinstance(event, ChainLink) else ""
+
+    def done(self, reply: Reply = None) -> Judgement:
+        """The judgement with all events emitted so far."""
+        return Judgement(tuple(self.events), reply, state=self.state)
+
+
+def drafted(state: State, command: Command) -> Draft:
+    """A draft, unless the shell has stamped the command with another spec than the turn's: that is a mistake of ours."""
+    if state.turn is not None and command.spec is not None and command.spec.digest != state.turn.spec_digest:
+        raise ValueError(f"stamped with spec {command.spec.digest}, the turn runs with {state.turn.spec_digest}")
+    return Draft(state, command)

@@ -1,0 +1,86 @@
+"""Judging the messages of users: the first one, which starts the conversation, and every later one."""
+
+from holdfast.conversation.ids import check_conversation_id, check_request_id
+from holdfast.conversation.records.commands import Send, Start
+from holdfast.conversation.records.events import ConversationStarted, MessageAccepted
+from holdfast.conversation.records.state import State
+from holdfast.conversation.terms.spec import Limits
+from holdfast.conversation.text import jsontext
+from holdfast.errors import InvalidMessage, QueueFull
+
+from .judgement import Draft, Judgement
+from .repeats import send_digest, start_digest
+
+
+def start(state: State, command: Start) -> Judgement:
+    """Start the conversation; the beginning of its first turn is then outstanding.
+
+    Raises:
+        InvalidConversationId: The conversation id has not the form of one.
+        InvalidMessage: The text, its id, the agent's name or the context cannot be used, or is too large.
+    """
+    check_conversation_id(state.conversation_id)
+    limits = command.limits
+    _check_message(command.text, command.message_id, limits)
+    if jsontext.clean(command.agent) != command.agent:
+        raise InvalidMessage("agent", "it holds a lone surrogate", "name an agent of the app")
+    if jsontext.size_bytes(command.context) > limits.message_bytes:
+        problem = f"its JSON has more than {limits.message_bytes} bytes"
+        raise InvalidMessage("context", problem, "pass a reference instead, or raise Limits.message_bytes")
+    try:
+        jsontext.loads(command.context)
+    except jsontext.NotJson as error:
+        raise InvalidMessage("context", str(error), "give a JSON value") from error
+    draft = Draft(state, command)
+    draft.emit(
+        ConversationStarted(
+            at=command.now,
+            conversation_id=state.conversation_id,
+            agent=command.agent,
+            app=command.app,
+            context=command.context,
+            attended=command.attended,
+        )
+    )
+    seq = draft.emit(_accepted(command, start_digest(command)))
+    return draft.done(draft.receipt(seq))
+
+
+def send(state: State, command: Send) -> Judgement:
+    """Accept a message; its turn begins when the turns of earlier messages are over.
+
+    Raises:
+        InvalidMessage: The text or its id cannot be used, or the text is too large.
+        QueueFull: As many messages are queued as `Limits.queued` allows.
+    """
+    _check_message(command.text, command.message_id, command.limits)
+    if len(state.queue) >= command.limits.queued:
+        raise QueueFull(state.conversation_id, len(state.queue))
+    draft = Draft(state, command)
+    seq = draft.emit(_accepted(command, send_digest(command)))
+    return draft.done(draft.receipt(seq))
+
+
+def _accepted(command: Start | Send, payload_digest: str) -> MessageAccepted:
+    return MessageAccepted(
+        at=command.now,
+        message_id=command.message_id,
+        digest=payload_digest,
+        text=command.text,
+        principal=command.principal,
+        traceparent=command.traceparent,
+    )
+
+
+def _check_message(text: object, message_id: object, limits: Limits) -> None:
+    check_request_id("message_id", message_id, InvalidMessage)
+    if not isinstance(text, str):
+        raise InvalidMessage("text", f"{type(text).__name__} is not a string", "give a string")
+    try:
+        jsontext.check_text(text)
+    except jsontext.NotJson as error:
+        raise InvalidMessage("text", str(error), "give text that can be encoded as UTF-8") from error
+    size = jsontext.size_bytes(text)
+    if size > limits.message_bytes:
+        problem = f"it has {size} bytes, {limits.message_bytes} are allowed"
+        raise InvalidMessage("text", problem, "shorten it, or raise Limits.message_bytes of the agent")

@@ -1,0 +1,364 @@
+"""Judging the outcomes of effects: of a turn's beginning, a model call or a run."""
+
+from collections.abc import Mapping
+from functools import reduce
+
+from holdfast.conversation import ids
+from holdfast.conversation.ids import payload_digest, unique_call_ids
+from holdfast.conversation.records.calls import MOST_REVIEWS, Call, CallStatus
+from holdfast.conversation.records.commands import (
+    ModelFailed,
+    ModelReplied,
+    ProposedCall,
+    RunFinished,
+    RunLost,
+    RunRuled,
+    RunSuspended,
+    TurnPrepared,
+)
+from holdfast.conversation.records.endings import FailureReason, StopReason
+from holdfast.conversation.records.events import ModelAnswered, RequestedCall, SettledBy, TurnCompleted, TurnStarted
+from holdfast.conversation.records.idempotency import call_key
+from holdfast.conversation.records.state import State
+from holdfast.conversation.terms import questions
+from holdfast.conversation.terms.approvers import MOST_BYTES, joined
+from holdfast.conversation.terms.decisions import SuspensionKind
+from holdfast.conversation.terms.grants import LONGEST_VALUE, MOST_TARGETS, CallTarget
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
+from holdfast.conversation.terms.spec import AgentSpec, Approval, Executor, OnLost, ToolSpec
+from holdfast.conversation.text import jsontext, schema
+from holdfast.conversation.text.envelope import failure
+
+from . import granting
+from .judgement import Draft, Judgement, drafted
+from .progress import advance, asks, begin, deny, fail, finish, granted, schedule, suspend, take
+from .table import LATE
+from .unattended import ruling_at_proposal
+
+LOST = "outcome unknown: the worker was lost while this call ran; it may or may not have taken effect"
+ASK_ABOUT_LOST = "the worker was lost while this call ran (attempt {}): it may or may not have taken effect"
+"""The prompt for the person who decides what becomes of a lost run."""
+
+STOPPED = {"length": StopReason.LENGTH, "content_filter": StopReason.CONTENT_FILTER}
+"""The stop reason of an answer that was cut off, by the provider's finish reason."""
+CUT_OFF = "the answer that asked for this call was cut off (finish_reason {}): it did not run"
+FRUITLESS = {
+    StopReason.LENGTH: (
+        "the model's answer was cut off (finish_reason length) before there was anything to go on with: raise the model's "
+        "token limit (max_tokens in model_options), or ask for less"
+    ),
+    StopReason.CONTENT_FILTER: (
+        "the provider's filter cut the model's answer off (finish_reason content_filter) before there was anything to go on "
+        "with: put it otherwise"
+    ),
+}
+TERMS = f"who may decide this call takes more than {MOST_BYTES} bytes to say"
+PAUSED = "pause_turn"
+"""The finish reason of an answer that the provider continues at the next model call."""
+NAME_CHARS = 256
+"""How many characters are kept of a tool's name as the model wrote it; the names of tools are shorter."""
+MAX_CALLS = "the model asked for {} calls in one answer, {} are allowed (Limits.max_calls)"
+PROVIDER_TIMES = 6
+PROVIDER_ROOM = 64 * 1024
+"""The bound of an answer's `provider`: PROVIDER_TIMES bytes for each byte of `reply_bytes`, plus PROVIDER_ROOM bytes. The field
+is JSON, whose escapes take up to six bytes for one, and on some routes repeats the reasoning. The answer itself is measured
+as it came."""
+REPLY_BYTES = "the model's answer has {} bytes, {} are allowed (Limits.reply_bytes)"
+
+
+def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
+    """Begin the turn of the oldest queued message, with the spec in force; without a spec the turn fails at once."""
+    if state.turn is not None or not state.queue:
+        return Judgement(ignored=LATE.why)
+    draft = Draft(state, command)
+    spec = command.spec if command.problem is None else None
+    draft.emit(
+        TurnStarted(
+            at=command.now,
+            turn_id=ids.turn_id(state.turns + 1),
+            message_seq=state.queue[0],
+            spec_digest=spec.digest if spec is not None else "",
+            code=command.code,
+            max_model_calls=spec.limits.max_model_calls if spec is not None else 1,
+            traceparent=command.trace,
+        )
+    )
+    if spec is None:
+        error = jsontext.clean(command.problem or "") or f"no spec of agent {state.agent!r} is stored"
+        fail(draft, error, FailureReason.NO_AGENT)
+    return draft.done()
+
+
+def model_replied(state: State, command: ModelReplied) -> Judgement:
+    """Record the model's message; each of its calls runs, is suspended or gets an error result, as its tool demands."""
+    if state.turn is None:
+        return Judgement(ignored=LATE.why)
+    draft = drafted(state, command)
+    too_much = _too_much(command)
+    if too_much is not None:
+        reason, error = too_much
+        fail(draft, error, reason)
+        return draft.done()
+    calls = tuple(_clean(call) for call in command.calls)
+    scope = f"{state.conversation_id}/{command.effect_id}"
+    unique = unique_call_ids([call.tool_call_id for call in calls], frozenset(command.known), scope, call_key)
+    proposed = dict(zip(unique, calls, strict=True))
+    seq = draft.emit(
+        ModelAnswered(
+            at=command.now,
+            effect_id=command.effect_id,
+            content=jsontext.clean(command.content),
+            calls=tuple(_requested(call_id, call) for call_id, call in proposed.items()),
+            finish_reason=jsontext.clean(command.finish_reason),
+            input_tokens=command.input_tokens,
+            output_tokens=command.output_tokens,
+            reasoning=jsontext.clean(command.reasoning),
+            provider=jsontext.clean(command.provider),
+        )
+    )
+    stopped = STOPPED.get(command.finish_reason or "")
+    if stopped is not None and (proposed or not command.content):
+        for call_id in proposed:  # the last call may be cut off in the middle, and nothing shows where
+            finish(draft, call_id, failure(CUT_OFF.format(stopped)), by=SettledBy.REFUSAL)
+        fail(draft, FRUITLESS[stopped], FailureReason(stopped.value))
+    elif proposed or command.finish_reason == PAUSED:
+        _take_up(draft, proposed, seq)
+        advance(draft)
+    else:
+        draft.emit(TurnCompleted(at=command.now, turn_id=state.turn.turn_id, reply_seq=seq, stopped=stopped))
+    return draft.done()
+
+
+def _requested(call_id: str, call: ProposedCall) -> RequestedCall:
+    original = None if call_id == call.tool_call_id else call.tool_call_id[:200]
+    return RequestedCall(tool_call_id=call_id, name=call.name, arguments=call.arguments, original_id=original)
+
+
+def model_failed(state: State, command: ModelFailed) -> Judgement:
+    """Fail the turn, visibly; the conversation can go on."""
+    if state.turn is None:
+        return Judgement(ignored=LATE.why)
+    draft = Draft(state, command)
+    fail(draft, jsontext.clean(command.error), command.reason)
+    return draft.done()
+
+
+def run_over(state: State, command: RunFinished | RunSuspended | RunRuled | RunLost) -> Judgement:
+    """Record what became of a run, and go on with its turn."""
+    call = state.calls.run(command.effect_id)
+    if call is None:
+        return Judgement(ignored=LATE.why)
+    draft = Draft(state, command)
+    match command:
+        case RunFinished():
+            finish(draft, call.tool_call_id, jsontext.clean(command.content), by=SettledBy.RUN, ok=command.ok)
+        case RunSuspended():
+            _suspended(draft, call, command)
+        case RunRuled():
+            _ruled(draft, call, command.ruled)
+        case RunLost():
+            _lost(draft, call)
+    advance(draft)
+    return draft.done()
+
+
+def _suspended(draft: Draft, call: Call, command: RunSuspended) -> None:
+    """Suspend a call whose own body asks for a person's word; a body that asks for too much, or too often, has failed."""
+    problem = _unshowable(call, command)
+    if problem is not None:
+        finish(draft, call.tool_call_id, failure(problem), by=SettledBy.RUN)
+        return
+    arguments = payload_digest("review", *(text or "" for text in _shown(command)))
+    suspend(draft, call, SuspensionKind.REVIEW, arguments=arguments, asked=command)
+
+
+def _shown(command: RunSuspended) -> tuple[str | None, ...]:
+    return command.title, command.message, command.report_md, command.payload, command.action, command.response_schema
+
+
+def _unshowable(call: Call, command: RunSuspended) -> str | None:
+    """The error text, for the model, of a body that cannot be suspended; None if it can be."""
+    if call.resumed >= MOST_REVIEWS:
+        return f"the tool asked for a person's word more than {MOST_REVIEWS} times in one call"
+    limits = command.limits
+    size = sum(_bytes(text) for text in _shown(command)) - _bytes(command.action)
+    if size > limits.result_bytes:
+        return f"what the tool asks to have reviewed has {size} bytes, {limits.result_bytes} are allowed (Limits.result_bytes)"
+    if command.approvers is not None and not command.approvers.fits:
+        return TERMS
+    for text in (command.payload, command.response_schema):
+        try:
+            jsontext.loads(text or "null")
+        except jsontext.NotJson as error:
+            return f"what the tool asks to have reviewed is not JSON ({error})"
+    return None
+
+
+def _ruled(draft: Draft, call: Call, ruled: RuleVerdict) -> None:
+    """Settle or suspend a call whose run the rules in force do not let begin; an approval of these arguments stands."""
+    granting.lapse(draft, ruled.lapsed)
+    if ruled.effect is RuleEffect.DENY:
+        deny(draft, call.tool_call_id, ruled)
+    elif ruled.effect is RuleEffect.ASK and not call.is_approved(ruled.approvers):
+        _ask_first(draft, call, ruled)
+    else:  # those who have approved it need no grant
+        grants = () if ruled.effect is RuleEffect.ASK else call.grants
+        schedule(draft, call.model_copy(update={"resumed": call.resumed + 1, "grants": grants}))
+
+
+def _ask_first(draft: Draft, call: Call, ruled: RuleVerdict) -> None:
+    """Have a person asked about a run that has not begun; what others than these have decided does not count.
+
+    Those who have approved these arguments already are not asked again.
+    """
+    both = joined(call.approvers, ruled.approvers)
+    if both is not None and not both.fits:
+        finish(draft, call.tool_call_id, failure(TERMS), by=SettledBy.REFUSAL)
+        return
+    lacking = call.unfulfilled(ruled.approvers)
+    if ruled.approvers is not None and call.grants and granted(draft, call) is not None:
+        lacking = [ruled.approvers]  # the grant says the word of the others, as long as it stands
+    asked_by = call.rule if call.grants or call.fulfilled is not None else ""  # else it names the rule that let the call run
+    changes = {
+        "approval": Approval.REQUIRED,
+        "rule": ruled.rule or asked_by,
+        "resumed": call.resumed + 1,
+        "grants": (),
+        "decided_at": 0,
+        "approvers": reduce(joined, lacking, None),
+    }
+    begin(draft, call.model_copy(update=changes), rule_reason=ruled.reason)
+
+
+def _lost(draft: Draft, call: Call) -> None:
+    """Schedule a lost run again, suspend its call or give the call an error result, as the tool's `on_lost` says."""
+    match call.on_lost:
+        case OnLost.REDISPATCH:
+            by = granted(draft, call) if call.grants else None
+            schedule(draft, call if by is None else call.model_copy(update={"grants": by}))  # the claim refuses ended grants
+        case OnLost.ASK:
+            shown = f"@{call.arguments_at}#{call.attempt}"
+            suspend(draft, call, SuspensionKind.LOST, arguments=shown, prompt=ASK_ABOUT_LOST.format(call.attempt))
+        case OnLost.ERROR:
+            finish(draft, call.tool_call_id, failure(LOST), by=SettledBy.LOSS)
+
+
+def _clean(call: ProposedCall) -> ProposedCall:
+    """The call in a form that can be logged; arguments with a lone surrogate become the call's `problem`."""
+    arguments = jsontext.clean(call.arguments)
+    problem = call.problem if arguments == call.arguments else "a lone surrogate"
+    return call.model_copy(
+        update={
+            "tool_call_id": jsontext.clean(call.tool_call_id),
+            "name": jsontext.clean(call.name[:NAME_CHARS]),
+            "arguments": arguments,
+            "problem": jsontext.clean(problem),
+            "prompt": jsontext.clean(call.prompt),
+        }
+    )
+
+
+def _too_much(command: ModelReplied) -> tuple[FailureReason, str] | None:
+    """The reason and error text of the failure, if an answer exceeds the limits; None if it keeps them."""
+    limits = command.limits
+    if len(command.calls) > limits.max_calls:
+        return FailureReason.MAX_CALLS, MAX_CALLS.format(len(command.calls), limits.max_calls)
+    texts = [command.content, command.reasoning]
+    texts += [text for call in command.calls for text in (call.tool_call_id, call.name, call.arguments)]
+    size = sum(_bytes(text) for text in texts)
+    if size > limits.reply_bytes:
+        return FailureReason.REPLY_BYTES, REPLY_BYTES.format(size, limits.reply_bytes)
+    beside = _bytes(command.provider)
+    if beside > PROVIDER_TIMES * limits.reply_bytes + PROVIDER_ROOM:
+        return FailureReason.REPLY_BYTES, REPLY_BYTES.format(beside, limits.reply_bytes)
+    return None
+
+
+def _bytes(text: str | None) -> int:
+    return 0 if text is None else len(text.encode("utf-8", "replace"))
+
+
+def _take_up(draft: Draft, proposed: Mapping[str, ProposedCall], seq: int) -> None:
+    """Take up the calls of an answer, whose event stands at `seq`: those that cannot be used get an error result at once."""
+    calls = {call_id: _usable(call_id, one, draft.spec, seq) for call_id, one in proposed.items()}
+    asked = any(isinstance(call, Call) and asks(draft, call) for call in calls.values())
+    for call_id, call in calls.items():
+        one = proposed[call_id]
+        match call:
+            case Call():
+                reason = one.ruled.reason if one.ruled is not None else ""
+                ruling = ruling_at_proposal(draft.state, draft.spec, call, one)
+                take(draft, call, prompt=one.prompt, arguments=one.arguments, hold=asked, rule_reason=reason, ruling=ruling)
+            case RuleVerdict():
+                deny(draft, call_id, call)
+            case str():
+                finish(draft, call_id, failure(call), by=SettledBy.REFUSAL)
+
+
+def _usable(call_id: str, proposed: ProposedCall, spec: AgentSpec | None, seq: int) -> Call | RuleVerdict | str:
+    """The call; or the rule that denies it, or the error text that the model reads where it cannot be used."""
+    tool = spec.tool(proposed.name) if spec is not None else None
+    problem = _problem(proposed, tool)
+    if tool is None or problem is not None:
+        return problem or "this tool does not exist"
+    ruled = proposed.ruled
+    if ruled is not None and ruled.effect is RuleEffect.DENY:
+        return ruled
+    asked = None if ruled is None or tool.executor is Executor.HUMAN else ruled.approvers  # an answer is no approval
+    terms = joined(proposed.approvers, asked)
+    if terms is not None and not terms.fits:
+        return TERMS
+    return Call(
+        tool_call_id=call_id,
+        tool=tool.name,
+        executor=tool.executor,
+        approval=_approval(tool, ruled),
+        status=CallStatus.AWAITING,
+        arguments_at=seq,
+        on_lost=tool.on_lost,
+        rule="" if ruled is None else ruled.rule,
+        targets=_targets(proposed),
+        approvers=terms,
+    )
+
+
+def _targets(proposed: ProposedCall) -> tuple[CallTarget, ...] | None:
+    """What a call touches, within bounds; nothing, which no grant covers, where there is too much of it."""
+    found = proposed.targets
+    if found is None or (len(found) <= MOST_TARGETS and all(_fits(one) for one in found)):
+        return found
+    return ()
+
+
+def _fits(target: CallTarget) -> bool:
+    return _bytes(target.kind) <= LONGEST_VALUE and _bytes(target.value) <= LONGEST_VALUE and target.is_canonical
+
+
+def _approval(tool: ToolSpec, ruled: RuleVerdict | None) -> Approval:
+    """Whether a person approves the call: as its tool says, but for what rules say of a server's or client's tool."""
+    if ruled is None or tool.executor in (Executor.HUMAN, Executor.PROVIDER):
+        return tool.approval
+    return Approval.REQUIRED if ruled.effect is RuleEffect.ASK else Approval.AUTO
+
+
+def _problem(proposed: ProposedCall, tool: ToolSpec | None) -> str | None:
+    """The error text, for the model, of a call that neither runs nor is suspended; None if nothing is wrong with the call."""
+    if tool is None:
+        return f"there is no tool named {proposed.name:.80}"
+    if tool.executor is Executor.PROVIDER:
+        return f"{tool.name} is executed by the model's provider; it cannot be called here"
+    if proposed.problem is not None:
+        return f"invalid arguments: {proposed.problem}"
+    try:
+        arguments = jsontext.loads(proposed.arguments) if proposed.arguments.strip() else {}
+    except jsontext.NotJson as error:
+        return f"invalid arguments: they are not JSON ({error})"
+    if not isinstance(arguments, Mapping):
+        return "invalid arguments: they are not a JSON object"
+    if tool.questions:
+        try:
+            questions.parse(arguments)
+        except questions.NotQuestions as error:
+            return f"invalid arguments: {error}"
+    broken = schema.problem(tool.parameters, arguments) if tool.strict else None
+    return f"invalid arguments: {broken}" if broken is not None else None

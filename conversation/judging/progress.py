@@ -1,0 +1,283 @@
+"""The steps inside a turn: a call runs, is held, suspended or settled, and the turn goes on once none of its calls is open."""
+
+from typing import Any
+
+from holdfast.conversation.ids import suspension_id
+from holdfast.conversation.records.calls import Call
+from holdfast.conversation.records.commands import RunSuspended
+from holdfast.conversation.records.endings import FailureReason
+from holdfast.conversation.records.events import (
+    CallHeld,
+    CallResolved,
+    CallSuspended,
+    RunScheduled,
+    SettledBy,
+    SuspensionSettled,
+    TurnFailed,
+)
+from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
+from holdfast.conversation.terms.grants import covering, tool_target
+from holdfast.conversation.terms.principal import Principal
+from holdfast.conversation.terms.rule_verdict import RuleVerdict
+from holdfast.conversation.terms.spec import AgentSpec, Approval, Choice, Execution, Executor, Limits, ToolSpec
+from holdfast.conversation.text import jsontext
+from holdfast.conversation.text.envelope import edited, failure
+from holdfast.conversation.text.jsontext import JsonText
+
+from .judgement import Draft
+
+ANSWERED_BY_SCHEMA = frozenset({SuspensionKind.ELICITATION, SuspensionKind.CLIENT_EXEC})
+MAX_MODEL_CALLS = "the turn reached its limit of {} model calls (Limits.max_model_calls)"
+
+
+def take(
+    draft: Draft,
+    call: Call,
+    *,
+    prompt: str | None,
+    arguments: str,
+    hold: bool,
+    rule_reason: str = "",
+    ruling: DecisionRecord | None = None,
+) -> None:
+    """Take up a call that the model has just asked for: it begins, or waits for its turn.
+
+    `prompt` is what a person will be asked, `rule_reason` why a rule asks, `arguments` a text that identifies the arguments,
+    `ruling` what a conversation without people decides about it. A call is held where another goes before it, or, with `hold`,
+    where others are to be decided first.
+    """
+    execution = _execution(draft.spec)
+    behind = execution is Execution.SEQUENTIAL and draft.state.calls.any_open
+    if behind or (execution is Execution.BATCH and hold and not asks(draft, call)):
+        _hold(draft, call, prompt=prompt, rule_reason=rule_reason, ruling=ruling)
+    else:
+        begin(draft, call, prompt=prompt, arguments=arguments, rule_reason=rule_reason)
+
+
+def asks(draft: Draft, call: Call) -> bool:
+    """Whether a call begins with a question to a person."""
+    if call.executor is Executor.HUMAN:
+        return True
+    return call.approval is Approval.REQUIRED and not call.decided_at and granted(draft, call) is None
+
+
+def granted(draft: Draft, call: Call) -> tuple[str, ...] | None:
+    """The grants by which a call runs without asking; None where they do not cover all that it touches.
+
+    Of a call that waits, they are those of whoever is asked.
+    """
+    targets = (tool_target(call.tool),) if call.targets is None else call.targets
+    approvers = call.approvers if call.suspension is None else call.deciders
+    found = covering(draft.state.grants, targets, at=draft.now, approvers=approvers)
+    return None if found is None else tuple(grant.grant_id for grant in found)
+
+
+def begin(draft: Draft, call: Call, **asked: Any) -> None:
+    """Take the next step with a call that waits for no other: ask a person, hand it to the client, or run it."""
+    if asks(draft, call):
+        kind = SuspensionKind.ELICITATION if call.executor is Executor.HUMAN else SuspensionKind.APPROVAL
+    else:
+        by = granted(draft, call) if call.approval is Approval.REQUIRED and not call.decided_at else None
+        call = call.model_copy(update={"grants": by or ()})
+        if call.executor is not Executor.CLIENT:
+            schedule(draft, call)
+            return
+        kind = SuspensionKind.CLIENT_EXEC
+    suspend(draft, call, kind, **asked)
+
+
+def go_on(draft: Draft, call: Call) -> None:
+    """Go on with a call that was approved: at once, or when all calls of its batch are decided."""
+    if _execution(draft.spec) is Execution.BATCH and _undecided(draft):
+        _hold(draft, call)
+    else:
+        begin(draft, call)
+
+
+def schedule(draft: Draft, call: Call) -> None:
+    """Make the next run of a server call outstanding."""
+    draft.emit(call.carried(RunScheduled, at=draft.now, attempt=call.attempt + 1, batch_id=draft.batch_id))
+
+
+def _hold(draft: Draft, call: Call, **asked: Any) -> None:
+    draft.emit(call.carried(CallHeld, at=draft.now, batch_id=draft.batch_id, **asked))
+
+
+def finish(
+    draft: Draft,
+    tool_call_id: str,
+    content: JsonText,
+    *,
+    by: SettledBy,
+    ok: bool = False,
+    untrusted: bool = False,
+    rule: str = "",
+) -> None:
+    """Give a call its result: the envelope that the model reads. A run marks edited arguments itself, for it has them."""
+    call = draft.state.calls.of(tool_call_id)
+    if by is not SettledBy.RUN and call is not None and is_edited(draft, call):
+        content = edited(content)
+    draft.emit(
+        CallResolved(at=draft.now, tool_call_id=tool_call_id, ok=ok, content=content, by=by, untrusted=untrusted, rule=rule)
+    )
+
+
+def is_edited(draft: Draft, call: Call) -> bool:
+    """Whether a person has edited the call's arguments."""
+    return draft.state.turn is not None and call.arguments_at != draft.state.turn.answered_at
+
+
+def deny(draft: Draft, tool_call_id: str, ruled: RuleVerdict) -> None:
+    """Give a call the error result of a permission rule that denies it."""
+    finish(draft, tool_call_id, failure(ruled.denial), by=SettledBy.RULE, rule=ruled.rule)
+
+
+def settled(draft: Draft, call: Call, by: SettledBy, ruling: DecisionRecord | None = None, **more: Any) -> int:
+    """End the call's open suspension, by a decision or otherwise; the place of the event."""
+    if call.suspension is None:
+        raise ValueError(f"call {call.tool_call_id!r} is not suspended")
+    turn, trace = draft.state.turn, draft.command.trace
+    if ruling is not None:
+        more |= {"body": ruling.body, "decision": ruling.kind, "reason": ruling.reason}
+    return draft.emit(
+        SuspensionSettled(
+            at=draft.now,
+            tool_call_id=call.tool_call_id,
+            suspension_id=call.suspension.suspension_id,
+            by=by,
+            traceparent=None if turn is not None and trace == (turn.latest or turn.traceparent) else trace,
+            **more,
+        )
+    )
+
+
+def give_up(draft: Draft, call: Call, content: JsonText, *, by: SettledBy, principal: Principal | None = None) -> None:
+    """Settle an open call that expired or was cancelled (by whom), and its suspension where it has one."""
+    if call.suspension is not None:
+        settled(draft, call, by, principal=principal)
+    finish(draft, call.tool_call_id, content, by=by)
+
+
+def suspend(
+    draft: Draft,
+    call: Call,
+    kind: SuspensionKind,
+    *,
+    prompt: str | None = None,
+    arguments: str | None = None,
+    asked: RunSuspended | None = None,
+    rule_reason: str = "",
+    expires_at: int | None = None,
+) -> None:
+    """Suspend a call, for the first or a later time.
+
+    `arguments` is a text that identifies the arguments shown, by default their place in the log; `asked` is what the call's own
+    body asks for, `rule_reason` why a rule asks for an approval, `expires_at` the deadline, if the limits do not say it.
+    """
+    tool, at_client = draft.tool_of(call), kind is SuspensionKind.CLIENT_EXEC
+    timeout_s = _timeout_s(tool, draft.command.limits, kind)
+    said: dict[str, Any] = {
+        "expires_at": expires_at or draft.now + round(timeout_s * 1000),
+        "prompt": prompt,
+        "response_schema": tool.response_schema if kind in ANSWERED_BY_SCHEMA else None,
+        "rule_reason": rule_reason if kind is SuspensionKind.APPROVAL else "",
+        "grants": call.grants if at_client else (),
+        "approvers": None if at_client else call.approvers,
+        "questions": tool.questions and kind is SuspensionKind.ELICITATION,
+    }
+    if kind is SuspensionKind.APPROVAL:
+        said |= _of_approval(tool, edited=is_edited(draft, call))
+    if asked is not None:
+        said |= _of_review(asked, draft.now, timeout_s)
+    shown = arguments or f"@{call.arguments_at}"
+    draft.emit(
+        call.carried(
+            CallSuspended,
+            at=draft.now,
+            suspension_id=suspension_id(draft.state.conversation_id, call.tool_call_id, call.suspensions + 1, shown),
+            suspension_kind=kind,
+            traceparent=draft.command.trace,
+            batch_id=draft.batch_id,
+            message_at=0 if draft.state.turn is None else draft.state.turn.message_seq,
+            **said,
+        )
+    )
+
+
+def _of_approval(tool: ToolSpec, *, edited: bool) -> dict[str, object]:
+    """What an approval has beside what every suspension has; what a person has edited may be approved as it is."""
+    decisions = tool.decisions
+    if edited and Choice.APPROVE not in decisions:
+        decisions = (Choice.APPROVE, *decisions)
+    return {
+        "resume": tool.resume,
+        "decisions": None if decisions == ToolSpec.model_fields["decisions"].default else decisions,
+        "response_schema": tool.response_schema if Choice.ANSWER in tool.decisions else None,
+    }
+
+
+def _of_review(asked: RunSuspended, now: int, timeout_s: float) -> dict[str, object]:
+    """What a body asks for."""
+    own = {} if asked.approvers is None else {"approvers": asked.approvers}
+    return own | {
+        "title": jsontext.clean(asked.title),
+        "prompt": jsontext.clean(asked.message) or None,
+        "report_md": jsontext.clean(asked.report_md) or None,
+        "payload": asked.payload,
+        "action": jsontext.clean(asked.action),
+        "response_schema": asked.response_schema,
+        "resume": asked.resume,
+        "expires_at": now + round((asked.expires_s or timeout_s) * 1000),
+    }
+
+
+def advance(draft: Draft) -> None:
+    """Let go of held calls whose turn it is; fail the turn if no call is open and its model calls are used up.
+
+    What follows otherwise is for `outstanding` to say.
+    """
+    turn = draft.state.turn
+    if turn is None:
+        return
+    for call in _ready(draft):
+        held = draft.command.read.get(call.held_at)
+        asked = {"prompt": held.prompt, "rule_reason": held.rule_reason} if isinstance(held, CallHeld) else {}
+        begin(draft, call, **asked)
+    if not draft.state.calls.any_open and turn.model_calls >= turn.max_model_calls:
+        fail(draft, MAX_MODEL_CALLS.format(turn.max_model_calls), FailureReason.MAX_MODEL_CALLS)
+
+
+def fail(draft: Draft, error: str, reason: FailureReason | None) -> None:
+    """Let the turn that goes on fail."""
+    if draft.state.turn is not None:
+        draft.emit(TurnFailed(at=draft.now, turn_id=draft.state.turn.turn_id, error=error, reason=reason))
+
+
+def _ready(draft: Draft) -> tuple[Call, ...]:
+    calls = draft.state.calls
+    match _execution(draft.spec):
+        case Execution.SEQUENTIAL:
+            return () if calls.any_running or calls.any_awaiting else calls.held()[:1]
+        case Execution.BATCH:
+            return () if _undecided(draft) else calls.held()
+        case Execution.PARALLEL:
+            return calls.held()
+
+
+def _undecided(draft: Draft) -> bool:
+    """Whether a call of the batch waits for a person's word before it begins."""
+    return any(call.undecided for call in draft.state.calls.awaiting())
+
+
+def _execution(spec: AgentSpec | None) -> Execution:
+    return spec.execution if spec is not None else Execution.PARALLEL
+
+
+def _timeout_s(tool: ToolSpec, limits: Limits, kind: SuspensionKind) -> float:
+    match kind:
+        case SuspensionKind.APPROVAL | SuspensionKind.LOST | SuspensionKind.REVIEW:
+            return tool.approval_timeout_s or limits.approval_timeout_s
+        case SuspensionKind.ELICITATION:
+            return tool.answer_timeout_s or limits.answer_timeout_s
+        case SuspensionKind.CLIENT_EXEC:
+            return tool.answer_timeout_s or limits.client_timeout_s

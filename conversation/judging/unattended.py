@@ -1,0 +1,128 @@
+"""What is decided in a conversation that nobody attends, where a call would ask: by its agent's word, in the same write.
+
+Each such call is suspended and settled as by a person, so that the log says what was asked and what became of it.
+"""
+
+from holdfast.conversation.records.calls import Call, CallStatus
+from holdfast.conversation.records.commands import Command, ModelReplied, ProposedCall, RunRuled
+from holdfast.conversation.records.events import CallHeld, CallSuspended, Event, ModelAnswered, SettledBy
+from holdfast.conversation.records.state import State
+from holdfast.conversation.terms import questions
+from holdfast.conversation.terms.decisions import FIRST_WORDS, DecisionKind, DecisionRecord
+from holdfast.conversation.terms.spec import AgentSpec, Approval, Executor, ToolSpec, UnattendedApprovals, UnattendedQuestions
+from holdfast.conversation.text import jsontext
+from holdfast.conversation.text.envelope import failure, success
+from holdfast.errors import InvalidDecision
+
+from .fitting import Fitted, fit
+from .judgement import Draft, Judgement
+from .progress import advance, finish, go_on, settled
+
+NOBODY = "nobody attends this conversation"
+# Only first words are decided here: reviews and lost runs ask a person all the same, and a client's part is the client's.
+
+
+def ruling_at_proposal(state: State, spec: AgentSpec | None, call: Call, proposed: ProposedCall) -> DecisionRecord | None:
+    """What is decided about a call that would ask; None where a person is asked."""
+    if state.attended or spec is None:
+        return None
+    if call.executor is Executor.HUMAN:
+        return _about_questions(spec, spec.tool(call.tool), proposed)
+    if call.approval is Approval.REQUIRED:
+        return _about_approval(spec, proposed.ruling)
+    return None
+
+
+def followed(before: State, command: Command, judgement: Judgement) -> Judgement:
+    """The judgement of a command with what follows where nobody attends the conversation, for one write.
+
+    A call that its ruling does not fit waits for a person.
+    """
+    if judgement.state is None or judgement.state.attended or not judgement.events:
+        return judgement
+    draft = Draft(judgement.state, command, list(judgement.events))
+    place = 0
+    while place < len(draft.events):
+        upto = len(draft.events)
+        draft.command = _with_events(before, command, draft.events)
+        for event in draft.events[place:upto]:
+            if isinstance(event, CallSuspended) and event.suspension_kind in FIRST_WORDS:
+                _decide(draft, event, _ruling(before, draft.command, draft.events, event))
+        if len(draft.events) == upto:
+            break
+        place = upto
+        draft.command = _with_events(before, command, draft.events)
+        advance(draft)
+    return Judgement(tuple(draft.events), judgement.reply, judgement.ignored, draft.state)
+
+
+def _with_events(before: State, command: Command, events: list[Event]) -> Command:
+    """The command with the events that it has led to among the entries that it is judged by."""
+    written = dict(enumerate(events, before.seq + 1))
+    return command.model_copy(update={"read": {**command.read, **written}})
+
+
+def _ruling(before: State, command: Command, events: list[Event], asked: CallSuspended) -> DecisionRecord | None:
+    for entry in command.read.values():
+        if isinstance(entry, CallHeld) and entry.tool_call_id == asked.tool_call_id:
+            return entry.ruling
+    if isinstance(command, RunRuled) and command.spec is not None:
+        return _about_approval(command.spec, command.ruling)
+    if isinstance(command, ModelReplied) and isinstance(events[0], ModelAnswered):
+        proposed = dict(zip((call.tool_call_id for call in events[0].calls), command.calls, strict=True))
+        call = asked.carried(Call, status=CallStatus.AWAITING)
+        return ruling_at_proposal(before, command.spec, call, proposed[asked.tool_call_id])
+    return None
+
+
+def _about_approval(spec: AgentSpec, said: DecisionRecord | None) -> DecisionRecord | None:
+    if spec.unattended.approvals is UnattendedApprovals.DENY:
+        return DecisionRecord(kind=DecisionKind.DENY, body='""')
+    return said
+
+
+def _about_questions(spec: AgentSpec, tool: ToolSpec | None, proposed: ProposedCall) -> DecisionRecord | None:
+    match spec.unattended.questions:
+        case UnattendedQuestions.ASK:
+            return proposed.ruling
+        case UnattendedQuestions.CANCEL:
+            return DecisionRecord(kind=DecisionKind.CANCEL)
+        case UnattendedQuestions.DEFAULTS:
+            asked = tool is not None and tool.questions
+            answers = questions.defaults(questions.parse(jsontext.loads(proposed.arguments))) if asked else None
+            if answers is None:
+                return DecisionRecord(kind=DecisionKind.CANCEL)
+            return DecisionRecord(kind=DecisionKind.ANSWER, body=jsontext.dumps(answers))
+
+
+def _decide(draft: Draft, asked: CallSuspended, ruling: DecisionRecord | None) -> None:
+    """Settle a suspension by a ruling; one that does not fit, and a scope, which only a person gives, settle nothing."""
+    call, suspension = draft.state.calls.open_suspension(asked.suspension_id) or (None, None)
+    if call is None or suspension is None or ruling is None or ruling.scope is not None:
+        return
+    try:
+        fitted = fit(draft, call, suspension, ruling)
+    except InvalidDecision:
+        return
+    if call.deciders is None or not fitted.is_yes:  # else the call is for certain people to let go on
+        _follow(draft, fitted, settled(draft, call, SettledBy.UNATTENDED, ruling))
+
+
+def _follow(draft: Draft, fitted: Fitted, seq: int) -> None:
+    call, ruling = fitted.call, fitted.ruling
+    resumed = call.resumed + (call.attempt > 0)  # a run that was asked about at its dispatch had not begun
+    decided = call.model_copy(update={"decided_at": seq, "held_at": 0, "resumed": resumed})
+    match ruling.kind:
+        case DecisionKind.APPROVE:
+            go_on(draft, decided if ruling.body is None else decided.edited(seq))
+        case DecisionKind.ANSWER if call.passes(fitted.suspension, ruling.kind):
+            go_on(draft, decided)
+        case DecisionKind.ANSWER:
+            envelope = success(fitted.result(draft.tool_of(call)))
+            finish(draft, call.tool_call_id, envelope, by=SettledBy.UNATTENDED, ok=True)
+        case _:
+            what = "it was not answered" if call.executor is Executor.HUMAN else "this call was denied"
+            what = "this call was cancelled" if ruling.kind is DecisionKind.CANCEL else what
+            why = fitted.value if ruling.kind is DecisionKind.DENY else ruling.reason
+            said = f"{NOBODY}, so {what}{': ' if why else ''}{why}"
+            finish(draft, call.tool_call_id, failure(said), by=SettledBy.UNATTENDED)

@@ -1,0 +1,270 @@
+"""The audit chain: each decision of a conversation is linked by a hash to the one before it.
+
+A link is a SHA-256 over a fixed tuple of strings, never over a record's dump, so that records may gain fields. Bodies and
+reasons are in it by their digests alone: what is erased later leaves a chain that can still be checked. Each digest is over a
+salt, too, which the event holds beside the body: once both are erased, nobody can guess a short body from what is left.
+
+An event without a salt is of format 1, which had none, and in which messages were no links.
+"""
+
+import hashlib
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from holdfast.conversation.records import events
+from holdfast.conversation.records.event_base import ChainLink
+from holdfast.conversation.records.events import Event, SettledBy
+from holdfast.conversation.records.state import State
+from holdfast.conversation.terms.grants import Grant
+from holdfast.conversation.terms.principal import Principal
+from holdfast.conversation.text.jsontext import NotJson, loads
+
+FORMAT = "holdfast.audit"
+"""With the number of a link's format, the first string under its hash; with that of format 1, the first under any genesis."""
+SALT_DIGITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One link of a conversation's audit chain: something that was asked for or decided, and by whom.
+
+    Digests are SHA-256 in 64 hexadecimal digits, over the event's salt and what they stand for; in format 1 without a salt.
+    Digests and texts are empty where there is nothing to say.
+    """
+
+    conversation_id: str
+    seq: Annotated[int, Field(description="The place of the event in the log.")]
+    at: Annotated[int, Field(description="When it was decided, in integer milliseconds UTC by the store's clock.")] = 0
+    kind: Annotated[
+        str,
+        Field(
+            description="The kind of the event: `message_accepted`, `suspension_settled`, `vote_cast`, `grant_given`, "
+            "`grant_revoked`, `given_revoked`, `turn_cancelled`, `pending_cancelled`, `conversation_ended`; `call_resolved` if "
+            "a rule denies a call. Empty if the entry cannot be read."
+        ),
+    ] = ""
+    tool_call_id: str = ""
+    suspension_id: Annotated[str, Field(description="The suspension that was settled.")] = ""
+    subject: Annotated[
+        str,
+        Field(
+            description="What else it is about: the turn, the grant, the rule, the grants that settled it, one a line, or how "
+            "many of how many have agreed."
+        ),
+    ] = ""
+    shown_digest: Annotated[str, Field(description="The digest of what whoever decided was shown.")] = ""
+    settled_by: Annotated[
+        str,
+        Field(
+            description="How the suspension was settled: by which kind of decision, or by `expiry`, `cancellation`, `grant`, "
+            "`rule`."
+        ),
+    ] = ""
+    decision: Annotated[str, Field(description="The kind of decision; empty if nobody decided this very call.")] = ""
+    body_digest: Annotated[
+        str,
+        Field(
+            description="The digest of what the decision said: edited arguments, a value, a denial's reason, an error, a "
+            "review; of a message its text, of a grant its terms, of a cancellation the calls, of a rule's denial the result."
+        ),
+    ] = ""
+    reason_digest: Annotated[str, Field(description="The digest of the reason, where the body does not hold it.")] = ""
+    principal_id: Annotated[str, Field(description="Who sent it or decided; empty if nobody did, or nobody said.")] = ""
+    roles: Annotated[tuple[str, ...], Field(description="The roles of who that was.")] = ()
+    proof: Annotated[str, Field(description="How that was proven: `stated`, `link`, `key`, `oidc` or `proxy`.")] = ""
+    request_id: Annotated[str, Field(description="The idempotency key of the message, decision or request.")] = ""
+    tool: Annotated[
+        str, Field(description="The name of the call's tool; no part of the link, since the digest of what was shown holds it.")
+    ] = ""
+    reason: Annotated[str, Field(description="Why, in words; no part of the link, since the digests hold it.")] = ""
+    previous: Annotated[str, Field(description="The head before this link.")] = ""
+    head: Annotated[
+        str, Field(description="The head with this link; empty for what an older release wrote, before the chain began.")
+    ] = ""
+    problem: Annotated[str | None, Field(description="Why the link does not hold; None if it does.")] = None
+    format: Annotated[int, Field(description="The format of the link.")] = 1
+
+    def follows(self, previous: str) -> str:
+        """The head that this entry leads to from the head before it."""
+        return _digest(
+            f"{FORMAT}.{self.format}",
+            previous,
+            self.conversation_id,
+            str(self.seq),
+            str(self.at),
+            self.kind,
+            self.tool_call_id,
+            self.suspension_id,
+            self.subject,
+            self.shown_digest,
+            self.settled_by,
+            self.decision,
+            self.body_digest,
+            self.reason_digest,
+            self.principal_id,
+            "\n".join(self.roles),  # no name has a line break
+            self.proof,
+            self.request_id,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain JSON values."""
+        return asdict(self) | {"roles": list(self.roles)}
+
+
+def genesis(conversation_id: str) -> str:
+    """The head from which a conversation's first link starts."""
+    return _digest(f"{FORMAT}.1", "genesis", conversation_id)
+
+
+def is_audited(event: Event) -> bool:
+    """Whether an event is a link of the chain; of the results of calls only those by which a permission rule denies are."""
+    if isinstance(event, events.MessageAccepted):
+        return event.salt != ""
+    return isinstance(event, ChainLink) and (not isinstance(event, events.CallResolved) or event.by is SettledBy.RULE)
+
+
+def linked(state: State, event: Event, salt: str) -> Event:
+    """The event with its salt and the head that it leads to, if it is a link; it stands right after the state's events.
+
+    Args:
+        state: The state before the event.
+        event: The event.
+        salt: The random text of its command, from which each event has a salt of its own; empty: it has none.
+    """
+    if salt and (isinstance(event, events.CallSuspended | events.MessageAccepted) or is_audited(event)):
+        event = event.model_copy(update={"salt": _digest("holdfast.salt", salt, str(state.seq + 1))[:SALT_DIGITS]})
+    if not (isinstance(event, ChainLink) and is_audited(event)):
+        return event
+    if isinstance(event, events.SuspensionSettled | events.VoteCast):
+        event = event.model_copy(update={"shown": _shown_to(state, event)})
+    entry = entry_of(state.conversation_id, state.seq + 1, event)
+    return event.model_copy(update={"head": entry.follows(state.audit_head or genesis(state.conversation_id))})
+
+
+def shown_digest(event: events.CallSuspended) -> str:
+    """The digest of what a suspension shows to whoever may settle it.
+
+    The suspension's id stands for the conversation, the call and its arguments. What is not given is left out, so that a later
+    release may show more without another digest for what it shows now. With a salt, it holds the place of the message, too,
+    whose link says who asked.
+    """
+    given: dict[str, object] = {
+        "prompt": event.prompt,
+        "title": event.title,
+        "action": event.action,
+        "report_md": event.report_md,
+        "payload": event.payload,
+        "response_schema": event.response_schema,
+        "rule": event.rule or None,
+        "rule_reason": event.rule_reason or None,
+        "decisions": None if event.decisions is None else " ".join(event.decisions),
+        "approvers": None if event.approvers is None else event.approvers.digest,
+        "message_at": str(event.message_at) if event.salt else None,
+    }
+    targets = event.targets or ()
+    return _digest(
+        *(("holdfast.shown.2", event.salt) if event.salt else ("holdfast.shown.1",)),
+        event.suspension_id,
+        event.suspension_kind,
+        event.tool_call_id,
+        event.tool,
+        event.executor,
+        event.resume,
+        str(event.expires_at),
+        *(f"{name}={text}" for name, text in given.items() if text is not None),
+        *(() if event.targets is None else (f"targets={len(targets)}",)),
+        *(part for target in targets for part in (target.kind, target.value, target.level)),
+    )
+
+
+def text_digest(text: str | None, salt: str) -> str:
+    """The digest of a salt and a text; without a salt the SHA-256 of the text alone, as in format 1. Empty for no text."""
+    if not text:
+        return ""
+    return _digest(salt, text) if salt else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def entry_of(conversation_id: str, seq: int, event: ChainLink) -> AuditEntry:
+    """The entry of an audited event at a place in the log, without the heads."""
+    salt = event.salt
+    said: dict[str, Any] = {
+        name: getattr(event, name, None) or "" for name in ("tool_call_id", "suspension_id", "request_id", "reason")
+    }
+    said |= _by(event.grant.by if isinstance(event, events.GrantGiven) else getattr(event, "principal", None))
+    said["reason_digest"] = text_digest(said["reason"], salt)
+    match event:
+        case events.MessageAccepted():
+            said |= {"body_digest": text_digest(event.text, salt), "request_id": event.message_id}
+        case events.SuspensionSettled() | events.VoteCast():
+            said |= {
+                "subject": f"{event.votes} of {event.needed}" if event.needed else "",
+                "shown_digest": event.shown,
+                "decision": str(event.decision or ""),
+                "body_digest": text_digest(event.body, salt),
+                "request_id": event.decision_id or "",
+            }
+            if isinstance(event, events.SuspensionSettled):
+                said |= {"settled_by": event.by.value, "reason": said["reason"] or _words(event)}
+                said["subject"] = said["subject"] or "\n".join(event.grants)
+        case events.CallResolved():
+            said |= {"subject": event.rule, "settled_by": event.by.value, "body_digest": text_digest(event.content, salt)}
+        case events.GrantGiven():
+            grant = event.grant
+            said |= {"subject": grant.grant_id, "body_digest": _salted(salt, *_terms(grant))}
+            said["reason"] = f"{grant.kind} {grant.pattern} up to {grant.level.value}"
+        case events.GrantRevoked():
+            said["subject"] = event.grant_id
+        case events.GivenRevoked():
+            votes = (vote.suspension_id for vote in event.votes)
+            said["subject"] = f"{event.proof or 'anybody'}:{event.by}"
+            said["body_digest"] = _salted(salt, *event.grants, *votes)
+        case events.TurnCancelled() | events.PendingCancelled():
+            said |= {"subject": event.turn_id, "body_digest": _salted(salt, *event.calls)}
+    return AuditEntry(conversation_id, seq, event.at, event.kind, format=2 if salt else 1, **said)
+
+
+def _salted(salt: str, *parts: str) -> str:
+    return _digest(*((salt,) if salt else ()), *parts)
+
+
+def _by(principal: Principal | None) -> dict[str, Any]:
+    if principal is None:
+        return {}
+    return {"principal_id": principal.id, "roles": principal.roles, "proof": principal.proof.value}
+
+
+def _terms(grant: Grant) -> tuple[str, ...]:
+    ends = "" if grant.ends_at is None else str(grant.ends_at)
+    terms = (grant.grant_id, grant.kind, grant.pattern, grant.level.value, ends, str(grant.seq))
+    return (*terms, f"approvers={grant.approvers}") if grant.approvers else terms
+
+
+def _words(event: events.SuspensionSettled) -> str:
+    """What a body says in words: a denial's reason, an error, a review's notes; empty where it is something else."""
+    if event.body is None or event.by not in (SettledBy.DENY, SettledBy.FAIL, SettledBy.REVIEW):
+        return ""
+    try:
+        said = loads(event.body)
+    except NotJson:
+        return ""
+    if isinstance(said, dict):
+        verdict, notes = said.get("verdict"), said.get("notes")
+        said = f"{verdict}: {notes}" if notes else verdict
+    return said if isinstance(said, str) else ""
+
+
+def _shown_to(state: State, event: events.SuspensionSettled | events.VoteCast) -> str:
+    call = state.calls.of(event.tool_call_id)
+    return "" if call is None or call.suspension is None else call.suspension.shown
+
+
+def _digest(*parts: str) -> str:
+    """A SHA-256, in hexadecimal digits, in which each part stands after its length: other parts have another digest."""
+    state = hashlib.sha256()
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass")
+        state.update(len(raw).to_bytes(8, "big") + raw)
+    return state.hexdigest()

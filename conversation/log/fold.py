@@ -1,0 +1,217 @@
+"""The fold: how each event changes the state. Recovery is only this."""
+
+from collections.abc import Collection
+from typing import Any, Literal, assert_never
+
+from holdfast.conversation.records import events
+from holdfast.conversation.records.calls import Call, CallStatus, Suspension, Vote
+from holdfast.conversation.records.event_base import ChainLink, OfTurn
+from holdfast.conversation.records.events import Event, SettledBy
+from holdfast.conversation.records.round import NO_CALLS
+from holdfast.conversation.records.state import LastTurn, QueuedTrace, State, Turn
+from holdfast.conversation.terms.approvers import gave, with_fulfilled
+from holdfast.conversation.terms.decisions import DecisionKind, SuspensionKind
+
+from .auditing import shown_digest
+
+
+def evolve(state: State, event: Event) -> State:
+    """The state after the event, which stands in the log right after everything folded so far."""
+    changes: dict[str, object] = {"seq": state.seq + 1, "updated_at": event.at}
+    head = event.head if isinstance(event, ChainLink) else ""
+    return _apply(state, event).model_copy(update=changes | {"audit_head": head} if head else changes)
+
+
+def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912 - one case for each event
+    match event:
+        case events.ConversationStarted():
+            about = {"agent": event.agent, "app": event.app, "attended": event.attended}
+            return state.model_copy(update={"created_at": event.at, **about})
+        case events.MessageAccepted():
+            return _message_accepted(state, event)
+        case events.TurnStarted():
+            return _turn_started(state, event)
+        case events.ModelAnswered():
+            return _with_turn(state, model_calls=_turn(state).model_calls + 1, answered_at=state.seq + 1, calls=NO_CALLS)
+        case events.RunScheduled():
+            return _run_scheduled(state, event)
+        case events.CallHeld():
+            return _call_held(state, event)
+        case events.CallSuspended():
+            return _call_suspended(state, event)
+        case events.SuspensionSettled():
+            return _suspension_settled(state, event)
+        case events.VoteCast():
+            by = event.principal
+            return _noted(state, event.tool_call_id, Vote(by=by.id, on=event.on, seq=state.seq + 1, proof=by.proof))
+        case events.CallAssigned() | events.CallCommented():
+            return _noted(state, event.tool_call_id)
+        case events.CallResolved():
+            return _call_resolved(state, event)
+        case events.TurnCompleted():
+            return _turn_over(state, event, "completed", reply_seq=event.reply_seq)
+        case events.TurnFailed():
+            return _turn_over(state, event, "failed")
+        case events.TurnCancelled():
+            return _turn_over(state, event, "cancelled")
+        case events.GrantGiven():
+            standing = tuple(grant for grant in state.grants if grant.is_active(event.at))
+            return state.model_copy(update={"grants": (*standing, event.grant)})
+        case events.GrantRevoked():
+            return _without_grants(state, {event.grant_id})
+        case events.GivenRevoked():
+            return _without_grants(_without_votes(state, event), event.grants)
+        case events.PendingCancelled() | events.NothingCancelled():
+            return state
+        case events.Ended():
+            return state.model_copy(update={"ended": True, "queue": (), "queued_traces": ()})
+        case _:
+            assert_never(event)
+
+
+def _turn(state: State) -> Turn:
+    if state.turn is None:
+        message = f"conversation {state.conversation_id!r}: event {state.seq + 1} belongs to a turn, but none is going on"
+        raise ValueError(message)
+    return state.turn
+
+
+def _with_turn(state: State, **changes: object) -> State:
+    return state.model_copy(update={"turn": _turn(state).model_copy(update=changes)})
+
+
+def _with_call(state: State, call: Call) -> State:
+    return _with_turn(state, calls=_turn(state).calls.with_call(call))
+
+
+def _message_accepted(state: State, event: events.MessageAccepted) -> State:
+    queued = state.model_copy(update={"queue": (*state.queue, state.seq + 1)})
+    if event.traceparent is None:
+        return queued
+    came_with = QueuedTrace(seq=state.seq + 1, traceparent=event.traceparent)
+    return queued.model_copy(update={"queued_traces": (*state.queued_traces, came_with)})
+
+
+def _turn_started(state: State, event: events.TurnStarted) -> State:
+    turn = Turn(**event.model_dump(exclude={"kind", "at"}))
+    queue = tuple(seq for seq in state.queue if seq != event.message_seq)
+    traces = tuple(one for one in state.queued_traces if one.seq != event.message_seq)
+    return state.model_copy(update={"turn": turn, "turns": state.turns + 1, "queue": queue, "queued_traces": traces})
+
+
+def _turn_over(state: State, event: OfTurn, outcome: Literal["completed", "failed", "cancelled"], **more: Any) -> State:
+    last = LastTurn(turn_id=event.turn_id, outcome=outcome, seq=state.seq + 1, **more)
+    return state.model_copy(update={"turn": None, "last": last})
+
+
+def _run_scheduled(state: State, event: events.RunScheduled) -> State:
+    before = _turn(state).call(event.tool_call_id)
+    if before is None:
+        return _with_call(state, event.carried(Call, status=CallStatus.RUNNING))
+    changed = ("attempt", "arguments_at", "resumed", "decided_at", "rule", "targets", "grants", "approvers")
+    changes = {name: getattr(event, name) for name in changed} | {"status": CallStatus.RUNNING, "suspension": None}
+    return _with_call(state, before.model_copy(update=changes))
+
+
+def _call_held(state: State, event: events.CallHeld) -> State:
+    kept = _kept(_turn(state).call(event.tool_call_id))
+    return _with_call(state, event.carried(Call, status=CallStatus.HELD, held_at=state.seq + 1, **kept))
+
+
+def _kept(before: Call | None) -> dict[str, Any]:
+    """What a call that is held or suspended again keeps of what it was before, beside what the event says."""
+    names = () if before is None else ("attempt", "suspensions", "fulfilled", "passed_at")
+    return {name: getattr(before, name) for name in names}
+
+
+def _call_suspended(state: State, event: events.CallSuspended) -> State:
+    before = _turn(state).call(event.tool_call_id)
+    approvers = before.approvers if before is not None and before.arguments_at == event.arguments_at else event.approvers
+    own = event.approvers != approvers
+    suspension = event.carried(
+        Suspension,
+        kind=event.suspension_kind,
+        seq=state.seq + 1,
+        created_at=event.at,
+        approvers=event.approvers if own else None,
+        own=own,
+        shown=shown_digest(event),
+    )
+    kept = _kept(before)
+    if before is not None:
+        kept["resumed"] = before.resumed
+        kept["decided_at"] = 0 if event.suspension_kind is SuspensionKind.APPROVAL else before.decided_at
+    kept["suspensions"] = kept.get("suspensions", 0) + 1
+    about = {"status": CallStatus.AWAITING, "suspension": suspension, "approvers": approvers, "grants": ()}
+    return _with_call(_traced(state, event.traceparent), event.carried(Call, **about, **kept))
+
+
+def _noted(state: State, tool_call_id: str, vote: Vote | None = None) -> State:
+    """The state after a vote, an assignment or a comment."""
+    call = _turn(state).call(tool_call_id)
+    if call is None or call.suspension is None:
+        raise ValueError(f"conversation {state.conversation_id!r}: call {tool_call_id!r} is not suspended")
+    before = call.suspension
+    changes = {
+        "votes": before.votes if vote is None else (*before.votes, vote),
+        "notes": (*before.notes, state.seq + 1),
+    }
+    return _with_call(state, call.model_copy(update={"suspension": before.model_copy(update=changes)}))
+
+
+def _without_grants(state: State, grant_ids: Collection[str]) -> State:
+    if not grant_ids:
+        return state
+    kept = tuple(grant for grant in state.grants if grant.grant_id not in grant_ids)
+    return state.model_copy(update={"grants": kept, "grants_epoch": state.grants_epoch + 1})
+
+
+def _without_votes(state: State, event: events.GivenRevoked) -> State:
+    named = {vote.suspension_id for vote in event.votes}
+    for call in state.calls.awaiting() if named else ():
+        before = call.suspension
+        if before is not None and before.suspension_id in named:
+            kept = tuple(vote for vote in before.votes if not gave(vote.by, vote.proof, event.by, event.proof))
+            changes = {"votes": kept, "notes": (*before.notes, state.seq + 1)}
+            state = _with_call(state, call.model_copy(update={"suspension": before.model_copy(update=changes)}))
+    return state
+
+
+def _suspension_settled(state: State, event: events.SuspensionSettled) -> State:
+    call = _turn(state).call(event.tool_call_id)
+    if call is None:
+        raise ValueError(f"conversation {state.conversation_id!r}: no call {event.tool_call_id!r} to settle")
+    # The event that says what follows (a run, a second suspension or a result) stands in the same append.
+    changes = {"suspension": None} | _said(call, event, state.seq + 1)
+    return _with_call(_traced(state, event.traceparent), call.model_copy(update=changes))
+
+
+def _said(call: Call, event: events.SuspensionSettled, seq: int) -> dict[str, object]:
+    """What a decision says of the call beside its end: whose word it has, and what its body is given."""
+    if call.suspension is None:
+        return {}
+    passed = call.passes(call.suspension, event.decision)
+    edited = event.decision is DecisionKind.APPROVE and event.body is not None
+    found: dict[str, object] = {"passed_at": seq if passed else 0} if passed or edited else {}  # a review is of what was shown
+    if event.by is SettledBy.EDIT:  # others have to agree to these arguments, too
+        found["fulfilled"] = None
+    elif event.decision in (DecisionKind.APPROVE, DecisionKind.REDISPATCH) or (passed and call.undecided):
+        before = call.fulfilled if call.fulfilled is not None and not edited else ()  # of other arguments it says nothing
+        found["fulfilled"] = with_fulfilled(before, call.deciders)
+    return found
+
+
+def _traced(state: State, traceparent: str | None) -> State:
+    """The state whose turn was last in this span, if there is one and that is news."""
+    turn = _turn(state)
+    if traceparent is None or traceparent == (turn.latest or turn.traceparent):
+        return state
+    return _with_turn(state, latest=traceparent)
+
+
+def _call_resolved(state: State, event: events.CallResolved) -> State:
+    status = CallStatus.RESOLVED if event.ok else CallStatus.ERRORED
+    call = _turn(state).call(event.tool_call_id)
+    if call is None:  # the call neither ran nor was suspended
+        call = Call(tool_call_id=event.tool_call_id, tool="", status=status, arguments_at=_turn(state).answered_at)
+    return _with_call(state, call.model_copy(update={"status": status, "suspension": None, "fulfilled": None}))

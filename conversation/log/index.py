@@ -1,0 +1,59 @@
+"""The entries of a conversation in the store's indexes: a function of its state."""
+
+from holdfast.conversation.record import Record
+from holdfast.conversation.records.calls import Call
+from holdfast.conversation.records.state import State, Status
+from holdfast.conversation.terms.decisions import SuspensionKind
+
+from .work import busy, due_at
+
+
+class PendingEntry(Record):
+    """The index entry of one open suspension; `created_at` is in ms UTC, `seq` is that of its `CallSuspended`."""
+
+    created_at: int
+    suspension_id: str
+    kind: SuspensionKind
+    seq: int
+
+    @classmethod
+    def of(cls, call: Call | None) -> "PendingEntry | None":
+        """The entry of a call's open suspension; None if it has none."""
+        if call is None or call.suspension is None:
+            return None
+        return cls(**{name: getattr(call.suspension, name) for name in cls.model_fields})
+
+
+class Index(Record):
+    """The index entries of one conversation; `pending` in the order of the log.
+
+    `busy` says that a turn's beginning, a model call or a run is outstanding; `due_at` is the earliest deadline (ms UTC).
+    `given` says that grants or votes stand in it.
+    """
+
+    agent: str
+    status: Status
+    created_at: int
+    pending: tuple[PendingEntry, ...] = ()
+    busy: bool = False
+    due_at: int | None = None
+    given: bool = False
+
+
+def has_given(state: State) -> bool:
+    """Whether anything stands that somebody has given beyond one decision: a grant, or a vote in a call that waits."""
+    return not state.ended and (bool(state.grants) or state.calls.any_voted)
+
+
+def index(state: State) -> Index:
+    """The index entries that follow from a state."""
+    entries = [entry for call in state.calls.awaiting() if (entry := PendingEntry.of(call)) is not None]
+    return Index(
+        agent=state.agent,
+        status=state.status,
+        created_at=state.created_at,
+        pending=tuple(sorted(entries, key=lambda entry: entry.seq)),
+        busy=busy(state),
+        due_at=due_at(state),
+        given=has_given(state),
+    )

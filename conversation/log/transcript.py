@@ -1,0 +1,105 @@
+"""The messages of a conversation in the OpenAI chat format, folded from its log."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.conversation.records import events
+from holdfast.conversation.records.events import Event, ModelAnswered, RequestedCall
+from holdfast.conversation.text import jsontext
+
+UNFINISHED = frozenset({"length", "content_filter", "pause_turn"})
+"""The finish reasons of an answer that was cut off or paused before its end."""
+
+
+class Transcript:
+    """Messages without the system message, fed event by event in the order of the log.
+
+    A message that was queued stands where its turn begins. Results stand in the model's order of calls; while some results are
+    missing, the others are shown.
+
+    An assistant message has up to three keys more than the format, which are sent to no provider as they are:
+    `reasoning_content`, the part of the model's thinking that it showed; `provider`, a dict that only the provider can read;
+    `finish_reason`, if the message was cut off ("length", "content_filter") or paused ("pause_turn").
+    """
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self._messages: list[dict[str, Any]] = []
+        self._queued: dict[int, str] = {}
+        self._round: tuple[RequestedCall, ...] = ()
+        self._results: dict[str, str] = {}
+
+    def add(self, seq: int, event: Event) -> None:
+        """Fold the event that stands at `seq`."""
+        self.seq = seq
+        match event:
+            case events.MessageAccepted():
+                self._queued[seq] = event.text
+            case events.TurnStarted():
+                self._close_round()
+                self._messages.append({"role": "user", "content": self._queued.pop(event.message_seq)})
+            case ModelAnswered():
+                self._close_round()
+                self._messages.append(_assistant(event))
+                self._round = event.calls
+            case events.CallResolved():
+                self._results[event.tool_call_id] = event.content
+            case _:
+                pass  # no other event is a message
+
+    @property
+    def settled(self) -> int:
+        """How many messages no later event changes, or puts others between: all but the results of the last answer's calls."""
+        return len(self._messages)
+
+    def messages(self) -> list[dict[str, Any]]:
+        """The messages so far; the list is the caller's, the messages are shared."""
+        return [*self._messages, *self._tool_messages()]
+
+    def _tool_messages(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "role": "tool",
+                "tool_call_id": call.tool_call_id,
+                "name": call.name,
+                "content": self._results[call.tool_call_id],
+            }
+            for call in self._round
+            if call.tool_call_id in self._results
+        ]
+
+    def _close_round(self) -> None:
+        self._messages.extend(self._tool_messages())
+        self._round = ()
+        self._results = {}
+
+
+def _assistant(event: ModelAnswered) -> dict[str, Any]:
+    # Providers refuse a message with neither text nor calls.
+    content = event.content if event.content is not None or event.calls else ""
+    message: dict[str, Any] = {"role": "assistant", "content": content}
+    if event.calls:
+        message["tool_calls"] = [
+            {
+                "id": call.tool_call_id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments if call.arguments.strip() else "{}"},
+            }
+            for call in event.calls
+        ]
+    if event.reasoning:
+        message["reasoning_content"] = event.reasoning
+    provider = _provider(event)
+    if provider:
+        message["provider"] = provider
+    if event.finish_reason in UNFINISHED:
+        message["finish_reason"] = event.finish_reason
+    return message
+
+
+def _provider(event: ModelAnswered) -> Mapping[str, Any]:
+    try:
+        provider = jsontext.loads(event.provider) if event.provider is not None else None
+    except jsontext.NotJson:  # a reader with stricter bounds than the writer: the message is readable without it
+        provider = None
+    return provider if isinstance(provider, dict) else {}

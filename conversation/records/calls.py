@@ -1,0 +1,280 @@
+"""Tool calls: the status of each, its suspension, and the view of it that people and clients are shown."""
+
+from enum import StrEnum
+from functools import cache
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import Field
+
+from holdfast.conversation.record import Record
+from holdfast.conversation.terms.approvers import ApproverTerms
+from holdfast.conversation.terms.decisions import FIRST_WORDS, DecisionKind, SuspensionKind
+from holdfast.conversation.terms.grants import CallTarget
+from holdfast.conversation.terms.principal import Principal, Proof
+from holdfast.conversation.terms.questions import Question
+from holdfast.conversation.terms.spec import Approval, Executor, OnLost, Resume
+
+_R = TypeVar("_R", bound=Record)
+
+
+class CallStatus(StrEnum):
+    """Where a call of the current turn stands."""
+
+    RUNNING = "running"  # the call's run is outstanding
+    AWAITING = "awaiting"  # the call waits for a decision from outside
+    HELD = "held"  # the call waits for its turn among the calls of its batch
+    RESOLVED = "resolved"  # the call has a result
+    ERRORED = "errored"  # the call has an error result
+
+
+MOST_REVIEWS = 8
+"""How often the body of one call may ask for a review, at most; a body that asks once more has failed."""
+
+
+class Vote(Record):
+    """A person's yes to a call that several have to agree to: `on` says in short for what, `seq` is that of its `VoteCast`.
+
+    `by` is the person's id, `proof` how that was proven.
+    """
+
+    by: str
+    on: str
+    seq: int
+    proof: Proof = Proof.STATED
+
+
+class Suspension(Record):
+    """One wait of a call for a decision from outside. Times in integer ms UTC; `seq` is that of its `CallSuspended`.
+
+    `traceparent` is the trace context of the turn's span in which it began; None where there was none. What a suspension that
+    a tool's body asked for accepts stands in its event, and that of every other in the spec. `votes` are those that were cast,
+    `notes` the places of votes, assignments and comments. `approvers` are who may settle it where they are its `own`; otherwise
+    those of its call may. `shown` is the digest of what its event shows, for the audit chain; empty where an older release
+    suspended the call.
+    """
+
+    suspension_id: str
+    kind: SuspensionKind
+    seq: int
+    created_at: int
+    expires_at: int
+    traceparent: str | None = None
+    resume: Resume = Resume.REPLAY
+    votes: tuple[Vote, ...] = ()
+    notes: tuple[int, ...] = ()
+    approvers: ApproverTerms | None = None
+    own: bool = False
+    shown: str = ""
+
+
+class CallDetails(Record):
+    """What is known of a call from its proposal on, wherever it stands.
+
+    Attributes:
+        tool_call_id: The call.
+        tool: The tool's name.
+        arguments_at: The `seq` of the event that has the arguments: a `model_answered`, or a `suspension_settled` that edited
+            them.
+        on_lost: What a loss of the call's run means.
+        rule: The name of the permission rule that lets the call run or asks about it; empty where there is none.
+        targets: What the call touches; None where its tool does not say.
+        approvers: Who may decide the call; None where anybody may.
+    """
+
+    tool_call_id: str
+    tool: str
+    arguments_at: int
+    on_lost: OnLost = OnLost.REDISPATCH
+    rule: str = ""
+    targets: tuple[CallTarget, ...] | None = None
+    approvers: ApproverTerms | None = None
+
+    def carried(self, into: type[_R], **rest: Any) -> _R:
+        """A record of another class about the same call: it has the fields that both classes have, and the rest."""
+        return into(**{name: getattr(self, name) for name in _both(type(self), into)} | rest)
+
+
+@cache
+def _both(one: type[Record], other: type[Record]) -> frozenset[str]:
+    return frozenset(one.model_fields.keys() & other.model_fields.keys() - {"kind", "at"})
+
+
+class Call(CallDetails):
+    """One call of the current turn. Its arguments stay in the log.
+
+    `attempt` counts its runs, `resumed` those of them that followed a decision on what the run before had suspended itself for.
+    `decided_at` is the `seq` of the decision that its next run, or the one that goes on, follows from; 0 without one. A held
+    call's prompt stands in the event at `held_at`. `grants` name the grants by which it runs. `fulfilled` are the terms by
+    which people have approved these arguments; `()`: anybody may approve, None: not approved yet. `passed_at` is the place of
+    the decision that its body is given, 0 without one.
+    """
+
+    LAST: ClassVar[str] = (
+        "arguments_at attempt suspensions suspension on_lost resumed decided_at held_at "
+        "rule targets grants approvers fulfilled passed_at"
+    )
+    executor: Executor = Executor.SERVER
+    approval: Approval = Approval.AUTO
+    status: CallStatus
+    attempt: int = 0
+    suspensions: int = 0
+    suspension: Suspension | None = None
+    resumed: int = 0
+    decided_at: int = 0
+    held_at: int = 0
+    grants: tuple[str, ...] = ()
+    fulfilled: tuple[ApproverTerms, ...] | None = None
+    passed_at: int = 0
+
+    @property
+    def effect_id(self) -> str:
+        """The id of the run that is outstanding while the call is running."""
+        return run_effect_id(self.tool_call_id, self.attempt)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a person's word is awaited before anything is done with the call."""
+        return self.suspension is not None and self.suspension.kind in FIRST_WORDS
+
+    @property
+    def deciders(self) -> ApproverTerms | None:
+        """Who may settle the open suspension; None where anybody may."""
+        if self.suspension is None:
+            return None
+        return self.suspension.approvers if self.suspension.own else self.approvers
+
+    @property
+    def needed(self) -> int:
+        """How many have to agree before the open suspension is settled; 0 where one is enough."""
+        return 0 if self.deciders is None or self.deciders.minimum == 1 else self.deciders.minimum
+
+    def edited(self, seq: int) -> "Call":
+        """The call with the arguments that whoever decides its suspension has edited, in the event at `seq`.
+
+        Its tool has said what the model's arguments touch, and says nothing of these: no grant covers them. Who may decide was
+        said of the model's arguments, too.
+        """
+        targets = None if self.targets is None else ()
+        return self.model_copy(update={"arguments_at": seq, "targets": targets, "approvers": self.deciders})
+
+    def passes(self, suspension: Suspension, decision: DecisionKind | None) -> bool:
+        """Whether a decision goes to the call's body as a value, instead of being the result itself."""
+        to_tool = suspension.resume is Resume.PASS_TO_TOOL and self.executor is Executor.SERVER
+        return to_tool and decision in (DecisionKind.ANSWER, DecisionKind.REVIEW)
+
+    def is_approved(self, terms: ApproverTerms | None = None) -> bool:
+        """Whether all those have approved its arguments who may decide it, and these."""
+        return self.fulfilled is not None and not self.unfulfilled(terms)
+
+    def unfulfilled(self, terms: ApproverTerms | None) -> list[ApproverTerms]:
+        """Whose word the call lacks: of those who may decide it, and of these, whoever has not approved its arguments."""
+        wanted = [one for one in (self.approvers, terms) if one is not None]
+        return [one for one in wanted if not any(given.implies(one) for given in self.fulfilled or ())]
+
+    @property
+    def open(self) -> bool:
+        """Whether the turn still waits for this call."""
+        return self.status in (CallStatus.RUNNING, CallStatus.AWAITING, CallStatus.HELD)
+
+
+def run_effect_id(tool_call_id: str, attempt: int) -> str:
+    """The id of one run of a call."""
+    return f"{tool_call_id}#{attempt}"
+
+
+MS = "In integer milliseconds UTC."
+
+
+class VoteView(Record):
+    """A person's yes to a call that several have to agree to, as it is shown."""
+
+    by: Principal
+    at: int = Field(description=MS)
+    decision: DecisionKind
+    value: Any = Field(default=None, description="What the decision says: an answer, or a review's verdict and notes.")
+    reason: str = ""
+
+
+class CommentView(Record):
+    """A comment on a pending call, for the others who may decide it."""
+
+    by: Principal | None = Field(description="Who wrote it; None if nobody said.")
+    at: int = Field(description=MS)
+    text: str
+
+
+class Cut(Record):
+    """A field that is too long for a list."""
+
+    size_bytes: int = Field(description="The size of the field; of a value, that of its JSON text.")
+    begins: str = Field(default="", description="Its first characters.")
+
+
+class PendingView(Record):
+    """A suspended call, as it is shown to whoever may decide it.
+
+    The only list of these fields: clients, the server, its description and the types of pages have them from here.
+    """
+
+    conversation_id: str
+    agent: str = Field(default="", description="The name of the conversation's agent.")
+    tool_call_id: str = ""
+    suspension_id: str = Field(description="Binds a decision to this call, this phase and these arguments.")
+    tool: str = Field(default="", description="The tool's name.")
+    arguments: dict[str, Any] = Field(default_factory=dict, description="The arguments, a JSON object.")
+    executor: Executor | None = Field(default=None, description="Who produces the result.")
+    kind: SuspensionKind | None = Field(default=None, description="The kind of decision that the call waits for.")
+    prompt: str | None = Field(default=None, description="The tool's question to a person, if it has one.")
+    response_schema: dict[str, Any] | bool | None = Field(
+        default=None, description="The JSON Schema that an answer must fit, if there is one."
+    )
+    created_at: int = Field(description="Since when the call waits, in integer milliseconds UTC.")
+    expires_at: int | None = Field(
+        default=None, description="The deadline, in integer milliseconds UTC; None if the call has none."
+    )
+    problem: str | None = Field(
+        default=None,
+        description="Why not all of the call can be read: a newer Holdfast wrote it, the store is corrupt, it nests too "
+        "deeply, or it is gone. Fields that could not be read are empty or None.",
+    )
+    batch_id: str = Field(
+        default="", description="The model call whose answer asked for the call: what has the same came with one answer."
+    )
+    decisions: tuple[str, ...] = Field(
+        default=(),
+        description="What may be decided: of an approval `approve`, `edit`, `deny`, `answer`, as its tool allows, and "
+        "`cancel`; else kinds of decisions.",
+    )
+    title: str | None = Field(default=None, description="What a review is about, in one line.")
+    action: str | None = Field(default=None, description="What a review asks for, in one word.")
+    report_md: str | None = Field(
+        default=None,
+        description="What a reviewer is to read, in markdown: a tool's words, to be trusted no more than its arguments.",
+    )
+    payload: Any = Field(default=None, description="What a review is about, as a JSON value.")
+    rule: str = Field(default="", description="The permission rule that asks for an approval; empty if no rule does.")
+    rule_reason: str = Field(default="", description="Why the permission rules ask, in the rule's words.")
+    targets: tuple[CallTarget, ...] | None = Field(
+        default=None,
+        description="What the call touches, which a grant for it has to cover. Empty: its tool cannot tell, and no grant "
+        "covers the call. None: its tool does not say, and a grant for the tool covers it.",
+    )
+    approvers: ApproverTerms | None = Field(
+        default=None, description="Who may decide the call, and how many have to agree; None: whoever may decide at all."
+    )
+    requester: Principal | None = Field(
+        default=None, description="Who sent the message that led to the call; None if nobody said."
+    )
+    votes: tuple[VoteView, ...] = Field(default=(), description="Who has agreed so far, where several have to.")
+    assigned: str = Field(default="", description="Who has taken the call on; empty if nobody has.")
+    comments: tuple[CommentView, ...] = Field(default=(), description="What those who may decide the call wrote to each other.")
+    questions: tuple[Question, ...] | None = Field(
+        default=None,
+        description="The questions of a call of `ask_user_questions`, which takes `{id: value}` as an answer; None for every "
+        "other call.",
+    )
+    cut: dict[str, Cut] = Field(
+        default_factory=dict,
+        description="The fields that are too long for a list, by their names: they are empty or None there. The call by itself "
+        "is shown whole. Of `votes` and `comments` that are too long together each is shortened (its end is `…`).",
+    )

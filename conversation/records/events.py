@@ -1,0 +1,491 @@
+"""What the machine decided, in the past tense. The log holds these and nothing else.
+
+An event's `seq` is its place in the log (from 1) and is not repeated inside it. Texts of JSON are kept as they came: see
+`jsontext`. A trace context is a W3C `traceparent`, and None where nobody traces. The record versions are the codec's
+(`holdfast.persistence`).
+"""
+
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
+
+from pydantic import Field
+
+from holdfast.conversation.record import Record
+from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord, SuspensionKind
+from holdfast.conversation.terms.grants import Grant
+from holdfast.conversation.terms.principal import Principal, Proof
+from holdfast.conversation.terms.spec import Approval, Choice, Executor, Resume
+from holdfast.conversation.text.jsontext import JsonText
+from holdfast.errors import SettledBy as SettledBy  # noqa: PLC0414 - it is an event's word, and stands where an error has it too
+
+from .endings import FailureReason, StopReason
+from .event_base import CallEvent, ChainLink, EventBase, Note, OfTurn, OnSuspension
+
+
+class ConversationStarted(EventBase):
+    """The first event of every log.
+
+    Attributes:
+        conversation_id: The conversation.
+        agent: The name of the agent that it is with.
+        app: The import path of the agent's app, `package.module:app`.
+        context: The JSON text of what `start(context=...)` was given: tools read it, the model does not see it.
+        attended: Whether there is somebody to ask; where not, the agent's `unattended` says what is done instead.
+    """
+
+    kind: Literal["conversation_started"] = "conversation_started"
+    conversation_id: str
+    agent: str
+    app: str
+    context: JsonText = "null"
+    attended: bool = True
+
+
+class MessageAccepted(ChainLink):
+    """A user's message is in; its turn begins when those before it are done.
+
+    Attributes:
+        message_id: The message's idempotency key.
+        digest: What a repetition with the same id is compared with.
+        text: What the user wrote.
+        principal: Who sent it, and how that was proven; None where nobody said.
+        traceparent: The trace context of who sent it.
+    """
+
+    kind: Literal["message_accepted"] = "message_accepted"
+    message_id: str
+    digest: str
+    text: str
+    principal: Principal | None = None
+    traceparent: str | None = None
+
+
+class TurnStarted(OfTurn):
+    """The turn of the message at `message_seq` began, with this spec and this code.
+
+    Attributes:
+        message_seq: The `seq` of its message.
+        spec_digest: The stored agent spec that the turn runs with; empty where there is none.
+        code: The digest of the app's code that its work runs with; empty where there is none.
+        max_model_calls: How many model calls it may have (`Limits.max_model_calls`).
+        traceparent: The trace context of the turn's first span.
+    """
+
+    kind: Literal["turn_started"] = "turn_started"
+    message_seq: int
+    spec_digest: str
+    code: str
+    max_model_calls: int
+    traceparent: str | None = None
+
+
+class RequestedCall(Record):
+    """A tool call as the model asked for it; `original_id` where its own id had to be rewritten.
+
+    Attributes:
+        tool_call_id: The call's id, unique in the conversation for ever.
+        name: The tool's name as the model wrote it.
+        arguments: The arguments' text as the model wrote it, which need not be JSON.
+        original_id: The model's own id of the call, if that was missing, used before or too long; up to 200 characters.
+    """
+
+    tool_call_id: str
+    name: str
+    arguments: str
+    original_id: str | None = None
+
+
+class ModelAnswered(EventBase):
+    """The model's message: text, calls, or both.
+
+    Attributes:
+        effect_id: The model call that this is the answer of.
+        content: The text, None if there was none.
+        calls: The tool calls, in the model's order.
+        finish_reason: How the answer ended, in the provider's word.
+        input_tokens: How many tokens the request had, if the provider said so.
+        output_tokens: How many tokens the answer had, if the provider said so.
+        reasoning: What the model showed of its thinking, apart from the reply.
+        provider: The JSON text of an object that only the model's provider reads: calls that it executed with their results,
+            signed or sealed thinking. It is sent back as it came.
+    """
+
+    kind: Literal["model_answered"] = "model_answered"
+    effect_id: str
+    content: str | None = None
+    calls: tuple[RequestedCall, ...] = ()
+    finish_reason: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning: str | None = None
+    provider: JsonText | None = None
+
+
+class RunScheduled(CallEvent):
+    """A server call's run is outstanding from here on.
+
+    Attributes:
+        attempt: Which run of the call this is, from 1; each repetition of a lost run is one more.
+        approval: Whether a person had to approve the call.
+        resumed: How many of the call's runs followed a decision on what the run before had suspended itself for, this included.
+        decided_at: The `seq` of the `suspension_settled` whose decision this run follows from; 0 without one.
+        grants: The grants by which the call runs without asking.
+    """
+
+    kind: Literal["run_scheduled"] = "run_scheduled"
+    LAST: ClassVar[str] = "arguments_at approval on_lost resumed decided_at batch_id rule targets grants approvers"
+    attempt: int
+    approval: Approval = Approval.AUTO
+    resumed: int = 0
+    decided_at: int = 0
+    grants: tuple[str, ...] = ()
+
+
+class CallHeld(CallEvent):
+    """A call waits for its turn among the calls of one answer, as the agent's `execution` says.
+
+    Attributes:
+        executor: Who produces the call's result.
+        approval: Whether a person has to approve the call.
+        resumed: How many of the call's runs so far do not count as attempts: each was followed by a decision, or did not begin.
+        decided_at: The `seq` of the `suspension_settled` that approved the call; 0 while nobody has.
+        prompt: What a person will be asked, as the tool's `prompt` rendered it.
+        rule_reason: Why that rule asks, in its words.
+        ruling: What the conversation, which nobody attends, decides where the call would ask; None where a person is asked.
+    """
+
+    kind: Literal["call_held"] = "call_held"
+    LAST: ClassVar[str] = "arguments_at on_lost resumed decided_at prompt batch_id rule rule_reason targets approvers ruling"
+    executor: Executor
+    approval: Approval
+    resumed: int = 0
+    decided_at: int = 0
+    prompt: str | None = None
+    rule_reason: str = ""
+    ruling: DecisionRecord | None = None
+
+
+class CallSuspended(CallEvent):
+    """A call awaits someone outside.
+
+    Attributes:
+        executor: Who produces the call's result.
+        approval: Whether a person has to approve the call.
+        suspension_id: The suspension, which a decision names: it stands for this call, phase and arguments.
+        suspension_kind: What the call waits for.
+        expires_at: The deadline, in integer milliseconds UTC by the store's clock.
+        prompt: What a person is asked, as the tool's `prompt` rendered it.
+        response_schema: The JSON text of the schema that an answer must fit; None for an approval.
+        traceparent: The trace context of the turn's span in which the call was suspended.
+        decisions: What a person may say of an approval, where that is not the default.
+        resume: What a decision does with the call.
+        title: What a review is about, in one line.
+        action: What a review asks for, in one word.
+        report_md: What a reviewer is to read, in markdown.
+        payload: The JSON text of what a review is about, as data.
+        rule_reason: Why a person is asked, in the rule's words.
+        grants: The grants by which a client executes the call without asking.
+        message_at: The `seq` of the message that the turn answers, which says who asked for it; 0 where that is not known.
+        questions: Whether the call's arguments are questions, and an answer has to fit them.
+        salt: The salt of the digest of what it shows; empty where an older release suspended the call.
+    """
+
+    kind: Literal["call_suspended"] = "call_suspended"
+    LAST: ClassVar[str] = (
+        "arguments_at expires_at prompt response_schema on_lost traceparent batch_id decisions resume title action report_md "
+        "payload rule rule_reason targets grants approvers message_at questions salt"
+    )
+    executor: Executor
+    approval: Approval
+    suspension_id: str
+    suspension_kind: SuspensionKind
+    expires_at: int
+    prompt: str | None = None
+    response_schema: JsonText | None = None
+    traceparent: str | None = None
+    decisions: tuple[Choice, ...] | None = None
+    resume: Resume = Resume.REPLAY
+    title: str | None = None
+    action: str | None = None
+    report_md: str | None = None
+    payload: JsonText | None = None
+    rule_reason: str = ""
+    grants: tuple[str, ...] = ()
+    message_at: int = 0
+    questions: bool = False
+    salt: str = ""
+
+
+class SuspensionSettled(OnSuspension, ChainLink):
+    """A suspension ended: by a decision, its deadline or a cancellation.
+
+    Attributes:
+        by: What ended it.
+        body: The JSON text of what the decision said: edited arguments, a value, a denial's reason, an error, or an object with
+            a review's `verdict` and `notes`; None if it said nothing.
+        reason: Why it was decided so; a denial's reason and a review's notes are in the body.
+        decision_id: The decision's idempotency key; None where no decision ended it.
+        digest: What a repetition with the same `decision_id` is compared with; empty where no decision ended it.
+        decision: Which kind of decision it was; None where no decision ended it.
+        principal: Who decided or cancelled it, and how that was proven; None where nobody did, or nobody said.
+        traceparent: The trace context of the span with which the turn goes on; None where it goes on with the same one.
+        grants: The grants that cover the call, where they ended it.
+        votes: How many people had agreed with this decision, where several have to.
+        needed: How many have to; 0 where one is enough.
+        shown: The digest of what was shown to whoever settled it; empty where an older release suspended the call.
+    """
+
+    kind: Literal["suspension_settled"] = "suspension_settled"
+    by: SettledBy
+    body: JsonText | None = None
+    decision_id: str | None = None
+    digest: str = ""
+    decision: DecisionKind | None = None
+    principal: Principal | None = None
+    traceparent: str | None = None
+    reason: str = ""
+    grants: tuple[str, ...] = ()
+    votes: int = 0
+    needed: int = 0
+    shown: str = ""
+
+
+class VoteCast(OnSuspension, ChainLink):
+    """A person agreed to a call that several have to agree to; it still waits.
+
+    Attributes:
+        decision: Which kind of decision it was.
+        body: The JSON text of what the decision said; None if it said nothing.
+        decision_id: The decision's idempotency key.
+        digest: What a repetition with the same `decision_id` is compared with.
+        principal: Who agreed, and how that was proven.
+        on: What the vote is for, in short: votes for another answer do not count together.
+        reason: Why.
+        votes: How many people have agreed by now.
+        needed: How many have to.
+        noted: The places of earlier votes, assignments and comments on the suspension.
+        shown: The digest of what was shown to whoever agreed.
+    """
+
+    kind: Literal["vote_cast"] = "vote_cast"
+    decision: DecisionKind
+    body: JsonText | None = None
+    decision_id: str
+    digest: str
+    principal: Principal
+    on: str
+    reason: str = ""
+    votes: int
+    needed: int
+    noted: tuple[int, ...] = ()
+    shown: str = ""
+
+
+class CallAssigned(Note):
+    """Somebody takes a suspended call on, or gives it back: the others who may decide it see that, and it still waits.
+
+    Attributes:
+        to: Who is to decide it; empty where nobody is any more.
+    """
+
+    kind: Literal["call_assigned"] = "call_assigned"
+    to: str
+
+
+class CallCommented(Note):
+    """Somebody wrote to the others who may decide a suspended call; the model does not read it, and the call still waits.
+
+    Attributes:
+        text: The comment.
+    """
+
+    kind: Literal["call_commented"] = "call_commented"
+    text: str
+
+
+class CallResolved(ChainLink):
+    """A call has its result: the envelope that the model reads.
+
+    Attributes:
+        tool_call_id: The call.
+        ok: Whether the call succeeded.
+        content: The envelope's JSON text: `{"ok": true, "result": ...}` or `{"ok": false, "error": ...}`.
+        by: What produced the result.
+        untrusted: Whether a client sent the result; the envelope says so too.
+        rule: The name of the permission rule that denies the call; empty where there is none.
+    """
+
+    kind: Literal["call_resolved"] = "call_resolved"
+    tool_call_id: str
+    ok: bool
+    content: JsonText
+    by: SettledBy
+    untrusted: bool = False
+    rule: str = ""
+
+
+class TurnCompleted(OfTurn):
+    """The turn ended with the model's final answer, at `reply_seq`; `stopped` says what cut its text off, if anything did.
+
+    Attributes:
+        reply_seq: The `seq` of the `model_answered` that has the reply.
+        stopped: What cut the reply off; None if it is whole.
+    """
+
+    kind: Literal["turn_completed"] = "turn_completed"
+    reply_seq: int
+    stopped: StopReason | None = None
+
+
+class TurnFailed(OfTurn):
+    """The turn ended with an error; the conversation can go on.
+
+    Attributes:
+        error: What went wrong, in words and without secrets.
+        reason: Which kind of error it was; None where none of the kinds fits.
+    """
+
+    kind: Literal["turn_failed"] = "turn_failed"
+    error: str
+    reason: FailureReason | None = None
+
+
+class TurnCancelled(OfTurn, ChainLink):
+    """The turn was cancelled, and with it these calls.
+
+    Attributes:
+        calls: The ids of the calls that were open, and have an error result now.
+        request_id: The cancellation's idempotency key; None where the conversation's end cancelled the turn.
+        principal: Who cancelled it, and how that was proven; None where nobody said.
+    """
+
+    kind: Literal["turn_cancelled"] = "turn_cancelled"
+    calls: tuple[str, ...] = ()
+    request_id: str | None = None
+    principal: Principal | None = None
+
+
+class PendingCancelled(OfTurn, ChainLink):
+    """The calls that waited were cancelled, and their turn goes on without them.
+
+    Attributes:
+        calls: The ids of the calls, which have an error result now.
+        request_id: The cancellation's idempotency key.
+        principal: Who cancelled them, and how that was proven; None where nobody said.
+    """
+
+    kind: Literal["pending_cancelled"] = "pending_cancelled"
+    calls: tuple[str, ...]
+    request_id: str
+    principal: Principal | None = None
+
+
+class GrantGiven(ChainLink):
+    """An approver lets more than the approved call run without asking.
+
+    Attributes:
+        grant: The grant; its `seq` is the place of the decision that gave it.
+    """
+
+    kind: Literal["grant_given"] = "grant_given"
+    grant: Grant
+
+
+class GrantRevoked(ChainLink):
+    """A grant was ended before its time.
+
+    Attributes:
+        grant_id: The grant.
+        request_id: The revocation's idempotency key.
+        reason: Why, in the words of whoever revoked it.
+        principal: Who revoked it, and how that was proven; None where nobody said.
+    """
+
+    kind: Literal["grant_revoked"] = "grant_revoked"
+    grant_id: str
+    request_id: str
+    reason: str = ""
+    principal: Principal | None = None
+
+
+class WithdrawnVote(Record):
+    """A vote that counts no more: its suspension, and the places of the votes, assignments and comments on that before."""
+
+    suspension_id: str
+    noted: tuple[int, ...] = ()
+
+
+class GivenRevoked(ChainLink):
+    """What one principal had given here was ended: grants, and votes in calls that still wait.
+
+    Attributes:
+        by: The id of the principal who had given it.
+        proof: How that principal had been proven; None: in whatever way.
+        grants: The grants that were ended.
+        votes: The votes that were withdrawn.
+        request_id: The revocation's idempotency key; None where a run by these grants could not begin, since their giver may
+            not decide its call any more.
+        reason: Why.
+        principal: Who revoked it, and how that was proven; None where nobody said.
+    """
+
+    kind: Literal["given_revoked"] = "given_revoked"
+    by: str
+    proof: Proof | None = None
+    grants: tuple[str, ...] = ()
+    votes: tuple[WithdrawnVote, ...] = ()
+    request_id: str | None = None
+    reason: str = ""
+    principal: Principal | None = None
+
+
+class NothingCancelled(EventBase):
+    """A cancellation found nothing to cancel. Logs up to record version 5 have it; by now that is no event.
+
+    Attributes:
+        request_id: The cancellation's idempotency key.
+        what: What was to be cancelled: a turn (`cancel`), or the calls that wait (`cancel_pending`).
+    """
+
+    kind: Literal["nothing_cancelled"] = "nothing_cancelled"
+    request_id: str
+    what: Literal["cancel", "cancel_pending"] = "cancel"
+
+
+class Ended(ChainLink):
+    """Nothing follows.
+
+    Attributes:
+        request_id: The idempotency key of the end.
+        principal: Who ended it, and how that was proven; None where nobody said.
+    """
+
+    kind: Literal["conversation_ended"] = "conversation_ended"
+    request_id: str | None = None
+    principal: Principal | None = None
+
+
+Event: TypeAlias = Annotated[
+    ConversationStarted
+    | MessageAccepted
+    | TurnStarted
+    | ModelAnswered
+    | RunScheduled
+    | CallHeld
+    | CallSuspended
+    | SuspensionSettled
+    | VoteCast
+    | CallAssigned
+    | CallCommented
+    | CallResolved
+    | TurnCompleted
+    | TurnFailed
+    | TurnCancelled
+    | PendingCancelled
+    | NothingCancelled
+    | GrantGiven
+    | GrantRevoked
+    | GivenRevoked
+    | Ended,
+    Field(discriminator="kind"),
+]
+EVENTS: tuple[type[EventBase], ...] = get_args(get_args(Event)[0])

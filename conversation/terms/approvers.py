@@ -1,0 +1,264 @@
+"""Who may decide a suspended call: the terms that a tool, a permission rule or a tool's body sets, and who fulfils them."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import Field
+
+from holdfast.conversation.ids import payload_digest
+from holdfast.conversation.record import Record
+from holdfast.conversation.text.confusables import skeleton
+from holdfast.errors import ConfigurationError
+from holdfast.visible import shows_whole
+
+from .principal import Principal, Proof
+
+MOST_VOTES = 16
+"""How many people may have to agree, at most."""
+MOST_NAMES = 64
+"""How many roles and ids may be named at one place."""
+MOST_BYTES = 4096
+"""How many bytes the names of one call's terms may have together: they stand in the conversation's state."""
+LONGEST_LINE = 200
+"""How many characters of a list of names are shown."""
+_NAME = re.compile(r"(?:role|id):\S(?:.{0,198}\S)?")
+_WHO = 'give Approvers("role:finance"), or a list ["role:finance", "id:ana"]'
+_FIX = 'give "role:finance" or "id:ana@shop.example"'
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Approvers:
+    """Who may decide, and how many have to agree.
+
+    Whoever decides is judged by the principal of the decision. A principal counts that the server or a link has proven; one
+    that is only stated (by code in the cluster, or on the command line) counts with `stated=True` alone. An anonymous caller
+    never counts.
+
+    Args:
+        who: Roles and ids, at most 64: `role:finance`, `id:ana@shop.example`. None: anybody who says who they are.
+        minimum: How many different people have to agree before it counts, 1 to 16. One denial settles it.
+        not_requester: Whether whoever sent the message that led to the call may not decide it. Nobody may where it cannot be
+            told who that was: the sender is proven, too, unless `stated`.
+        stated: Whether a principal that nobody has proven counts, too.
+
+    Raises:
+        ConfigurationError: A field cannot be used; the error names the field, the problem and the fix.
+    """
+
+    who: tuple[str, ...]
+    minimum: int = field(default=1)
+    not_requester: bool = field(default=False)
+    stated: bool = field(default=False)
+
+    def __init__(self, *who: str, minimum: int = 1, not_requester: bool = False, stated: bool = False) -> None:
+        if isinstance(minimum, bool) or not isinstance(minimum, int) or not 1 <= minimum <= MOST_VOTES:
+            raise ConfigurationError("approvers.minimum", f"{minimum!r:.40} is no number of people", f"give 1 to {MOST_VOTES}")
+        for name, value in (("not_requester", not_requester), ("stated", stated)):
+            if not isinstance(value, bool):
+                raise ConfigurationError(f"approvers.{name}", f"{value!r:.40} is not a boolean", "give True or False")
+        object.__setattr__(self, "who", checked_names(who))
+        object.__setattr__(self, "minimum", minimum)
+        object.__setattr__(self, "not_requester", not_requester)
+        object.__setattr__(self, "stated", stated)
+
+    def __str__(self) -> str:
+        """Who decides, in one line."""
+        return said((self.who,) if self.who else (), self.minimum, not_requester=self.not_requester)
+
+    def to_data(self) -> list[str] | dict[str, Any]:
+        """The same as plain JSON values: the names, or an object where there is more to say."""
+        if self.who and self == Approvers(*self.who):
+            return list(self.who)
+        found: dict[str, Any] = {"who": list(self.who)} if self.who else {}
+        if self.minimum != 1:
+            found["minimum"] = self.minimum
+        flags = {"not_requester": self.not_requester, "stated": self.stated}
+        return found | {name: True for name, value in flags.items() if value} or {"minimum": 1}
+
+    @property
+    def terms(self) -> "ApproverTerms":
+        """The same as a record."""
+        groups = (self.who,) if self.who else ()
+        return ApproverTerms(who=groups, minimum=self.minimum, not_requester=self.not_requester, stated=self.stated)
+
+
+def approvers_of(given: object, field: str) -> Approvers:
+    """Approvers from what a file of rules or a caller says: `Approvers`, a list of names, or an object with its arguments.
+
+    Raises:
+        ConfigurationError: It is none of them.
+    """
+    if isinstance(given, Approvers):
+        return given
+    if not isinstance(given, Mapping):
+        return Approvers(*_named(given, field))
+    unknown = set(given) - {"who", "minimum", "not_requester", "stated"}
+    if unknown:
+        problem = f"{min(map(str, unknown))!r:.60} is no part of it"
+        raise ConfigurationError(field, problem, "use who, minimum, not_requester and stated")
+    rest = {name: value for name, value in given.items() if name != "who"}
+    return Approvers(*(_named(given["who"], field) if "who" in given else ()), **rest)
+
+
+class ApproverTerms(Record):
+    """Who may decide one call."""
+
+    who: tuple[tuple[str, ...], ...] = Field(
+        default=(),
+        description="Lists of roles (`role:finance`) and ids (`id:ana`): who decides is in each. None: anybody with a name.",
+    )
+    minimum: int = Field(default=1, ge=1, le=MOST_VOTES, description="How many different people have to agree.")
+    not_requester: bool = Field(
+        default=False, description="Whether whoever sent the message that led to the call may not decide it."
+    )
+    stated: bool = Field(default=False, description="Whether a principal that nobody has proven counts, too.")
+    each: bool = Field(
+        default=False, description="Whether each call is decided by itself, so that no grant stands for anybody's word."
+    )
+
+    @property
+    def digest(self) -> str:
+        """A short name of these terms."""
+        flags = f"{self.minimum},{self.not_requester},{self.stated}{',each' if self.each else ''}"
+        return payload_digest("approvers", flags, *("\n".join(sorted(group)) for group in self.who))[:16]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the terms are small enough for a conversation's state."""
+        return sum(len(name.encode("utf-8", "replace")) for group in self.who for name in group) <= MOST_BYTES
+
+    def implies(self, other: "ApproverTerms") -> bool:
+        """Whether those who have fulfilled these terms have fulfilled the others with them."""
+        return (
+            all(any(set(mine) <= set(theirs) for mine in self.who) for theirs in other.who)
+            and self.minimum >= other.minimum
+            and self.not_requester >= other.not_requester
+            and self.stated <= other.stated
+            and self.each >= other.each
+        )
+
+    @property
+    def grantable(self) -> bool:
+        """Whether a person's word now can stand for later calls: not where several have to agree, or it matters who asks."""
+        return self.minimum == 1 and not self.not_requester and not self.each
+
+    def outsider(self, principal: Principal | None) -> str | None:
+        """Why a principal is none of those who may decide, None if it is one of them."""
+        if principal is None:
+            return "nobody said who decides"
+        if principal.proof is Proof.STATED and not self.stated:
+            return f"{principal.id!r} is stated, not proven"
+        mine = {f"id:{principal.id}", *(f"role:{role}" for role in principal.roles)}
+        for group in self.who:
+            if mine.isdisjoint(group):
+                return f"{principal.id!r} is not one of {names(group)}"
+        return None
+
+    def problem(self, principal: Principal | None, requester: Principal | None) -> str | None:
+        """Why a principal may not decide, None if it may; `requester` is who sent the message, None where nobody said."""
+        outside = self.outsider(principal)
+        if outside is not None or not self.not_requester or principal is None:
+            return outside
+        if requester is None:
+            return "nobody said who sent the message, so it cannot be told whether it was somebody else"
+        if is_same(requester.id, principal.id):
+            return f"{principal.id!r} sent the message that led to this call"
+        if requester.proof is Proof.STATED and not self.stated:
+            return f"{requester.id!r}, who sent the message, is stated, not proven: it may have been {principal.id!r}"
+        return None
+
+
+def is_same(one: str, other: str) -> bool:
+    """Whether two ids may be one person's: they differ in case, width, accents or white space alone, if at all."""
+    return _spelled(one) == _spelled(other)
+
+
+def gave(giver: str, proven: Proof, by: str, proof: Proof | None) -> bool:
+    """Whether what somebody gave counts as given by this id; `proof` None: however it was proven.
+
+    Spellings of an id are one person's, but for the holders of API keys: these are told apart by their names as they stand.
+    """
+    return proof in (None, proven) and (giver == by if proof is Proof.KEY else is_same(giver, by))
+
+
+def _spelled(name: str) -> str:
+    return " ".join(skeleton(name).split())
+
+
+def joined(first: ApproverTerms | None, second: ApproverTerms | None) -> ApproverTerms | None:
+    """The terms that hold where both do: whoever decides fulfils each of them."""
+    if first is None or second is None or first == second:
+        return first or second
+    return ApproverTerms(
+        who=tuple(dict.fromkeys((*first.who, *second.who))),
+        minimum=max(first.minimum, second.minimum),
+        not_requester=first.not_requester or second.not_requester,
+        stated=first.stated and second.stated,
+        each=first.each or second.each,
+    )
+
+
+def with_fulfilled(before: Sequence[ApproverTerms], terms: ApproverTerms | None) -> tuple[ApproverTerms, ...]:
+    """What was fulfilled, with these terms: without what follows from the rest, and only the latest where they are too long."""
+    if terms is None or any(one.implies(terms) for one in before):
+        return tuple(before)
+    found = (*(one for one in before if not terms.implies(one)), terms)
+    while len(found) > 1 and not ApproverTerms(who=tuple(group for one in found for group in one.who)).fits:
+        found = found[1:]  # they are asked once more
+    return found
+
+
+def terms_of(given: object, field: str) -> ApproverTerms:
+    """Approvers, or a list of roles and ids, as the log keeps them.
+
+    Raises:
+        ConfigurationError: They are neither, or too long.
+    """
+    if not isinstance(given, Approvers) and (isinstance(given, str) or not isinstance(given, Sequence)):
+        raise ConfigurationError(field, f"{given!r:.60} does not say who", _WHO)
+    try:
+        terms = (given if isinstance(given, Approvers) else Approvers(*_named(given, field))).terms
+    except ConfigurationError as error:
+        raise ConfigurationError(field, error.problem, error.fix) from None
+    if not terms.fits:
+        raise ConfigurationError(field, f"the names have more than {MOST_BYTES} bytes", "name a role instead")
+    return terms
+
+
+def _named(given: object, field: str) -> tuple[str, ...]:
+    """The names of a list, which has some: an empty one was to name somebody, and is not to mean everybody."""
+    found = checked_names(given)
+    if not found:
+        raise ConfigurationError(field, "it names nobody", f"{_FIX}, or Approvers() for everybody who is known")
+    return found
+
+
+def checked_names(given: object) -> tuple[str, ...]:
+    """Roles and ids, once each of them is one, each once.
+
+    Raises:
+        ConfigurationError: They are no list of names, or too many.
+    """
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise ConfigurationError("approvers", f"{given!r:.60} is no list", 'give a list: ["role:finance", "id:ana"]')
+    for one in given:
+        if not isinstance(one, str) or not _NAME.fullmatch(one) or not shows_whole(one):
+            raise ConfigurationError("approvers", f"{one!a:.60} names nobody, or does not show whole", _FIX)
+    if len(given) > MOST_NAMES:
+        raise ConfigurationError("approvers", f"there are {len(given)}", f"give {MOST_NAMES} at most, or a role")
+    return tuple(dict.fromkeys(given))
+
+
+def said(groups: Iterable[Iterable[str]], minimum: int, *, not_requester: bool) -> str:
+    """Who decides, in one line: names, and the number of people where more than one has to agree."""
+    who = " and of ".join(names(group) for group in groups) or "anybody who is known"
+    count = f"{minimum} of " if minimum > 1 else ""
+    return f"{count}{who}{', but not who asked' if not_requester else ''}"
+
+
+def names(group: Iterable[str]) -> str:
+    """A bounded line of names."""
+    text = ", ".join(group)
+    return text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE - 1]}…"

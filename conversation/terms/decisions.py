@@ -1,0 +1,277 @@
+"""Decisions, which settle a suspension, and the form in which a command carries one."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, Any, Self, TypeAlias, get_args
+
+from pydantic import Field, model_validator
+
+from holdfast.conversation.record import Record
+from holdfast.conversation.text import jsontext
+from holdfast.conversation.text.jsontext import JsonText
+from holdfast.errors import InvalidDecision
+
+from .grants import Scope, ScopeGiven
+from .spec import Choice
+
+
+class DecisionKind(StrEnum):
+    """The kind of a decision."""
+
+    APPROVE = "approve"  # the call may run, perhaps with edited arguments
+    DENY = "deny"  # the call must not run, or the person will not answer
+    ANSWER = "answer"  # the value is the call's result
+    FAIL = "fail"  # the client could not produce a result, or a lost run is to count as failed
+    REDISPATCH = "redispatch"  # a lost run is to run again
+    CANCEL = "cancel"  # the call is not to happen any more; its turn goes on
+    REVIEW = "review"  # a person's verdict on what a tool's body asks to have reviewed
+
+
+class SuspensionKind(StrEnum):
+    """What a suspended call waits for."""
+
+    APPROVAL = "approval"  # a person's yes or no before the call runs
+    ELICITATION = "elicitation"  # a person's answer, which is the call's result
+    CLIENT_EXEC = "client_exec"  # the result of the client's own execution
+    LOST = "lost"  # a person's word on a lost run: run it again, or take this result or error
+    REVIEW = "review"  # a person's verdict on what the call's own body asks to have reviewed
+
+
+FIRST_WORDS = frozenset({SuspensionKind.APPROVAL, SuspensionKind.ELICITATION})
+"""The suspensions that stand before anything is done with a call."""
+ACCEPTED: dict[SuspensionKind, tuple[DecisionKind, ...]] = {
+    SuspensionKind.APPROVAL: (DecisionKind.APPROVE, DecisionKind.DENY, DecisionKind.ANSWER, DecisionKind.CANCEL),
+    SuspensionKind.ELICITATION: (DecisionKind.ANSWER, DecisionKind.DENY, DecisionKind.CANCEL),
+    SuspensionKind.CLIENT_EXEC: (DecisionKind.ANSWER, DecisionKind.FAIL, DecisionKind.CANCEL),
+    SuspensionKind.LOST: (DecisionKind.REDISPATCH, DecisionKind.ANSWER, DecisionKind.FAIL, DecisionKind.CANCEL),
+    SuspensionKind.REVIEW: (DecisionKind.REVIEW, DecisionKind.ANSWER, DecisionKind.CANCEL),
+}
+"""The kinds of decision that each kind of suspension takes: an approval takes an answer only where its tool's `decisions` has
+one, a review only where it has a schema."""
+
+
+def accepted(kind: SuspensionKind, choices: Collection[Choice], *, with_schema: bool) -> tuple[DecisionKind, ...]:
+    """The kinds of decision that a suspension takes.
+
+    Args:
+        kind: What it waits for.
+        choices: What the tool lets a person say of an approval.
+        with_schema: Whether it has a schema for answers.
+    """
+    out: set[DecisionKind] = set()
+    if kind is SuspensionKind.APPROVAL:
+        offered = {Choice.APPROVE: DecisionKind.APPROVE, Choice.EDIT: DecisionKind.APPROVE}
+        offered |= {Choice.DENY: DecisionKind.DENY, Choice.ANSWER: DecisionKind.ANSWER}
+        out = set(offered.values()) - {offered[one] for one in choices}
+    if kind is SuspensionKind.REVIEW and not with_schema:
+        out = {DecisionKind.ANSWER}
+    return tuple(one for one in ACCEPTED[kind] if one not in out)
+
+
+class ReviewVerdict(StrEnum):
+    """What a reviewer says."""
+
+    ALLOW = "allow"  # it may go on
+    BLOCK = "block"  # it may not
+    REVISE = "review"  # the agent is to revise it, as the notes say, and may ask again
+
+
+Reason: TypeAlias = Annotated[str, Field(description="Why; the log keeps it.")]
+Told: TypeAlias = Annotated[str, Field(description="Why; the model reads it.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    """The call may run, with its own arguments or with edited ones."""
+
+    arguments: Annotated[
+        Mapping[str, Any] | None, Field(description="Edited arguments, a JSON object; None: the call's own.")
+    ] = None
+    reason: Reason = field(default="", kw_only=True)
+    scope: Annotated[
+        Scope | None,
+        Field(
+            description="Lets what it covers run without asking, both later calls of the conversation and those that wait; it "
+            "does not go with edited arguments."
+        ),
+    ] = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """The call must not run, or the person will not answer."""
+
+    reason: Told = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The call's result; `false`, `0`, `""` and `null` are answers like any other."""
+
+    value: Annotated[Any, Field(description="Any JSON value.")]
+    reason: Reason = field(default="", kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """The client could not produce a result, or a lost run is to count as failed."""
+
+    error: Annotated[str, Field(description="What went wrong; the model reads it.")]
+    reason: Reason = field(default="", kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Redispatch:
+    """A lost run is to run again: with the same arguments and idempotency key, `attempt` + 1."""
+
+    reason: Reason = field(default="", kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """The call is not to happen any more, and its turn goes on without it."""
+
+    reason: Told = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A verdict on what a tool's body has asked to have reviewed.
+
+    The agent reads the verdict and the notes as the call's result, marked as what a person has said.
+    """
+
+    verdict: Annotated[
+        ReviewVerdict | str, Field(description="`allow`, `block`, or `review`: the agent is to revise it, and may ask again.")
+    ]
+    notes: Annotated[str, Field(description="What the agent reads beside the verdict.")] = ""
+
+
+Decision: TypeAlias = Approve | Deny | Answer | Fail | Redispatch | Cancel | Review
+BY_KIND: Mapping[DecisionKind, type[Any]] = {DecisionKind(one.__name__.lower()): one for one in get_args(Decision)}
+"""The class of each kind of decision, which is called like the kind."""
+SAYS: Mapping[DecisionKind, tuple[str, ...]] = {
+    DecisionKind.APPROVE: ("arguments",),
+    DecisionKind.DENY: ("reason",),
+    DecisionKind.ANSWER: ("value",),
+    DecisionKind.FAIL: ("error",),
+    DecisionKind.REDISPATCH: (),
+    DecisionKind.CANCEL: (),
+    DecisionKind.REVIEW: ("verdict", "notes"),
+}
+"""The fields that the body of each kind of decision holds: one stands for itself, several are an object."""
+GIVE_VERDICT = f"give one of {', '.join(ReviewVerdict)}"
+DECISIONS = " or ".join(f"{', '.join(f'{one.__name__}()' for one in get_args(Decision))}".rsplit(", ", 1))
+
+
+class DecisionRecord(Record):
+    """A decision as a command carries it: its kind, its body as JSON text, and why it was made.
+
+    The body is None for an unedited `Approve`, a `Redispatch` and a `Cancel`; the reason of a `Deny` and the notes of a
+    `Review` are in the body.
+
+    Attributes:
+        kind: Which kind of decision it is.
+        body: The JSON text of what it says, as in `suspension_settled`; None if it says nothing.
+        reason: Why it was decided so.
+        scope: The scope of an `Approve` that has one.
+    """
+
+    kind: DecisionKind
+    body: JsonText | None = None
+    reason: str = ""
+    scope: ScopeGiven | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.body is None and SAYS[self.kind] and self.kind is not DecisionKind.APPROVE:
+            raise ValueError(f"{self.kind} needs a body")
+        if self.body is not None and not SAYS[self.kind]:
+            raise ValueError(f"{self.kind} takes no body")
+        if self.scope is not None and (self.kind is not DecisionKind.APPROVE or self.body is not None):
+            raise ValueError("a scope goes with an approval of a call as it is")
+        return self
+
+    @classmethod
+    def of(cls, decision: Decision) -> "DecisionRecord":
+        """The record of a decision.
+
+        Raises:
+            InvalidDecision: The value is no decision, or its body is not JSON.
+        """
+        kind = next((kind for kind, form in BY_KIND.items() if isinstance(decision, form)), None)
+        if kind is None:
+            raise InvalidDecision("decision", f"{type(decision).__name__} is not a decision", f"give {DECISIONS}")
+        names, scope = SAYS[kind], getattr(decision, "scope", None)
+        reason = "" if "reason" in names else _text("decision.reason", getattr(decision, "reason", ""))
+        edited = isinstance(decision, Approve) and decision.arguments is not None
+        if edited and isinstance(scope, Scope):
+            problem = "edited arguments are no example of what a scope is to cover"
+            raise InvalidDecision("decision.scope", problem, "approve the call as it is, or leave the scope out")
+        said = {name: _CHECKS.get(name, _any)(f"decision.{name}", getattr(decision, name)) for name in names}
+        if not said or (isinstance(decision, Approve) and not edited):
+            return cls(kind=kind, reason=reason, scope=_scope(scope))
+        body = said if len(said) > 1 else said[names[0]]
+        return cls(kind=kind, body=_body(f"decision.{names[-1]}", body), reason=reason)
+
+    @property
+    def decision(self) -> Decision:
+        """The decision that is carried.
+
+        Raises:
+            NotJson: The body is no JSON text.
+        """
+        form, names = BY_KIND[self.kind], SAYS[self.kind]
+        body: Any = None if self.body is None else jsontext.loads(self.body)
+        said = {name: body[name] for name in names} if len(names) > 1 else dict.fromkeys(names, body)
+        if "verdict" in said:
+            said["verdict"] = ReviewVerdict(said["verdict"])
+        beside = {"reason": self.reason, "scope": None if self.scope is None else self.scope.scope}
+        found: Decision = form(**{name: value for name, value in beside.items() if name in form.__dataclass_fields__} | said)
+        return found
+
+
+def _scope(value: object) -> ScopeGiven | None:
+    if value is None or isinstance(value, Scope):
+        return None if value is None else ScopeGiven.of(value)
+    problem = f"{type(value).__name__} is not a scope"
+    raise InvalidDecision("decision.scope", problem, 'give Scope("path", "src/**", level="write"), or leave it out')
+
+
+def _arguments(field: str, value: object) -> dict[str, Any] | None:
+    if value is None or isinstance(value, Mapping):
+        return None if value is None else dict(value)
+    raise InvalidDecision(field, f"{type(value).__name__} is not a JSON object", "give a dict, or leave it out")
+
+
+def _verdict(field: str, value: object) -> str:
+    try:
+        return ReviewVerdict(str(value)).value
+    except ValueError:
+        raise InvalidDecision(field, f"{value!r:.40} is no verdict", GIVE_VERDICT) from None
+
+
+def _text(field: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise InvalidDecision(field, f"{type(value).__name__} is not a string", "give a string")
+
+
+def _any(_: str, value: object) -> object:
+    return value
+
+
+_CHECKS: Mapping[str, Callable[[str, object], object]] = {
+    "arguments": _arguments,
+    "verdict": _verdict,
+    **dict.fromkeys(("reason", "error", "notes"), _text),
+}
+"""The check of a field that a body holds; any other may be any value."""
+
+
+def _body(field: str, value: Any) -> JsonText:
+    try:
+        return jsontext.dumps(value)
+    except jsontext.NotJson as error:
+        raise InvalidDecision(field, str(error), "give a JSON value") from error

@@ -1,0 +1,190 @@
+"""What a turn runs with, as data: the agent's spec and its tools, stored by digest and without credentials."""
+
+import hashlib
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from holdfast.conversation.record import Record
+from holdfast.conversation.text.jsontext import JsonText
+
+LONGEST_S = 10 * 366 * 86400
+Seconds = Annotated[float, Field(gt=0, le=LONGEST_S, allow_inf_nan=False)]
+"""A time bound in seconds: more than nothing, at most ten years."""
+
+STORED_OPTIONS = frozenset(
+    {
+        *("temperature", "top_p", "top_k", "min_p", "n", "stop", "seed", "max_tokens", "max_completion_tokens"),
+        *("presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "logprobs", "top_logprobs"),
+        *("response_format", "modalities", "audio", "prediction", "reasoning_effort", "thinking", "verbosity"),
+        *("tool_choice", "parallel_tool_calls", "web_search_options", "service_tier", "safety_settings"),
+        *("safety_identifier", "user", "prompt_cache_key", "prompt_cache_retention"),
+    }
+)
+"""The options of a model call that stand in a spec: none names the call's destination, its credentials or further recipients.
+
+`metadata` is not among them, since litellm reads settings of callbacks there, nor is `store`, which keeps answers elsewhere.
+"""
+
+
+class Executor(StrEnum):
+    """Who produces a call's result."""
+
+    SERVER = "server"  # a callback of the app, in a worker
+    HUMAN = "human"  # a person: the answer is the result
+    CLIENT = "client"  # the user's own device; its result is untrusted
+    PROVIDER = "provider"  # the model's provider, in its own stream
+
+
+class Approval(StrEnum):
+    """Whether a person confirms a call before it runs."""
+
+    AUTO = "auto"  # the call runs at once
+    REQUIRED = "required"  # the call waits for an `Approve`
+
+
+class OnLost(StrEnum):
+    """What becomes of a lost run: one whose worker is gone without an outcome."""
+
+    REDISPATCH = "redispatch"  # the call runs again, with the same idempotency key and `attempt` + 1
+    ERROR = "error"  # the model reads "outcome unknown"
+    ASK = "ask"  # a person decides: the call runs again, or gets this result or error
+
+
+class Resume(StrEnum):
+    """What a decision on a suspension does with the call."""
+
+    REPLAY = "replay"  # an approved call runs, with the arguments that were approved
+    USE_AS_RESULT = "use_as_result"  # the decision is the call's result
+    PASS_TO_TOOL = "pass_to_tool"  # the body runs from its start, with the decision in its context  # noqa: S105
+
+
+class Execution(StrEnum):
+    """How the calls of one answer of the model are carried out."""
+
+    PARALLEL = "parallel"  # side by side; those that need nobody do not wait for the others
+    SEQUENTIAL = "sequential"  # one after the other, in the model's order
+    BATCH = "batch"  # none before all that need somebody are decided
+
+
+class Choice(StrEnum):
+    """What a tool lets a person say of a call that needs an approval."""
+
+    APPROVE = "approve"  # that it runs as it is
+    EDIT = "edit"  # that it runs with other arguments
+    DENY = "deny"  # that it does not run
+    ANSWER = "answer"  # what its result is
+
+
+class UnattendedApprovals(StrEnum):
+    """What becomes of an approval in a conversation that nobody attends."""
+
+    ASK = "ask"  # it waits for a person all the same
+    DENY = "deny"  # it is denied at once
+
+
+class UnattendedQuestions(StrEnum):
+    """What becomes of a question in a conversation that nobody attends."""
+
+    ASK = "ask"  # it waits for a person all the same
+    CANCEL = "cancel"  # it is cancelled at once
+    DEFAULTS = "defaults"  # its defaults are the answers; it is cancelled where an answer that is required has none
+
+
+class UnattendedSpec(Record):
+    """What an agent does instead of asking, in conversations that nobody attends; its functions are not stored."""
+
+    approvals: UnattendedApprovals = UnattendedApprovals.ASK
+    questions: UnattendedQuestions = UnattendedQuestions.ASK
+
+
+class Limits(Record):
+    """The bounds of an agent's conversations. Times in seconds, sizes in bytes of UTF-8.
+
+    `max_model_calls` bounds the model calls of one turn, `max_calls` the tool calls of one model answer, `reply_bytes` the
+    text, reasoning and calls of one model answer together, `queued` the messages that wait while a turn goes on.
+    """
+
+    max_model_calls: int = Field(default=50, ge=1)
+    approval_timeout_s: Seconds = 7 * 86400
+    answer_timeout_s: Seconds = 7 * 86400
+    client_timeout_s: Seconds = 60
+    run_timeout_s: Seconds = 600
+    model_timeout_s: Seconds = 600
+    message_bytes: int = Field(default=1024 * 1024, ge=1)
+    result_bytes: int = Field(default=256 * 1024, ge=1)
+    note_bytes: int = Field(default=4 * 1024, ge=1)
+    max_calls: int = Field(default=128, ge=1)
+    reply_bytes: int = Field(default=1024 * 1024, ge=1)
+    queued: int = Field(default=100, ge=1)
+
+
+class ToolSpec(Record):
+    """A tool as the machine knows it."""
+
+    name: str
+    description: str = ""
+    parameters: JsonText = '{"type":"object","properties":{}}'
+    executor: Executor = Executor.SERVER
+    approval: Approval = Approval.AUTO
+    prompt: str | None = None
+    response_schema: JsonText | None = None
+    definition: JsonText | None = None
+    streaming: bool = False
+    strict: bool = False
+    on_lost: OnLost = OnLost.REDISPATCH
+    approval_timeout_s: Seconds | None = None
+    answer_timeout_s: Seconds | None = None
+    run_timeout_s: Seconds | None = None
+    decisions: tuple[Choice, ...] = (Choice.APPROVE, Choice.EDIT, Choice.DENY)
+    resume: Resume = Resume.REPLAY
+    questions: bool = False
+
+    @model_validator(mode="after")
+    def _legal(self) -> Self:
+        if self.questions and self.executor is not Executor.HUMAN:
+            raise ValueError(f"executor={self.executor} answers no questions")
+        if self.approval is Approval.REQUIRED and self.executor in (Executor.HUMAN, Executor.PROVIDER):
+            raise ValueError(f"executor={self.executor} cannot be gated")
+        return self
+
+
+class AgentSpec(Record):
+    """An agent as the machine knows it: everything a turn needs but the callbacks."""
+
+    version: Literal[1] = 1
+    name: str
+    model: str
+    instructions: str = ""
+    model_options: JsonText = "{}"
+    tools: tuple[ToolSpec, ...] = ()
+    limits: Limits = Limits()
+    execution: Execution = Execution.PARALLEL
+    unattended: UnattendedSpec = UnattendedSpec()
+
+    @cached_property
+    def digest(self) -> str:
+        """The name of this exact spec: the SHA-256 of its JSON, in hexadecimal; a stored spec keeps its stored digest.
+
+        The JSON leaves defaults out, so that a field which a later release adds changes the digest of no spec that lacks it.
+        """
+        return hashlib.sha256(self.model_dump_json(exclude_defaults=True).encode()).hexdigest()
+
+    def stored_as(self, digest: str) -> Self:
+        """The same spec under the digest that it is stored as, whatever release computed the digest."""
+        copied = self.model_copy()
+        copied.__dict__["digest"] = digest
+        return copied
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy of the spec, whose digest is computed anew."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("digest", None)
+        return copied
+
+    def tool(self, name: str) -> ToolSpec | None:
+        """The tool of that name, None if the agent has none."""
+        return next((tool for tool in self.tools if tool.name == name), None)

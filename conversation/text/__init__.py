@@ -1,0 +1,1 @@
+"""Texts: JSON and its schemas, patterns, and letters that look alike."""
