@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from rich.progress import track
+from writer import NextCommand, Writer, begin, call, finish, reply, resolve, send, start
 
 from benchmarks import rules, stack, store_drive
 from benchmarks.result import Part, Row, Table, number
@@ -27,7 +28,6 @@ from holdfast.conversation.terms.approvers import MOST_VOTES
 from holdfast.conversation.terms.grants import MOST_GRANTS, CallTarget
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.persistence import AppRecord, RedisStore, codec
-from holdfast.testing.writer import NextCommand, Writer, begin, call, finish, reply, resolve, send, start
 
 ARGUMENTS = '{"order":"A-1042","amount":40}'
 GATED, UNGATED = "refund", "lookup"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.progress import track
+from writer import Writer
 
 from benchmarks import stack, store_drive
 from benchmarks.core import kill_host, timed
@@ -14,7 +15,6 @@ from benchmarks.result import Chart, Part, Row, Series, Table, number
 from benchmarks.stub import script
 from holdfast.client import Answer, AsyncClient
 from holdfast.testing import ModelServer
-from holdfast.testing.writer import Writer
 
 EARLY, LATE = 2, 200
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from playwright.async_api import Page, async_playwright
 from rich.progress import track
+from writer import Writer, begin, call, start
 
 from benchmarks import stack
 from benchmarks.result import Part, Row, Table
 from benchmarks.server import served, waiting
 from holdfast.client import AsyncClient
-from holdfast.testing.writer import Writer, begin, call, start
 
 CHROMIUM = "/usr/bin/chromium"
 PAINT_MS = 300.0

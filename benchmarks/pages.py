@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.progress import Progress, track
+from writer import DESK
 
 from benchmarks import stack, store_drive
 from benchmarks.result import Chart, Part, Row, Series, Table, number
-from holdfast.testing.writer import DESK
 
 AGENTS = 10
 TOOLS = ("ask", "refund")

@@ -6,12 +6,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from writer import NextCommand, Writer, begin, call, reply, resolve, send, start
+
 from benchmarks import stack
 from benchmarks.bench_app import app
 from holdfast.client import Answer, AsyncClient
 from holdfast.conversation import AgentSpec
 from holdfast.persistence import RedisStore
-from holdfast.testing.writer import NextCommand, Writer, begin, call, reply, resolve, send, start
 
 SPEC = app.agents[0].spec
 AT_ONCE = 64

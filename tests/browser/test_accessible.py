@@ -6,9 +6,9 @@ from holdfast_page import held, opened, the
 from playwright.async_api import expect
 from served import served
 from waiting_calls import APP, waiting
+from writer import Writer, begin, call, fail_model, finish, start
 
 from holdfast.server import Authentication
-from holdfast.testing.writer import Writer, begin, call, fail_model, finish, start
 
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 

@@ -7,6 +7,7 @@ import pytest
 from holdfast_page import expect, held, left, opened, refused, the, waited
 from served import served
 from tcp_proxy import TcpProxy
+from writer import begin, call, fail_model, finish, reply, resolve, send
 
 from holdfast.client import AsyncClient
 from holdfast.client.stack_gateway import StackGateway
@@ -16,7 +17,6 @@ from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.events import SuspensionSettled
 from holdfast.persistence import codec
-from holdfast.testing.writer import begin, call, fail_model, finish, reply, resolve, send
 
 HOSTILE = "<script>mishap()</script><img src=x onerror=mishap()> \u202egnp.exe\u202c [x](javascript:mishap()) &amp; \u0000 "
 

@@ -4,12 +4,12 @@ import httpx
 import pytest
 from holdfast_page import ALONE, SPEC, expect, opened, refused, the, waited
 from served import served
+from writer import Writer, assign, begin, call, comment, resolve, start
 
 from holdfast.conversation import Approvers, Deny, Principal, Proof
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.server import Authentication
-from holdfast.testing.writer import Writer, assign, begin, call, comment, resolve, start
 
 KIM = Principal("kim-secret", roles=["finance-secret"], proof=Proof.KEY)
 SHOWN = """() => [...document.querySelectorAll("main > :not(h1)")].map((one) => one.shadowRoot.textContent).join("\\n")"""

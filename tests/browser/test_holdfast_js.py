@@ -4,10 +4,10 @@ import pytest
 from holdfast_page import ALONE, held, left, opened, refused, waited
 from served import served
 from tcp_proxy import TcpProxy
+from writer import call, finish, reply, resolve, suspend
 
 from holdfast.conversation import Answer
 from holdfast.events import SuspensionSettled
-from holdfast.testing.writer import call, finish, reply, resolve, suspend
 
 FOLLOW = """async (after) => {
   window.seen = [];

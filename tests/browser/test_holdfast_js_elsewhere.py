@@ -8,10 +8,10 @@ from threading import Thread
 import pytest
 from holdfast_page import PAGE, expect, held, left, refused, the, waited
 from served import served
+from writer import call, finish
 
 from holdfast.persistence import AccessScope
 from holdfast.server import Authentication
-from holdfast.testing.writer import call, finish
 
 SCRIPT = """
 import { connect } from "%(url)s/static/holdfast.js";

@@ -4,9 +4,9 @@ import pytest
 from playwright.async_api import expect
 from served import served
 from waiting_calls import APP, events_of, waiting
+from writer import call, finish
 
 from holdfast.conversation import CallTarget
-from holdfast.testing.writer import call, finish
 
 PATH = CallTarget(kind="path", value="src/a.py", level="write")
 

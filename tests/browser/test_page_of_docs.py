@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from holdfast_page import expect, held, refused, the
 from served import served
+from writer import call, finish
 
 from holdfast.server.static_files import static_files
-from holdfast.testing.writer import call, finish
 
 PAGE = (Path(__file__).parents[2] / "docs" / "page.md").read_text()
 

@@ -5,10 +5,10 @@ import json
 import pytest
 from holdfast_page import SPEC, expect, held, opened, refused, the, waited
 from served import served
+from writer import Writer, begin, call, finish, resolve, start, suspend
 
 from holdfast.conversation import AgentSpec, Approval, Cancel, Choice, Execution, Review, ToolSpec
 from holdfast.events import SuspensionSettled
-from holdfast.testing.writer import Writer, begin, call, finish, resolve, start, suspend
 
 HOSTILE = "<script>mishap()</script><img src=x onerror=mishap()>**b** [x](javascript:mishap()) &amp; "
 REVIEW = {

@@ -12,6 +12,7 @@ import msgpack
 import pytest
 from history import CONVERSATION, FOLDER, History, Step, history, path_of, said, stands, vocabulary, words
 from pydantic import TypeAdapter
+from writer import Writer, begin, finish, reply, resolve, send
 
 from holdfast.conversation import (
     AgentSpec,
@@ -39,7 +40,6 @@ from holdfast.errors import ConversationEnded
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus, codec
 from holdfast.persistence.memory_kept import Kept
 from holdfast.persistence.redis_values import run_of
-from holdfast.testing.writer import Writer, begin, finish, reply, resolve, send
 
 VERSIONS = range(1, codec.VERSION + 1)
 HISTORIES = [history(version) for version in VERSIONS if path_of(version).exists()]

@@ -4,12 +4,12 @@ import json
 
 import pytest
 from model_caller import LOOKUP, SEARCH, Caller
+from writer import finish
 
 from holdfast.actors.worker import model
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
 from holdfast.conversation.records.events import ModelAnswered, TurnCompleted, TurnFailed
 from holdfast.testing import ModelServer, blocks, call, events
-from holdfast.testing.writer import finish
 
 pytestmark = [
     # litellm's own types warn on first use, and its stream reads a deprecated attribute of pydantic models

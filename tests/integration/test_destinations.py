@@ -7,6 +7,7 @@ import pytest
 from given_worker import GivenWorker
 from lacking import lacking
 from model_caller import InPlace
+from writer import Writer, begin, start
 
 from holdfast.actors import Claimed
 from holdfast.actors.work_requests import ModelRequest
@@ -17,7 +18,6 @@ from holdfast.conversation.text import jsontext
 from holdfast.persistence import AppRecord, RedisStore
 from holdfast.testing import ModelServer, RedisServer
 from holdfast.testing.redis_server import binaries
-from holdfast.testing.writer import Writer, begin, start
 
 pytestmark = [  # litellm's own types warn on first use, and its stream reads a deprecated attribute of pydantic models
     pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 from model_caller import LOOKUP, Caller
+from writer import finish
 
 from holdfast.actors.worker import model
 from holdfast.conversation import AgentSpec, ModelReplied
 from holdfast.testing import ModelServer
-from holdfast.testing.writer import finish
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),

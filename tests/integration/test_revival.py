@@ -7,6 +7,7 @@ import time
 
 import pytest
 import redis
+from writer import Writer, begin, reply, start
 
 from holdfast.client import AsyncClient, Client, StoreUnavailable
 from holdfast.embedded import local_redis as embedded
@@ -15,7 +16,6 @@ from holdfast.embedded.home import Home
 from holdfast.embedded.local_redis import ensure_redis, running_redis, stop_redis
 from holdfast.embedded.revival import Revival
 from holdfast.persistence import RedisStore
-from holdfast.testing.writer import Writer, begin, reply, start
 
 
 @pytest.fixture

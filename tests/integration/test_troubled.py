@@ -9,6 +9,7 @@ from contextlib import aclosing
 import pytest
 import redis
 from lacking import lacking
+from writer import Writer, begin, call, lose, resolve, start
 
 from holdfast.actors.actor_settings import StoreAddress
 from holdfast.cli import app
@@ -20,7 +21,6 @@ from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import Keys
 from holdfast.settings import Settings
 from holdfast.testing.redis_server import RedisServer, binaries
-from holdfast.testing.writer import Writer, begin, call, lose, resolve, start
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import json
 import pytest
 from errors_to_show import as_told
 from pydantic import BaseModel
+from writer import begin, call, end, reply, suspend
 
 from holdfast.actors import StoreAddress
 from holdfast.agent import Agent, App, Rule, Rules, tool
@@ -34,7 +35,6 @@ from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.terms.spec import UnattendedSpec
 from holdfast.errors import HoldfastError
 from holdfast.persistence import codec
-from holdfast.testing.writer import begin, call, end, reply, suspend
 
 SOME_TIME = 1_000_000_000_000
 """Numbers beyond this one are times in milliseconds."""

@@ -5,13 +5,13 @@ import ipaddress
 
 from served import served
 from waiting_calls import APP
+from writer import Writer, begin, call, start
 
 from holdfast.client import Principal, Proof
 from holdfast.conversation import Approvers
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.persistence import AccessScope
 from holdfast.server import Authentication, Proxy
-from holdfast.testing.writer import Writer, begin, call, start
 
 BOTH = Approvers("role:finance", minimum=2, not_requester=True)
 """Two people of finance, and not who asked."""

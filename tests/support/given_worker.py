@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 
+from writer import DESK, Writer, begin, call, start
+
 from holdfast.actors import Claimed, StoreAddress, Worker, WorkerSettings
 from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker import asking
@@ -10,7 +12,6 @@ from holdfast.actors.worker.bench import Bench
 from holdfast.actors.worker.gate import FixedRules
 from holdfast.agent import App, Rules
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus
-from holdfast.testing.writer import DESK, Writer, begin, call, start
 
 SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "k", base="worker-0")
 

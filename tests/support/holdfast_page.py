@@ -5,10 +5,10 @@ import time
 
 from playwright.async_api import expect
 from stack_fixture import eventually
+from writer import Writer, begin, call, start
 
 from holdfast.conversation import AgentSpec, Approval, Executor, Limits, ToolSpec
 from holdfast.conversation.text import jsontext
-from holdfast.testing.writer import Writer, begin, call, start
 
 WITHIN_S = 15
 POLICY = (

@@ -5,6 +5,8 @@ import time
 import uuid
 from dataclasses import dataclass
 
+from writer import begin, resolve, start
+
 from holdfast.actors import Activation, Claimed, NoOutcome, NoWorker
 from holdfast.actors.activation.context import ActivationContext
 from holdfast.actors.admission import Admission
@@ -13,7 +15,6 @@ from holdfast.conversation import AgentSpec, RunFinished, State, ToolSpec, decid
 from holdfast.conversation.text.envelope import success
 from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason, codec
 from holdfast.settings import Timing
-from holdfast.testing.writer import begin, resolve, start
 
 GATED = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund", approval="required", on_lost="error"),))
 OPEN = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund"),))

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from writer import Writer, begin, send, start
+
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker import model
 from holdfast.actors.worker.asking import Ask, here
@@ -15,7 +17,6 @@ from holdfast.conversation.text import jsontext
 from holdfast.persistence import codec
 from holdfast.persistence.memory_store import MemoryStore
 from holdfast.testing import ModelServer
-from holdfast.testing.writer import Writer, begin, send, start
 
 _T = TypeVar("_T")
 LOOKUP = ToolSpec(name="lookup", parameters='{"type":"object","properties":{"order":{"type":"integer"}}}')

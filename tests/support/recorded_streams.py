@@ -11,12 +11,12 @@ from typing import Any
 
 from aiohttp import web
 from model_caller import Caller
+from writer import Writer, begin, finish, start
 
 from holdfast.conversation import AgentSpec, CallModel, Limits, ModelFailed, ModelReplied, ToolSpec, outstanding
 from holdfast.conversation.text import jsontext
 from holdfast.persistence.memory_store import MemoryStore
 from holdfast.testing import ModelServer
-from holdfast.testing.writer import Writer, begin, finish, start
 
 REFUSED = {"error": {"message": "the recording ends here", "type": "invalid_request_error"}}
 AWS = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_REGION_NAME": "us-east-1", "AWS_REGION": "us-east-1"}

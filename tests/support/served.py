@@ -7,6 +7,7 @@ import threading
 import uvicorn
 from stack_fixture import eventually
 from stores import WithActors
+from writer import Writer, begin, call, start
 
 from holdfast.agent import Agent, App, tool
 from holdfast.client import AsyncClient
@@ -16,7 +17,6 @@ from holdfast.server import Authentication, Bounds, create_app
 from holdfast.server.app import drain
 from holdfast.server.connections import Connections
 from holdfast.server.listening import open_socket
-from holdfast.testing.writer import Writer, begin, call, start
 
 
 @tool(approval="required")

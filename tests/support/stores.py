@@ -4,11 +4,12 @@ import time
 from contextlib import asynccontextmanager
 from typing import Any
 
+from writer import Writer
+
 from holdfast.counting import Counts
 from holdfast.errors import ConfigurationError, ConversationNotFound, HoldfastError
 from holdfast.registry.registry import Delivered, Refused
 from holdfast.settings import Settings
-from holdfast.testing.writer import Writer
 
 
 class InMemory:

@@ -4,12 +4,12 @@ import json
 from typing import Annotated
 
 from pydantic import Field
+from writer import DESK, Writer, begin, call, lose, resolve, start, suspend
 
 from holdfast.agent import Agent, App, tool
 from holdfast.client import Approve
 from holdfast.conversation import AgentSpec, Approval, Choice, Limits, ToolSpec
 from holdfast.conversation.records.commands import ProposedCall
-from holdfast.testing.writer import DESK, Writer, begin, call, lose, resolve, start, suspend
 
 
 @tool(approval="required")

@@ -5,6 +5,8 @@ import json
 
 import pytest
 from given_worker import bench_at
+from writer import DESK, Writer, begin, call, start
+from writer import resolve as resolved
 
 from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker import tool_run
@@ -18,8 +20,6 @@ from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
 from holdfast.conversation.text import jsontext
 from holdfast.errors import ConfigurationError, InvalidDecision, InvalidMessage
 from holdfast.persistence import MemoryStore, codec
-from holdfast.testing.writer import DESK, Writer, begin, call, start
-from holdfast.testing.writer import resolve as resolved
 
 
 def nested(levels):

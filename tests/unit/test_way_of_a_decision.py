@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from hosted import GATED, FakeWorkers, stored
+from writer import call
 
 from holdfast import Approve, AsyncClient
 from holdfast.actors import ActorSettings, ConversationActor, Host, StoreAddress
@@ -22,7 +23,6 @@ from holdfast.persistence import MemoryStore
 from holdfast.registry import ray_actors
 from holdfast.registry.cluster import Cluster
 from holdfast.settings import ProcessLimits, Timing
-from holdfast.testing.writer import call
 
 ROOT = Path(__file__).parents[2]
 MOST = {"actors": 10, "client": 10, "conversation": 27, "persistence": 9, "registry": 3, "root": 4}

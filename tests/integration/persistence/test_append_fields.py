@@ -2,11 +2,11 @@
 
 import msgpack
 import pytest
+from writer import Writer, begin, start
 
 from holdfast.errors import CorruptStore
 from holdfast.persistence import codec, redis_values
 from holdfast.persistence.keys import Keys
-from holdfast.testing.writer import Writer, begin, start
 
 NEEDED = "token append_id conversation prefix expected lease_ms events index busy progress absent known passing most_passing"
 REQUIRED = [*NEEDED.split(), "passing_ms", "add", "remove", "opened", "closed", "noted"]

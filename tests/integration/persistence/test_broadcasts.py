@@ -5,11 +5,11 @@ import os
 import signal
 
 import pytest
+from writer import Writer, begin, call, send, start
 
 from holdfast.errors import StoreUnavailable, WrongStore
 from holdfast.persistence import RedisStore, broadcasts
 from holdfast.persistence.keys import STORE_ID, Keys
-from holdfast.testing.writer import Writer, begin, call, send, start
 
 WAIT_S = 30
 

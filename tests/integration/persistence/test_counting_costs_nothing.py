@@ -5,13 +5,13 @@ import re
 from collections import Counter
 
 from hosted import GATED, START, FakeWorkers, activated, until
+from writer import call, reply, resolve, send
 
 from holdfast import metrics
 from holdfast.actors.telling import tell
 from holdfast.conversation import Approve, Status
 from holdfast.counting import Counts, families
 from holdfast.persistence import AppRecord, RedisStore
-from holdfast.testing.writer import call, reply, resolve, send
 
 COMMAND = re.compile(rb"\*\d+\r\n\$\d+\r\n([A-Za-z]+)\r\n")
 TURNS = 5

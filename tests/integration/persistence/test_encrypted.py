@@ -4,6 +4,7 @@ import asyncio
 from contextlib import aclosing
 
 import pytest
+from writer import DESK, Writer, begin, call, fail_model, finish, lose, reply, resolve, send, start
 
 from holdfast.actors.actor_settings import StoreAddress
 from holdfast.agent import Rule, Rules
@@ -20,7 +21,6 @@ from holdfast.persistence import AppRecord, MemoryStore, RedisStore, RunStatus, 
 from holdfast.persistence.keys import Keys
 from holdfast.settings import Settings
 from holdfast.testing import ToyCipher
-from holdfast.testing.writer import DESK, Writer, begin, call, fail_model, finish, lose, reply, resolve, send, start
 
 MARK = "Marie-Curie"
 """What everybody says here, and Redis never hears."""

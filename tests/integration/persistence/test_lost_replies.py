@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from redis import exceptions
+from writer import APP, DESK, Writer, begin, call, send, start
 
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import (
@@ -17,7 +18,6 @@ from holdfast.persistence import (
     TicketKind,
     redis_scripts,
 )
-from holdfast.testing.writer import APP, DESK, Writer, begin, call, send, start
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 import msgpack
 import pytest
+from writer import APP, DESK, Writer, begin, call, cancel, reply, resolve, send, start
 
 from holdfast.conversation import Answer
 from holdfast.errors import CorruptStore, NewerRecord
 from holdfast.persistence import RedisStore, TakeoverReason, codec
 from holdfast.persistence.keys import Keys
-from holdfast.testing.writer import APP, DESK, Writer, begin, call, cancel, reply, resolve, send, start
 
 NAME = "c-1"
 

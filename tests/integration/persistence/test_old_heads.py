@@ -5,13 +5,13 @@ import contextlib
 import msgpack
 import pytest
 from history import CONVERSATION, history
+from writer import DESK, Writer, begin, call, cancel, end, reply, send, start
 
 from holdfast.conversation import State, Status, SuspensionKind, evolve
 from holdfast.conversation.log.index import index
 from holdfast.errors import CorruptStore, NewerRecord
 from holdfast.persistence import AppRecord, RedisStore, codec
 from holdfast.persistence.keys import BUCKETS, Keys, bucket_of
-from holdfast.testing.writer import DESK, Writer, begin, call, cancel, end, reply, send, start
 
 STEPS = [step for version in (1, 2) for step in history(version).steps]
 BUCKET = bucket_of(CONVERSATION)

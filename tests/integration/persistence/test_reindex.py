@@ -1,13 +1,13 @@
 """The rebuild of indexes that something has damaged."""
 
 import pytest
+from crowd import conversations, crowd, pending
+from writer import Writer, begin, call, resolve, send, start
 
 from holdfast.client import Answer
 from holdfast.errors import NewerRecord
 from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import Keys, bucket_of
-from holdfast.testing.crowd import conversations, crowd, pending
-from holdfast.testing.writer import Writer, begin, call, resolve, send, start
 
 
 def indexes(raw):

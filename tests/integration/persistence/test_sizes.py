@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from stores import InMemory
+from writer import DESK, Writer, begin, call, finish, reply, resolve, send, start
 
 from holdfast.client import AsyncClient
 from holdfast.client.stack_gateway import StackGateway
@@ -13,7 +14,6 @@ from holdfast.persistence import RedisStore, codec, pages, redis_values
 from holdfast.persistence.keys import Keys
 from holdfast.persistence.lists import PAGE_BYTES
 from holdfast.testing import FaultyStore
-from holdfast.testing.writer import DESK, Writer, begin, call, finish, reply, resolve, send, start
 
 REFUND = ("refund", '{"order_id":"4711","amount_cents":2990,"reason":"arrived broken"}')
 

@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
+from writer import Writer, begin, call, reply, resolve, send, start
 
 from holdfast.client import AsyncClient, Client, MessageNotFound, StaleCall
 from holdfast.conversation import Deny
-from holdfast.testing.writer import Writer, begin, call, reply, resolve, send, start
 
 
 @pytest.fixture

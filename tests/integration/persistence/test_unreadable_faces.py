@@ -6,12 +6,12 @@ import os
 import sys
 
 import pytest
+from writer import Writer, begin, call, start
 
 from holdfast.client import AsyncClient
 from holdfast.errors import CorruptStore, NewerRecord
 from holdfast.persistence import codec
 from holdfast.persistence.keys import Keys
-from holdfast.testing.writer import Writer, begin, call, start
 
 NAMES = ["c-1", "c-2", "c-3"]
 SPOILT = "c-2"

@@ -5,13 +5,13 @@ import re
 
 import msgpack
 import pytest
+from writer import Writer, begin, call, resolve, start
 
 from holdfast.client.results import PendingCall
 from holdfast.conversation import Answer, Approve, Deny, Redispatch, Status, SuspensionKind
 from holdfast.errors import CorruptStore, InvalidDecision, InvalidInput, NewerRecord
 from holdfast.persistence import AccessScope, ApiKey, Ticket, TicketKind, codec
 from holdfast.persistence.keys import Keys
-from holdfast.testing.writer import Writer, begin, call, resolve, start
 
 MOMENT = 1_700_000_000_000
 NAMES = [f"c-{number}" for number in range(9)]

@@ -5,6 +5,7 @@ from contextlib import aclosing
 
 import pytest
 from stores import InMemory
+from writer import APP, DESK, Writer, begin, call, cancel, cancel_pending, send, start
 
 from holdfast.client import AsyncClient
 from holdfast.client.stack_gateway import StackGateway
@@ -13,7 +14,6 @@ from holdfast.errors import CorruptStore
 from holdfast.persistence import AccessScope, ApiKey, TakeoverReason, Ticket, TicketKind
 from holdfast.persistence.keys import Keys, bucket_of
 from holdfast.persistence.quotas import Want
-from holdfast.testing.writer import APP, DESK, Writer, begin, call, cancel, cancel_pending, send, start
 
 NAME = "c-1"
 BUCKET = bucket_of(NAME)

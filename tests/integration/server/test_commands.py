@@ -3,11 +3,11 @@
 import json
 
 import pytest
+from writer import suspend
 
 from holdfast.cli.app import run
 from holdfast.cli.errors import ExitCode
 from holdfast.client import http_exchange
-from holdfast.testing.writer import suspend
 
 from .conftest import served
 

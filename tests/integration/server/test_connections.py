@@ -11,13 +11,13 @@ import httpx
 import pytest
 from stack_fixture import eventually
 from stores import InMemory
+from writer import send
 
 from holdfast.client import AsyncClient
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore
 from holdfast.server import Authentication, Bounds, Proxy, connections, create_app
 from holdfast.server.listening import listen, open_socket
-from holdfast.testing.writer import send
 
 from .conftest import served
 

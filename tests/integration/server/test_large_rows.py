@@ -8,11 +8,11 @@ import pytest
 from page_forms import decide, fields
 from served import served
 from waiting_calls import settled, waiting
+from writer import Writer, begin, call, start, suspend
 
 from holdfast.client import Approve, Client, Deny, InvalidDecision
 from holdfast.persistence import pages
 from holdfast.server.pages.several import TOO_LARGE
-from holdfast.testing.writer import Writer, begin, call, start, suspend
 
 LARGE = "x" * 900_000
 

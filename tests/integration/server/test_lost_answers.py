@@ -4,11 +4,11 @@ import asyncio
 import contextlib
 
 import pytest
+from writer import send
 
 from holdfast.client import AsyncClient
 from holdfast.conversation import Answer, Approve, Cancel
 from holdfast.errors import BatchRefused, OutcomeUnknown, ServerUnavailable
-from holdfast.testing.writer import send
 
 from .conftest import served
 

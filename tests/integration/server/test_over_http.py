@@ -9,11 +9,11 @@ import uuid
 import pytest
 from both_ways import CASES, plain
 from stack_fixture import eventually
+from writer import send
 
 from holdfast import events as events_of
 from holdfast.client import AsyncClient, Client
 from holdfast.conversation import Approve
-from holdfast.testing.writer import send
 
 from .conftest import served
 

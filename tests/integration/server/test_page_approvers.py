@@ -7,13 +7,13 @@ import httpx
 import pytest
 from page_forms import HOSTILE, decide, fields, path_of
 from served import served
+from writer import Writer, begin, call, start
 
 from holdfast.client import Principal, Proof
 from holdfast.conversation import Approvers
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.persistence import AccessScope
 from holdfast.server import Authentication, Proxy
-from holdfast.testing.writer import Writer, begin, call, start
 
 PROXY = Proxy(
     peers=(ipaddress.ip_network("127.0.0.0/8"),),

@@ -8,10 +8,10 @@ import pytest
 from page_forms import HOSTILE, decide, fields, path_of
 from served import served
 from waiting_calls import APP, all_waiting, events_of, narrowed, settled, waiting
+from writer import cancel
 
 from holdfast.conversation import Execution
 from holdfast.server import Authentication
-from holdfast.testing.writer import cancel
 
 
 @pytest.fixture(scope="module")

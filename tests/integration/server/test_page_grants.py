@@ -7,10 +7,10 @@ import pytest
 from page_forms import HOSTILE, decide, fields, path_of
 from served import served
 from waiting_calls import APP, events_of, narrowed, settled, waiting
+from writer import call, finish
 
 from holdfast.conversation import CallTarget
 from holdfast.server.pages.conversations import PAGES
-from holdfast.testing.writer import call, finish
 
 PATH = CallTarget(kind="path", value="src/a.py", level="write")
 OWN = {"decision": "approve", "scope": "own", "kind": "path", "pattern": "src/**", "level": "write", "lasts": "1h"}

@@ -9,12 +9,12 @@ import pytest
 from page_forms import HOSTILE, decide, fields, path_of
 from served import served
 from waiting_calls import APP, TOOLS, events_of, settled, waiting
+from writer import begin, cancel, fail_model, start
 
 from holdfast.client import Deny
 from holdfast.client.proving import acting_for
 from holdfast.conversation import Principal, Proof
 from holdfast.server import Authentication
-from holdfast.testing.writer import begin, cancel, fail_model, start
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_a_call_shows_who_asked_what_approving_does_and_the_last_messages(server
     async def sent():
         client = acting_for(server.client, Principal("ana@shop.example", proof=Proof.OIDC))
         await client.start("desk", "Refund it, **please**.", conversation_id="who-1", message_id="who-1")
-        from holdfast.testing.writer import call  # noqa: PLC0415 - beside its use
+        from writer import call  # noqa: PLC0415 - beside its use
 
         await server.stack.writers["who-1"].do(begin(), call(("refund", '{"order":"A1"}'), prompt="Refund A1?"))
         (view,) = await server.store.pending_of("who-1")
@@ -411,7 +411,7 @@ def test_a_conversation_is_sent_to_cancelled_and_ended(server, http):
 
 def test_a_failed_conversation_says_why_and_one_in_quarantine_can_be_taken_up_again(server, http):
     async def written():
-        from holdfast.testing.writer import Writer  # noqa: PLC0415 - beside its use
+        from writer import Writer  # noqa: PLC0415 - beside its use
 
         writer = server.stack.writers["failed-1"] = await Writer.of(server.store, "failed-1")
         await writer.do(start("hi"), begin(), fail_model(f"no model {HOSTILE}"))

@@ -15,9 +15,9 @@ from pathlib import Path
 import httpx
 import pytest
 from stack_fixture import eventually
+from writer import send
 
 from holdfast.server import drain
-from holdfast.testing.writer import send
 
 from .conftest import served
 

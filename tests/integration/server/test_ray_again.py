@@ -17,10 +17,10 @@ import pytest
 from lacking import lacking
 from ray_cluster import free_port
 from stack_fixture import FAST
+from writer import Writer, begin, call, start
 
 from holdfast.persistence import RedisStore
 from holdfast.testing.redis_server import RedisServer, binaries
-from holdfast.testing.writer import Writer, begin, call, start
 
 WITHIN_S = 60
 RAYS_OWN = 8

@@ -3,11 +3,11 @@
 import asyncio
 
 import pytest
+from writer import LEASE_MS, Writer, begin, call, reply, resolve, start
 
 from holdfast.conversation import Answer, State
 from holdfast.errors import ConversationNotFound, InvalidMessage, LeaseHeld
 from holdfast.persistence import Acquired, Moved, Owner, RunStatus, Store, TakeoverReason
-from holdfast.testing.writer import LEASE_MS, Writer, begin, call, reply, resolve, start
 
 from .waiting import until
 

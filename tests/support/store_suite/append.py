@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 
 import pytest
+from writer import DESK, Writer, begin, call, cancel, end, finish, reply, resolve, send, start
 
 from holdfast.conversation import (
     Answer,
@@ -37,7 +38,6 @@ from holdfast.errors import (
 from holdfast.persistence import Appended, KnownIds, Store, TakeoverReason
 from holdfast.persistence.conversations import MOST_PASSING, TAIL_BYTES
 from holdfast.testing.faulty_store import FailAfter, FailBefore, Fault, Faults, FaultyStore
-from holdfast.testing.writer import DESK, Writer, begin, call, cancel, end, finish, reply, resolve, send, start
 
 
 class Appending:

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from writer import LEASE_MS, Writer, begin, call, cancel, finish, reply, resolve, send, start, wake
+
 from holdfast.conversation import Answer, Approve
 from holdfast.persistence import Store, TakeoverReason
-from holdfast.testing.writer import LEASE_MS, Writer, begin, call, cancel, finish, reply, resolve, send, start, wake
 
 from .parking import BOUND_MS, calling, claimed, listening
 from .waiting import until

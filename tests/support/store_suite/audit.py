@@ -1,13 +1,13 @@
 """Cases of the audit chain: it goes on under each owner in turn, no former owner forks it, and receipts repeat their heads."""
 
 import pytest
+from writer import Writer, begin, call, resolve, start
 
 from holdfast.client.audit import AuditReport, kept_of, report
 from holdfast.conversation import Approve, Deny, Receipt
 from holdfast.conversation.records.idempotency import decision_key
 from holdfast.errors import Fenced
 from holdfast.persistence import Store
-from holdfast.testing.writer import Writer, begin, call, resolve, start
 
 
 async def audit(store: Store, *receipts: Receipt | str) -> AuditReport:

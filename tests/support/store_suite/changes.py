@@ -3,11 +3,11 @@
 import asyncio
 
 import pytest
+from writer import Writer, assign, begin, call, cancel, comment, resolve, send, start
 
 from holdfast.conversation import Answer, Principal, Status, SuspensionKind
 from holdfast.errors import InvalidInput
 from holdfast.persistence import Change, Place, Store
-from holdfast.testing.writer import Writer, assign, begin, call, cancel, comment, resolve, send, start
 
 
 async def following(store: Store, place: Place) -> list[Change]:

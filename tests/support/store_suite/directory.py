@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from writer import APP, DESK
 
 from holdfast.conversation import AgentSpec, ToolSpec
 from holdfast.persistence import Binding, Store
-from holdfast.testing.writer import APP, DESK
 
 from .waiting import WITHIN_S, until
 

@@ -1,11 +1,11 @@
 """Cases of fencing: a deposed writer can no longer write or confirm."""
 
 import pytest
+from writer import Writer, begin, call, reply, resolve, send, start
 
 from holdfast.conversation import Answer, Approve
 from holdfast.errors import CorruptStore, Fenced, InvalidDecision
 from holdfast.persistence import Append, Owner, Store, TakeoverReason
-from holdfast.testing.writer import Writer, begin, call, reply, resolve, send, start
 
 from .waiting import until
 

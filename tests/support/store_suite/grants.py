@@ -3,12 +3,12 @@
 import asyncio
 
 import pytest
+from writer import Writer, begin, call, finish, reply, resolve, revoke, revoke_given, send, start
 
 from holdfast.conversation import Approve, Approvers, Principal, Proof
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.terms.grants import Level, Scope
 from holdfast.persistence import Run, RunStatus, Store, TakeoverReason
-from holdfast.testing.writer import Writer, begin, call, finish, reply, resolve, revoke, revoke_given, send, start
 
 from .parking import BOUND_MS
 

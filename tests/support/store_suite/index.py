@@ -1,10 +1,11 @@
 """Cases of a rebuild of indexes: it changes nothing where they are right, while other writers go on."""
 
+from crowd import conversations, crowd, pending
+from writer import Writer, resolve
+
 from holdfast.conversation import Deny
 from holdfast.persistence import Store
 from holdfast.persistence.keys import BUCKETS
-from holdfast.testing.crowd import conversations, crowd, pending
-from holdfast.testing.writer import Writer, resolve
 
 
 class Indexing:

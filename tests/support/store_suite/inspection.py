@@ -1,9 +1,10 @@
 """Cases of an operator's view: apps that cannot be run, silent actors, overdue deadlines, and the census."""
 
+from crowd import BEGAN_AT
+from writer import Writer, begin, call, lose, resolve, start
+
 from holdfast.conversation import Answer, Approve
 from holdfast.persistence import Census, Overdue, Store
-from holdfast.testing.crowd import BEGAN_AT
-from holdfast.testing.writer import Writer, begin, call, lose, resolve, start
 
 from .troubles import HOUR_MS, OVERDUE_MS, overdue
 

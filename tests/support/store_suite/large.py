@@ -2,13 +2,14 @@
 
 import json
 
+from crowd import BEGAN_AT
+from writer import DESK, Writer, begin, call, comment, finish, send, start, suspend
+
 from holdfast.conversation import Event, Limits
 from holdfast.conversation.records.calls import Cut, PendingView
 from holdfast.conversation.text.jsontext import size_bytes
 from holdfast.persistence import Store
 from holdfast.persistence.lists import PAGE_BYTES
-from holdfast.testing.crowd import BEGAN_AT
-from holdfast.testing.writer import DESK, Writer, begin, call, comment, finish, send, start, suspend
 
 MEGA = 1_000_000
 

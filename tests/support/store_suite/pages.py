@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from crowd import BEGAN_AT, conversations, crowd, pending
+from writer import Writer, begin, call, cancel, end, fail_model, reply, resolve, send, start
 
 from holdfast.conversation import Answer, Deny, Status, SuspensionKind
 from holdfast.conversation.records.events import ModelAnswered
 from holdfast.errors import InvalidInput
 from holdfast.persistence import ConversationRow, Listing, Store
-from holdfast.testing.crowd import BEGAN_AT, conversations, crowd, pending
-from holdfast.testing.writer import Writer, begin, call, cancel, end, fail_model, reply, resolve, send, start
 
 
 class Paging:

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import fields, replace
 
 import pytest
+from writer import NextCommand, Writer, begin, call, cancel, end, fail_model, finish, reply, send, start
 
 from holdfast.conversation.log.delta import Delta, delta
 from holdfast.persistence import Append, Appended, Look, Run, RunStatus, Stands, Store, TakeoverReason
-from holdfast.testing.writer import NextCommand, Writer, begin, call, cancel, end, fail_model, finish, reply, send, start
 
 from .waiting import until
 

@@ -2,9 +2,10 @@
 
 import asyncio
 
+from writer import Writer, start
+
 from holdfast.persistence import Store
 from holdfast.persistence.quotas import COST, STARTS, TOKENS, WINDOW_MS, Exceeded, Used, Want
-from holdfast.testing.writer import Writer, start
 
 
 class Rationing:

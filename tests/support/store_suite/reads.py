@@ -3,6 +3,28 @@
 import asyncio
 
 import pytest
+from writer import (
+    DESK,
+    NextCommand,
+    Writer,
+    assign,
+    begin,
+    call,
+    cancel,
+    cancel_pending,
+    comment,
+    end,
+    fail_model,
+    finish,
+    lose,
+    reply,
+    resolve,
+    revoke,
+    revoke_given,
+    send,
+    start,
+    suspend,
+)
 
 from holdfast.conversation import (
     Answer,
@@ -28,28 +50,6 @@ from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.records.events import EVENTS, NothingCancelled
 from holdfast.errors import ConversationNotFound
 from holdfast.persistence import Store
-from holdfast.testing.writer import (
-    DESK,
-    NextCommand,
-    Writer,
-    assign,
-    begin,
-    call,
-    cancel,
-    cancel_pending,
-    comment,
-    end,
-    fail_model,
-    finish,
-    lose,
-    reply,
-    resolve,
-    revoke,
-    revoke_given,
-    send,
-    start,
-    suspend,
-)
 
 LIFE: tuple[tuple[NextCommand, ...], ...] = (
     (start("hello", context='{"order":12345678901234567890}'),),

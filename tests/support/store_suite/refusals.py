@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
+from writer import Writer, call, cancel, finish
 
 from holdfast.errors import CorruptStore
 from holdfast.persistence import Run, RunStatus, Store, TakeoverReason
-from holdfast.testing.writer import Writer, call, cancel, finish
 
 from .parking import BOUND_MS, calling, claimed, due, listening
 from .runs import running

@@ -3,12 +3,12 @@
 import asyncio
 
 import pytest
+from crowd import pending
+from writer import LEASE_MS, Writer, begin, call, cancel, finish, lose, resolve, start
 
 from holdfast.conversation import Answer, Approve, Redispatch, SuspensionKind
 from holdfast.errors import CorruptStore
 from holdfast.persistence import Run, RunStatus, Store, TakeoverReason
-from holdfast.testing.crowd import pending
-from holdfast.testing.writer import LEASE_MS, Writer, begin, call, cancel, finish, lose, resolve, start
 
 
 async def running(store: Store, *tools: str) -> tuple[Writer, tuple[str, ...]]:

@@ -1,13 +1,13 @@
 """Cases of supervision: crash counts and quarantine, live actors, successors of workers."""
 
 import pytest
+from crowd import conversations, pending
+from writer import Writer, begin, call, lose, reply, resolve, send, start
 
 from holdfast.conversation import Answer, Status
 from holdfast.errors import Fenced, Quarantined
 from holdfast.persistence import Acquired, Blame, Store, TakeoverReason
 from holdfast.persistence.conversations import SMALL_COMPANY
-from holdfast.testing.crowd import conversations, pending
-from holdfast.testing.writer import Writer, begin, call, lose, reply, resolve, send, start
 
 
 async def busy(store: Store) -> Writer:

@@ -1,12 +1,12 @@
 """Cases of numbers over everything: counts that only grow, and the survey of what stands."""
 
 import pytest
+from writer import DESK, Writer, begin, call, resolve, start
 
 from holdfast.conversation import Approve, Status, SuspensionKind
 from holdfast.errors import CorruptStore
 from holdfast.persistence import AppRecord, Store, Waiting
 from holdfast.persistence.tallies import AGES_S, SERIES
-from holdfast.testing.writer import DESK, Writer, begin, call, resolve, start
 
 from .troubles import HOUR_MS
 

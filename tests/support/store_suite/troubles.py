@@ -1,12 +1,12 @@
 """Cases of trouble: hosts of conversations, postponed attention, named troubles, quarantine by another than the owner."""
 
 import pytest
+from writer import Writer, begin, call, reply, resolve, send, start
 
 from holdfast.conversation import Answer
 from holdfast.conversation.records.idempotency import decision_key, message_key
 from holdfast.errors import Fenced, Quarantined
 from holdfast.persistence import Blame, Store
-from holdfast.testing.writer import Writer, begin, call, reply, resolve, send, start
 
 from .waiting import until
 

@@ -6,6 +6,7 @@ from unittest import mock
 
 import pytest
 from hosted import GATED, GENERATING, OPEN, START, Dies, FakeWorkers, activated, decided, soon, stored, until
+from writer import call, cancel, fail_model, reply, resolve, send
 
 from holdfast.actors import NoWorker
 from holdfast.conversation import AgentSpec, Approve, Limits, RunFinished, Send, Status, ToolSpec
@@ -15,7 +16,6 @@ from holdfast.errors import ConversationExists, Fenced, StoreUnavailable
 from holdfast.log_context import about
 from holdfast.persistence import RunStatus, TakeoverReason, codec
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import call, cancel, fail_model, reply, resolve, send
 
 
 async def test_a_refused_start_with_another_spec_does_not_change_what_the_turn_runs_with():

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from hosted import ABSENT, FakeWorkers, activated, decided, stored, until
+from writer import Writer, begin, call, reply, start
 
 from holdfast.actors import NoWorker
 from holdfast.conversation import (
@@ -17,7 +18,6 @@ from holdfast.conversation import (
 from holdfast.errors import InvalidDecision
 from holdfast.persistence import TakeoverReason
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import Writer, begin, call, reply, start
 
 DESK = AgentSpec(
     name="desk",

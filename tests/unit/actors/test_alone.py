@@ -2,6 +2,8 @@
 
 import pytest
 from given_worker import GivenWorker, carried_out
+from writer import DESK, Writer, begin, start
+from writer import call as proposed
 
 from holdfast import Agent, Answer, Approve, Deny, Rule, Rules, Tool, Unattended, ask_user_questions, tool
 from holdfast.actors.work_requests import RunRequest
@@ -9,8 +11,6 @@ from holdfast.conversation import RunRuled, outstanding
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.persistence import AppRecord, MemoryStore
 from holdfast.testing import call, calls, run
-from holdfast.testing.writer import DESK, Writer, begin, start
-from holdfast.testing.writer import call as proposed
 
 QUIZ = {"questions": [{"id": "city", "text": "Where to?", "options": ["Rome", "Oslo"]}]}
 

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from hosted import OPEN, START, FakeWorkers, activated, stored, until
+from writer import reply
 
 from holdfast.actors import NoWorker
 from holdfast.actors.activation import judging
@@ -11,7 +12,6 @@ from holdfast.conversation import End, Send, Status, decide
 from holdfast.conversation.records.events import MessageAccepted, TurnCompleted, TurnStarted
 from holdfast.errors import ClusterUnavailable, StoreUnavailable
 from holdfast.persistence import MemoryStore
-from holdfast.testing.writer import reply
 
 OPEN_START = START.model_copy(update={"spec": OPEN})
 

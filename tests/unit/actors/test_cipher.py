@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from given_worker import GivenWorker, carried_out
 from hosted import GATED, OPEN, START, FakeWorkers, activated, decided, stored, until
+from writer import DESK, Writer, begin, call, reply, start
 
 from holdfast.actors import ActorSettings, NoWorker, StoreAddress, actor_settings, build
 from holdfast.actors.activation import activation as activation_module
@@ -20,7 +21,6 @@ from holdfast.errors import CipherFailed
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus, TakeoverReason
 from holdfast.registry.releases import older
 from holdfast.testing import ToyCipher
-from holdfast.testing.writer import DESK, Writer, begin, call, reply, start
 
 
 class Failing(ToyCipher):

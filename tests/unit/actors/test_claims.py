@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from writer import Writer, begin, call, cancel, start
 
 from holdfast.actors import Claimed, NoOutcome
 from holdfast.actors.worker import claims as module
@@ -11,7 +12,6 @@ from holdfast.actors.worker.refusals import Dropped
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import Writer, begin, call, cancel, start
 
 HERE = ("c-1", "t1.m1")
 """The conversation and the effect of a model call, which ends once nobody waits for it."""

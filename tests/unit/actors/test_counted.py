@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from hosted import GATED, START, FakeWorkers, activated, stored, until, wall_ms
+from writer import call, reply, resolve
 
 from holdfast import metrics
 from holdfast.actors import Host, Hosted
@@ -14,7 +15,6 @@ from holdfast.errors import StaleCall
 from holdfast.persistence import MemoryStore, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import call, reply, resolve
 
 
 def values(counts, metric):

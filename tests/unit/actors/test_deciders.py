@@ -3,12 +3,12 @@
 import dataclasses
 
 from given_worker import GivenWorker, carried_out
+from writer import DESK, Writer, begin, call, resolve, start
 
 from holdfast.actors.work_requests import RunRequest
 from holdfast.agent import Agent, Tool, ToolContext
 from holdfast.conversation import Approve, Principal, Proof
 from holdfast.persistence import AppRecord, MemoryStore
-from holdfast.testing.writer import DESK, Writer, begin, call, resolve, start
 
 ANA = Principal("ana", roles=("sales",), proof=Proof.OIDC)
 BEN = Principal("ben", roles=("finance",), proof=Proof.KEY)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from hosted import context_of
+from writer import Writer, begin, call, start
 
 from holdfast.actors import Claimed, NoOutcome, NoWorker
 from holdfast.actors.activation import effect_runner as runner
@@ -14,7 +15,6 @@ from holdfast.actors.activation.log_tail import LogTail
 from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelReplied, RunFinished, ToolSpec, outstanding
 from holdfast.conversation.text.envelope import success
 from holdfast.persistence import MemoryStore, codec
-from holdfast.testing.writer import Writer, begin, call, start
 
 BOUND_S = 0.05
 QUICK = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="lookup"),), limits=Limits(run_timeout_s=BOUND_S))

@@ -5,6 +5,7 @@ import time
 
 import pytest
 from hosted import GATED, OPEN, START, FakeWorkers, activated, decided, stored, until
+from writer import call, fail_model, reply
 
 from holdfast.actors import NoOutcome, NoWorker
 from holdfast.actors.activation import activation as activation_module
@@ -13,7 +14,6 @@ from holdfast.conversation import AgentSpec, Approve, RunFinished, Send, Status,
 from holdfast.conversation.text.envelope import failure
 from holdfast.errors import CorruptStore, Fenced, NewerRecord, Overloaded, StoreUnavailable
 from holdfast.persistence import codec
-from holdfast.testing.writer import call, fail_model, reply
 
 DEADLINE_S = 20
 UNGATED = START.model_copy(update={"spec": OPEN})

@@ -4,6 +4,7 @@ import asyncio
 import time
 
 import pytest
+from writer import Writer, start
 
 from holdfast.actors import Failed, Host, Hosted, Occupied, conversation_actor
 from holdfast.actors.activation import outstanding as outstanding_module
@@ -11,7 +12,6 @@ from holdfast.errors import CorruptStore
 from holdfast.persistence import MemoryStore, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import Delay, FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import Writer, start
 
 
 async def test_an_actor_that_leaves_ends_and_is_adopted_by_nobody_also_while_the_store_does_not_hear_of_it():

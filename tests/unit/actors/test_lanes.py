@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from given_worker import carried_out
+from writer import Writer, begin, call, start
 
 import holdfast.actors.worker
 from holdfast.actors import AppBroken, Claimed, NoOutcome, StoreAddress, Worker, WorkerSettings
@@ -19,7 +20,6 @@ from holdfast.agent import Agent, App, Tool
 from holdfast.conversation import ModelReplied, RunFinished
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus
 from holdfast.testing import FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import Writer, begin, call, start
 
 SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "k", base="worker-0")
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from given_worker import bench_at
+from writer import DESK, Writer, begin, cancel, reply, start
 
 from holdfast.actors import NoOutcome, Step, WorkPaused
 from holdfast.actors.work_requests import ModelRequest
@@ -18,7 +19,6 @@ from holdfast.conversation.records.commands import ProposedCall
 from holdfast.errors import CipherFailed, CorruptStore, StoreUnavailable
 from holdfast.persistence import MemoryStore, RunStatus, codec
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import DESK, Writer, begin, cancel, reply, start
 
 REQUEST = ModelRequest("c-1", "desk", DESK.digest, "t1.m1", upto_seq=3, attempt=1)
 REPLIED = ModelReplied(effect_id="t1.m1", content="Hi.", input_tokens=7, output_tokens=3)

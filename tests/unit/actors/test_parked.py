@@ -3,6 +3,7 @@
 import asyncio
 
 from hosted import OPEN, START, FakeWorkers, Keeps, activated, keeping, recorded, soon, stored, until
+from writer import Writer, begin, call, reply, start
 
 from holdfast.actors import Claimed, Host, Hosted, NoOutcome, NoWorker
 from holdfast.actors import host as host_module
@@ -13,7 +14,6 @@ from holdfast.conversation.text.envelope import success
 from holdfast.persistence import RunStatus, Stands, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import FailAfter, Faults, FaultyStore
-from holdfast.testing.writer import Writer, begin, call, reply, start
 
 OPEN_START = START.model_copy(update={"spec": OPEN})
 LEASE_MS = 60_000

@@ -8,6 +8,7 @@ import types
 import pytest
 from given_worker import GivenWorker, carried_out
 from hosted import GATED, OPEN, START, FakeWorkers, activated, decided, stored, until
+from writer import DESK, Writer, begin, call, reply, start
 
 from holdfast.actors import Host, Hosted, NoOutcome, WorkPaused, admission, wire
 from holdfast.actors import worker as worker_package
@@ -19,7 +20,6 @@ from holdfast.errors import CorruptStore, StoreUnavailable
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import Delay, FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import DESK, Writer, begin, call, reply, start
 
 OPEN_START = START.model_copy(update={"spec": OPEN})
 RAN = []

@@ -8,6 +8,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
+from writer import DESK, Writer, begin, call, start
 
 from holdfast.actors import (
     ActorSettings,
@@ -28,7 +29,6 @@ from holdfast.actors.worker.refusals import Dropped, Succeeded
 from holdfast.conversation import ModelReplied, RunFinished
 from holdfast.errors import ClusterStopped
 from holdfast.persistence import EVERYWHERE, AppRecord, MemoryStore, RunStatus, codec
-from holdfast.testing.writer import DESK, Writer, begin, call, start
 
 SETTINGS = ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"))
 REQUEST = ModelRequest(conversation_id="c-1", agent="desk", spec_digest="d", effect_id="t1.m1", upto_seq=3, attempt=1)

@@ -8,12 +8,12 @@ import types
 import pytest
 from given_worker import GivenWorker
 from hosted import ABSENT, FromStore, activated, stored
+from writer import start
 
 from holdfast.actors import worker as worker_package
 from holdfast.agent import Agent
 from holdfast.conversation import ModelReplied, Send, Status
 from holdfast.persistence import TakeoverReason
-from holdfast.testing.writer import start
 
 AGENT = Agent(name="desk", model="m")
 

@@ -3,13 +3,13 @@
 import logging
 
 import pytest
+from writer import Writer, start
 
 from holdfast.actors.worker.model_counts import spend
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
 from holdfast.persistence import MemoryStore
 from holdfast.persistence.quotas import COST, NANOS, TOKENS
 from holdfast.testing import FailBefore, FaultyStore
-from holdfast.testing.writer import Writer, start
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Annotated
 import pytest
 from given_worker import GivenWorker, carried_out
 from pydantic import AfterValidator
+from writer import Writer, begin, call, start
 
 from holdfast.actors import wire
 from holdfast.actors.work_requests import ModelRequest, RunRequest
@@ -15,7 +16,6 @@ from holdfast.actors.worker.refusals import Unforeseen
 from holdfast.agent import Agent, Limits, Tool
 from holdfast.persistence import AppRecord, MemoryStore
 from holdfast.redaction import PLAIN
-from holdfast.testing.writer import Writer, begin, call, start
 
 KEY = "hunter2/with+signs"
 URL = f"postgres://app:{KEY}@db.internal/shop"

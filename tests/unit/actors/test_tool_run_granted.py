@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from given_worker import GivenWorker, carried_out
+from writer import DESK, Writer, begin, call, finish, resolve, revoke, start
 
 from holdfast.actors import NoOutcome
 from holdfast.actors.work_requests import RunRequest
@@ -16,7 +17,6 @@ from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.errors import CorruptStore, StoreUnavailable
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus, codec
 from holdfast.testing import Delay, FailAfter, FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import DESK, Writer, begin, call, finish, resolve, revoke, start
 
 RAN = []
 REFUNDS = Scope("tool", "refund", level="execute")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from given_worker import GivenWorker, bench_at, carried_out, runnable
+from writer import DESK
 
 from holdfast.actors import NoOutcome
 from holdfast.actors.worker import asking, tool_run
@@ -17,7 +18,6 @@ from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.errors import CorruptStore, StoreUnavailable
 from holdfast.persistence import PAUSE_LAG_MS, AppRecord, RunStatus, codec
 from holdfast.testing import Delay, FailAfter, FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import DESK
 
 RAN = []
 DENIES = Rules(deny=[Rule("lookup", name="no-lookups", reason="Not today.")])

@@ -1,6 +1,7 @@
 """The turn that an approval function reads: what the store has of it is read before the model is called."""
 
 import pytest
+from writer import Writer, begin, start
 
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker.model_outcome import turn_of
@@ -8,7 +9,6 @@ from holdfast.agent import Agent, Tool, TurnContext
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import Writer, begin, start
 
 
 def desk(approval):

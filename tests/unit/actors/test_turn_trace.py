@@ -7,6 +7,7 @@ from hosted import GATED, OPEN, START, FakeWorkers, activated, decided, stored, 
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import StatusCode
 from spans import CALLER, CALLERS_TRACE, Spans, id_of, links_of, parent_of, trace_of
+from writer import call, fail_model, reply, resolve
 
 from holdfast.actors import NoWorker
 from holdfast.conversation import Approve, CancelTurn, Deny, Principal, RunFinished, Send, Status, Wake
@@ -14,7 +15,6 @@ from holdfast.conversation.text.envelope import success
 from holdfast.log_context import TRACE
 from holdfast.persistence import TakeoverReason
 from holdfast.settings import TraceContinuation, TraceSettings
-from holdfast.testing.writer import call, fail_model, reply, resolve
 
 DECIDER = "00-11111111111111111111111111111111-2222222222222222-01"
 TRACED_START = START.model_copy(update={"traceparent": CALLER})

@@ -6,6 +6,7 @@ import time
 
 import pytest
 from given_worker import SETTINGS, GivenWorker, carried_out
+from writer import APP, DESK, Writer, begin, cancel, reply, start
 
 from holdfast.actors import NoOutcome
 from holdfast.actors.work_requests import ModelRequest
@@ -15,7 +16,6 @@ from holdfast.actors.worker.succession import Succession, under_way
 from holdfast.actors.worker.transcripts import Reading
 from holdfast.conversation import ModelFailed
 from holdfast.persistence import EVERYWHERE, MemoryStore
-from holdfast.testing.writer import APP, DESK, Writer, begin, cancel, reply, start
 
 
 class Left:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from given_worker import carried_out
+from writer import DESK, Writer, begin, cancel, start
 
 from holdfast.actors import AppBroken, Claimed, NoOutcome, StoreAddress, Worker, WorkerSettings, memory
 from holdfast.actors import worker as package
@@ -22,7 +23,6 @@ from holdfast.agent import App
 from holdfast.conversation import ModelFailed, ModelReplied, RunFinished
 from holdfast.persistence import MemoryStore, RunStatus
 from holdfast.persistence.quotas import COST, NANOS, TOKENS
-from holdfast.testing.writer import DESK, Writer, begin, cancel, start
 
 SETTINGS = WorkerSettings(
     StoreAddress("redis://x", "holdfast", "store-1"), "alone-0", "shop:app", "c", alone=True, base="alone-0"

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from stores import WithActors
+from writer import Writer, begin, call, start
 
 from holdfast.cli import session
 from holdfast.cli.app import run
@@ -19,7 +20,6 @@ from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Approvers
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.persistence import MemoryStore
-from holdfast.testing.writer import Writer, begin, call, start
 
 TERMS = (Approvers("role:finance", minimum=2), Approvers("id:cfo", not_requester=True))
 OPEN = Approvers("role:finance", minimum=2, stated=True)

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from stores import WithActors
+from writer import Writer, begin, call, resolve, start
 
 from holdfast.cli import session
 from holdfast.cli.app import run
@@ -14,7 +15,6 @@ from holdfast.cli.session import Reached
 from holdfast.client import Approve, AsyncClient, Deny
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore, codec
-from holdfast.testing.writer import Writer, begin, call, resolve, start
 
 
 @pytest.fixture

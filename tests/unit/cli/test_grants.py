@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 from command_lines import decision_of
 from stores import WithActors
+from writer import Writer, begin, call, start
+from writer import resolve as decided
 
 from holdfast.cli import session
 from holdfast.cli.app import run
@@ -25,8 +27,6 @@ from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.persistence import MemoryStore
 from holdfast.settings import Timing
-from holdfast.testing.writer import Writer, begin, call, start
-from holdfast.testing.writer import resolve as decided
 
 
 def touched(*paths):

@@ -5,6 +5,7 @@ import json
 from contextlib import asynccontextmanager
 
 import pytest
+from writer import Writer, start
 
 from holdfast.cli import session
 from holdfast.cli.app import run
@@ -12,7 +13,6 @@ from holdfast.cli.session import Reached
 from holdfast.client import AsyncClient, stack_gateway
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore
-from holdfast.testing.writer import Writer, start
 
 
 class Stack:

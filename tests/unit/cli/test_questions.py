@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from stores import WithActors
+from writer import Writer, begin, call, start
 
 from holdfast.cli import session
 from holdfast.cli.app import run
@@ -17,7 +18,6 @@ from holdfast.client import AsyncClient
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import AgentSpec, Executor, Question, ToolSpec
 from holdfast.persistence import MemoryStore
-from holdfast.testing.writer import Writer, begin, call, start
 
 TRIP = {
     "questions": [

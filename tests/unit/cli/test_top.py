@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 from stores import InMemory
+from writer import DESK, Writer, begin, call, start
 
 from holdfast import metrics
 from holdfast.cli import session as sessions
@@ -19,7 +20,6 @@ from holdfast.errors import StoreUnavailable
 from holdfast.metrics import Family
 from holdfast.persistence import AppRecord, MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import DESK, Writer, begin, call, start
 
 
 @pytest.fixture

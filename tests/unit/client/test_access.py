@@ -4,6 +4,7 @@ import hashlib
 
 import pytest
 from stores import InMemory
+from writer import Writer, begin, start
 
 from holdfast.client import (
     AsyncClient,
@@ -17,7 +18,6 @@ from holdfast.client.access import API_KEY, AccessScope, fits
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Approvers, Principal, Proof
 from holdfast.persistence import MemoryStore
-from holdfast.testing.writer import Writer, begin, start
 
 
 @pytest.fixture

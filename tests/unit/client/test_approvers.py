@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from asgi_transport import AsgiTransport
 from stores import WithActors, now
+from writer import Writer, begin, call, start
 
 from holdfast.client import (
     AlreadyVoted,
@@ -29,7 +30,6 @@ from holdfast.conversation import Approvers
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.persistence import MemoryStore
 from holdfast.server import create_app
-from holdfast.testing.writer import Writer, begin, call, start
 
 PEOPLE = {"ana": ["finance"], "bo": ["finance", "board"], "cy": ["support"]}
 BOTH = Approvers("role:finance", minimum=2)

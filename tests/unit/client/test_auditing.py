@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from asgi_transport import AsgiTransport
 from stores import WithActors, now
+from writer import Writer, begin, call, start
 
 from holdfast.client import Approve, AsyncClient, Client, Deny, InvalidInput, Principal
 from holdfast.client.audit import MOST_KEPT
@@ -17,7 +18,6 @@ from holdfast.conversation.records.state import State
 from holdfast.errors import ConversationNotFound
 from holdfast.persistence import MemoryStore, codec
 from holdfast.server import Authentication, create_app
-from holdfast.testing.writer import Writer, begin, call, start
 
 
 @pytest.fixture(params=["stack", "http"])

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 from stores import WithActors
+from writer import LEASE_MS, Writer, begin, call, start
 
 from holdfast.client import Answer, AsyncClient, Client, InvalidInput, StoreUnavailable, TurnNotFound
 from holdfast.client.proving import acting_for
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Principal, Proof
 from holdfast.persistence import MemoryStore
-from holdfast.testing.writer import LEASE_MS, Writer, begin, call, start
 
 ANA = Principal("ana", roles=["finance"], proof=Proof.OIDC)
 

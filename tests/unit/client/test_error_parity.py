@@ -5,6 +5,7 @@ from asgi_transport import AsgiTransport
 from both_ways import raised
 from errors_to_show import EXPORTED, SHOWN, as_told
 from stores import WithActors
+from writer import Writer, begin, call, start
 
 from holdfast.agent import Agent, App
 from holdfast.client import AsyncClient
@@ -14,7 +15,6 @@ from holdfast.client.stack_gateway import StackGateway
 from holdfast.errors import ServerRefused, ServerUnavailable
 from holdfast.persistence import MemoryStore
 from holdfast.server import Authentication, create_app
-from holdfast.testing.writer import Writer, begin, call, start
 
 HERE = Address("http://127.0.0.1:8484")
 OF_HTTP = {ServerRefused, ServerUnavailable}

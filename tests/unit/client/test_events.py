@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from stores import InMemory
+from writer import Writer, begin, call, resolve, send, start
 
 from holdfast import events as names
 from holdfast.client import AsyncClient
@@ -24,7 +25,6 @@ from holdfast.events import (
     TextDelta,
 )
 from holdfast.persistence import MemoryStore, codec
-from holdfast.testing.writer import Writer, begin, call, resolve, send, start
 
 HOW_FAR = {"status": None, "loaded": None, "total": None}
 

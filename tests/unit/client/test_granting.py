@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from asgi_transport import AsgiTransport
 from stores import WithActors, now
+from writer import Writer, begin, call, start
 
 from holdfast.client import Approve, AsyncClient, Client, Grant, InvalidInput, Level, Principal, Scope
 from holdfast.client.http_address import Address
@@ -15,7 +16,6 @@ from holdfast.conversation import CallTarget
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.persistence import MemoryStore
 from holdfast.server import Authentication, create_app
-from holdfast.testing.writer import Writer, begin, call, start
 
 SOURCES = Scope("path", "src/**", level="write")
 

@@ -5,13 +5,13 @@ from contextlib import aclosing
 
 import pytest
 from stores import InMemory, WithActors
+from writer import Writer, assign, begin, call, cancel, reply, resolve, start
 
 from holdfast.client import AsyncClient, ListEventKind, list_feed
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Answer, Deny, Principal
 from holdfast.errors import InvalidInput, StoreUnavailable
 from holdfast.persistence import MemoryStore
-from holdfast.testing.writer import Writer, assign, begin, call, cancel, reply, resolve, start
 
 WAIT_S = 20
 

@@ -2,11 +2,11 @@
 
 import pytest
 from stores import InMemory
+from writer import Writer, begin, call, finish, reply, send, start
 
 from holdfast.client import AsyncClient, ConversationNotFound, InvalidInput
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore
-from holdfast.testing.writer import Writer, begin, call, finish, reply, send, start
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 from asgi_transport import AsgiTransport
 from both_ways import CASES, plain
 from stores import WithActors
+from writer import Writer, begin, call, start
 
 from holdfast.agent import Agent, App, tool
 from holdfast.client import AsyncClient
@@ -16,7 +17,6 @@ from holdfast.client.http_gateway import HttpGateway
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore
 from holdfast.server import Authentication, create_app
-from holdfast.testing.writer import Writer, begin, call, start
 
 HERE = Address("http://127.0.0.1:8484")
 

@@ -2,6 +2,7 @@
 
 import pytest
 from stores import InMemory, WithActors
+from writer import Writer, begin, call, start
 
 from holdfast.agent import Agent, App, tool
 from holdfast.client import (
@@ -18,7 +19,6 @@ from holdfast.client import (
 )
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore
-from holdfast.testing.writer import Writer, begin, call, start
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from stores import InMemory
+from writer import Writer, begin, call, fail_model, lose, reply, resolve, start
 
 from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker.live import Progress
@@ -14,7 +15,6 @@ from holdfast.conversation.records.events import TurnCompleted
 from holdfast.errors import CorruptStore
 from holdfast.persistence import MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import Writer, begin, call, fail_model, lose, reply, resolve, start
 
 
 @pytest.fixture

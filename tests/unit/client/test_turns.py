@@ -2,12 +2,12 @@
 
 import pytest
 from stores import InMemory
+from writer import Writer, begin, call, cancel, end, fail_model, finish, reply, resolve, send, start
 
 from holdfast.client import AsyncClient, ConversationNotFound, InvalidMessage, MessageNotFound, TurnNotFound, turns
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Approve, FailureReason, StopReason
 from holdfast.persistence import MemoryStore
-from holdfast.testing.writer import Writer, begin, call, cancel, end, fail_model, finish, reply, resolve, send, start
 
 
 @pytest.fixture

@@ -4,6 +4,23 @@ import contextlib
 import json
 
 import pytest
+from writer import (
+    begin,
+    call,
+    cancel,
+    cancel_pending,
+    end,
+    fail_model,
+    finish,
+    lose,
+    reply,
+    resolve,
+    resolve_many,
+    send,
+    start,
+    suspend,
+    wake,
+)
 
 from holdfast.conversation import (
     AgentSpec,
@@ -21,23 +38,6 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.records.idempotency import facts
-from holdfast.testing.writer import (
-    begin,
-    call,
-    cancel,
-    cancel_pending,
-    end,
-    fail_model,
-    finish,
-    lose,
-    reply,
-    resolve,
-    resolve_many,
-    send,
-    start,
-    suspend,
-    wake,
-)
 
 BEGAN_AT = 1_700_000_000_000
 AMOUNT = '{"type":"object","properties":{"amount":{"type":"integer","maximum":100}},"required":["amount"]}'
@@ -128,7 +128,7 @@ class Conversation:
             self.log.append(event)
         return judgement
 
-    # The steps of `holdfast.testing.writer`, as methods.
+    # The steps of `tests/support/writer.py`, as methods.
 
     start, send, resolve, end, wake = map(said, (start, send, resolve, end, wake))
     cancel, cancel_pending = map(said, (cancel, cancel_pending))

@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 
 import pytest
+from writer import begin, call, cancel, finish, lose, resolve, revoke, send, start, wake
 
 from holdfast.conversation import (
     AgentSpec,
@@ -30,7 +31,6 @@ from holdfast.conversation.terms.grants import LONGEST_VALUE, MOST_GRANTS, MOST_
 from holdfast.conversation.terms.principal import Proof
 from holdfast.errors import AlreadyVoted, InvalidDecision, InvalidInput
 from holdfast.persistence import codec
-from holdfast.testing.writer import begin, call, cancel, finish, lose, resolve, revoke, send, start, wake
 
 NOW = 1_700_000_000_000
 SPEC = AgentSpec(

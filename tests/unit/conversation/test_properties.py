@@ -6,6 +6,7 @@ import re
 from collections import Counter
 
 import pytest
+import writer as steps
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
@@ -36,7 +37,6 @@ from holdfast.conversation.log.index import index
 from holdfast.conversation.records.commands import ProposedCall, RunLost, TurnPrepared
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
 from holdfast.errors import ConversationEnded, HoldfastError
-from holdfast.testing import writer as steps
 
 TERMINAL = {"turn_completed", "turn_failed", "turn_cancelled"}
 OF_A_TURN = {"model_answered", "run_scheduled", "call_suspended", "suspension_settled", "call_resolved"}

@@ -3,13 +3,13 @@
 import dataclasses
 
 import pytest
+from writer import Writer, begin, call, cancel, reply, start
 
 from holdfast.conversation.records.events import MessageAccepted
 from holdfast.errors import LeaseHeld
 from holdfast.persistence import MemoryStore, TakeoverReason
 from holdfast.persistence.conversations import PASSING_MS
 from holdfast.persistence.quotas import STARTS, WINDOW_MS, Used, Want
-from holdfast.testing.writer import Writer, begin, call, cancel, reply, start
 
 
 class Clock:

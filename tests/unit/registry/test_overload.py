@@ -4,6 +4,7 @@ import asyncio
 import os
 
 import pytest
+from writer import Writer, begin, call, start
 
 from holdfast.client.connection import reply_in
 from holdfast.conversation import Wake
@@ -16,7 +17,6 @@ from holdfast.registry.registry import Delivery, Registry
 from holdfast.registry.sweep import Sweep
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import Faults, FaultyStore
-from holdfast.testing.writer import Writer, begin, call, start
 
 HOUR_MS = 3_700_000
 

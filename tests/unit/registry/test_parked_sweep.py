@@ -2,12 +2,13 @@
 
 import asyncio
 
+from writer import Writer, begin, start
+
 from holdfast.actors import Hosted, Replied
 from holdfast.persistence import MemoryStore
 from holdfast.registry.sweep import Sweep
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import Writer, begin, start
 
 LEASE_MS = 1000
 BOUND_MS = 60_000

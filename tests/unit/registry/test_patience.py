@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from writer import Writer, begin, call, start
 
 from holdfast.actors import Hosted, Replied
 from holdfast.errors import StoreUnavailable
@@ -10,7 +11,6 @@ from holdfast.persistence import MemoryStore
 from holdfast.registry.sweep import Sweep
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import Writer, begin, call, start
 
 LEASE_MS = 10_000
 

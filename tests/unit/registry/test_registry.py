@@ -4,6 +4,7 @@ import asyncio
 import time
 
 import pytest
+from writer import Writer, begin, call, reply, start
 
 from holdfast.actors import Failed, Hosted, NotHosted, Replied
 from holdfast.conversation import Answer, CancelTurn, Deny, End, Resolve, Send, Wake
@@ -24,7 +25,6 @@ from holdfast.registry.registry import Delivered, Delivery, Refused, Registry, U
 from holdfast.registry.sweep import LOOKS, LOOKS_IN_USE, Sweep
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import Delay, FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import Writer, begin, call, reply, start
 
 
 async def delivered(registry, command, *, timeout_s=5, create=False):

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from writer import Writer, begin, call, start
 
 from holdfast.actors import Failed, Hosted, Replied
 from holdfast.errors import CipherFailed, CipherMissing, CorruptStore, HoldfastError, NewerRecord, StoreUnavailable
@@ -11,7 +12,6 @@ from holdfast.registry import sweep as sweeping
 from holdfast.registry.sweep import Sweep
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import Writer, begin, call, start
 
 DEADLINE_S = 20
 OVERDUE_MS = 3_700_000

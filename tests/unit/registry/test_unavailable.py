@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from writer import Writer, start
 
 from holdfast.actors import Hosted, Replied
 from holdfast.conversation import Wake
@@ -13,7 +14,6 @@ from holdfast.registry.pool import Pool
 from holdfast.registry.registry import Delivered, Delivery, Registry, Unknown, Unsent
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import Writer, start
 
 
 class Fleeting:

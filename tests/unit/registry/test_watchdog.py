@@ -2,12 +2,13 @@
 
 import asyncio
 
+from writer import Writer, begin, call, send, start
+
 from holdfast.counting import Counts
 from holdfast.persistence import Blame, MemoryStore
 from holdfast.registry.watchdog import FIRST, Gone, Watchdog
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import Writer, begin, call, send, start
 
 TIMING = Timing()
 PATIENCE = 15

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 from stores import WithActors
+from writer import DESK, Writer, begin, call, start
 
 from holdfast.agent import Agent, App, tool
 from holdfast.client import AsyncClient
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore
 from holdfast.server import Authentication, create_app
-from holdfast.testing.writer import DESK, Writer, begin, call, start
 
 OPEN = Authentication(anyone=True)
 HERE = "http://127.0.0.1:8484"

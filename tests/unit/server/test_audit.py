@@ -3,12 +3,12 @@
 import json
 
 import pytest
+from writer import Writer, begin, call, resolve, start
 
 from holdfast.conversation import Approve, Deny
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import codec
 from holdfast.server import create_app
-from holdfast.testing.writer import Writer, begin, call, resolve, start
 
 from .conftest import Api
 

@@ -1,6 +1,8 @@
 """Several decisions in one request: all of one conversation or none, and each by itself."""
 
 import pytest
+from writer import Writer, begin, call, start, suspend
+from writer import resolve as decided
 
 from holdfast.conversation import Approve
 from holdfast.conversation.records.commands import ProposedCall
@@ -8,8 +10,6 @@ from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import AccessScope
 from holdfast.server import Bounds, create_app
-from holdfast.testing.writer import Writer, begin, call, start, suspend
-from holdfast.testing.writer import resolve as decided
 
 from .conftest import Api
 from .test_page_tokens import bearer

@@ -8,6 +8,7 @@ import time
 
 import httpx
 import pytest
+from writer import Writer, begin, end, start
 
 from holdfast.client.access import API_KEY
 from holdfast.conversation import Principal, Proof
@@ -28,7 +29,6 @@ from holdfast.server import (
     streams,
 )
 from holdfast.server.app import OPERATIONS
-from holdfast.testing.writer import Writer, begin, end, start
 
 from .conftest import HERE, Api
 

@@ -3,12 +3,12 @@
 import re
 
 import pytest
+from writer import Writer, begin, call, start
 
 from holdfast.conversation import CallTarget, Principal, Proof
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.persistence import AccessScope
 from holdfast.server import create_app
-from holdfast.testing.writer import Writer, begin, call, start
 
 from .conftest import Api
 

@@ -2,11 +2,11 @@
 
 import httpx
 import pytest
+from writer import Writer, begin, call, start
 
 from holdfast.conversation import Approvers, Principal
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.server import create_app
-from holdfast.testing.writer import Writer, begin, call, start
 
 from .conftest import HERE, Api
 

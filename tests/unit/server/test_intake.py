@@ -5,6 +5,7 @@ import json
 import threading
 
 import pytest
+from writer import Writer, begin, start
 
 from holdfast.agent import Agent, Limits
 from holdfast.conversation.terms.decisions import DecisionRecord
@@ -14,7 +15,6 @@ from holdfast.server import Bounds, create_app, intake
 from holdfast.server.app import OPERATIONS, PAGES
 from holdfast.server.intake import AT_ONCE_BYTES, FRESH_S, Intake
 from holdfast.server.rates import Rates
-from holdfast.testing.writer import Writer, begin, start
 
 from .conftest import OPEN, Api
 

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from writer import DESK
 
 from holdfast import metrics
 from holdfast.client import figures as figures_module
@@ -11,7 +12,6 @@ from holdfast.metrics import Distribution, Family
 from holdfast.persistence import AppRecord
 from holdfast.server.exposition import exposition
 from holdfast.testing import FailBefore, Faults, FaultyStore
-from holdfast.testing.writer import DESK
 
 
 def read(text):

@@ -3,9 +3,9 @@
 import httpx
 from starlette.applications import Starlette
 from starlette.routing import Mount
+from writer import begin, reply
 
 from holdfast.server import create_app
-from holdfast.testing.writer import begin, reply
 
 from .conftest import OPEN, Api
 

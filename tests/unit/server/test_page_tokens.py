@@ -5,6 +5,7 @@ import json
 
 import httpx
 import pytest
+from writer import Writer, begin, call, start
 
 from holdfast.client.access import TicketKind
 from holdfast.conversation import Proof
@@ -14,7 +15,6 @@ from holdfast.server.app import OPERATIONS
 from holdfast.server.arrived import Arrived
 from holdfast.server.refusal import Refusal
 from holdfast.server.tickets import ISSUED, digest_of
-from holdfast.testing.writer import Writer, begin, call, start
 
 from .conftest import HERE, Api
 

@@ -10,6 +10,7 @@ import pytest
 from asgi_transport import AsgiTransport
 from errors_to_show import EXPORTED, SHOWN
 from pydantic import BaseModel
+from writer import DESK, Writer, assign, begin, call, comment, resolve, start
 
 from holdfast.client import Approve, AsyncClient, AsyncConversation, Deny, Principal, Proof, Scope, SuspensionKind
 from holdfast.client.http_address import Address
@@ -34,7 +35,6 @@ from holdfast.server.app import OPERATIONS
 from holdfast.server.caller import Caller
 from holdfast.server.pages import elements
 from holdfast.server.problems import problem_of
-from holdfast.testing.writer import DESK, Writer, assign, begin, call, comment, resolve, start
 
 from .conftest import HERE, Api
 

@@ -1,10 +1,10 @@
 """What the routes take and reply, over a store in memory."""
 
 import pytest
+from writer import begin, finish, reply, resolve
 
 from holdfast.conversation import Approve
 from holdfast.errors import StoreUnavailable
-from holdfast.testing.writer import begin, finish, reply, resolve
 
 
 async def test_a_conversation_is_started_and_its_repetition_has_the_same_receipt(api, stack):

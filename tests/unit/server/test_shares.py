@@ -4,10 +4,10 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from writer import DESK, Writer, begin, call, start
 
 from holdfast.server import Bounds, create_app
 from holdfast.server.slots import Share, Slots
-from holdfast.testing.writer import DESK, Writer, begin, call, start
 
 from .conftest import Api
 

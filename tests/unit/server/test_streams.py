@@ -5,13 +5,13 @@ import json
 from contextlib import AsyncExitStack
 
 import pytest
+from writer import begin, cancel, comment, end, reply, resolve
 
 from holdfast.client import AsyncConversation, Principal
 from holdfast.conversation import Approve
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import codec
 from holdfast.server import Bounds, create_app, drain
-from holdfast.testing.writer import begin, cancel, comment, end, reply, resolve
 
 from .conftest import OPEN, Api
 

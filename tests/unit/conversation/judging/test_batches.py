@@ -1,11 +1,11 @@
 """Several decisions at once: all of them are taken, or none."""
 
 import pytest
+from writer import resolve_many
 
 from holdfast.conversation import Answer, Approve, Deny, Redispatch, Status
 from holdfast.conversation.judging import deciding
 from holdfast.errors import BatchRefused, InvalidDecision, StaleCall, StaleReason
-from holdfast.testing.writer import resolve_many
 
 
 @pytest.fixture

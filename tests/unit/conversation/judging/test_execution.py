@@ -1,6 +1,7 @@
 """How the calls of one answer are carried out: side by side, one after the other, or once all are decided."""
 
 import pytest
+from writer import resolve
 
 from holdfast.conversation import Answer, Approve, Deny, Execution, State, Status, evolve
 from holdfast.conversation.records.calls import CallStatus
@@ -8,7 +9,6 @@ from holdfast.conversation.records.commands import RunRuled
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.errors import StaleCall
 from holdfast.persistence import codec
-from holdfast.testing.writer import resolve
 
 
 @pytest.fixture

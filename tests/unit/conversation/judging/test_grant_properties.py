@@ -5,6 +5,7 @@ The workers are part of it: they hold requests for runs as long as they like, an
 
 import functools
 
+import writer as steps
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
@@ -31,7 +32,6 @@ from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.terms.grants import MOST_GRANTS, CallTarget, Level, Scope, covering, tool_target
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.errors import HoldfastError
-from holdfast.testing import writer as steps
 
 SOURCE = (CallTarget(kind="path", value="src/a", level=Level.WRITE),)
 TARGETS = st.sampled_from(

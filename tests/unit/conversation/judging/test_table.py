@@ -1,6 +1,7 @@
 """The one table of (status, command), walked whole."""
 
 import pytest
+from writer import resolve_many
 
 from holdfast.conversation import (
     TABLE,
@@ -27,7 +28,6 @@ from holdfast.conversation.records.commands import COMMANDS, Assign, Comment, Ru
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.errors import BatchRefused, InvalidInput, StaleCall
-from holdfast.testing.writer import resolve_many
 
 KINDS = [command.model_fields["kind"].default for command in COMMANDS]
 MACHINE = [status for status in Status if status is not Status.QUARANTINED]

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import writer as steps
 
 from holdfast.conversation import (
     Answer,
@@ -25,7 +26,6 @@ from holdfast.errors import (
     InvalidMessage,
     TurnNotFound,
 )
-from holdfast.testing import writer as steps
 
 TERMINAL = {"turn_completed", "turn_failed", "turn_cancelled"}
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from writer import lose, rule, start
 
 from holdfast.actors.worker.gate import UNREADABLE
 from holdfast.conversation import (
@@ -26,7 +27,6 @@ from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.conversation.terms.spec import UnattendedSpec
 from holdfast.errors import ConversationExists, InvalidDecision, StaleCall
-from holdfast.testing.writer import lose, rule, start
 
 TRIP = {
     "questions": [

@@ -6,6 +6,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from writer import start
 
 from holdfast.conversation import (
     AgentSpec,
@@ -26,7 +27,6 @@ from holdfast.conversation.records.calls import CallStatus
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.spec import UnattendedApprovals, UnattendedQuestions, UnattendedSpec
-from holdfast.testing.writer import start
 
 PACE = {"questions": [{"id": "pace", "text": "How fast?", "options": ["slow", "fast"], "default": "slow"}]}
 CITY = {"questions": [{"id": "city", "text": "Where to?", "options": ["Rome", "Oslo"]}]}

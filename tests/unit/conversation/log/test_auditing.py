@@ -3,6 +3,7 @@
 import hashlib
 
 import pytest
+from writer import resolve, start
 
 from holdfast.conversation import (
     Answer,
@@ -23,7 +24,6 @@ from holdfast.conversation.records.commands import End, Revoke, RunRuled
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.decisions import DecisionKind
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
-from holdfast.testing.writer import resolve, start
 
 ANA = Principal("ana", roles=("finance", "lead"), proof=Proof.KEY)
 

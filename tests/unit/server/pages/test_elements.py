@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 
 import pytest
 from stores import WithActors
+from writer import Writer, begin, call, start
 
 from holdfast.conversation import AgentSpec, Approval, Choice, Executor, Limits, SuspensionKind, ToolSpec
 from holdfast.conversation.records.commands import ProposedCall
@@ -13,7 +14,6 @@ from holdfast.server import create_app
 from holdfast.server.pages.fields import ABSENT, FieldKind, Fields
 from holdfast.server.pages.form_body import Form
 from holdfast.server.pages.nodes import nodes_of
-from holdfast.testing.writer import Writer, begin, call, start
 
 from ..conftest import Api  # noqa: TID252 - the conftest of the folder above
 

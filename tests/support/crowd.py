@@ -1,14 +1,13 @@
 """Many conversations at once, and whole lists of them, page by page."""
-# ruff: noqa: S101 -- a broken page fails the test that asked for it
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from writer import Writer, begin, call, start
+
 from holdfast.conversation import Status, SuspensionKind
 from holdfast.conversation.records.calls import PendingView
 from holdfast.persistence import ConversationRow, Conversations, Listing, Lists
-
-from .writer import Writer, begin, call, start
 
 BEGAN_AT = 1_700_000_000_000
 
