@@ -1,7 +1,7 @@
 """The pure core of a conversation: messages, calls, decisions, events, specs and the state machine.
 
-No I/O, no clock, no Ray: `decide` judges, `evolve` folds, `outstanding` lists the work that must be going on. Names that only
-the inside of Holdfast needs are imported from their own modules.
+No I/O, no clock, no Ray: `decide` judges a command, `evolve` folds an event, `outstanding` lists the work that must be going
+on. Names that only Holdfast itself needs are imported from their own modules.
 """
 
 from .judging.judgement import Cancelled, Judgement, Receipt, Receipts, Reply

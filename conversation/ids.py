@@ -1,4 +1,4 @@
-"""The ids of the machine: which ids are accepted from outside, and how the machine's own ids are minted."""
+"""Ids: which are accepted from outside, and how the machine makes its own."""
 
 import base64
 import hashlib
@@ -10,16 +10,12 @@ from holdfast.errors import InvalidConversationId, InvalidInput
 CONVERSATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 REWRITTEN = "hf_"
-"""The beginning of rewritten call ids. A model's own id that begins so is rewritten too, so a model can foresee none."""
+"""The prefix of rewritten call ids. A model's own id with this prefix is rewritten too, so a model can foresee none."""
 REQUEST_ID = re.compile(r"[\x21-\x7e]{1,200}")
 
 
 def check_conversation_id(conversation_id: object) -> str:
-    """The conversation id itself, once it is checked.
-
-    Raises:
-        InvalidConversationId: The value is not a string of the form `[A-Za-z0-9][A-Za-z0-9._:-]{0,127}`.
-    """
+    """The conversation id itself, once it is checked against `[A-Za-z0-9][A-Za-z0-9._:-]{0,127}`."""
     if isinstance(conversation_id, str) and CONVERSATION_ID.fullmatch(conversation_id):
         return conversation_id
     shown = repr(conversation_id)
@@ -31,11 +27,7 @@ def check_conversation_id(conversation_id: object) -> str:
 
 
 def check_request_id(field: str, value: object, error: type[InvalidInput]) -> str:
-    """The idempotency key itself (`message_id`, `decision_id`, `request_id`), once it is checked.
-
-    Raises:
-        InvalidInput: As the class `error`; the value is not 1 to 200 printable ASCII characters without spaces.
-    """
+    """The idempotency key itself, once it is checked (else `error`): 1 to 200 printable ASCII characters without spaces."""
     if isinstance(value, str) and REQUEST_ID.fullmatch(value):
         return value
     problem = f"{value!r:.60} is not an id"
@@ -43,7 +35,7 @@ def check_request_id(field: str, value: object, error: type[InvalidInput]) -> st
 
 
 def conversation_id_from(message_id: str) -> str:
-    """The conversation id that `start` derives where only a message id is given, so that one id is enough to retry."""
+    """The conversation id that `start` derives from a message id alone, so that one id is enough to retry."""
     return "c-" + digest("conversation", message_id)
 
 
@@ -53,18 +45,18 @@ def turn_id(number: int) -> str:
 
 
 def is_turn_id(name: str, *, last: int) -> bool:
-    """Whether it is the id of one of the turns up to the last."""
+    """Whether a name is the id of a turn up to number `last`."""
     number = name[1 : len(turn_id(last)) + 1]
     return number.isascii() and number.isdigit() and 1 <= int(number) <= last and name == turn_id(int(number))
 
 
 def suspension_id(conversation_id: str, tool_call_id: str, ordinal: int, arguments: str) -> str:
-    """The id of a call's n-th suspension; naming it names the arguments that were shown."""
+    """The id of a call's n-th suspension; it stands for the arguments that were shown."""
     return "s-" + digest(conversation_id, tool_call_id, str(ordinal), arguments)
 
 
 def digest(*parts: str, length: int = 20) -> str:
-    """A short lower-case digest of the parts (5 bits a character); text that is split into other parts has another digest."""
+    """A short lower-case digest of the parts (5 bits a character); the same text split differently has another digest."""
     state = hashlib.sha256()
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
@@ -75,8 +67,8 @@ def digest(*parts: str, length: int = 20) -> str:
 def payload_digest(kind: str, *parts: str, **later: str | None) -> str:
     """The digest by which two starts, messages or decisions count as the same.
 
-    Receipts keep the digest for ever. So a field that a later release adds is passed by name, and left out where it is not
-    given: a repetition across an upgrade is still a repetition.
+    Receipts keep it for ever. A field that a later release adds is therefore passed by name and left out if not given, so a
+    repetition is still recognised after an upgrade.
     """
     return digest(kind, *parts, *(f"{name}={value}" for name, value in sorted(later.items()) if value is not None))
 

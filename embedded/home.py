@@ -23,15 +23,15 @@ from holdfast.errors import HomeUnusable
 from .private import belongs_to, check_way, is_private, make_way
 
 FORMAT = 1
-"""The version of a home's layout. A home of another version is refused."""
+"""The version of a home's layout; a home of another version is refused."""
 
 SECRET_BYTES = 32
 
 SOCKET_BYTES = 107
-"""The longest path of a unix socket (`sun_path` is 108 bytes with its terminating zero)."""
+"""The longest path of a unix socket, in bytes (`sun_path` is 108 with its terminating zero)."""
 
 _LONGEST_SOCKET = len("/ray/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store")
-_NAMES_TRIED = 16  # of a runtime directory; a name is taken only where somebody guessed it
+_NAMES_TRIED = 16  # random names tried for a runtime directory; one is taken only if somebody guessed it
 
 
 class HomeRecord(BaseModel):
@@ -62,9 +62,9 @@ class HomeRecord(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A directory that one person's embedded stack lives in.
+    """The directory of one person's embedded stack.
 
-    Each method raises `HomeUnusable` where the disk refuses, or where a file is not one that Holdfast wrote.
+    Each method raises `HomeUnusable` if the disk refuses, or if Holdfast did not write a file.
 
     Attributes:
         path: The directory, resolved; it holds data, logs, locks and records.
@@ -79,8 +79,8 @@ class Home:
         """The home at a path, else in `$XDG_STATE_HOME` or `~/.local/state`; made, like its parents, with mode 0700.
 
         Raises:
-            HomeUnusable: The home cannot be made, is another user's, or others may read, write or replace it, the last by
-                way of a directory above; or no directory for sockets can be made.
+            HomeUnusable: The home cannot be made or is another user's; others may read or write it, or replace it through a
+                directory above; or no directory for sockets can be made.
         """
         given = _given(path)
         field = f"home {given}"
@@ -88,7 +88,7 @@ class Home:
             check_way(given, field, _ELSEWHERE)
             home = given.resolve()
             make_way(home)
-            for way in (given, home):  # a missing directory is there now, and perhaps somebody else has made it
+            for way in (given, home):  # a directory that was missing exists now, and somebody else may have made it
                 check_way(way, field, _ELSEWHERE)
             status = home.lstat()
         if not belongs_to(status):
@@ -99,11 +99,7 @@ class Home:
         return cls(home, _runtime(home))
 
     def socket(self, name: str) -> Path:
-        """The path of a socket in the runtime directory.
-
-        Raises:
-            HomeUnusable: The path is longer than a unix socket's may be, or somebody else has taken the runtime directory.
-        """
+        """The path of a socket in the runtime directory; `HomeUnusable` also if it is too long for a unix socket."""
         if not _is_ours(self.runtime) and os.path.lexists(self.runtime):
             raise HomeUnusable(
                 f"runtime directory {self.runtime}",
@@ -120,7 +116,7 @@ class Home:
         return path
 
     def record(self) -> HomeRecord | None:
-        """The content of `home.json`, or None where there is no such file yet."""
+        """The content of `home.json`; None if there is no such file yet."""
         path = self.path / "home.json"
         try:
             text = path.read_text("utf-8")
@@ -132,7 +128,7 @@ class Home:
             found = json.loads(text)
             if (form := found["format"]) == FORMAT:
                 return HomeRecord.model_validate(found)
-        except (ValueError, TypeError, KeyError) as error:  # also pydantic's
+        except (ValueError, TypeError, KeyError) as error:  # pydantic's error is a ValueError
             raise HomeUnusable(f"{path}", "it is not a record that Holdfast wrote", _RESTORE) from error
         raise HomeUnusable(
             f"{path}",
@@ -141,16 +137,16 @@ class Home:
         )
 
     def write(self, record: HomeRecord) -> None:
-        """Replace `home.json`; it is on the disk, whole, when this returns."""
+        """Replace `home.json`; the whole file is on the disk when this returns."""
         self.write_file("home.json", record.model_dump_json(indent=2) + "\n")
 
     def write_file(self, name: str, text: str) -> None:
-        """Replace a file of the home, mode 0600; readers see the old text or the new, even after a power failure."""
+        """Replace a file of the home, mode 0600. Readers see the old text or the new one, even after a power failure."""
         with _refusing(self.path):
             _replace(self.path / name, text)
 
     def open_log(self, name: str) -> TextIO:
-        """Open a file of the home, made with mode 0600, to write at its end."""
+        """Open a file of the home for appending; a new one has mode 0600."""
         return os.fdopen(_opened(self.path / name, os.O_WRONLY | os.O_APPEND), "a", encoding="utf-8")
 
     def log_tail(self, name: str) -> str:
@@ -162,14 +158,14 @@ class Home:
         return " / ".join([line.strip() for line in lines if line.strip()][-3:]) or "it left no log"
 
     def secret(self, name: str) -> str:
-        """Return a secret of the home, in hexadecimal: 32 random bytes in a file of mode 0600, made where there is none."""
+        """A secret of the home, in hexadecimal: 32 random bytes in a file of mode 0600, created at first use."""
         path = self.path / name
         with _refusing(self.path):
             if not path.exists():
                 with tempfile.TemporaryDirectory(dir=self.path, prefix=f".{name}.") as folder:
                     made = Path(folder) / name
                     _replace(made, f"{secrets.token_hex(SECRET_BYTES)}\n")
-                    with suppress(FileExistsError):  # another process was quicker, and its file is whole
+                    with suppress(FileExistsError):  # another process was quicker, and its file is complete
                         os.link(made, path)
             try:
                 secret = path.read_text("ascii").strip()
@@ -181,7 +177,7 @@ class Home:
 
     @contextmanager
     def lock(self, name: str) -> Iterator[int | None]:
-        """Try a lock of the home without waiting: the descriptor that holds it, or None where someone else does.
+        """Try a lock of the home without waiting: the descriptor that holds it, or None if another process does.
 
         The lock lasts until this block ends and every process that inherited the descriptor has closed it.
         """
@@ -237,16 +233,15 @@ def _given(path: str | os.PathLike[str] | None) -> Path:
 
 
 def _opened(path: Path, flags: int) -> int:
-    """Open a file that nobody else may read from its first moment."""
     return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
 def _runtime(home: Path) -> Path:
-    """The runtime directory that the home remembers, else make one.
+    """The runtime directory that the home remembers; otherwise a new one.
 
-    It is remembered because processes of one person differ in XDG_RUNTIME_DIR (a shell and a cron job), and all of them
-    must find the same socket. Its name is random. After a reboot or logout it is made again under the same name, or under
-    another if somebody else has taken that name.
+    It is remembered because processes of one person differ in XDG_RUNTIME_DIR (a shell and a cron job) and must find the same
+    socket. Its name is random. After a reboot or logout it is made again under the same name, or under another if somebody else
+    has taken that name.
     """
     note = home / "runtime"
     if (remembered := _remembered(note)) is not None and _is_ours(remembered):
@@ -257,9 +252,9 @@ def _runtime(home: Path) -> Path:
         turn = _opened(home / "runtime.lock", os.O_RDWR)
     try:
         with _refusing(home):
-            fcntl.flock(turn, fcntl.LOCK_EX)  # held for as long as it takes to write a line
+            fcntl.flock(turn, fcntl.LOCK_EX)  # held only while a line is written
             remembered = _remembered(note)
-            if remembered is not None and _is_ours(remembered):  # made while this process waited
+            if remembered is not None and _is_ours(remembered):  # another process made it while this one waited
                 return remembered
             for candidate in chain((remembered,), _candidates()):
                 if candidate is not None and _made(candidate):
@@ -286,12 +281,12 @@ def _candidates() -> Iterator[Path]:
 
 
 def _made(candidate: Path) -> bool:
-    """Make a runtime directory; return False where the name is taken, or somebody could replace the directory."""
+    """Make a runtime directory; False if the name is taken, or others could replace the directory."""
     field = f"runtime directory {candidate}"
     try:
         check_way(candidate, field, _ELSEWHERE)
         candidate.mkdir(mode=0o700)
-        check_way(candidate, field, _ELSEWHERE)  # somebody else may have made a missing directory above it since
+        check_way(candidate, field, _ELSEWHERE)  # somebody else may have made a missing parent meanwhile
     except (OSError, HomeUnusable):  # a parent that is gone, such as /run/user/1000 after the logout
         return False
     return True
@@ -306,11 +301,9 @@ def _remembered(note: Path) -> Path | None:
 
 
 def _is_ours(runtime: Path) -> bool:
-    """Whether a runtime directory is this user's; False where it is gone, or somebody else has taken its name.
+    """Whether a runtime directory is this user's; False if it is gone, or somebody else has taken its name.
 
-    Raises:
-        HomeUnusable: The directory is this user's, and others may enter it. Running servers have their sockets there, so
-            no other directory is made.
+    One that others may enter is refused: running servers have their sockets there, so no other directory is made.
     """
     try:
         status = runtime.lstat()

@@ -1,11 +1,11 @@
-"""The embedded Ray: one local head per home, reachable from this machine only, and only with its token.
+"""The embedded Ray: one local head per home, reachable only from this machine and only with its token.
 
-Ray's own tools tell clusters apart badly (`ray stop` ends every Ray on the machine), so this module keeps its own account:
-`ray start` runs in a session of its own with a temporary directory of the home's own, and the home's processes are found
-among all others by these two. Ray is never imported here; a process that starts or stops it holds the lock `ray.lock`.
+Ray's own tools tell clusters apart badly (`ray stop` ends every Ray on the machine), so this module keeps its own account: `ray
+start` runs in its own session with the home's temporary directory, and these two identify the home's processes. Ray is never
+imported here. A process that starts or stops it holds the lock `ray.lock`.
 
-The temporary directory is `ray` in the home, where its logs outlive it; Ray is given a link to it, in the runtime
-directory, since the path of a socket must be short and Ray takes no space in one.
+The temporary directory is `ray` in the home, so its logs are kept. Ray is given a link to it in the runtime directory, since
+the path of a socket must be short and Ray's may not contain spaces.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ _LOCK = "ray.lock"
 _FOLDER = "ray"
 _KEEP = "ray.keep"
 _GONE = "ray-gone.json"
-_GONE_KEPT = 16  # more clusters would have to start and end while a binding to the first is fresh
+_GONE_KEPT = 16  # enough: so many clusters do not start and end while a binding to the first is fresh
 _POLL_S = 0.1
 _GRACE_S = 5.0
 _OBJECT_STORE_BYTES = 100_000_000  # Ray takes no less than 75 MiB
@@ -47,7 +47,7 @@ _RAY = "import sys; sys.modules['grpc'] = None; from ray.scripts.scripts import 
 # Variables that would lead the new head, or a process that joins it, to another cluster.
 _MISLEADING = ("RAY_ADDRESS", "RAY_REDIS_ADDRESS", "RAY_AUTH_TOKEN", "RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_CLIENT_MODE")
 _SIGNING = "HOLDFAST_APP_KEY"
-"""The variable with the key that signs published apps; a process that runs tools must not have it."""
+"""The variable with the key that signs published apps; processes that run tools must not have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class RayAddress:
     Attributes:
         address: Host and port, for `ray.init(address=...)`.
         token_path: The file, mode 0600, with the token that Ray asks for.
-        cluster_id: The id of the Ray cluster; empty where Ray did not say.
-        gone: The ids of the home's former clusters. All processes of each were seen to be gone.
+        cluster_id: The id of the Ray cluster; empty if Ray did not say.
+        gone: The ids of the home's former clusters, whose processes have all been seen to be gone.
     """
 
     address: str
@@ -68,14 +68,14 @@ class RayAddress:
 
     @property
     def env(self) -> dict[str, str]:
-        """The variables of a process that joins; see `join_environment`."""
+        """The variables of `join_environment`."""
         return join_environment(self)
 
 
 def join_environment(address: RayAddress) -> dict[str, str]:
-    """The variables that a process must have in `os.environ` *before* it imports ray, to join the embedded Ray.
+    """The variables that must be in `os.environ` *before* ray is imported, to join the embedded Ray.
 
-    Without them the process is refused, or listens on all network interfaces itself.
+    Without them the process is refused, or listens on all network interfaces.
     """
     return {
         "RAY_AUTH_MODE": "token",
@@ -83,24 +83,24 @@ def join_environment(address: RayAddress) -> dict[str, str]:
         "RAY_AUTH_TOKEN_PATH": str(address.token_path),
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on Linux, this makes Ray listen on the given address alone
         "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_enable_metrics_collection": "0",  # an agent of Ray would serve metrics to anybody without the token
+        "RAY_enable_metrics_collection": "0",  # otherwise a Ray agent would serve metrics to anybody without the token
         **{name: os.environ.get(name, value) for name, value in ray_logs.ENVIRONMENT.items()},
     }
 
 
 def ensure_ray(home: Home, *, deadline_s: float = 60, announce: Callable[[str], None] | None = None) -> RayAddress:
-    """The address of the home's live Ray; start one where none lives.
+    """The address of the home's live Ray; starts one if there is none.
 
-    The Ray outlives this process and inherits its whole environment and working directory. Blocking; safe to call from many
+    The Ray outlives this process, and inherits its environment and working directory. Blocking; safe to call from many
     processes and threads at once.
 
     Args:
         home: The home of the Ray.
-        deadline_s: How long to wait for this start, or for one under way in another process.
+        deadline_s: How long to wait for this start, or for another process's.
         announce: Called with one line if this call started the Ray.
 
     Raises:
-        HomeUnusable: The Ray that runs has another Ray or Python version than this process, or the home's files cannot be used.
+        HomeUnusable: The running Ray has another Ray or Python version than this process, or the home's files are unusable.
         ClusterUnavailable: No Ray came up in time.
     """
     began = time.monotonic()
@@ -120,7 +120,7 @@ def ensure_ray(home: Home, *, deadline_s: float = 60, announce: Callable[[str], 
 
 
 def bound_logs(home: Home) -> None:
-    """Delete the oldest logs of the home's Ray beyond `ray_logs.KEPT_BYTES`; the Ray may live."""
+    """Delete the oldest logs of the home's Ray beyond `ray_logs.KEPT_BYTES`; the Ray may be running."""
     root = home.path / _FOLDER
     ray_logs.bound(
         root, lambda: {str(path) for one in processes() for path in opened_files(one.pid) if path.is_relative_to(root)}
@@ -128,13 +128,13 @@ def bound_logs(home: Home) -> None:
 
 
 def running_ray(home: Home) -> RayAddress | None:
-    """The address of the home's Ray if it lives, whatever its version, else None. Never starts one."""
+    """The address of the home's Ray if it lives, of any version, else None. Never starts one."""
     running = _living(home)
     return None if running is None else _address(home, running)
 
 
 def gone_rays(home: Home) -> tuple[str, ...]:
-    """The cluster ids of the last Rays of this home, each of which was ended and seen to be gone."""
+    """The cluster ids of the home's last Rays that were ended and seen to be gone."""
     try:
         return tuple(_Gone.model_validate_json((home.path / _GONE).read_bytes()).cluster_ids)
     except (OSError, ValidationError):
@@ -142,7 +142,7 @@ def gone_rays(home: Home) -> tuple[str, ...]:
 
 
 def ray_lives(home: Home, cluster_id: str | None = None) -> bool:
-    """Whether the processes of the home's Ray live, and are of the named cluster if one is named; Ray is not asked."""
+    """Whether the processes of the home's Ray live, of the cluster `cluster_id` if given; Ray itself is not asked."""
     record = _recorded(home)
     return record is not None and (cluster_id is None or record.cluster_id in ("", cluster_id)) and _has_daemons(record)
 
@@ -154,7 +154,7 @@ def ray_died(home: Home) -> bool:
 
 
 def stop_ray(home: Home, *, deadline_s: float = 60) -> bool:
-    """Stop the home's Ray, all its workers and nothing else; once they are gone, whether there was anything to stop."""
+    """Stop the home's Ray and all its workers, and nothing else; returns once they are gone, with whether there were any."""
     began = time.monotonic()
     while True:
         with home.lock(_LOCK) as lock:
@@ -166,13 +166,11 @@ def stop_ray(home: Home, *, deadline_s: float = 60) -> bool:
 
 
 class _Record(BaseModel):
-    """The content of `ray.json` while a Ray runs."""
-
     model_config = ConfigDict(frozen=True)
 
     address: str
     temp_dir: str
-    session: int  # the session of `ray start` and of all processes that it started
+    session: int  # the session of `ray start` and all its child processes
     pids: dict[str, int]
     ray_version: str
     python_version: str
@@ -181,7 +179,7 @@ class _Record(BaseModel):
 
 
 class _Gone(BaseModel):
-    """The content of `ray-gone.json`: the home's last clusters, each of which was ended and seen to be gone."""
+    """The content of `ray-gone.json`: the last clusters that were ended and seen to be gone."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -206,30 +204,29 @@ def _start(home: Home, deadline_s: float) -> RayAddress:
 
 
 def _environment(home: Home, token_path: Path) -> dict[str, str]:
-    """The environment of `ray start` and of all its processes, workers included."""
     env = {name: value for name, value in os.environ.items() if name not in (*_MISLEADING, _SIGNING)}
     env |= join_environment(RayAddress("", token_path)) | {
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        "RAY_worker_niceness": "0",  # Ray would put all its workers behind everything else on the machine
+        "RAY_worker_niceness": "0",  # otherwise Ray gives its workers the lowest priority on the machine
     }
     del env["RAY_AUTH_TOKEN"]
     around = env.get("VIRTUAL_ENV")
     if around and home.path.is_relative_to(Path(around).resolve()):
-        del env["VIRTUAL_ENV"]  # Ray refuses a temporary directory in it: copying the environment would copy that too
+        del env["VIRTUAL_ENV"]  # Ray refuses a temporary directory inside it, since copying the environment would copy that too
     return env
 
 
 def _run_ray_start(home: Home, temp_dir: Path, env: dict[str, str], deadline_s: float) -> None:
     command = [
         sys.executable,
-        "-P",  # else a module of the working directory would be found first
+        "-P",  # otherwise a module of the working directory would be found first
         *("-c", _RAY, "start", "--head"),
         f"--temp-dir={temp_dir}",
         "--node-ip-address=127.0.0.1",
         *("--port=0", "--dashboard-port=0", "--dashboard-agent-listen-port=0"),
         "--include-dashboard=false",
         "--include-log-monitor=false",  # it repeats workers' output at drivers; the logs are in the home
-        "--no-monitor",  # of the autoscaler, which has nothing to scale
+        "--no-monitor",  # no autoscaler monitor: there is nothing to scale
         "--disable-usage-stats",
         f"--num-cpus={max(4, os.cpu_count() or 1)}",
         f"--object-store-memory={_OBJECT_STORE_BYTES}",
@@ -276,15 +273,14 @@ def _observed(temp_dir: Path) -> _Record | None:
 
 
 def _option(process: Process, name: str) -> str:
-    """The value of a process's option; the raylet has some options inside longer arguments."""
     words = " ".join(process.arguments).split()
     return next((word.removeprefix(f"{name}=") for word in words if word.startswith(f"{name}=")), "")
 
 
 def _seen_from() -> str:
-    """The place from which this process sees others, as text: the machine since it started, the pid namespace and the user.
+    """This process's view of other processes, as text: the machine's boot, the pid namespace and the user.
 
-    Another container on the same machine has other processes under the same pids. Empty where the system does not tell.
+    Another container on the same machine has other processes under the same pids. Empty if the system does not tell.
     """
     try:
         boot_id = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
@@ -307,10 +303,10 @@ def _living(home: Home) -> _Record | None:
 
 
 def _has_files(home: Home, record: _Record) -> bool:
-    """Whether Ray finds its files where it looks for them.
+    """Whether Ray's files are where it looks for them.
 
-    A program that cleans /tmp may have removed an old link, which is made again. A runtime directory that the home had
-    before is gone, or somebody else's by now.
+    A program that cleans /tmp may have removed an old link: it is made again. A former runtime directory of the home is gone,
+    or belongs to somebody else by now.
     """
     temp_dir = Path(record.temp_dir)
     if temp_dir != _temp_dir(home):
@@ -332,7 +328,7 @@ def _recorded(home: Home) -> _Record | None:
     try:
         return _Record.model_validate_json((home.path / "ray.json").read_bytes())
     except (OSError, ValidationError):
-        return None  # whatever still runs is found among the processes
+        return None  # a Ray that still runs is found among the processes
 
 
 def _check_versions(home: Home, running: _Record) -> None:
@@ -347,23 +343,23 @@ def _check_versions(home: Home, running: _Record) -> None:
 
 
 def _end(home: Home, *, gently: bool) -> bool:
-    """End all that belongs to the home's Ray, forget it and remove its files. The caller holds the lock."""
+    """End all processes of the home's Ray, forget it and remove its files. The caller holds the lock."""
     record = _recorded(home)
     temp_dirs = [_temp_dir(home)] + ([Path(record.temp_dir)] if record else [])
     (home.path / "ray.json").unlink(missing_ok=True)
     found = bool(_members(temp_dirs))
-    if gently:  # the raylet first, as it ends its workers; the rest has nothing left to do then
+    if gently:  # the raylet first: it ends its workers, and the rest then has nothing left to do
         _signal_until_gone(lambda: [one for one in _heads(temp_dirs) if one.program == "raylet"], signal.SIGTERM)
         _signal_until_gone(lambda: _members(temp_dirs), signal.SIGTERM)
     if left := _signal_until_gone(lambda: _members(temp_dirs), signal.SIGKILL):
         raise ClusterUnavailable(f"the processes {sorted(one.pid for one in left)} of {home.path} cannot be killed")
     if record is not None and record.cluster_id and record.seen_from and record.seen_from == _seen_from():
-        # A home that two containers share is no proof: each sees its own processes only.
+        # If two containers share a home, this is no proof: each sees only its own processes.
         gone = [*(one for one in gone_rays(home) if one != record.cluster_id), record.cluster_id][-_GONE_KEPT:]
-        with contextlib.suppress(HomeUnusable):  # without the proof, the store's binding is waited for
+        with contextlib.suppress(HomeUnusable):  # without the proof, the store's binding must run out first
             home.write_file(_GONE, _Gone(cluster_ids=gone).model_dump_json() + "\n")
     for temp_dir in temp_dirs:
-        if not temp_dir.is_symlink():  # made by version 0.1
+        if not temp_dir.is_symlink():  # version 0.1 made it
             shutil.rmtree(temp_dir, ignore_errors=True)
     if (home.path / _FOLDER).is_dir():
         ray_logs.settle(_linked(home))
@@ -375,7 +371,7 @@ def _end(home: Home, *, gently: bool) -> bool:
 
 
 def _signal_until_gone(find: Callable[[], list[Process]], number: signal.Signals) -> list[Process]:
-    """Signal each process once and return those that still live after the grace."""
+    """Signal each process once; those that still live after the grace period."""
     signalled: set[int] = set()
     began = time.monotonic()
     while (left := find()) and time.monotonic() - began < _GRACE_S:
@@ -391,8 +387,8 @@ def _signal_until_gone(find: Callable[[], list[Process]], number: signal.Signals
 def _members(temp_dirs: list[Path]) -> list[Process]:
     """All processes of the home's Ray.
 
-    Workers and agents rename themselves (`ray::...`): they are known by the session they share with a daemon, or, where
-    no daemon is left, by the log files they hold open.
+    Workers and agents rename themselves (`ray::...`). They are known by the session they share with a daemon or, if no daemon
+    is left, by the log files they hold open.
     """
     everyone = list(processes())
     sessions = {one.session for one in everyone if _is_head(one, temp_dirs)}
@@ -409,7 +405,7 @@ def _heads(temp_dirs: list[Path]) -> list[Process]:
 
 
 def _is_head(one: Process, temp_dirs: list[Path]) -> bool:
-    """Whether a process is `ray start` or one of its daemons: its arguments name the home's own directory."""
+    """Whether a process is `ray start` or one of its daemons: its arguments name the home's temporary directory."""
     for temp_dir in temp_dirs:
         if f"--temp-dir={temp_dir}" in one.arguments:
             return True
@@ -439,16 +435,16 @@ def _temp_dir(home: Home) -> Path:
 
 
 def _linked(home: Home) -> Path:
-    """The short path of Ray's temporary directory, made where there is none."""
+    """The short path of Ray's temporary directory; the link is made if missing."""
     link = home.socket(_FOLDER)  # this refuses a runtime directory that is not this user's
     try:
         (home.path / _FOLDER).mkdir(mode=0o700, exist_ok=True)
         fresh = link.with_name(f"{_FOLDER}.{secrets.token_hex(4)}")
         fresh.symlink_to(home.path / _FOLDER)
-        fresh.replace(link)  # in one step, since several processes may find the link gone
+        fresh.replace(link)  # atomic, since several processes may find the link gone
         keep = link.with_name(_KEEP)
         keep.touch(mode=0o600)
-        keep.chmod(0o1600)  # programs that clean /tmp leave a file with this bit, and so its directory
+        keep.chmod(0o1600)  # programs that clean /tmp keep a file with this bit, and so its directory
     except OSError as error:
         problem = f"Ray's directory in it cannot be made ({error})"
         raise HomeUnusable(f"home {home.path}", problem, f"correct the cause, or remove {home.path / _FOLDER}") from error

@@ -1,8 +1,8 @@
 """The embedded Redis: one server per home, started by the first process that needs it, joined by all others.
 
-The home's lock `redis.lock` is held by the process that starts the server and, by inheriting the descriptor, by the server
-for as long as it lives. So no process starts a second server beside it, or has to tell a living server from a dead one by
-a pid: a process that gets the lock knows that there is no server.
+The lock `redis.lock` is held by the process that starts the server and, through the inherited descriptor, by the server while
+it lives. A process that gets the lock therefore knows that there is no server: it needs no pid to tell, and none starts a
+second server.
 """
 
 import os
@@ -60,20 +60,20 @@ def ensure_redis(
     announce: Callable[[str], None] | None = None,
     store_id_key: str = "holdfast:store-id",
 ) -> str:
-    """The URL of the home's Redis server, which answers and holds the home's data; start it where none runs.
+    """The URL of the home's Redis server, which answers and holds the home's data; starts it if none runs.
 
-    The server outlives this process and listens on a unix socket only. Every write it acknowledges is on the disk.
-    Blocking; safe to call from many processes and threads at once.
+    The server outlives this process and listens only on a unix socket. Every write it acknowledges is on the disk. Blocking;
+    safe to call from many processes and threads at once.
 
     Args:
         home: The home with the server's data.
-        deadline_s: How long to wait for a server that someone starts, or that loads its data.
+        deadline_s: How long to wait for a server that is starting or loading its data.
         announce: Called with one line if this call started the server.
-        store_id_key: The key of the store's id; written here, once in the life of a home.
+        store_id_key: The key of the store's id, written here once in the life of a home.
 
     Raises:
-        HomeUnusable: The data is of another store than the home recorded, or no server here can read it; or the server cannot
-            be started.
+        HomeUnusable: The data is of another store than the home recorded, no server here can read it, or the server cannot
+            start.
         UnsupportedServer: There is no server binary, or it is too old.
         ConfigurationError: HOLDFAST_REDIS_SERVER names no program.
         StoreUnavailable: The server did not answer in time, or refuses writes.
@@ -96,7 +96,7 @@ def ensure_redis(
                 f"{_log(home)}); if it runs on another machine or hangs, stop it there or run: holdfast down"
             )
         if waited_s > _LOST_AFTER_S and (lost := _lost_server(home)) is not None:
-            _signal(lost, signal.SIGTERM)  # its data is on the disk; the next round starts another
+            _signal(lost, signal.SIGTERM)  # its data is on the disk; the next round starts another server
         time.sleep(_POLL_S)
     if started and announce is not None:
         announce(f"holdfast: started a Redis server for {home.path}")
@@ -105,9 +105,9 @@ def ensure_redis(
 
 
 def bound_log(home: Home) -> None:
-    """Begin a new log of the home's Redis where the log has grown beyond 1 MiB, and keep the one before.
+    """Begin a new log of the home's Redis once it exceeds 1 MiB, and keep the previous one.
 
-    The server may be running: it opens its log anew for each line.
+    The server may be running: it reopens its log for each line.
     """
     log = _log(home)
     with home.lock("logs.lock") as turn, suppress(FileNotFoundError):
@@ -126,9 +126,9 @@ def running_redis(home: Home) -> str | None:
 
 
 def redis_stopped(home: Home) -> bool:
-    """Whether the home's Redis server was stopped rather than died, and no process starts one.
+    """Whether the home's Redis server was stopped rather than died, and no process is starting one.
 
-    A server that is told to end removes its pidfile; one that was killed leaves it behind.
+    A server that is told to end removes its pidfile; a killed one leaves it behind.
     """
     if (home.path / "redis.pid").exists() or running_redis(home) is not None:
         return False
@@ -138,13 +138,13 @@ def redis_stopped(home: Home) -> bool:
 
 def revive_redis(home: Home, *, deadline_s: float = 30, announce: Callable[[str], None] | None = None) -> str:
     """The URL of the home's Redis server, started again if it died."""
-    if home.record() is None:  # else the new server's empty data would count as the home's first
+    if home.record() is None:  # otherwise the new server's empty data would count as the home's first
         raise HomeUnusable(f"home {home.path}", "it has lost its record home.json while it was in use", _LOOK)
     return ensure_redis(home, deadline_s=deadline_s, announce=announce)
 
 
 def stop_redis(home: Home, *, deadline_s: float = 30) -> bool:
-    """Stop the home's Redis server and return when it is gone, with whether there was one; the data stays."""
+    """Stop the home's Redis server; returns once it is gone, False if there was none. The data stays."""
     began = time.monotonic()
     target: int | None = None
     while True:
@@ -169,7 +169,7 @@ _LOOK = "read the whole log, mend or restore the data, or set HOLDFAST_HOME to a
 
 
 def _join(home: Home, store_id_key: str, *, started: bool) -> bool:
-    """Whether the server is ready, and refuse one whose store is not the one that the home recorded."""
+    """Whether the server is ready; refuses a server whose store is not the one that the home recorded."""
     record = home.record()  # read before the key, since the key is written before the record
     try:
         with _client(home) as client:
@@ -178,7 +178,7 @@ def _join(home: Home, store_id_key: str, *, started: bool) -> bool:
                 client.set(store_id_key, uuid.uuid4().hex, nx=True)
                 found = cast("bytes | None", client.get(store_id_key))
             info = cast("dict[str, Any]", client.info("server"))
-    except (redis.ConnectionError, redis.TimeoutError):  # also while it loads its data
+    except (redis.ConnectionError, redis.TimeoutError):  # it may be loading its data
         return False
     except redis.RedisError as error:
         raise StoreUnavailable(f"the Redis server of the home {home.path} refused: {error}") from error
@@ -211,7 +211,7 @@ def _start(home: Home, lock: int) -> None:
             ),
         )
         with home.open_log(log.name) as output:
-            # The shell ends at once, so the server is no child of this process, which need not reap it.
+            # The shell ends at once, so the server is not a child of this process, which need not reap it.
             subprocess.run(  # noqa: S603 -- the binary is the one that was configured or installed
                 ["/bin/sh", "-c", '"$0" "$@" &', binary, str(_config(home))],
                 stdin=subprocess.DEVNULL,
@@ -221,7 +221,7 @@ def _start(home: Home, lock: int) -> None:
                 env=_environment(),
                 pass_fds=(lock,),
                 start_new_session=True,
-                umask=0o077,  # of its data, its log and its pidfile
+                umask=0o077,  # for its data, its log and its pidfile
                 check=True,
             )
     except (OSError, subprocess.SubprocessError) as error:
@@ -229,13 +229,13 @@ def _start(home: Home, lock: int) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """The server's environment, without credentials: it lives long and needs none."""
+    """The server's environment, without credentials: the server lives long and needs none."""
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "TZ") if name in os.environ}
     return {**kept, "LC_ALL": "C"}  # Redis 7 refuses to start under a locale that is not installed
 
 
 def _running_version(info: dict[str, Any]) -> Version:
-    if "valkey_version" in info:  # beside a redis_version for clients that ask for one
+    if "valkey_version" in info:  # Valkey also reports a redis_version, for clients that ask for one
         return Version("valkey", str(info["valkey_version"]))
     return Version("redis", str(info["redis_version"]))
 
@@ -263,13 +263,13 @@ def _log(home: Home) -> Path:
 
 
 def _quoted(path: Path) -> str:
-    """Write a path as the configuration file's parser reads it back, whatever bytes it has."""
+    """Quote a path for the configuration file's parser, whatever bytes it has."""
     plain = re.compile(rb"[A-Za-z0-9._/-]")
     return '"' + "".join(chr(byte) if plain.match(bytes([byte])) else f"\\x{byte:02x}" for byte in os.fsencode(path)) + '"'
 
 
 def _server_pid(home: Home) -> int | None:
-    """The pid of the home's living server from its pidfile, else from the server; None where neither tells."""
+    """The pid of the home's living server, from its pidfile or else from the server; None if neither tells."""
     with suppress(OSError, ValueError):
         pid = int((home.path / "redis.pid").read_text("ascii"))
         if _is_server(home, pid):
@@ -305,15 +305,15 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def _lost_server(home: Home) -> int | None:
-    """The pid of a living server that nobody can reach any more, because its socket was removed.
+    """The pid of a living server whose socket was removed, so that nobody can reach it any more.
 
-    That happens when a logout removes XDG_RUNTIME_DIR. A server in another mount namespace counts as reached.
+    That happens when a logout removes XDG_RUNTIME_DIR. A server in another mount namespace counts as reachable.
     """
     with suppress(OSError, ValueError):
         pid = int((home.path / "redis.pid").read_text("ascii"))
         same_files = Path(f"/proc/{pid}/ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink()
         configured = _configured_socket(home)
-        reached = configured == home.socket("redis.sock") and configured.exists()  # else the home has a new directory
+        reached = configured == home.socket("redis.sock") and configured.exists()  # else the home has a new runtime directory
         if same_files and _is_server(home, pid) and not reached:
             return pid
     return None

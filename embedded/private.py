@@ -19,12 +19,12 @@ def belongs_to(status: os.stat_result) -> bool:
 
 
 def is_private(status: os.stat_result) -> bool:
-    """Whether the mode lets nobody else read, write or enter; an access list shows in the bits of the group."""
+    """Whether the mode lets nobody else read, write or enter; an access control list shows in the group's bits."""
     return not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
 
 
 def make_way(directory: Path) -> None:
-    """Make a directory and those above it that are missing, each with mode 0700 whatever the umask allows."""
+    """Make a directory and its missing parents, each with mode 0700 whatever the umask."""
     missing = [directory]
     while not missing[-1].parent.exists():
         missing.append(missing[-1].parent)
@@ -33,12 +33,11 @@ def make_way(directory: Path) -> None:
 
 
 def check_way(path: Path, field: str, fix: str) -> None:
-    """Refuse a path that somebody else could lead elsewhere, by a directory on the way or a symbolic link.
+    """Refuse a path that others could redirect, through a directory on the way or a symbolic link.
 
-    A directory on the way is the user's or root's, and others may write to it only where its sticky bit keeps them from
-    renaming what is not theirs. A path is checked as far as it exists.
-
-    The path is absolute, and the file at its end is not checked. `field` and `fix` are the error's, where no mode helps.
+    Each directory on the way must be the user's or root's; others may write to it only if its sticky bit keeps them from
+    renaming foreign files. The path must be absolute. It is checked as far as it exists, without the file at its end. `field`
+    and `fix` are the error's.
     """
     ahead = list(reversed(path.parts[1:]))
     at = Path(path.anchor)
@@ -84,11 +83,11 @@ def _is_trusted(uid: int) -> bool:
 
 
 def _has_others(gid: int) -> bool:
-    """Whether a group has a member beside this user and root; many systems give each user a group of their own."""
+    """Whether a group has members besides this user and root; many systems give each user a group of their own."""
     members = {entry.pw_uid for entry in pwd.getpwall() if entry.pw_gid == gid}
     try:
         names = grp.getgrgid(gid).gr_mem
-    except KeyError:  # a number that no database knows, such as a container's: its members are this process's
+    except KeyError:  # a number in no database, such as a container's: its members are this process's
         return gid not in (os.getgid(), *os.getgroups()) or bool(members - {0, os.getuid()})
     for name in names:
         try:

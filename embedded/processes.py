@@ -1,4 +1,4 @@
-"""The processes of this user, as the system tells of them."""
+"""The processes of this user, as the system reports them."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ import psutil
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A living process: `session` is the number of the one that leads its session, `arguments` has at least one word."""
+    """A living process: `session` is the pid of its session's leader, `arguments` has at least one word."""
 
     pid: int
     session: int
@@ -31,7 +31,7 @@ def processes() -> Iterator[Process]:
 
 
 def process(pid: int) -> Process | None:
-    """The living process of that number; None where there is none, it is another user's, or it is a zombie."""
+    """The living process with a pid; None if there is none, it is another user's, or it is a zombie."""
     with contextlib.suppress(psutil.Error, OSError, ValueError):
         one = psutil.Process(pid)
         with one.oneshot():
@@ -46,7 +46,7 @@ def process(pid: int) -> Process | None:
 
 
 def opened_files(pid: int) -> Iterator[Path]:
-    """The regular files that a process has open; none where it has ended."""
+    """The regular files that a process has open; none if it has ended."""
     with contextlib.suppress(psutil.Error, OSError):
         for file in psutil.Process(pid).open_files():
             yield Path(file.path)

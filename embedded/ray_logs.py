@@ -1,4 +1,4 @@
-"""Ray's logs: a directory in the home for each of its sessions, which outlives the session; together they are bounded."""
+"""Ray's logs: one directory in the home for each Ray session, kept after the session ends; their total size is bounded."""
 
 import contextlib
 import os
@@ -10,27 +10,26 @@ from pathlib import Path
 FORMER_SESSIONS = 4
 """How many ended sessions keep their logs."""
 KEPT_BYTES = 64 << 20
-"""The most that all logs take up together; beyond it the oldest logs that no process writes to are deleted."""
+"""The total size of all logs, in bytes; beyond it the oldest logs without a writer are deleted."""
 ROTATE_BYTES = 4 << 20
-"""The size at which Ray begins a log anew; it keeps one former file of each."""
+"""The size at which Ray rotates a log, in bytes; it keeps one former file of each."""
 
 ENVIRONMENT = {
     "RAY_ROTATION_MAX_BYTES": str(ROTATE_BYTES),
     "RAY_ROTATION_BACKUP_COUNT": "1",
-    # Each minute each process would write statistics of its event loops, and the raylet all its state: 100 MB a day at rest.
+    # Otherwise each process writes event loop statistics every minute, and the raylet its whole state: 100 MB a day at rest.
     "RAY_event_stats": "0",
-    "RAY_event_stats_print_interval_ms": "86400000",  # the GCS always writes them: a lower number is more often
+    "RAY_event_stats_print_interval_ms": "86400000",  # the GCS always writes them, this often
     "RAY_debug_dump_period_milliseconds": "0",
 }
-"""Variables that keep Ray's logs small, for all processes of a cluster; one that is set otherwise keeps its value."""
+"""Variables that keep the logs of all processes of a cluster small; an existing value takes precedence."""
 
 
 def settle(root: Path) -> None:
-    """Delete all but the logs of the last ended sessions, and the oldest of all logs beyond `KEPT_BYTES`.
+    """Delete the logs of all but the last ended sessions, and the oldest of all logs beyond `KEPT_BYTES`.
 
-    Args:
-        root: Ray's temporary directory, by a path that is short enough for sockets. This process sees no Ray that uses it;
-            one in another container, which shares the home, is left alone.
+    `root` is Ray's temporary directory, by a path short enough for sockets. No Ray that this process sees uses it; one in
+    another container that shares the home is left alone.
     """
     ended = []
     for entry in _entries(root):
@@ -48,13 +47,14 @@ def settle(root: Path) -> None:
 
 
 def bound(root: Path, written: Callable[[], Collection[str]]) -> None:
-    """Delete the oldest logs where all of them together exceed `KEPT_BYTES`.
+    """Delete the oldest logs if all of them together exceed `KEPT_BYTES`.
 
-    `root` is resolved, and its Ray may live. `written` finds the paths of files that a process has open, where a log must go.
+    `root` is resolved, and its Ray may be running. `written` finds the files that a process has open; it is called only if a
+    log must go.
     """
     found: list[tuple[float, int, Path]] = []
     for session in _entries(root):
-        if session.is_symlink():  # `session_latest`: its target is there under its own name, which open files have
+        if session.is_symlink():  # `session_latest`: its target is listed under its own name, as open files are
             continue
         for folder, _, names in os.walk(session / "logs"):
             for path in (Path(folder) / name for name in names):

@@ -15,15 +15,15 @@ from .local_redis import redis_stopped, revive_redis
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0
 QUIET_S = 60.0
-"""How long a restarted server must run to count as one that never died."""
+"""How long a restarted server must run before the pauses start again at the shortest, in seconds."""
 
 logger = logging.getLogger("holdfast.embedded")
 
 
 class Revival:
-    """Restarts a home's Redis: once for all callers at a time, and at growing intervals.
+    """Restarts a home's Redis: once for all concurrent callers, and at growing intervals.
 
-    A server that somebody stopped on purpose (`holdfast down`) is not restarted.
+    A server that was stopped on purpose (`holdfast down`) is not restarted.
     """
 
     def __init__(self, home: Callable[[], Home], *, deadline_s: float, announce: Callable[[str], None] | None = None) -> None:
@@ -42,7 +42,7 @@ class Revival:
         return await self._reviving.result()
 
     async def close(self) -> None:
-        """Give up waiting for a start."""
+        """Stop waiting for a start."""
         await self._reviving.close()
 
     async def _revive(self) -> bool:

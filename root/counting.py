@@ -1,9 +1,8 @@
-"""Counting in one process: plain numbers by metric and labels, which the process says to the store now and then.
+"""Counters of one process: plain numbers by metric and labels, which the process adds to the store now and then.
 
-A count travels as a name and a whole number to add: `metric|label|...` for a counter; for a histogram one name for each bucket,
-`metric|label|...|<number of the bucket>`, and `metric|label|...|sum`, in microseconds. All names of a histogram are said
-together, so that a store that has no room for more names has it whole or not at all. The store only adds, so what a process has
-said outlives the process.
+A count is a name and a whole number to add. A counter has the name `metric|label|...`; a histogram has one name for each
+bucket, `metric|label|...|<number of the bucket>`, and `metric|label|...|sum` in microseconds. All names of a histogram are sent
+together, so a store without room for more names takes all of them or none. The store only adds, so counts outlive the process.
 """
 
 from collections import defaultdict
@@ -12,16 +11,16 @@ from collections.abc import Iterable, Mapping
 from .metrics import OTHER, Distribution, Family, Metric, MetricType, Value
 
 SERIES = 200
-"""How many combinations of labels a metric has in one process; those beyond are counted under `other`."""
+"""How many label combinations a metric has in one process; further ones are counted under `other`."""
 LABEL = 100
-"""How many characters of a label's value are kept."""
+"""How many characters of a label value are kept."""
 CUT = "|"
 SUM = "sum"
 MICROS = 1_000_000
 
 
 class Counts:
-    """What one process has counted since it last said so."""
+    """The counts of a process since it last sent them."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -29,13 +28,13 @@ class Counts:
         self._waits = True
 
     def add(self, metric: Metric, *labels: str, by: float = 1) -> None:
-        """Count something once, or `by` times, or so much of the metric's unit."""
+        """Add 1, or `by`, to a counter."""
         name = self._name(metric, labels)
         self._counts[name] = self._counts.get(name, 0) + round(by * metric.parts)
         self._waits = self._waits and metric.waits
 
     def observe(self, metric: Metric, seconds: float, *labels: str) -> None:
-        """Count a duration in a histogram; one below zero, as of clocks that differ, counts as zero."""
+        """Add a duration to a histogram; a negative one (of clocks that differ) counts as zero."""
         seconds = max(seconds, 0.0)
         bucket = next((place for place, bound in enumerate(metric.bounds) if seconds <= bound), len(metric.bounds))
         name = self._name(metric, labels)
@@ -46,18 +45,18 @@ class Counts:
         self._waits = self._waits and metric.waits
 
     def standing(self) -> Mapping[str, int]:
-        """What is counted now, which stays counted."""
+        """The current counts, without a reset."""
         return dict(self._counts)
 
     def taken(self) -> dict[str, int]:
-        """What was counted since the last time, which is forgotten here; nothing while there is only what waits for more."""
+        """The counts since the last call, and a reset. Empty while only metrics with `waits` have counts."""
         if self._waits:
             return {}
         taken, self._counts, self._waits = self._counts, {}, True
         return taken
 
     def put_back(self, counts: Mapping[str, int]) -> None:
-        """Count again what was taken and could not be said."""
+        """Add counts back that were taken and could not be sent."""
         for name, by in counts.items():
             self._counts[name] = self._counts.get(name, 0) + by
         self._waits = self._waits and not counts
@@ -77,7 +76,7 @@ class Counts:
 
 
 def families(counts: Mapping[str, int], metrics: Iterable[Metric]) -> list[Family]:
-    """The values of these metrics, as counts say them. A count of no such metric, as a newer release may say, is left out."""
+    """The values of these metrics. Counts of other metrics, such as a newer release's, are left out."""
     by_name = {metric.name: metric for metric in metrics}
     found: dict[str, dict[tuple[str, ...], Value]] = {name: {} for name in by_name}
     buckets: dict[tuple[str, tuple[str, ...]], dict[str, int]] = defaultdict(dict)
@@ -97,6 +96,5 @@ def families(counts: Mapping[str, int], metrics: Iterable[Metric]) -> list[Famil
 
 
 def _clean(label: str) -> str:
-    """A label's value in one line without the sign that parts labels."""
     text = "".join(char if char.isprintable() and char != CUT else "_" for char in label[:LABEL])
     return text.encode("utf-8", "replace").decode()

@@ -1,6 +1,6 @@
-"""Blocking work in a daemon thread: its caller may stop waiting, and neither the event loop nor the interpreter joins it.
+"""Blocking work in a daemon thread: the caller may stop waiting, and neither the event loop nor the interpreter joins it.
 
-`asyncio.to_thread` takes threads of a pool that the loop and the interpreter join at their end: one hanging thread holds both.
+`asyncio.to_thread` uses a pool that the loop and the interpreter join at their end, so one hanging thread would block both.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 async def in_daemon(work: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
-    """The result of the work; its exception is raised here. Work whose caller is cancelled runs on."""
+    """The result of the work, or its exception. The work runs on if the caller is cancelled."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_T] = loop.create_future()
     context = contextvars.copy_context()

@@ -20,20 +20,20 @@ HoldfastError
 ├── MessageNotFound              the conversation was never sent a message of that id
 ├── ConversationExists
 ├── ConversationEnded
-├── Quarantined                  the conversation took process after process down, or cannot be read; it rests until `retry`
+├── Quarantined                  its work killed process after process, or it cannot be read; it rests until `retry`
 ├── QueueFull                    no more messages may wait for their turn; send again once a turn has begun
-├── QuotaUsedUp                  the API key has used as much as it may in a day
-├── Overloaded                   all actors that may live are at work; try again after a moment
+├── QuotaUsedUp                  the API key has used its quota of the day
+├── Overloaded                   all actors are at work; try again after a moment
 ├── StaleCall                    the call is not waiting for this decision any more, or never was
-├── NotPermitted                 whoever decides may not decide this call
-├── AlreadyVoted                 the same person has agreed to the call before; others have to
-├── BatchRefused                 one of several decisions cannot be taken, and so none of them was
+├── NotPermitted                 the caller may not decide this call
+├── AlreadyVoted                 the same person has already agreed to the call; others must
+├── BatchRefused                 one of several decisions cannot be taken, so none was
 ├── OutcomeUnknown               no acknowledgement within the deadline; retry with the same id
-├── ServerRefused                the HTTP server refused a request, or what answers there is no Holdfast
+├── ServerRefused                the HTTP server refused a request, or it is not a Holdfast server
 ├── StoreError
 │   ├── StoreUnavailable         the store does not answer, or refuses writes
 │   │   └── ServerUnavailable    the HTTP server does not answer
-│   ├── WrongStore               another store than the one known before
+│   ├── WrongStore               not the store that was known before
 │   ├── CorruptStore             a key holds a value that Holdfast never wrote
 │   ├── NewerRecord              written by a newer Holdfast than this one
 │   ├── CipherMissing            payloads are encrypted, and this process has no cipher
@@ -59,13 +59,13 @@ from .settled import StaleReason as StaleReason  # noqa: PLC0414 - as above
 
 @dataclass_transform(eq_default=False)
 class HoldfastError(Exception):
-    """Base of every error that Holdfast raises on purpose. What an error's class annotates are its arguments and attributes."""
+    """Base of every error that Holdfast raises on purpose. A class annotates its arguments, which are also its attributes."""
 
     template: ClassVar[str] = ""
     http_code: ClassVar[int] = 500
-    """The status over HTTP; a class that says none has its base's."""
+    """The HTTP status; inherited from the base class if not set."""
     arguments: ClassVar[Mapping[str, Any]] = {}
-    """The types of the constructor's arguments, by name; none of an error that takes a text alone."""
+    """The types of the constructor's arguments, by name; empty for an error that takes only a text."""
 
     def __init_subclass__(cls, http_code: int | None = None) -> None:
         cls.http_code = cls.http_code if http_code is None else http_code
@@ -90,7 +90,7 @@ class HoldfastError(Exception):
 
 
 class InvalidInput(HoldfastError, http_code=422):
-    """Something given to Holdfast cannot be used, and nothing was changed.
+    """An input cannot be used, and nothing was changed.
 
     `field` names what is wrong, `problem` says why, `fix` says what to do instead.
     """
@@ -143,11 +143,11 @@ class HomeUnusable(ConfigurationError):
 
 
 class InvalidRule(ConfigurationError):
-    """A permission rule cannot be used. `field` names file, list and number, `problem` has a » at the mistake in a pattern."""
+    """A permission rule cannot be used. `field` names file, list and number; `problem` marks a mistake in a pattern with »."""
 
 
 class OlderRelease(ConfigurationError, http_code=503):
-    """A newer Holdfast serves the store; nothing was changed. Upgrade here, or go back on purpose.
+    """A newer Holdfast serves the store; nothing was changed. Upgrade here, or downgrade on purpose.
 
     `release` is the refused release, `serving` the one that serves the store.
     """
@@ -164,7 +164,7 @@ class OlderRelease(ConfigurationError, http_code=503):
 class OtherBuild(ConfigurationError, http_code=503):
     """Another build of Holdfast, perhaps of the same version, serves the store or runs on a node; nothing was changed.
 
-    `release` is the build here, `other` the other one, None where it is not known.
+    `release` is the build here, `other` the other one (None: unknown).
     """
 
     def __init__(self, release: str, other: str | None = None) -> None:
@@ -224,10 +224,10 @@ class ConversationEnded(HoldfastError, http_code=409):
 
 
 class Quarantined(HoldfastError, http_code=409):
-    """The conversation took process after process down, or cannot be read or carried on, so none of its work runs.
+    """Processes kept dying of the conversation's work, or it cannot be read or carried on, so none of its work runs.
 
-    Find out why (`reason` names the work that ran; `at` is since when, in integer milliseconds UTC), correct the cause, then
-    run `holdfast retry CONVERSATION` or `Conversation.retry()`.
+    `reason` names the work that ran; `at` is since when, in integer milliseconds UTC. Correct the cause, then run `holdfast
+    retry CONVERSATION` or `Conversation.retry()`.
     """
 
     template = "conversation {0!r} is in quarantine since {2} ms ({1}): correct the cause, then `holdfast retry {0}`"
@@ -238,7 +238,7 @@ class Quarantined(HoldfastError, http_code=409):
 
 
 class QueueFull(HoldfastError, http_code=429):
-    """The agent's `Limits.queued` allows no more messages to wait for their turn; this one was not accepted.
+    """The agent's `Limits.queued` is reached; the message was not accepted.
 
     Wait until a turn has begun (`wait`), then send it again with the same id; or cancel the turn, or raise `Limits.queued`.
     """
@@ -253,7 +253,7 @@ class QueueFull(HoldfastError, http_code=429):
 
 
 class QuotaUsedUp(HoldfastError, http_code=429):
-    """The API key has used as much as it may in a day; nothing was done. `used` of `most` are used, until `until` (ms UTC)."""
+    """The API key has used its quota of the day; nothing was done. `used` of `most` are used, until `until` (ms UTC)."""
 
     template = "the API key has used {1} of {2} of its quota {0}, until {3} (ms UTC): come back then, or use another key"
 
@@ -264,7 +264,7 @@ class QuotaUsedUp(HoldfastError, http_code=429):
 
 
 class Overloaded(HoldfastError, http_code=429):
-    """All actors that may live are at work, or too many commands wait for this conversation; nothing was done.
+    """All actors are at work, or too many commands wait for this conversation; nothing was done.
 
     Try again after `retry_after_ms`, with the same id.
     """
@@ -281,7 +281,7 @@ class Overloaded(HoldfastError, http_code=429):
 class StaleCall(HoldfastError, http_code=409):
     """The call does not wait for this decision. Refresh the list of pending calls; do not retry blindly.
 
-    `settled_by` says what settled it, `settled_at` when, in integer milliseconds UTC; both are None where the call was never
+    `settled_by` says what settled it, `settled_at` when, in integer milliseconds UTC; both are None if the call was never
     known.
     """
 
@@ -299,9 +299,9 @@ class StaleCall(HoldfastError, http_code=409):
 
 
 class NotPermitted(HoldfastError, http_code=403):
-    """Whoever decides may not decide this call, and nothing was changed; `why` says what is missing.
+    """The caller may not decide this call, and nothing was changed; `why` says what is missing.
 
-    Somebody else has to decide, or the same person in a way that proves who they are.
+    Let another person decide, or the same person in a way that proves who they are.
     """
 
     template = "conversation {0!r}: call {1!r} cannot be decided so: {2}"
@@ -312,7 +312,7 @@ class NotPermitted(HoldfastError, http_code=403):
 
 
 class AlreadyVoted(HoldfastError, http_code=409):
-    """This person has agreed to this call already; others have to: `votes` of the `needed` people have. Nothing was changed."""
+    """This person has already agreed to this call: `votes` of the `needed` people have. Others must; nothing was changed."""
 
     template = "conversation {0!r}: {2!r} has agreed to call {1!r} already; {3} of {4} people have"
 
@@ -324,10 +324,10 @@ class AlreadyVoted(HoldfastError, http_code=409):
 
 
 class BatchRefused(HoldfastError, http_code=409):
-    """One of several decisions cannot be taken, and so none of them was.
+    """One of several decisions cannot be taken, so none was.
 
-    `errors` has the error (`StaleCall`, `InvalidDecision`, `NotPermitted` or `AlreadyVoted`) for each suspension whose decision
-    cannot be taken, by its id. Leave those out or decide them otherwise, and send the rest again.
+    `errors` maps suspension ids to the error (`StaleCall`, `InvalidDecision`, `NotPermitted` or `AlreadyVoted`) of each
+    decision that cannot be taken. Leave those out or change them, and send the rest again.
     """
 
     def __init__(self, conversation_id: str, errors: Mapping[str, HoldfastError]) -> None:
@@ -354,7 +354,7 @@ class ServerRefused(HoldfastError, http_code=502):
     """The HTTP server refused a request for a reason that has no error of its own, or gave an answer that cannot be read.
 
     `http_status` is the answer's status, `reason` the problem's code (`unreadable` and `redirected` are the client's own) and
-    `why` what the server says. Look at the url and the token. Nothing was done by a command that raises this.
+    `why` the server's text. Check the url and the token. The command did nothing.
     """
 
     template = "the server refused the request ({0}, {1}): {2}"
@@ -377,7 +377,7 @@ class StoreUnavailable(StoreError):
 
 
 class ServerUnavailable(StoreUnavailable):
-    """The HTTP server does not answer, or what stands before it says so. Nothing is known to be done; try again."""
+    """The HTTP server does not answer, or a proxy before it says so. Nothing is known to be done; try again."""
 
     template = "the server is unavailable: {0}"
 
@@ -418,7 +418,7 @@ class CipherMissing(StoreError):
 
 
 class CipherFailed(StoreError):
-    """The cipher cannot encrypt or decrypt this payload; nothing was written. Correct it, or give it the key that it lacks.
+    """The cipher cannot encrypt or decrypt this payload; nothing was written. Correct it, or give it the missing key.
 
     Work that waits for the cipher goes on by itself. A payload that was changed or moved in the store never decrypts.
     """
@@ -459,7 +459,7 @@ class ClusterUnavailable(ClusterError):
 
 
 class ClusterStopped(ClusterError):
-    """Somebody stopped Holdfast on the cluster (`holdfast down --cluster`); nothing was done. Start it: `holdfast up`.
+    """Holdfast was stopped on the cluster (`holdfast down --cluster`); nothing was done. Start it: `holdfast up`.
 
     `namespace` is the one that was stopped. Its conversations are in Redis, and go on once Holdfast is started.
     """

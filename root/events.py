@@ -1,6 +1,6 @@
-"""The events of a conversation, a class for each kind: what `Event.body` is, to match on.
+"""The event classes of a conversation: `Event.body` is an object of one of them.
 
-`Event` is what `Conversation.events()` yields. A name is imported from its package when it is first used.
+`Conversation.events()` yields `Event`. A name's module is imported at its first use.
 """
 
 from typing import TYPE_CHECKING, Any

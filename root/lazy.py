@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used, so that a heavy module costs only its users."""
+"""Names of a package that are imported at their first use, so that only users of a heavy module pay for it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -6,12 +6,7 @@ from typing import Any
 
 
 def lazily(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package.
-
-    Args:
-        package: Its `__name__`.
-        homes: The names of each module, by the module's dotted name below the package.
-    """
+    """The `__getattr__` of a package; `homes` are the names of each module, by the module's dotted name below the package."""
     modules = {name: module for module, names in homes.items() for name in names}
 
     def imported(name: str) -> Any:

@@ -1,23 +1,23 @@
-"""What a log line is about, beside its message: set where it is known, and read by whoever writes the line."""
+"""The context of log lines (conversation, effect, request, trace): set where it is known, read by the log formatters."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 CONVERSATION: ContextVar[str] = ContextVar("holdfast_conversation", default="")
-"""The id of the conversation at work."""
+"""The id of the current conversation."""
 EFFECT: ContextVar[str] = ContextVar("holdfast_effect", default="")
-"""The id of the effect that is carried out: a model call or a run."""
+"""The id of the current effect: a model call or a run."""
 REQUEST: ContextVar[str] = ContextVar("holdfast_request", default="")
-"""The id of the HTTP request that led here. It is stored nowhere."""
+"""The id of the HTTP request that led here; stored nowhere."""
 TRACE: ContextVar[str] = ContextVar("holdfast_trace", default="")
-"""The id of the trace that the work belongs to, where it is traced."""
+"""The id of the current trace; empty if there is none."""
 ABOUT: Mapping[str, ContextVar[str]] = {"conversation": CONVERSATION, "effect": EFFECT, "request": REQUEST, "trace": TRACE}
 
 
 @contextmanager
 def about(**values: str) -> Iterator[None]:
-    """Have the log lines of what is done here, and of tasks that begin here, say what they are about (names of `ABOUT`)."""
+    """Set the context (names of `ABOUT`) of log lines written in this block, and in tasks started in it."""
     tokens = [(ABOUT[name], ABOUT[name].set(value)) for name, value in values.items()]
     try:
         yield
@@ -27,5 +27,5 @@ def about(**values: str) -> Iterator[None]:
 
 
 def about_nothing() -> AbstractContextManager[None]:
-    """Have tasks that begin here say of nothing what they are about: they serve more than the one who has them begin."""
+    """Clear the context for tasks started in this block: they serve others besides the current work."""
     return about(**dict.fromkeys(ABOUT, ""))

@@ -1,11 +1,11 @@
-"""How much this machine has to do, and whether that is too much: then a process takes a minute to start, and not a second."""
+"""The load of this machine, and whether it is overloaded: then a process takes a minute to start instead of a second."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 TOO_MUCH = 2.0
-"""From how many runnable processes for each core on a machine counts as overloaded."""
+"""The number of runnable processes per core from which a machine counts as overloaded."""
 _PRESSURE = Path("/proc/pressure/cpu")
 
 
@@ -16,7 +16,7 @@ class MachineLoad:
     Attributes:
         runnable: How many processes run or wait to run, on average over a minute.
         cores: How many cores there are.
-        waiting: The share (0 to 1) of the last ten seconds in which a process waited for a core; None where Linux says nothing.
+        waiting: The share (0 to 1) of the last ten seconds in which a process waited for a core; None if Linux does not say.
     """
 
     runnable: float
@@ -33,7 +33,7 @@ class MachineLoad:
 
 
 def machine_load() -> MachineLoad | None:
-    """The load of this machine; None where its system does not say."""
+    """The load of this machine; None if its system does not say."""
     try:
         return MachineLoad(os.getloadavg()[0], os.cpu_count() or 1, _waiting())
     except (AttributeError, OSError):
@@ -41,13 +41,13 @@ def machine_load() -> MachineLoad | None:
 
 
 def overload() -> str:
-    """`the machine is overloaded: load 14 on 2 cores`, for errors about what took too long; empty where it is not."""
+    """`the machine is overloaded: load 14 on 2 cores`, for errors about timeouts; empty if it is not overloaded."""
     load = machine_load()
     return f"the machine is overloaded: {load}" if load is not None and load.is_too_much else ""
 
 
 def because() -> str:
-    """The same in brackets, to follow what an error says."""
+    """The same in brackets, to append to an error's text."""
     found = overload()
     return f" ({found})" if found else ""
 

@@ -1,7 +1,7 @@
-"""The metrics: what each is called, what it counts and by which labels; and the figures that are read of them.
+"""The metrics: their names, meanings and labels, and the values read of them.
 
-Who counts, who reads and who draws use these alone. A label names what an app declares or what Holdfast knows all values of,
-never a conversation, a call or a person: so the number of series is bounded.
+Counting, reading and display use only these. A label's values are declared by an app or known to Holdfast, never a
+conversation, call or person, so the number of series is bounded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ class MetricType(StrEnum):
     """How the values of a metric are to be read."""
 
     COUNTER = "counter"  # it only grows
-    GAUGE = "gauge"  # what is now
+    GAUGE = "gauge"  # the current value
     HISTOGRAM = "histogram"  # how many values lie up to each bound, and their sum
 
 
@@ -23,14 +23,14 @@ class Metric:
     """One metric.
 
     Attributes:
-        name: Its name for Prometheus, with the unit; that of a counter ends in `_total`.
-        help: What it is, in a sentence.
+        name: Its name for Prometheus, with the unit; a counter's name ends in `_total`.
+        help: What it measures, in a sentence.
         type: How its values are to be read.
         labels: The names of its labels.
         bounds: The upper bounds of a histogram's buckets, in rising order, in the metric's unit.
-        parts: How many whole numbers that are counted make one of the metric's unit.
-        waits: Whether its counts are said only together with counts of other metrics: a process that does nothing makes them
-            too, and would have something to say each time.
+        parts: How many counted whole numbers make one of the metric's unit.
+        waits: Whether its counts are sent only together with counts of other metrics: an idle process makes such counts too,
+            and would otherwise send them each time.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The values of a histogram: how many are in each bucket, the last of which has no bound, and their sum."""
+    """The values of a histogram: the count of each bucket (the last one is unbounded), and their sum."""
 
     buckets: tuple[int, ...]
     sum: float
@@ -74,7 +74,7 @@ def _counter(name: str, text: str, *labels: str) -> Metric:
 
 
 OTHER = "other"
-"""The value of every label of what exceeds the number of series that a metric may have."""
+"""The value of every label once a metric has `SERIES` series."""
 WORK_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 FIRST_S = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 DECISION_S = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 86_400, 3 * 86_400, 7 * 86_400)
@@ -114,7 +114,7 @@ FENCED = _counter("holdfast_fenced_writes_total", "Writes refused because anothe
 LOST = _counter("holdfast_runs_lost_total", "Runs of tools whose worker was gone without an outcome.", "agent")
 QUARANTINED = _counter("holdfast_quarantines_total", "Conversations that an actor put in quarantine.")
 
-# counted by all that write to the store
+# counted by all writers of the store
 SCRIPT_S = _histogram(
     "holdfast_script_seconds", "Time of a script of the store, as its process saw it.", "script", bounds=SCRIPT_BOUNDS_S
 )
@@ -157,9 +157,9 @@ COUNTED: tuple[Metric, ...] = (
     *(STARTED, MESSAGES, TURNS, SUSPENDED, SETTLED, STALE, WAIT, RESOLVE_S, ACTIVATIONS, FENCED, LOST, QUARANTINED),
     *(SCRIPT_S, REDIS_S, MODEL_CALLS, MODEL_S, MODEL_FIRST_S, MODEL_RETRIES, TOKENS, COST, RUNS, RUN_S, WAKES, HUNG),
 )
-"""What processes count, and the store adds up."""
+"""The metrics that processes count and the store adds up."""
 
-# read of the store
+# read from the store
 PENDING = _gauge("holdfast_pending_calls", "Calls that wait for someone outside.", "agent", "kind")
 OLDEST = _gauge("holdfast_pending_oldest_age_seconds", "For how long the oldest pending call has waited.", "agent", "kind")
 OLDER = _gauge(
@@ -184,7 +184,7 @@ READ: tuple[Metric, ...] = (
     *(PENDING, OLDEST, OLDER, CONVERSATIONS, ACTORS, ACTORS_CAP, ACTORS_OFFERED, HOSTED, UNHOSTED, WORKERS),
     *(WORKERS_CAP, ATTENTION, TROUBLED, PAUSES, HELD_BACK, BROKEN, SWEEPER_AGE),
 )
-"""What is read of the store, and of Ray, when somebody asks."""
+"""The metrics that are read from the store and from Ray on request."""
 
 # of one server
 STORE_UP = _gauge("holdfast_store_up", "Whether the store answered this server.")
@@ -202,4 +202,4 @@ SERVER_REDIS_S = _histogram(
 )
 
 SERVED: tuple[Metric, ...] = (STORE_UP, REQUESTS, REQUEST_S, IN_PROGRESS, LISTENERS, SERVER_REDIS_S)
-"""What one server knows of itself."""
+"""The metrics of one server."""

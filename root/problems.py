@@ -1,6 +1,6 @@
-"""Errors as HTTP says them: the status and code of each, and the error that a problem document (RFC 9457) stands for.
+"""Errors over HTTP: the status and code of each, and the error of a problem document (RFC 9457).
 
-The server writes problem documents by this table and the client over HTTP reads them by it, so that both name the same errors.
+The server writes problem documents by this table, and the HTTP client reads them by it, so both name the same errors.
 """
 
 import re
@@ -21,7 +21,7 @@ def code_of(error: type[HoldfastError]) -> str:
 
 
 def error_of(problem: Mapping[str, Any]) -> HoldfastError | None:
-    """The error that a problem document stands for, with its fields; None if this release knows no such code or fields."""
+    """The error of a problem document, with its fields; None if this release does not know the code or the fields."""
     kind = _kinds().get(str(problem.get("code")))
     if kind is None:
         return None
@@ -37,7 +37,6 @@ def error_of(problem: Mapping[str, Any]) -> HoldfastError | None:
 
 
 def _batch_refused(problem: Mapping[str, Any]) -> BatchRefused | None:
-    """The refusal of several decisions: `errors` lists the problem of each, with the suspension that it was meant for."""
     conversation_id, listed = problem.get("conversation_id"), problem.get("errors")
     if not isinstance(conversation_id, str) or not isinstance(listed, list):
         return None
@@ -55,7 +54,7 @@ def _batch_refused(problem: Mapping[str, Any]) -> BatchRefused | None:
 @cache
 def _kinds() -> dict[str, type[HoldfastError]]:
     found, kinds = [HoldfastError], dict[str, type[HoldfastError]]()
-    for kind in found:  # which grows
+    for kind in found:  # the list grows meanwhile
         if kind.__module__ == HoldfastError.__module__:
             kinds[code_of(kind)] = kind
         found += kind.__subclasses__()
@@ -63,5 +62,4 @@ def _kinds() -> dict[str, type[HoldfastError]]:
 
 
 def _fields(kind: type[HoldfastError]) -> dict[str, TypeAdapter[Any]]:
-    """What an error is made of, in the order of its constructor; nothing for an error that takes a text alone."""
     return {name: TypeAdapter(one) for name, one in kind.arguments.items()}

@@ -1,7 +1,7 @@
 """The removal of secrets from texts of exceptions, providers and servers, before they are stored, logged or sent.
 
-A secret is known by its value (the variables that an app names, the password of a URL), in whatever way it was escaped, or by
-its place and shape: the user part of a URL, the value of a header or of `password=`, a key that begins as keys do.
+A secret is recognised by its value (of a variable that an app names, of a URL's password), however it was escaped; or by its
+place and shape: the user part of a URL, the value of a header or of `password=`, a key with a known prefix.
 """
 
 import binascii
@@ -13,18 +13,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 SHORTEST = 6
-"""The fewest characters of a secret: a shorter value would be found in every other word."""
+"""The fewest characters of a secret; a shorter value would match inside ordinary words."""
 MOST_VALUES = 1000
-"""How many variables' values are searched for; variables with the name of a secret come first."""
+"""How many variables' values are searched for; variables whose names say "secret" come first."""
 MOST_CHARACTERS = 1 << 18
 """How many characters of a text are searched; the rest is cut off."""
 HIDDEN = "***"
 PIECE = 8
 """How many characters of a value must stand beside an ellipsis to be recognised as its beginning or end."""
 CUTS, WHOLE = 50, 100
-"""How many ellipses of a text are searched for the pieces of values, and for the pieces of how many values."""
+"""How many ellipses of a text are searched for pieces of values, and for the pieces of how many values."""
 SIDE = 256
-"""How many characters on each side of an ellipsis are searched: a program that shortens a value shows fewer."""
+"""How many characters on each side of an ellipsis are searched; programs that shorten a value show fewer."""
 
 _MARGIN = 4096
 _LINE = 16
@@ -40,7 +40,7 @@ _VARIABLE = (
 )
 
 _VALUE = r"(?:[^\s\"'`&;,)\]}]|[&;,](?!\s|$|[\w.-]{1,40}=)|[)\]}\"'`](?=\w))+"
-"""A value without quotes: it ends where the next value begins, or a quote or bracket around it closes."""
+"""A value without quotes: it ends where the next value begins, or where a quote or bracket around it closes."""
 _NOTHING = r"(?!(?:none|null|true|false)\b|\*{3}(?![^\s\"'`&;,)\]}\\])|\[[A-Z_])"
 _QUOTED = (
     r"""(?:"(?P<dq>(?:[^"\\]|\\.)+)"|'(?P<sq>(?:[^'\\]|\\.)+)'|(?P<open>\\{1,8}["'])(?P<eq>(?:(?!(?P=open)).)+)(?P=open))"""
@@ -60,11 +60,11 @@ _HOST = r"[^:@]*(?::\d{0,5})?|\[[0-9a-fA-F:.]*\](?::\d{0,5})?"
 
 
 class Redaction:
-    """The secrets that are removed from texts, beside all that has the place or shape of one. Immutable; no `repr` has values.
+    """The secrets that are removed from texts, besides those known by place or shape. Immutable; `repr` shows no values.
 
     Args:
-        named: Values by the name of their variable. In a text, `[NAME]` stands for each.
-        urls: URLs whose passwords are secret; `***` stands for each, as for a secret by its place or shape.
+        named: Values by the name of their variable. `[NAME]` replaces each.
+        urls: URLs whose passwords are secret. `***` replaces each, as it does a secret known by place or shape.
     """
 
     def __init__(self, named: Mapping[str, str] | None = None, *, urls: Iterable[str] = ()) -> None:
@@ -86,18 +86,18 @@ class Redaction:
 
     @classmethod
     def of_process(cls, environ: Mapping[str, str], named: Iterable[str] = (), *, urls: Iterable[str] = ()) -> "Redaction":
-        """The redaction of a process: of the named variables, and of those whose own names say that they are secret."""
+        """The redaction of a process: of the named variables, and of those whose own names mark them as secret."""
         wanted = {*named, *filter(re.compile(_VARIABLE).search, environ)}
         return cls({name: environ[name] for name in wanted if name in environ}, urls=urls)
 
     def redacted(self, text: str, limit: int | None = None) -> str:
         """The text without secrets, then cut to `limit` characters, so that no half of a secret is left.
 
-        The time is linear in the text, of which at most `MOST_CHARACTERS` characters are searched and returned.
+        Linear in the text, of which at most `MOST_CHARACTERS` characters are searched and returned.
         """
         most = MOST_CHARACTERS if limit is None else min(MOST_CHARACTERS, limit + 4 * self._margin)
         seen = text[: most + self._margin]
-        # The last characters are not shown: a secret may begin there and go on beyond the searched part.
+        # The last characters are not shown: a secret may begin there and continue beyond the searched part.
         ends = len(seen) if len(seen) == len(text) else most
         parts, at = list[str](), 0
         for start, end, label in _merged(self._spans(seen)):
@@ -126,7 +126,7 @@ class Redaction:
                         yield *found.span(group), HIDDEN
 
     def _cut(self, text: str) -> Iterator[_Span]:
-        """The pieces of values beside an ellipsis, left by a program that has cut a value in its middle."""
+        """The pieces of values beside an ellipsis: some programs shorten a value in its middle."""
         cuts = re.finditer(r"[\s\[(]{0,2}(?:\.{3,}|[…⋯])[\s\])]{0,2}", text) if self._whole else ()
         for found, _ in zip(cuts, range(CUTS), strict=False):
             before, after = text[max(0, found.start() - SIDE) : found.start()], text[found.end() : found.end() + SIDE]
@@ -157,11 +157,11 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
             rf"cookie(?:\s{{0,3}}:|{_CLOSED}\s{{0,3}}[:=,])\s{{0,3}}(?:b?{_CLOSED})?+(?P<value>[^\r\n\"']+)",
             # `password=x`, also within quotes, and so in JSON and in the `repr` of a dict.
             rf"{_NAMES}(?:\s{{0,3}}=>?|{_CLOSED}\s{{0,3}}(?:[:=]|=>))\s{{0,3}}b?(?:{_QUOTED}|(?P<value>{_NOTHING}{_VALUE}))",
-            # `password: x`: a value if it is quoted, or looks less like a word than like a secret.
+            # `password: x`: a value if it is quoted, or looks more like a secret than like a word.
             rf"{_NAMES}\s{{0,3}}:\s{{0,3}}(?:{_QUOTED}|(?P<value>{_NOTHING}(?=[^\s]{{0,64}}?[\d!#$%&*+/=@^_~]){_VALUE}))",
             r"\b(?:bearer|basic)\s{1,3}(?P<value>(?=[^\s\"',;]{0,64}?[\d=]|[^\s\"',;]{20}|(?-i:[A-Za-z]?[a-z]+[A-Z]))[^\s\"',;]{6,})",
             r"(?P<value>-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z))",
-            # As keys begin: OpenAI and Anthropic, GitHub, GitLab, Slack, AWS, Google, Hugging Face, Groq; a JSON Web Token.
+            # Known prefixes: OpenAI and Anthropic, GitHub, GitLab, Slack, AWS, Google, Hugging Face, Groq; a JSON Web Token.
             (
                 r"(?<![a-z0-9])(?P<value>(?-i:sk-[\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}"
                 r"|A(?:KIA|SIA)[0-9A-Z]{16}|AIza[\w-]{30,}|hfp?_\w{20,}|gsk_\w{20,}))"
@@ -172,7 +172,7 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
 
 
 def said(error: BaseException) -> str:
-    """The class and text of an error; the class alone where its text cannot be made."""
+    """The class and text of an error; the class alone if its `str` fails."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - `__str__` may be the app's code
@@ -180,7 +180,7 @@ def said(error: BaseException) -> str:
 
 
 def _merged(spans: Iterable[_Span]) -> Iterator[_Span]:
-    """The spans in order, overlapping ones joined; the longest gives the label, among equal ones a variable's name."""
+    """The spans in order, overlapping ones joined. The longest gives the label; among equally long ones, a variable's name."""
     start, end, label, longest = 0, 0, "", 0
     for span in sorted(spans, key=lambda found: (found[0], -found[1], found[2] == HIDDEN)):
         if span[0] >= end:
@@ -197,7 +197,7 @@ def _merged(spans: Iterable[_Span]) -> Iterator[_Span]:
 
 
 def _in_urls(text: str) -> Iterator[_Span]:
-    """The user parts of URLs. A password may hold `/` and `@`, so that the part ends with the last `@`."""
+    """The user parts of URLs. A password may hold `/` and `@`, so the part ends at the last `@`."""
     ends = 0
     following = re.compile(_SCHEME).finditer(text)
     found = next(following, None)
@@ -215,7 +215,6 @@ def _in_urls(text: str) -> Iterator[_Span]:
 
 
 def _user_ends(text: str, scheme: "re.Match[str]", stop: int) -> int:
-    """The index where the user part after a scheme ends, -1 if there is none."""
     start, at = scheme.end(), text.rfind("@", scheme.end(), stop)
     slash = min((place for sign in "/?#" if (place := text.find(sign, start, max(at, start))) >= 0), default=-1)
     if at < 0 or slash < 0:
@@ -230,7 +229,7 @@ def _user_ends(text: str, scheme: "re.Match[str]", stop: int) -> int:
 
 
 def _passwords(url: str) -> Iterator[str]:
-    """The passwords that a URL holds, as they stand there and unquoted."""
+    """The passwords in a URL, both as written and unquoted."""
     for start, end, _ in _in_urls(url):
         password = url[start:end].partition(":")[2] or url[start:end]
         yield password
@@ -241,13 +240,12 @@ def _passwords(url: str) -> Iterator[str]:
 
 
 def _lines(value: str) -> list[str]:
-    """The long lines of a value that has several, such as a private key: a text may show them one by one."""
+    """The long lines of a multi-line value, such as a private key: a text may show them one by one."""
     lines = value.splitlines()
     return [line for line in lines if len(line) >= _LINE] if len(lines) > 1 else []
 
 
 def _words(value: str) -> list[str]:
-    """The long parts of a value that holds several secrets, such as keys with their names."""
     words = re.split(r"[\s,;:]+|=(?=[^=])", value)
     return [word for word in words if len(word) >= _LINE] if len(words) > 1 else []
 
@@ -261,7 +259,7 @@ def _add(forms: dict[str, str], value: str, label: str) -> None:
 
 
 def _escaped(value: str) -> set[str]:
-    """A value as it may stand in a text: as it is, or escaped for JSON, for Python, for a URL, or in base64."""
+    """A value as it may stand in a text: as it is, or escaped for JSON, Python or a URL, or in base64."""
     texts = {value}
     for _ in range(2):  # JSON within JSON, and the `repr` of JSON
         texts |= {escape(text) for text in tuple(texts) for escape in _ESCAPES}
@@ -270,7 +268,7 @@ def _escaped(value: str) -> set[str]:
         quoted = "".join(chr(octet) if octet in kept else f"%{octet:02X}" for octet in octets)
         texts |= {quoted, quoted.replace("%20", "+"), re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), quoted)}
     for before, skipped in enumerate(_BASE64_SKIPPED):
-        whole = (before + len(octets)) * 8 // 6  # the last character may depend on what comes after
+        whole = (before + len(octets)) * 8 // 6  # the last character may depend on the following octets
         encoded = binascii.b2a_base64(bytes(before) + octets, newline=False).decode()[skipped:whole]
         texts |= {encoded, encoded.replace("+", "-").replace("/", "_")}
     return texts
@@ -294,4 +292,4 @@ def _unquoted(text: str) -> str:
 
 
 PLAIN = Redaction()
-"""The redaction without known values: it removes all that has the place or shape of a secret."""
+"""The redaction without known values: it removes secrets by place and shape only."""

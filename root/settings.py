@@ -1,4 +1,4 @@
-"""Settings: from the call, else from `HOLDFAST_*` variables, else the defaults."""
+"""Settings: from arguments, else from `HOLDFAST_*` variables, else the defaults."""
 
 import base64
 import binascii
@@ -27,10 +27,10 @@ class LogForm(StrEnum):
 
 
 class TraceContinuation(StrEnum):
-    """How a turn's span that goes on after a wait belongs to the one before the wait."""
+    """How the spans of a turn after a wait relate to those before it."""
 
-    PARENT = "parent"  # in the same trace, with a link beside
-    LINK = "link"  # in a trace of its own, by a link alone
+    PARENT = "parent"  # in the same trace, with an additional link
+    LINK = "link"  # in a new trace, connected by a link only
 
 
 NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -49,13 +49,13 @@ PROCESS_LIMITS = (
 """The settings that make up `ProcessLimits`."""
 
 SECRETS = frozenset({"redis_url", "url", "token"})
-"""Settings of which no error shows the value."""
+"""Settings whose values no error shows."""
 OF_HTTP = ("url", "token", "plain_http")
-"""The settings that lead over HTTP."""
+"""The settings for a connection over HTTP."""
 OF_THE_CLIENT = (*OF_HTTP, "log_level", "log_format")
-"""The settings of a client over HTTP; all others are its server's."""
+"""The settings of an HTTP client; all others are its server's."""
 PLACES = ("redis_url", "ray_address", "home")
-"""The settings that each lead to a stack."""
+"""The settings that each select a stack."""
 
 KEY_BYTES = 32
 """The least length of the key that signs app records, in bytes."""
@@ -64,11 +64,7 @@ CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/
 
 
 def check_namespace(namespace: object) -> str:
-    """The namespace, if it is one.
-
-    Raises:
-        ConfigurationError: The value does not match `[a-z0-9][a-z0-9_-]{0,62}`.
-    """
+    """The namespace itself, once it is checked against `[a-z0-9][a-z0-9_-]{0,62}`."""
     if isinstance(namespace, str) and NAMESPACE.fullmatch(namespace):
         return namespace
     raise ConfigurationError(
@@ -79,7 +75,7 @@ def check_namespace(namespace: object) -> str:
 
 
 def _key(given: Any) -> Any:
-    """The bytes of a key in hexadecimal or base64. The error text does not show the key."""
+    """The bytes of a key in hexadecimal or base64. The error does not show the key."""
     if not isinstance(given, str):
         return given
     try:
@@ -100,12 +96,12 @@ def _upper(given: Any) -> Any:
 
 
 def _actors_that_fit() -> int:
-    """How many actors fit into a quarter of this machine's or container's memory, at 100 MB each; at least 8, at most 256."""
+    """The default of `max_actors`: a quarter of the machine's or container's memory at 100 MB each; from 8 to 256."""
     return min(max(_memory_bytes() // 4 // 100_000_000, 8), 256)
 
 
 def _workers_that_fit() -> int:
-    """One worker for each core to use, but no more than fit into half of the memory at 1 GB each; at least 1, at most 16."""
+    """The default of `workers`: one per usable core, within half of the memory at 1 GB each; from 1 to 16."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(max(min(cores, _memory_bytes() // 2 // 1_000_000_000), 1), 16)
 
@@ -123,9 +119,9 @@ def _memory_bytes() -> int:
 class Timing:
     """The times of actors and the sweeper, in milliseconds.
 
-    `lease_ms`: how long an owner may be silent before others may take its busy conversation over. `linger_ms`: how long an
-    actor keeps a conversation that rests. `park_ms`: how long it keeps one whose work goes on at workers, where no other
-    conversation needs the actor. `tick_ms`: the time between two rounds of an actor or the sweeper.
+    `lease_ms`: how long an owner may be silent before others may take over its busy conversation. `linger_ms`: how long an
+    actor keeps a resting conversation. `park_ms`: how long it keeps one whose work runs at workers, if no other conversation
+    needs the actor. `tick_ms`: the time between two rounds of an actor or the sweeper.
     """
 
     lease_ms: int = 10_000
@@ -141,13 +137,12 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """How many processes there are, and for how long each is used.
+    """How many processes there are, and how long each is used.
 
-    `standby`: blank actors kept warm. `max_actors`: actors that may live at once. `workers`: workers for each app, and
-    `alone`: those for work that a process may have died of. `model_calls`: model calls that go on at once
-    in one worker; more wait for their turn. `strikes`: how many processes may die of a conversation's work before it is put in
-    quarantine. An actor is replaced after `adoptions`, a worker after `effects`, and each once it has grown beyond its `_mb` of
-    memory. A worker ends after `worker_idle_s` without a request (0: never).
+    `standby`: blank actors kept warm. `max_actors`: the most live actors. `workers`: workers for each app. `alone`: workers for
+    work that may have killed a process. `model_calls`: concurrent model calls in one worker; more wait. `strikes`: how many
+    processes may die of a conversation's work before it is quarantined. An actor is replaced after `adoptions`, a worker after
+    `effects`, and each once its memory exceeds its `_mb`. A worker ends after `worker_idle_s` without a request (0: never).
     """
 
     standby: int = 2
@@ -165,7 +160,7 @@ class ProcessLimits:
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """From which level on log lines are written, and in which form (None: text on a terminal, else JSON)."""
+    """The lowest level of log lines that are written, and their form (None: text on a terminal, else JSON)."""
 
     level: str = "INFO"
     form: LogForm | None = None
@@ -173,7 +168,7 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True)
 class TraceSettings:
-    """Whether processes export their spans, how traces go on after a wait, and whether spans hold content."""
+    """Whether processes export their spans, how traces continue after a wait, and whether spans hold content."""
 
     on: bool = False
     continuation: TraceContinuation = TraceContinuation.PARENT
@@ -219,15 +214,15 @@ class Settings(BaseModel):
 
     @classmethod
     def of(cls, **given: Any) -> "Settings":
-        """The settings in force. An argument of None counts as not given, and so does a variable that is empty.
+        """The settings in force. An argument of None and an empty variable count as not given.
 
-        Where `url` is in force, conversations are reached over HTTP, and only the settings of the client are: a variable that
-        leads elsewhere counts no more than one that an argument overrules.
+        With `url`, conversations are reached over HTTP and only the client's settings apply: variables that select another
+        stack are ignored.
 
         Raises:
             ConfigurationError: A setting has the wrong type or range; a Ray address begins with `ray://`, or has no Redis URL
-                beside it; there is no Redis URL, and the embedded server is forbidden; or a URL of a server is given together
-                with a setting that is the server's own, or a token without the URL that it is for.
+                beside it; there is no Redis URL, and the embedded server is forbidden; a server's URL is given together with
+                one of the server's own settings; or a token is given without its URL.
         """
         named: dict[str, Any] = {name: os.environ.get(f"HOLDFAST_{name.upper()}", "") for name in cls.model_fields}
         named = {name: value for name, value in named.items() if value}
@@ -245,13 +240,9 @@ class Settings(BaseModel):
         return settings
 
     def check(self) -> None:
-        """Refuse combinations that would put conversations in the wrong place.
-
-        Raises:
-            ConfigurationError: See `of`.
-        """
+        """Refuse combinations that would put conversations in the wrong place, as `of` does."""
         if self.url is not None:
-            return  # what it leads to is the server's to check
+            return  # the server checks its own stack
         check_namespace(self.namespace)
         if self.cipher is not None:
             CipherAt.of(self.cipher)
@@ -276,7 +267,7 @@ class Settings(BaseModel):
 
     @property
     def publishes(self) -> bool:
-        """Whether a client publishes its app when it connects: as `publish` says, else on the embedded Redis only."""
+        """Whether a client publishes its app when it connects: as `publish` says, else only on the embedded Redis."""
         return self.redis_url is None if self.publish is None else self.publish
 
     @property
@@ -296,7 +287,7 @@ class Settings(BaseModel):
 
     @property
     def timing(self) -> Timing:
-        """The times as actors get them, in milliseconds."""
+        """The times that actors are given."""
         return Timing(
             lease_ms=round(self.lease_s * 1000),
             linger_ms=round(self.linger_s * 1000),
@@ -306,16 +297,12 @@ class Settings(BaseModel):
 
     @property
     def process_limits(self) -> ProcessLimits:
-        """The process limits as actors get them."""
+        """The process limits that actors are given."""
         return ProcessLimits(**{name: getattr(self, name) for name in PROCESS_LIMITS})
 
 
 def _reaching(named: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables that count beside these arguments: those of a client over HTTP, or those of a stack.
-
-    Raises:
-        ConfigurationError: It is not clear which of the two is meant, or an argument belongs to the other one.
-    """
+    """The variables that apply beside these arguments: an HTTP client's or a stack's; raises if it is unclear which."""
     stack = {name: value for name, value in named.items() if name not in OF_HTTP}
     client = {name: value for name, value in named.items() if name in OF_THE_CLIENT}
     if "url" not in given:
@@ -338,7 +325,7 @@ def _reaching(named: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _origin(url: Any) -> tuple[str, str] | None:
-    """The scheme, host and port of a URL; None of what is none."""
+    """The scheme, host and port of a URL; None if it is not a URL."""
     try:
         return urlsplit(str(url))[:2]
     except ValueError:

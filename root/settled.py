@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class StaleReason(StrEnum):
-    """Why a decision has no call that waits for it."""
+    """Why a decision is stale."""
 
     UNKNOWN = "unknown"  # the conversation never had such a call or suspension
     ALREADY_RESOLVED = "already_resolved"  # another decision settled it
@@ -17,17 +17,17 @@ class SettledBy(StrEnum):
     """What settled a suspension or call."""
 
     APPROVE = "approve"  # a person lets the call run
-    DENY = "deny"  # a person does not let it run, or does not answer
+    DENY = "deny"  # a person forbids the call, or refuses to answer
     ANSWER = "answer"  # a person or client gave the result
     FAIL = "fail"  # a client could not produce a result, or a person counts a lost run as failed
-    REDISPATCH = "redispatch"  # a person has a lost run run again
-    REVIEW = "review"  # a person's verdict on what a tool's body asked to have reviewed
-    EDIT = "edit"  # a person changed the arguments of a call that several have to agree to, so all are asked anew
+    REDISPATCH = "redispatch"  # a person repeats a lost run
+    REVIEW = "review"  # a person's verdict on a review that a tool's body asked for
+    EDIT = "edit"  # a person changed the arguments of a call that several must approve, so all are asked again
     EXPIRY = "expiry"  # the deadline passed
     CANCELLATION = "cancellation"  # the call or its turn was cancelled, or the conversation ended
     RUN = "run"  # the callback's outcome
     LOSS = "loss"  # the run's worker was gone without an outcome
-    UNATTENDED = "unattended"  # nobody attends the conversation, and its agent says what is done then
+    UNATTENDED = "unattended"  # nobody attends the conversation, and its agent settles the call
     GRANT = "grant"  # a grant that was given meanwhile covers the call
     RULE = "rule"  # a permission rule denies the call
     REFUSAL = "refusal"  # the call could not run at all: unknown tool, bad arguments

@@ -1,4 +1,4 @@
-"""Work that is done once for many callers who wait for it."""
+"""Work that is done once for many waiting callers."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -8,11 +8,7 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """At most one run of some work at a time, shared by all its callers; it goes on when a caller stops waiting.
-
-    Args:
-        work: Does the work once; called when a caller asks for a result and no run is under way.
-    """
+    """At most one run of `work` at a time, shared by all its callers; it goes on when a caller stops waiting."""
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._work = work
@@ -24,7 +20,7 @@ class SingleFlight(Generic[T]):
         return self._task is not None and not self._task.done()
 
     async def result(self) -> T:
-        """The result of the run that is under way, else of a new one; an exception of the work is raised."""
+        """The result (or exception) of the run that is under way, else of a new one."""
         return await asyncio.shield(self.begin())
 
     def begin(self) -> "asyncio.Task[T]":
@@ -42,6 +38,6 @@ class SingleFlight(Generic[T]):
 
 
 def _retrieved(task: "asyncio.Task[Any]") -> None:
-    """Take the error from the task, so that asyncio does not report it where no caller waits any more."""
+    """Retrieve the task's error, so that asyncio does not report it when all callers have stopped waiting."""
     if not task.cancelled():
         task.exception()

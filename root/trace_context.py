@@ -1,4 +1,4 @@
-"""The trace context of whoever calls: a W3C `traceparent`, checked, and found without an import of OpenTelemetry."""
+"""The caller's trace context: a checked W3C `traceparent`, found without importing OpenTelemetry."""
 
 import re
 import sys
@@ -7,9 +7,9 @@ from contextvars import ContextVar
 HEADER = "traceparent"
 """The header that carries a trace context over HTTP."""
 CALLER: ContextVar[str] = ContextVar("holdfast_traceparent", default="")
-"""The trace context that the HTTP request at work came with; empty where it came with none."""
+"""The trace context of the current HTTP request; empty if it has none."""
 LONGEST = 512
-"""How many characters a `traceparent` may have: later versions of it may be longer than that of today."""
+"""How many characters a `traceparent` may have: later versions of the format may be longer than today's."""
 
 _TRACEPARENT = re.compile(r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _FLAGS = 0b11
@@ -17,7 +17,7 @@ _FLAGS = 0b11
 
 
 def checked(text: object) -> str | None:
-    """The `traceparent` in the form of its version 00; None for what is none, which is ignored, as the W3C's rules want."""
+    """The `traceparent` in the form of version 00; None if it is invalid (the W3C's rules ignore such a header)."""
     found = _TRACEPARENT.fullmatch(text) if isinstance(text, str) and len(text) <= LONGEST else None
     if found is None or (found[1] == "00" and found[5] is not None):
         return None
@@ -30,17 +30,17 @@ def of(trace_id: str, span_id: str, flags: int) -> str:
 
 
 def trace_id_of(traceparent: str | None) -> str:
-    """The id of the trace, in hexadecimal; empty where there is none."""
+    """The id of the trace, in hexadecimal; empty if there is none."""
     return (traceparent or "")[3:35]
 
 
 def current() -> str | None:
-    """The trace context of the caller: that of OpenTelemetry's current span, else that of the HTTP request at work.
+    """The caller's trace context: of OpenTelemetry's current span, else of the current HTTP request.
 
-    Where nobody has imported OpenTelemetry, there is no current span, and it costs nothing to say so.
+    Without OpenTelemetry imported there is no current span, and the check costs nothing.
     """
     api = sys.modules.get("opentelemetry.trace")
-    current_span = getattr(api, "get_current_span", None)  # a thread may be importing it at this moment
+    current_span = getattr(api, "get_current_span", None)  # another thread may be importing it at this moment
     if current_span is not None:
         context = current_span().get_span_context()
         if context.is_valid:

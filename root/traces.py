@@ -1,8 +1,8 @@
-"""Spans: what each is called, what is said of it, and how one follows from a trace context that came out of the log.
+"""Spans: their names and attributes, and how one continues a trace context from the log.
 
-The names of OpenTelemetry's GenAI conventions are written out here, as those are still in development; what they have no name
-for begins with `holdfast.`. Where a process has no tracer provider, a span is nothing but the trace context of its parent. A
-sampler or processor of somebody's that raises costs the span, and never the work.
+The names of OpenTelemetry's GenAI conventions are copied here, as these are still in development; names that they lack begin
+with `holdfast.`. Without a tracer provider, a span is only the trace context of its parent. A sampler or processor that raises
+loses the span, never the work.
 """
 
 import logging
@@ -51,7 +51,7 @@ Said: TypeAlias = str | bool | int | float | tuple[str, ...]
 
 
 class _Named:
-    """The tracer provider that the environment names: `broken` once it could not be loaded in this process."""
+    """The tracer provider that the environment names; `broken` once loading it has failed in this process."""
 
     broken = False
 
@@ -60,7 +60,7 @@ _named = _Named()
 
 
 def tracer_provider() -> trace.TracerProvider | None:
-    """The tracer provider of this process; None where nobody traces, or the variable for it names one that cannot be loaded."""
+    """The tracer provider of this process; None if there is none, or the named one cannot be loaded."""
     if _named.broken:  # the getter would load it again
         found = trace._TRACER_PROVIDER  # noqa: SLF001 - what the program has set since, if anything
     else:
@@ -81,13 +81,13 @@ def begin(
     kind: SpanKind = SpanKind.INTERNAL,
     at_ms: int | None = None,
 ) -> Span:
-    """A span that begins now, or at that time; the caller ends it. One that is never ended is never seen.
+    """A span that begins now, or at `at_ms`. The caller must end it; a span that is not ended is not exported.
 
     Args:
         name: The span's name.
         said: Its attributes; those of None are left out.
         parent: The trace context of its parent; None for the first span of a new trace.
-        links: Other trace contexts that it belongs to, by what each is to it.
+        links: The trace contexts that it links to, by the role of each.
         kind: Whether it calls something outside of Holdfast.
         at_ms: When it began, in integer milliseconds UTC; None for now.
     """
@@ -110,7 +110,7 @@ def begin(
 
 
 def end(span: Span, *, ok: bool | None = None, at_ms: int | None = None) -> None:
-    """End a span, now or at that time (ms UTC); `ok` is None where the span says nothing of success."""
+    """End a span, now or at `at_ms` (ms UTC). `ok` is None if the span has no notion of success."""
     try:
         if ok is not None:
             span.set_status(StatusCode.OK if ok else StatusCode.ERROR)
@@ -120,13 +120,13 @@ def end(span: Span, *, ok: bool | None = None, at_ms: int | None = None) -> None
 
 
 def failed(span: Span) -> None:
-    """Say that what the span stands for has failed."""
+    """Mark the span as failed."""
     span.set_status(StatusCode.ERROR)
 
 
 @contextmanager
 def during(span: Span) -> Iterator[Span]:
-    """The span as the current one; it ends with the block. No text of an exception gets into it."""
+    """The span as the current one; it ends with the block. Exception texts are kept out of it."""
     if span is INVALID_SPAN:
         yield span
         return
@@ -152,19 +152,19 @@ def say(span: Span, said: Mapping[str, Said | None]) -> None:
 
 
 def traceparent_of(span: Span) -> str | None:
-    """The trace context of a span; None where nothing is traced."""
+    """The trace context of a span; None if nothing is traced."""
     context = span.get_span_context()
     return of(f"{context.trace_id:032x}", f"{context.span_id:016x}", context.trace_flags) if context.is_valid else None
 
 
 def context_of(traceparent: str | None) -> Context:
-    """A context in which the span of this trace context is the current one; an empty one where there is none."""
+    """A context whose current span is that of this trace context; an empty context for None."""
     parent = span_context(traceparent)
     return Context() if parent is None else trace.set_span_in_context(NonRecordingSpan(parent), Context())
 
 
 def span_context(traceparent: str | None) -> SpanContext | None:
-    """The span of a trace context, which is of another process; None for what is no trace context."""
+    """The remote span of a trace context; None if it is invalid."""
     traceparent = checked(traceparent)
     if traceparent is None:
         return None
@@ -173,7 +173,7 @@ def span_context(traceparent: str | None) -> SpanContext | None:
 
 
 def _encodable(value: Said) -> Said:
-    """The value without lone surrogates, for which an exporter would drop all spans that it sends at once."""
+    """The value without lone surrogates, which would make an exporter drop the whole batch of spans."""
     if isinstance(value, tuple):
         return tuple(one.encode("utf-8", "replace").decode() for one in value)
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) and not value.isascii() else value

@@ -1,1 +1,1 @@
-"""How a command is judged: from `machine`, by the table, to the events that it leads to."""
+"""The judgement of a command: from `machine`, by the table, to the resulting events."""

@@ -1,4 +1,4 @@
-"""Giving up what waits: by a cancellation, a deadline, or the conversation's end."""
+"""Ending what waits: by a cancellation, a deadline, or the conversation's end."""
 
 from holdfast.conversation.ids import is_turn_id, turn_id
 from holdfast.conversation.records.calls import Call
@@ -28,12 +28,9 @@ NO_ANSWER = {
 
 
 def cancel(state: State, command: CancelTurn) -> Judgement:
-    """Cancel the turn, if one is going on or about to begin; each open call ends with an error result.
+    """Cancel the turn that is going on or about to begin; each open call ends with an error result.
 
-    A turn that is named is cancelled only if it is this one: a cancellation that comes too late ends no later turn.
-
-    Raises:
-        TurnNotFound: The conversation has had no turn of that id, nor is it the next.
+    A `turn_id` limits the cancellation to that turn: one that comes too late ends no later turn.
     """
     present = state.present_turn_id
     if command.turn_id not in (None, present) and not is_turn_id(command.turn_id or "", last=state.turns):
@@ -75,7 +72,7 @@ def end(state: State, command: End) -> Judgement:
 
 
 def wake(state: State, command: Wake) -> Judgement:
-    """Settle each suspension whose deadline has passed; its call ends with an error that the model can recover from."""
+    """Settle each expired suspension; its call ends with an error that the model can recover from."""
     draft = Draft(state, command)
     for call in state.calls.due(command.now):
         if call.suspension is not None:
@@ -87,9 +84,9 @@ def wake(state: State, command: Wake) -> Judgement:
 
 
 def why_cancelled(call: Call, reason: str = "") -> str:
-    """The error text that tells the model whether a cancelled call may have run, and why it was cancelled.
+    """The error text that tells the model why a call was cancelled, and whether it may have run.
 
-    A call whose run was lost awaits a decision, and yet it ran; a client's call runs where Holdfast does not see it.
+    A call with a lost run awaits a decision although it ran, and a client's call runs where Holdfast does not see it.
     """
     at_client = call.suspension is not None and call.suspension.kind is SuspensionKind.CLIENT_EXEC
     what = CANCELLED_RUN if call.attempt else CANCELLED_CLIENT if at_client else CANCELLED
@@ -97,7 +94,6 @@ def why_cancelled(call: Call, reason: str = "") -> str:
 
 
 def _ending(state: State, command: CancelTurn | End) -> Draft:
-    """The draft of a turn's end: the turn goes on with no other span."""
     return Draft(state, command.model_copy(update={"trace": None}))
 
 

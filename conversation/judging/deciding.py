@@ -1,4 +1,4 @@
-"""Judging decisions: one, or several of one conversation, of which all are taken or none."""
+"""The judgement of decisions: one, or several of one conversation, of which all are taken or none."""
 
 from holdfast.conversation.ids import check_request_id
 from holdfast.conversation.records.calls import Call, Suspension
@@ -20,11 +20,11 @@ from .voting import check_permitted, check_vote
 MOST = 1000
 """How many decisions one command may bring."""
 MOST_BYTES = 4 << 20
-"""How many bytes the bodies of these decisions may have together: they are written at once."""
+"""How many bytes the bodies of these decisions may have together, as they are written at once."""
 
 
 def resolve(state: State, command: Resolve) -> Judgement:
-    """Settle the suspension that the decision was meant for, and no other; or count it, where several have to agree."""
+    """Settle exactly the suspension that the decision names, or count a vote if several people must agree."""
     check_request_id("decision_id", command.decision_id, InvalidDecision)
     draft = drafted(state, command)
     call, suspension = _named(state, command)
@@ -35,12 +35,7 @@ def resolve(state: State, command: Resolve) -> Judgement:
 
 
 def resolve_many(state: State, command: ResolveMany) -> Judgement:
-    """Settle all suspensions that the decisions were meant for.
-
-    Raises:
-        BatchRefused: A decision cannot be taken; the error has the reason for each that cannot, by its suspension.
-        InvalidDecision: There are no decisions, or too many, or two for one suspension; or an id has not the form of one.
-    """
+    """Settle all suspensions that the decisions name, or raise `BatchRefused` with the error of each bad decision."""
     _check(command)
     draft = drafted(state, command)
     judged: list[Fitted] = []
@@ -91,7 +86,6 @@ def _check(command: ResolveMany) -> None:
 
 
 def _named(state: State, command: Resolve) -> tuple[Call, Suspension]:
-    """The call and the suspension that a decision names."""
     call = state.calls.of(command.tool_call_id)
     if call is None or call.suspension is None:
         if command.suspension_id is not None:
@@ -111,7 +105,7 @@ def _named(state: State, command: Resolve) -> tuple[Call, Suspension]:
 
 
 def _stale(state: State, command: Resolve | ResolveMany, suspension_id: str, tool_call_id: str | None = None) -> StaleCall:
-    """Why a suspension, of this call if one is named, takes no decision."""
+    """The reason that a suspension (of this call, if given) takes no decision."""
     known = command.known.get(suspension_key(suspension_id))
     if known is None or tool_call_id not in (None, known.tool_call_id):
         return StaleCall(state.conversation_id, tool_call_id or suspension_id, StaleReason.UNKNOWN)

@@ -1,4 +1,4 @@
-"""Whether a decision fits the suspension that it is for: its kind, its size, and the schema of what it says."""
+"""Whether a decision fits its suspension: the kind, the size, and the schema of its body."""
 
 import contextlib
 from collections.abc import Mapping
@@ -28,17 +28,14 @@ from .progress import is_edited
 from .words import check_words
 
 REVIEW_BYTES = 64
-"""What the JSON text of a review has at most beside its notes, in bytes."""
+"""The most that a review's JSON text has besides its notes, in bytes."""
 _YES = frozenset({DecisionKind.APPROVE, DecisionKind.ANSWER, DecisionKind.REDISPATCH})
 _NOTES = frozenset(kind for kind, names in SAYS.items() if {"reason", "error", "notes"} & {*names})
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A decision that fits its suspension; `value` is what it says, parsed once.
-
-    A repetition is known by `decision_id` and `digest`; both are empty where nobody sent the decision.
-    """
+    """A decision that fits its suspension; `value` is its parsed body. If nobody sent it, its id and digest are empty."""
 
     call: Call
     suspension: Suspension
@@ -49,47 +46,43 @@ class Fitted:
 
     @property
     def is_yes(self) -> bool:
-        """Whether it lets the call go on, or is its result: a vote, where several have to agree. A no settles at once."""
+        """Whether it lets the call go on or is its result: a vote, if several must agree. A no settles at once."""
         if self.ruling.kind is DecisionKind.REVIEW:
             return bool(self.value["verdict"] == ReviewVerdict.ALLOW)
         return self.ruling.kind in _YES
 
     @property
     def is_edit(self) -> bool:
-        """Whether it changes what several have to agree to."""
+        """Whether it edits arguments that several must approve."""
         return self.call.needed > 1 and self.ruling.kind is DecisionKind.APPROVE and self.ruling.body is not None
 
     @property
     def on(self) -> str:
-        """What a vote is for, in short: of a review the verdict, without its notes."""
+        """The subject of a vote, in short; of a review, the verdict without its notes."""
         said = self.value["verdict"] if self.ruling.kind is DecisionKind.REVIEW else self.ruling.body
         return payload_digest("vote", self.ruling.kind, said or "")[:16]
 
     def result(self, tool: ToolSpec) -> JsonText:
-        """The JSON text of the result that an answer is: that of questions has the answers to all of them."""
+        """The JSON text of the result that an answer gives; for questions, the answers to all of them."""
         if tool.questions and self.suspension.kind is SuspensionKind.ELICITATION:
             return jsontext.dumps({"answers": self.value})
         return self.ruling.body or "null"
 
 
 def fit(draft: Draft, call: Call, suspension: Suspension, ruling: DecisionRecord, **repetition: str) -> Fitted:
-    """Judge a decision by what the suspension accepts, the limits and the schemas.
-
-    Raises:
-        InvalidDecision: The decision does not fit.
-    """
+    """Check a decision (`InvalidDecision`) against what the suspension accepts, the limits and the schemas."""
     return Fitted(call, suspension, ruling, _value(draft, call, suspension, ruling), **repetition)
 
 
 def _value(draft: Draft, call: Call, suspension: Suspension, ruling: DecisionRecord) -> Any:
     tool = draft.tool_of(call)
     asked = draft.command.read.get(suspension.seq)
-    own = suspension.kind is SuspensionKind.REVIEW  # what cannot be read takes no answer
+    own = suspension.kind is SuspensionKind.REVIEW  # its event has its own schema; without it, no answer fits
     schema_text = asked.response_schema if isinstance(asked, CallSuspended) else None if own else tool.response_schema
     _check_accepted(ruling, suspension, tool, schema_text, edited=is_edited(draft, call))
     check_words(ruling.reason, draft.spec, "decision.reason", InvalidDecision)
     if ruling.scope is not None:
-        _ = ruling.scope.scope  # the command may come from a shell that has not judged it
+        _ = ruling.scope.scope  # the command may come from a shell that has not checked it
     if ruling.body is None:
         return None
     _check_size(ruling, draft.command.limits)
@@ -116,7 +109,6 @@ def _value(draft: Draft, call: Call, suspension: Suspension, ruling: DecisionRec
 
 
 def _questions(draft: Draft, call: Call) -> tuple[questions.Question, ...]:
-    """The questions of a call, as the model asked them."""
     asked = draft.command.read.get(call.arguments_at)
     if isinstance(asked, ModelAnswered):
         found = next((one.arguments for one in asked.calls if one.tool_call_id == call.tool_call_id), "")
@@ -139,7 +131,7 @@ def _check_accepted(
     if ruling.body is not None and Choice.EDIT not in tool.decisions:
         problem = f"{tool.name} lets nobody edit its arguments (Tool.decisions)"
         raise InvalidDecision("decision.arguments", problem, "leave them out, or decide otherwise")
-    if ruling.body is None and Choice.APPROVE not in tool.decisions and not edited:  # a vote for what another has edited
+    if ruling.body is None and Choice.APPROVE not in tool.decisions and not edited:  # for arguments that another has edited
         problem = f"{tool.name} is not approved as it is (Tool.decisions)"
         raise InvalidDecision("decision.arguments", problem, "give edited arguments")
 

@@ -1,4 +1,4 @@
-"""Giving and ending grants: what an approver lets run without asking for the rest of the conversation."""
+"""Giving and ending grants, which let calls run without asking for the rest of the conversation."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,15 +18,11 @@ from .progress import advance, go_on, granted, settled
 from .words import check_words
 
 MAY_NOT = "whoever gave the grant may not decide this any more"
-"""Why a grant ended by which a run could not begin."""
+"""The reason of a grant that ended because a run could not begin by it."""
 
 
 def check_room(state: State, rulings: Sequence[DecisionRecord], *, now: int) -> None:
-    """Refuse decisions with more scopes than the conversation may have grants.
-
-    Raises:
-        InvalidDecision: There are too many.
-    """
+    """Refuse (`InvalidDecision`) decisions with more scopes than the conversation has room for grants."""
     more = sum(ruling.scope is not None for ruling in rulings)
     standing = sum(grant.is_active(now) for grant in state.grants)
     if more and standing + more > MOST_GRANTS:
@@ -35,7 +31,7 @@ def check_room(state: State, rulings: Sequence[DecisionRecord], *, now: int) -> 
 
 
 def give(draft: Draft, scope: ScopeGiven, *, seq: int, terms: ApproverTerms | None) -> None:
-    """Give the grant of a decision at `seq`; once all decisions of a command are made, `release` lets go of what it covers."""
+    """Give the grant of the decision at `seq`. `release` follows once all decisions of a command are made."""
     grant = Grant.of(scope.scope, grant_id=f"g{seq}", at=draft.now, seq=seq, by=draft.principal, terms=terms)
     draft.emit(GrantGiven(at=draft.now, grant=grant))
 
@@ -55,11 +51,7 @@ def release(draft: Draft, rulings: Sequence[DecisionRecord]) -> None:
 
 
 def revoke(state: State, command: Revoke) -> Judgement:
-    """End a grant.
-
-    Raises:
-        InvalidInput: The conversation has no such grant, or the reason cannot be used.
-    """
+    """End a grant."""
     check_words(command.reason, command.spec, "reason", InvalidInput)
     if all(grant.grant_id != command.grant_id for grant in state.grants):
         problem = f"{command.grant_id!r:.80} is no grant of this conversation, or has ended"
@@ -79,24 +71,14 @@ def _why(command: Revoke | RevokeGiven) -> dict[str, Any]:
 
 
 def given(state: State, by: str, proof: Proof | None = None) -> tuple[list[Grant], list[Suspension]]:
-    """What a principal has given in a conversation: its grants, and the suspensions that wait with a vote of its.
-
-    Args:
-        state: The conversation's state.
-        by: The principal's id.
-        proof: How the principal was proven; None: in whatever way.
-    """
+    """The grants of `by`, proven by `proof` (None: in any way), and the suspensions that wait with its vote."""
     grants = [one for one in state.grants if one.by is not None and gave(one.by.id, one.by.proof, by, proof)]
     waiting = [call.suspension for call in (() if state.ended else state.calls.awaiting()) if call.suspension is not None]
     return grants, [one for one in waiting if any(gave(vote.by, vote.proof, by, proof) for vote in one.votes)]
 
 
 def revoke_given(state: State, command: RevokeGiven) -> Judgement:
-    """End what a principal has given: its grants, and its votes in calls that wait.
-
-    Raises:
-        InvalidInput: It has given nothing that stands, or the reason cannot be used.
-    """
+    """End the grants of a principal, and its votes in calls that wait."""
     check_words(command.reason, command.spec, "reason", InvalidInput)
     grants, voted = given(state, command.by, command.proof)
     if not grants and not voted:
@@ -114,7 +96,7 @@ def revoke_given(state: State, command: RevokeGiven) -> Judgement:
 
 
 def lapse(draft: Draft, grant_ids: Sequence[str]) -> None:
-    """End grants whose givers may not decide any more what these let run."""
+    """End grants whose givers may no longer decide the calls that these let run."""
     lapsed = [grant for grant in draft.state.grants if grant.grant_id in grant_ids and grant.by is not None]
     for by, proof in dict.fromkeys((grant.by.id, grant.by.proof) for grant in lapsed if grant.by is not None):
         mine = tuple(one.grant_id for one in lapsed if one.by is not None and (one.by.id, one.by.proof) == (by, proof))

@@ -1,4 +1,4 @@
-"""The judgement that `decide` returns, the replies that it can hold, and the draft on which it is written."""
+"""The judgement that `decide` returns, its replies, and the draft that becomes it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class Receipt(Record):
 
 
 class Cancelled(Record):
-    """What a cancellation really cancelled."""
+    """The calls and turn that a cancellation really cancelled."""
 
     conversation_id: str
     turn_id: str | None = Field(default=None, description="The turn of the calls; None if there was nothing to cancel.")
@@ -52,7 +52,7 @@ class Cancelled(Record):
 
 
 class Receipts(Record):
-    """The durable acknowledgement of several decisions, one receipt for each, in their order."""
+    """The durable acknowledgement of several decisions: a receipt for each, in their order."""
 
     receipts: tuple[Receipt, ...]
 
@@ -62,11 +62,11 @@ Reply: TypeAlias = Receipt | Receipts | Cancelled | None
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The events that a command leads to, in order, and the reply that its caller gets once the events are durable.
+    """The events that a command leads to, in order, and the caller's reply once the events are durable.
 
-    `ignored` names the reason where the command was ignored on purpose; `state` is the state after the events, None if there
-    are none. A request that changes nothing leads to no event: `passing` is its idempotency record by key, which the store
-    forgets after a while.
+    `ignored` is the reason if the command was deliberately ignored; `state` is the state after the events, None if there are
+    none. A request that changes nothing leads to no event: `passing` is its idempotency record by key, which the store forgets
+    after a while.
     """
 
     events: tuple[Event, ...] = ()
@@ -76,13 +76,13 @@ class Judgement:
     passing: Mapping[str, IdempotencyRecord] = field(default_factory=dict)
 
     def then(self, later: "Judgement") -> "Judgement":
-        """This judgement and one of a command of the machine's own, made on the state after this one: for one write."""
+        """This judgement and that of a follow-up command of the machine, made on the state after this one: for one write."""
         return Judgement((*self.events, *later.events), self.reply, state=later.state or self.state)
 
 
 @dataclass(slots=True)
 class Draft:
-    """A judgement in the making: each event is folded at once, so that the next one is judged on the state after it."""
+    """A judgement in the making: each event is folded at once, so the next one is judged on the state after it."""
 
     state: State
     command: Command
@@ -100,27 +100,27 @@ class Draft:
 
     @property
     def principal(self) -> Principal | None:
-        """Who sent the command; None where nobody said."""
+        """The sender of the command; None if nobody said."""
         return self.command.principal if isinstance(self.command, Request) else None
 
     @property
     def batch_id(self) -> str:
-        """The id of the batch that the calls of the turn's last answer are; empty between turns."""
+        """The batch id of the calls in the turn's last answer; empty between turns."""
         return "" if self.state.turn is None else self.state.turn.batch_id
 
     def tool_of(self, call: CallDetails) -> ToolSpec:
-        """The tool of a call as the spec has it; a tool with nothing but its name where the spec has none of that name."""
+        """The tool of a call as the spec has it; if the spec lacks it, a tool with nothing but its name."""
         return (self.spec.tool(call.tool) if self.spec is not None else None) or ToolSpec(name=call.tool)
 
     def emit(self, event: Event) -> int:
-        """Add an event, as a link of the audit chain if it is one, and return its place in the log."""
+        """Add an event, linked into the audit chain if it is audited; returns its `seq`."""
         event = linked(self.state, event, self.command.salt)
         self.events.append(event)
         self.state = evolve(self.state, event)
         return self.state.seq
 
     def receipt(self, seq: int, *, settled: bool = True, votes: int = 0, needed: int = 0) -> Receipt:
-        """The receipt of the event of this draft at a place in the log."""
+        """The receipt of this draft's event at `seq`."""
         return Receipt(
             conversation_id=self.state.conversation_id,
             seq=seq,
@@ -132,12 +132,12 @@ class Draft:
         )
 
     def cancelled(self, seq: int, turn_id: str, calls: tuple[str, ...]) -> Cancelled:
-        """The reply to a cancellation, by the event of this draft at a place in the log."""
+        """The reply to a cancellation, by this draft's event at `seq`."""
         head = self.head_at(seq)
         return Cancelled(conversation_id=self.state.conversation_id, turn_id=turn_id, calls=calls, audit_head=head)
 
     def head_at(self, seq: int) -> str:
-        """The head of the audit chain with the event of this draft at a place in the log; empty if that is no link."""
+        """The head of the audit chain with this draft's event at `seq`; empty if the event is no link."""
         event = self.events[seq - self.state.seq - 1]
         return event.head if isinstance(event, ChainLink) else ""
 
@@ -147,7 +147,7 @@ class Draft:
 
 
 def drafted(state: State, command: Command) -> Draft:
-    """A draft, unless the shell has stamped the command with another spec than the turn's: that is a mistake of ours."""
+    """A draft. A command stamped with another spec than the turn's is a bug in the shell, and raises."""
     if state.turn is not None and command.spec is not None and command.spec.digest != state.turn.spec_digest:
         raise ValueError(f"stamped with spec {command.spec.digest}, the turn runs with {state.turn.spec_digest}")
     return Draft(state, command)

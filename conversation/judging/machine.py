@@ -1,6 +1,6 @@
 """The machine: three pure functions, `decide`, `evolve` and `outstanding`.
 
-`decide` judges a command, `evolve` folds an event, `outstanding` says what work must be going on now. None of them knows a
+`decide` judges a command, `evolve` folds an event, `outstanding` lists the work that must be going on now. None of them knows a
 clock, I/O or Ray; a live and a revived conversation take the same path through them.
 """
 
@@ -44,7 +44,7 @@ JUDGES: Mapping[type, Callable[[State, Any], Judgement]] = {
     asked.RunLost: outcomes.run_over,
     asked.Wake: cancelling.wake,
 }
-"""What judges each command, where the table says that it is handled."""
+"""The judge of each command that the table handles."""
 
 
 def decide(state: State, command: Command) -> Judgement:
@@ -55,10 +55,10 @@ def decide(state: State, command: Command) -> Judgement:
 
     Raises:
         StaleCall: The suspension is unknown, settled, expired, cancelled or superseded.
-        NotPermitted: Whoever decides, or takes a call on, is none of those who may.
-        AlreadyVoted: Several have to agree to the call, and the same person has already.
+        NotPermitted: The caller may not decide this call, or take it on.
+        AlreadyVoted: Several people must agree to the call, and the same person has already.
         InvalidDecision: The decision does not fit, or its id was used for another decision.
-        BatchRefused: One of several decisions cannot be taken, and so none of them was.
+        BatchRefused: One of several decisions cannot be taken, so none was.
         InvalidMessage: The message cannot be used, or its id was used for another message.
         InvalidInput: The conversation or request id cannot be used, or the request id was used for another request.
         QueueFull: As many messages are queued as the limits allow.

@@ -1,4 +1,4 @@
-"""Judging the messages of users: the first one, which starts the conversation, and every later one."""
+"""The judgement of users' messages: the first one, which starts the conversation, and every later one."""
 
 from holdfast.conversation.ids import check_conversation_id, check_request_id
 from holdfast.conversation.records.commands import Send, Start
@@ -13,12 +13,7 @@ from .repeats import send_digest, start_digest
 
 
 def start(state: State, command: Start) -> Judgement:
-    """Start the conversation; the beginning of its first turn is then outstanding.
-
-    Raises:
-        InvalidConversationId: The conversation id has not the form of one.
-        InvalidMessage: The text, its id, the agent's name or the context cannot be used, or is too large.
-    """
+    """Start the conversation; the beginning of its first turn is then outstanding."""
     check_conversation_id(state.conversation_id)
     limits = command.limits
     _check_message(command.text, command.message_id, limits)
@@ -47,12 +42,7 @@ def start(state: State, command: Start) -> Judgement:
 
 
 def send(state: State, command: Send) -> Judgement:
-    """Accept a message; its turn begins when the turns of earlier messages are over.
-
-    Raises:
-        InvalidMessage: The text or its id cannot be used, or the text is too large.
-        QueueFull: As many messages are queued as `Limits.queued` allows.
-    """
+    """Accept a message; its turn begins when the turns of earlier messages are over."""
     _check_message(command.text, command.message_id, command.limits)
     if len(state.queue) >= command.limits.queued:
         raise QueueFull(state.conversation_id, len(state.queue))

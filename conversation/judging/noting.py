@@ -1,4 +1,4 @@
-"""What those who may decide a suspended call tell each other: who takes it on, and comments. It settles nothing."""
+"""Notes on a suspended call among its approvers: assignments and comments. They settle nothing."""
 
 from holdfast.conversation.records.calls import Suspension
 from holdfast.conversation.records.commands import Assign, Comment
@@ -12,18 +12,12 @@ from .judgement import Draft, Judgement
 from .words import check_words
 
 MOST_NOTES = 64
-"""With how many votes, assignments and comments a suspension takes no more of the latter two: their places stand in the state.
-Votes are always taken, and by `MOST_VOTES` they settle it."""
+"""A suspension with this many votes, assignments and comments takes no more of the latter two, as the state holds their `seq`.
+Votes are always taken: by `MOST_VOTES` they settle it."""
 
 
 def note(state: State, command: Assign | Comment) -> Judgement:
-    """Keep who takes a suspended call on, or a comment on it.
-
-    Raises:
-        StaleCall: The suspension is unknown, settled, expired, cancelled or superseded.
-        NotPermitted: Whoever asks may not decide the call.
-        InvalidInput: The name or the text cannot be used, or the suspension has too many notes.
-    """
+    """Record an assignment of a suspended call, or a comment on it."""
     suspension = _open(state, command)
     about = {name: getattr(command, name) for name in ("tool_call_id", "suspension_id", "request_id", "principal")}
     about |= {"at": command.now, "noted": suspension.notes}

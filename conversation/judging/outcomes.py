@@ -1,4 +1,4 @@
-"""Judging the outcomes of effects: of a turn's beginning, a model call or a run."""
+"""The judgement of outcomes of effects: of a turn's beginning, a model call or a run."""
 
 from collections.abc import Mapping
 from functools import reduce
@@ -37,7 +37,7 @@ from .unattended import ruling_at_proposal
 
 LOST = "outcome unknown: the worker was lost while this call ran; it may or may not have taken effect"
 ASK_ABOUT_LOST = "the worker was lost while this call ran (attempt {}): it may or may not have taken effect"
-"""The prompt for the person who decides what becomes of a lost run."""
+"""The prompt for the person who decides about a lost run."""
 
 STOPPED = {"length": StopReason.LENGTH, "content_filter": StopReason.CONTENT_FILTER}
 """The stop reason of an answer that was cut off, by the provider's finish reason."""
@@ -56,13 +56,13 @@ TERMS = f"who may decide this call takes more than {MOST_BYTES} bytes to say"
 PAUSED = "pause_turn"
 """The finish reason of an answer that the provider continues at the next model call."""
 NAME_CHARS = 256
-"""How many characters are kept of a tool's name as the model wrote it; the names of tools are shorter."""
+"""How many characters of a tool's name, as the model wrote it, are kept; the names of tools are shorter."""
 MAX_CALLS = "the model asked for {} calls in one answer, {} are allowed (Limits.max_calls)"
 PROVIDER_TIMES = 6
 PROVIDER_ROOM = 64 * 1024
 """The bound of an answer's `provider`: PROVIDER_TIMES bytes for each byte of `reply_bytes`, plus PROVIDER_ROOM bytes. The field
-is JSON, whose escapes take up to six bytes for one, and on some routes repeats the reasoning. The answer itself is measured
-as it came."""
+is JSON, whose escapes take up to six bytes for one, and some routes repeat the reasoning in it. The answer itself is
+measured as it came."""
 REPLY_BYTES = "the model's answer has {} bytes, {} are allowed (Limits.reply_bytes)"
 
 
@@ -135,7 +135,7 @@ def _requested(call_id: str, call: ProposedCall) -> RequestedCall:
 
 
 def model_failed(state: State, command: ModelFailed) -> Judgement:
-    """Fail the turn, visibly; the conversation can go on."""
+    """Fail the turn; the conversation can go on."""
     if state.turn is None:
         return Judgement(ignored=LATE.why)
     draft = Draft(state, command)
@@ -144,7 +144,7 @@ def model_failed(state: State, command: ModelFailed) -> Judgement:
 
 
 def run_over(state: State, command: RunFinished | RunSuspended | RunRuled | RunLost) -> Judgement:
-    """Record what became of a run, and go on with its turn."""
+    """Record the outcome of a run, and go on with its turn."""
     call = state.calls.run(command.effect_id)
     if call is None:
         return Judgement(ignored=LATE.why)
@@ -163,7 +163,7 @@ def run_over(state: State, command: RunFinished | RunSuspended | RunRuled | RunL
 
 
 def _suspended(draft: Draft, call: Call, command: RunSuspended) -> None:
-    """Suspend a call whose own body asks for a person's word; a body that asks for too much, or too often, has failed."""
+    """Suspend a call whose own body asks for a review. A body that asks for too much, or too often, has failed."""
     problem = _unshowable(call, command)
     if problem is not None:
         finish(draft, call.tool_call_id, failure(problem), by=SettledBy.RUN)
@@ -177,7 +177,7 @@ def _shown(command: RunSuspended) -> tuple[str | None, ...]:
 
 
 def _unshowable(call: Call, command: RunSuspended) -> str | None:
-    """The error text, for the model, of a body that cannot be suspended; None if it can be."""
+    """The error text, for the model, if a body's review cannot be shown; None if it can."""
     if call.resumed >= MOST_REVIEWS:
         return f"the tool asked for a person's word more than {MOST_REVIEWS} times in one call"
     limits = command.limits
@@ -195,30 +195,27 @@ def _unshowable(call: Call, command: RunSuspended) -> str | None:
 
 
 def _ruled(draft: Draft, call: Call, ruled: RuleVerdict) -> None:
-    """Settle or suspend a call whose run the rules in force do not let begin; an approval of these arguments stands."""
+    """Settle or suspend a call whose run the rules now forbid to begin; an approval of these arguments stands."""
     granting.lapse(draft, ruled.lapsed)
     if ruled.effect is RuleEffect.DENY:
         deny(draft, call.tool_call_id, ruled)
     elif ruled.effect is RuleEffect.ASK and not call.is_approved(ruled.approvers):
         _ask_first(draft, call, ruled)
-    else:  # those who have approved it need no grant
+    else:  # an approved call needs no grant
         grants = () if ruled.effect is RuleEffect.ASK else call.grants
         schedule(draft, call.model_copy(update={"resumed": call.resumed + 1, "grants": grants}))
 
 
 def _ask_first(draft: Draft, call: Call, ruled: RuleVerdict) -> None:
-    """Have a person asked about a run that has not begun; what others than these have decided does not count.
-
-    Those who have approved these arguments already are not asked again.
-    """
+    """Ask about a run that has not begun: only approvers who have not approved these arguments yet, and only they decide."""
     both = joined(call.approvers, ruled.approvers)
     if both is not None and not both.fits:
         finish(draft, call.tool_call_id, failure(TERMS), by=SettledBy.REFUSAL)
         return
     lacking = call.unfulfilled(ruled.approvers)
     if ruled.approvers is not None and call.grants and granted(draft, call) is not None:
-        lacking = [ruled.approvers]  # the grant says the word of the others, as long as it stands
-    asked_by = call.rule if call.grants or call.fulfilled is not None else ""  # else it names the rule that let the call run
+        lacking = [ruled.approvers]  # the grant stands for the others' approval while it lasts
+    asked_by = call.rule if call.grants or call.fulfilled is not None else ""  # else it names the rule that allowed the call
     changes = {
         "approval": Approval.REQUIRED,
         "rule": ruled.rule or asked_by,
@@ -231,7 +228,6 @@ def _ask_first(draft: Draft, call: Call, ruled: RuleVerdict) -> None:
 
 
 def _lost(draft: Draft, call: Call) -> None:
-    """Schedule a lost run again, suspend its call or give the call an error result, as the tool's `on_lost` says."""
     match call.on_lost:
         case OnLost.REDISPATCH:
             by = granted(draft, call) if call.grants else None
@@ -259,7 +255,6 @@ def _clean(call: ProposedCall) -> ProposedCall:
 
 
 def _too_much(command: ModelReplied) -> tuple[FailureReason, str] | None:
-    """The reason and error text of the failure, if an answer exceeds the limits; None if it keeps them."""
     limits = command.limits
     if len(command.calls) > limits.max_calls:
         return FailureReason.MAX_CALLS, MAX_CALLS.format(len(command.calls), limits.max_calls)
@@ -279,7 +274,7 @@ def _bytes(text: str | None) -> int:
 
 
 def _take_up(draft: Draft, proposed: Mapping[str, ProposedCall], seq: int) -> None:
-    """Take up the calls of an answer, whose event stands at `seq`: those that cannot be used get an error result at once."""
+    """Take up the calls of the answer at `seq`; unusable ones get an error result at once."""
     calls = {call_id: _usable(call_id, one, draft.spec, seq) for call_id, one in proposed.items()}
     asked = any(isinstance(call, Call) and asks(draft, call) for call in calls.values())
     for call_id, call in calls.items():
@@ -296,7 +291,7 @@ def _take_up(draft: Draft, proposed: Mapping[str, ProposedCall], seq: int) -> No
 
 
 def _usable(call_id: str, proposed: ProposedCall, spec: AgentSpec | None, seq: int) -> Call | RuleVerdict | str:
-    """The call; or the rule that denies it, or the error text that the model reads where it cannot be used."""
+    """The call; else the rule that denies it, or the error text for the model if it cannot be used."""
     tool = spec.tool(proposed.name) if spec is not None else None
     problem = _problem(proposed, tool)
     if tool is None or problem is not None:
@@ -323,7 +318,7 @@ def _usable(call_id: str, proposed: ProposedCall, spec: AgentSpec | None, seq: i
 
 
 def _targets(proposed: ProposedCall) -> tuple[CallTarget, ...] | None:
-    """What a call touches, within bounds; nothing, which no grant covers, where there is too much of it."""
+    """The targets of a call, within bounds. Too many or invalid ones become `()`, which no grant covers."""
     found = proposed.targets
     if found is None or (len(found) <= MOST_TARGETS and all(_fits(one) for one in found)):
         return found
@@ -335,14 +330,14 @@ def _fits(target: CallTarget) -> bool:
 
 
 def _approval(tool: ToolSpec, ruled: RuleVerdict | None) -> Approval:
-    """Whether a person approves the call: as its tool says, but for what rules say of a server's or client's tool."""
+    """Whether a person must approve the call: as rules say of a server's or client's tool, else as its tool says."""
     if ruled is None or tool.executor in (Executor.HUMAN, Executor.PROVIDER):
         return tool.approval
     return Approval.REQUIRED if ruled.effect is RuleEffect.ASK else Approval.AUTO
 
 
 def _problem(proposed: ProposedCall, tool: ToolSpec | None) -> str | None:
-    """The error text, for the model, of a call that neither runs nor is suspended; None if nothing is wrong with the call."""
+    """The error text, for the model, of a call that can neither run nor be suspended; None if nothing is wrong with it."""
     if tool is None:
         return f"there is no tool named {proposed.name:.80}"
     if tool.executor is Executor.PROVIDER:

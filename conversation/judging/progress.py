@@ -1,4 +1,4 @@
-"""The steps inside a turn: a call runs, is held, suspended or settled, and the turn goes on once none of its calls is open."""
+"""The steps inside a turn: calls run, are held, suspended or settled; the turn goes on once none of them is open."""
 
 from typing import Any
 
@@ -40,11 +40,11 @@ def take(
     rule_reason: str = "",
     ruling: DecisionRecord | None = None,
 ) -> None:
-    """Take up a call that the model has just asked for: it begins, or waits for its turn.
+    """Take up a call of the model's new answer: it begins, or waits for its turn.
 
-    `prompt` is what a person will be asked, `rule_reason` why a rule asks, `arguments` a text that identifies the arguments,
-    `ruling` what a conversation without people decides about it. A call is held where another goes before it, or, with `hold`,
-    where others are to be decided first.
+    `prompt` is the question to a person, `rule_reason` why a rule asks, `arguments` a text that identifies the arguments,
+    `ruling` the decision of an unattended conversation. A call is held if another one goes first, or, with `hold`, if others
+    must be decided first.
     """
     execution = _execution(draft.spec)
     behind = execution is Execution.SEQUENTIAL and draft.state.calls.any_open
@@ -62,10 +62,7 @@ def asks(draft: Draft, call: Call) -> bool:
 
 
 def granted(draft: Draft, call: Call) -> tuple[str, ...] | None:
-    """The grants by which a call runs without asking; None where they do not cover all that it touches.
-
-    Of a call that waits, they are those of whoever is asked.
-    """
+    """The grants by which a call runs, by whom its suspension asks if it has one; None if they do not cover all its targets."""
     targets = (tool_target(call.tool),) if call.targets is None else call.targets
     approvers = call.approvers if call.suspension is None else call.deciders
     found = covering(draft.state.grants, targets, at=draft.now, approvers=approvers)
@@ -87,7 +84,7 @@ def begin(draft: Draft, call: Call, **asked: Any) -> None:
 
 
 def go_on(draft: Draft, call: Call) -> None:
-    """Go on with a call that was approved: at once, or when all calls of its batch are decided."""
+    """Go on with an approved call: at once, or when all calls of its batch are decided."""
     if _execution(draft.spec) is Execution.BATCH and _undecided(draft):
         _hold(draft, call)
     else:
@@ -113,7 +110,7 @@ def finish(
     untrusted: bool = False,
     rule: str = "",
 ) -> None:
-    """Give a call its result: the envelope that the model reads. A run marks edited arguments itself, for it has them."""
+    """Give a call its result: the envelope that the model reads. A run, which has the arguments, marks edited ones itself."""
     call = draft.state.calls.of(tool_call_id)
     if by is not SettledBy.RUN and call is not None and is_edited(draft, call):
         content = edited(content)
@@ -128,12 +125,12 @@ def is_edited(draft: Draft, call: Call) -> bool:
 
 
 def deny(draft: Draft, tool_call_id: str, ruled: RuleVerdict) -> None:
-    """Give a call the error result of a permission rule that denies it."""
+    """Give a call the error result of the permission rule that denies it."""
     finish(draft, tool_call_id, failure(ruled.denial), by=SettledBy.RULE, rule=ruled.rule)
 
 
 def settled(draft: Draft, call: Call, by: SettledBy, ruling: DecisionRecord | None = None, **more: Any) -> int:
-    """End the call's open suspension, by a decision or otherwise; the place of the event."""
+    """End the call's open suspension, by a decision or otherwise; returns the event's `seq`."""
     if call.suspension is None:
         raise ValueError(f"call {call.tool_call_id!r} is not suspended")
     turn, trace = draft.state.turn, draft.command.trace
@@ -152,7 +149,7 @@ def settled(draft: Draft, call: Call, by: SettledBy, ruling: DecisionRecord | No
 
 
 def give_up(draft: Draft, call: Call, content: JsonText, *, by: SettledBy, principal: Principal | None = None) -> None:
-    """Settle an open call that expired or was cancelled (by whom), and its suspension where it has one."""
+    """Settle an open call that expired or was cancelled (by `principal`), and its suspension if it has one."""
     if call.suspension is not None:
         settled(draft, call, by, principal=principal)
     finish(draft, call.tool_call_id, content, by=by)
@@ -171,8 +168,8 @@ def suspend(
 ) -> None:
     """Suspend a call, for the first or a later time.
 
-    `arguments` is a text that identifies the arguments shown, by default their place in the log; `asked` is what the call's own
-    body asks for, `rule_reason` why a rule asks for an approval, `expires_at` the deadline, if the limits do not say it.
+    `arguments` is a text that identifies the arguments shown (default: their `seq`). `asked` is what the call's own body asks
+    for, `rule_reason` why a rule asks for an approval, `expires_at` the deadline if it is not that of the limits.
     """
     tool, at_client = draft.tool_of(call), kind is SuspensionKind.CLIENT_EXEC
     timeout_s = _timeout_s(tool, draft.command.limits, kind)
@@ -205,7 +202,7 @@ def suspend(
 
 
 def _of_approval(tool: ToolSpec, *, edited: bool) -> dict[str, object]:
-    """What an approval has beside what every suspension has; what a person has edited may be approved as it is."""
+    """The event fields that only an approval has; arguments that a person has edited may be approved unchanged."""
     decisions = tool.decisions
     if edited and Choice.APPROVE not in decisions:
         decisions = (Choice.APPROVE, *decisions)
@@ -217,7 +214,7 @@ def _of_approval(tool: ToolSpec, *, edited: bool) -> dict[str, object]:
 
 
 def _of_review(asked: RunSuspended, now: int, timeout_s: float) -> dict[str, object]:
-    """What a body asks for."""
+    """The event fields that only a review has."""
     own = {} if asked.approvers is None else {"approvers": asked.approvers}
     return own | {
         "title": jsontext.clean(asked.title),
@@ -232,10 +229,7 @@ def _of_review(asked: RunSuspended, now: int, timeout_s: float) -> dict[str, obj
 
 
 def advance(draft: Draft) -> None:
-    """Let go of held calls whose turn it is; fail the turn if no call is open and its model calls are used up.
-
-    What follows otherwise is for `outstanding` to say.
-    """
+    """Let held calls begin whose turn it is; fail the turn if no call is open and its model calls are used up."""
     turn = draft.state.turn
     if turn is None:
         return
@@ -248,7 +242,7 @@ def advance(draft: Draft) -> None:
 
 
 def fail(draft: Draft, error: str, reason: FailureReason | None) -> None:
-    """Let the turn that goes on fail."""
+    """Fail the current turn."""
     if draft.state.turn is not None:
         draft.emit(TurnFailed(at=draft.now, turn_id=draft.state.turn.turn_id, error=error, reason=reason))
 
@@ -265,7 +259,6 @@ def _ready(draft: Draft) -> tuple[Call, ...]:
 
 
 def _undecided(draft: Draft) -> bool:
-    """Whether a call of the batch waits for a person's word before it begins."""
     return any(call.undecided for call in draft.state.calls.awaiting())
 
 

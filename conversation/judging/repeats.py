@@ -1,4 +1,4 @@
-"""Requests that come twice: whoever repeats one gets the first reply again."""
+"""Repeated requests: a repetition gets the first reply again."""
 
 from collections.abc import Sequence
 
@@ -35,16 +35,11 @@ _USED: dict[type[Request], tuple[type[InvalidInput], str, str, str]] = {
     **dict.fromkeys((CancelTurn, CancelPending, End), _ENDING),
     **dict.fromkeys((Assign, Comment, Revoke, RevokeGiven), _ELSE),
 }
-"""The error of a request whose id was used before, for what, and the fix."""
+"""Per request: the error for an id that was used before, the id's name, its other use, and the fix."""
 
 
 def repeated(state: State, command: Request) -> Judgement | None:
-    """The first reply, if this very request was accepted before.
-
-    Raises:
-        ConversationExists: The conversation was started with something else under this message id.
-        InvalidInput: The id was used for another request.
-    """
+    """The first reply, if this very request was accepted before; raises if its id was used for another request."""
     known = [command.known.get(key) for key in command.lookups()]
     if not any(known):
         return None
@@ -73,7 +68,6 @@ def repeated(state: State, command: Request) -> Judgement | None:
 
 
 def _is_same(state: State, command: Request, part: Request | Decided, known: IdempotencyRecord) -> bool:
-    """Whether a request, or one of several decisions, is the one that was accepted under its id."""
     match part:
         case Start():
             digest = start_digest(part)
@@ -91,7 +85,7 @@ def _is_same(state: State, command: Request, part: Request | Decided, known: Ide
         case RevokeGiven():
             digest = payload_digest("revoke_given", part.by, part.proof or "", part.reason)
         case CancelTurn(turn_id=str() as named) if named != known.turn_id:
-            # What found nothing to cancel cannot have named the turn that is there now: it would have cancelled it.
+            # A cancellation that found nothing cannot have named the current turn: it would have cancelled it.
             return known.digest == part.kind and known.turn_id is None and named != state.present_turn_id
         case CancelTurn() | CancelPending() | End():
             digest = part.kind
@@ -125,7 +119,7 @@ def send_digest(command: Send) -> str:
 
 
 def decision_digest(command: Request, needed: int, tool_call_id: str, suspension_id: str | None, ruling: DecisionRecord) -> str:
-    """The digest by which two decisions count as the same: where several have to agree, those of one person alone."""
+    """The digest by which two decisions count as the same; if several people must agree, only those of one person can be."""
     given = "-" if ruling.body is None else "+"
     parts = (tool_call_id, suspension_id or "", ruling.kind, given, ruling.body or "")
     scope = None if ruling.scope is None else jsontext.dumps(ruling.scope.model_dump(mode="json"))

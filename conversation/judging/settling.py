@@ -1,4 +1,4 @@
-"""Settling a suspension by a decision that fits, and what follows for its call."""
+"""Settling a suspension by a fitting decision, and the next step of its call."""
 
 from holdfast.conversation.records.calls import Call
 from holdfast.conversation.records.events import SettledBy
@@ -15,7 +15,7 @@ from .progress import begin, finish, go_on, schedule, settled, suspend
 
 
 def settle(draft: Draft, fitted: Fitted) -> Receipt:
-    """Settle a suspension by a decision, and do with its call what the decision says; or count the decision as a vote."""
+    """Settle a suspension by a decision and carry it out for its call, or count the decision as a vote."""
     call, ruling, needed = fitted.call, fitted.ruling, fitted.call.needed
     votes = len(fitted.suspension.votes) if needed else 0
     if needed and fitted.is_yes:
@@ -42,7 +42,7 @@ def settle(draft: Draft, fitted: Fitted) -> Receipt:
 
 
 def _asked_anew(draft: Draft, fitted: Fitted) -> Fitted:
-    """Suspend the call again with the arguments as they were edited, until the same deadline: who edits them agrees to them."""
+    """Suspend the call again with the edited arguments, until the same deadline; the editor's vote counts for them."""
     call, before = fitted.call, fitted.suspension
     seq = settled(draft, call, SettledBy.EDIT, fitted.ruling, principal=draft.principal)
     edited = call.edited(seq).model_copy(update={"suspension": None})
@@ -66,7 +66,7 @@ def _follow(draft: Draft, fitted: Fitted, seq: int) -> None:
         return
     match ruling.kind:
         case DecisionKind.APPROVE:
-            resumed = call.resumed + (call.attempt > 0)  # a run that was asked about at its dispatch had not begun
+            resumed = call.resumed + (call.attempt > 0)  # an attempt that was suspended at its dispatch never began
             approved = call if ruling.body is None else call.edited(seq)
             _let_go(draft, approved.model_copy(update={"resumed": resumed}), seq)
         case DecisionKind.DENY:

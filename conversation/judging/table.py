@@ -57,4 +57,4 @@ TABLE: dict[Status, dict[str, Cell]] = {
     Status.FAILED: _row(requests=_HANDLED, wake=_NOTHING),
     Status.ENDED: _row(requests=_ENDED, start=_ENDED, wake=_NOTHING),
 }
-"""What `decide` does for each status and command kind. Known duplicates are answered before the table is consulted."""
+"""The treatment of each command kind in each status. Known duplicates are answered before the table is consulted."""

@@ -1,6 +1,6 @@
-"""What is decided in a conversation that nobody attends, where a call would ask: by its agent's word, in the same write.
+"""Calls that would ask a person in an unattended conversation: the agent decides them, in the same write.
 
-Each such call is suspended and settled as by a person, so that the log says what was asked and what became of it.
+Each such call is suspended and settled as by a person, so the log says what was asked and what became of it.
 """
 
 from holdfast.conversation.records.calls import Call, CallStatus
@@ -19,11 +19,11 @@ from .judgement import Draft, Judgement
 from .progress import advance, finish, go_on, settled
 
 NOBODY = "nobody attends this conversation"
-# Only first words are decided here: reviews and lost runs ask a person all the same, and a client's part is the client's.
+# Only approvals and elicitations are decided here. Reviews and lost runs still ask a person, and client calls are the client's.
 
 
 def ruling_at_proposal(state: State, spec: AgentSpec | None, call: Call, proposed: ProposedCall) -> DecisionRecord | None:
-    """What is decided about a call that would ask; None where a person is asked."""
+    """The decision about a call that would ask; None if a person is asked."""
     if state.attended or spec is None:
         return None
     if call.executor is Executor.HUMAN:
@@ -34,10 +34,7 @@ def ruling_at_proposal(state: State, spec: AgentSpec | None, call: Call, propose
 
 
 def followed(before: State, command: Command, judgement: Judgement) -> Judgement:
-    """The judgement of a command with what follows where nobody attends the conversation, for one write.
-
-    A call that its ruling does not fit waits for a person.
-    """
+    """The judgement with the agent's decisions in an unattended conversation; a call that none fits waits for a person."""
     if judgement.state is None or judgement.state.attended or not judgement.events:
         return judgement
     draft = Draft(judgement.state, command, list(judgement.events))
@@ -57,7 +54,7 @@ def followed(before: State, command: Command, judgement: Judgement) -> Judgement
 
 
 def _with_events(before: State, command: Command, events: list[Event]) -> Command:
-    """The command with the events that it has led to among the entries that it is judged by."""
+    """The command, with its own events added to the log entries that it reads."""
     written = dict(enumerate(events, before.seq + 1))
     return command.model_copy(update={"read": {**command.read, **written}})
 
@@ -96,7 +93,7 @@ def _about_questions(spec: AgentSpec, tool: ToolSpec | None, proposed: ProposedC
 
 
 def _decide(draft: Draft, asked: CallSuspended, ruling: DecisionRecord | None) -> None:
-    """Settle a suspension by a ruling; one that does not fit, and a scope, which only a person gives, settle nothing."""
+    """Settle a suspension by a ruling. One that does not fit, or has a scope (only people give scopes), settles nothing."""
     call, suspension = draft.state.calls.open_suspension(asked.suspension_id) or (None, None)
     if call is None or suspension is None or ruling is None or ruling.scope is not None:
         return
@@ -104,13 +101,13 @@ def _decide(draft: Draft, asked: CallSuspended, ruling: DecisionRecord | None) -
         fitted = fit(draft, call, suspension, ruling)
     except InvalidDecision:
         return
-    if call.deciders is None or not fitted.is_yes:  # else the call is for certain people to let go on
+    if call.deciders is None or not fitted.is_yes:  # only the named approvers may let the call go on
         _follow(draft, fitted, settled(draft, call, SettledBy.UNATTENDED, ruling))
 
 
 def _follow(draft: Draft, fitted: Fitted, seq: int) -> None:
     call, ruling = fitted.call, fitted.ruling
-    resumed = call.resumed + (call.attempt > 0)  # a run that was asked about at its dispatch had not begun
+    resumed = call.resumed + (call.attempt > 0)  # an attempt that was suspended at its dispatch never began
     decided = call.model_copy(update={"decided_at": seq, "held_at": 0, "resumed": resumed})
     match ruling.kind:
         case DecisionKind.APPROVE:

@@ -1,4 +1,4 @@
-"""Who may decide a suspended call, and counting the votes of a call that several people have to agree to."""
+"""Who may decide a suspended call, and the votes of a call that several people must approve."""
 
 from holdfast.conversation.records.calls import Call
 from holdfast.conversation.records.events import MessageAccepted, VoteCast
@@ -9,15 +9,11 @@ from .fitting import Fitted
 from .judgement import Draft
 
 MOST_EDITS = 8
-"""How often the arguments of a call that several have to agree to may be edited: all are asked anew each time."""
+"""How often the arguments of a call with several approvers may be edited: each edit asks all of them again."""
 
 
 def check_permitted(draft: Draft, call: Call) -> None:
-    """Refuse a decision of somebody who may not decide this call.
-
-    Raises:
-        NotPermitted: The call's terms leave the decision to others.
-    """
+    """Refuse (`NotPermitted`) a decision by a person who may not decide this call."""
     state, command = draft.state, draft.command
     message = command.read.get(state.turn.message_seq) if state.turn is not None else None
     requester = message.principal if isinstance(message, MessageAccepted) else None
@@ -27,12 +23,7 @@ def check_permitted(draft: Draft, call: Call) -> None:
 
 
 def check_vote(draft: Draft, fitted: Fitted) -> None:
-    """Refuse a decision, which fits otherwise, that does not go with the votes of others.
-
-    Raises:
-        AlreadyVoted: The same person has agreed already.
-        InvalidDecision: The decision does not go with a call that several have to agree to.
-    """
+    """Refuse a fitting decision that conflicts with votes: a person's second one, another answer, a scope, too many edits."""
     call, votes, terms = fitted.call, fitted.suspension.votes, fitted.call.deciders
     if terms is None:
         return
@@ -56,7 +47,7 @@ def check_vote(draft: Draft, fitted: Fitted) -> None:
 
 
 def cast(draft: Draft, fitted: Fitted, votes: int) -> int:
-    """Count a decision as a vote: with it, so many have agreed. The place of its event."""
+    """Count a decision as a vote, the `votes`-th; returns its event's `seq`."""
     call, ruling = fitted.call, fitted.ruling
     if draft.principal is None:
         raise ValueError(f"a vote of nobody on call {call.tool_call_id!r}")

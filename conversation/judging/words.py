@@ -1,4 +1,4 @@
-"""Words of people: reasons and comments, in text that can be stored, and of bounded length."""
+"""People's reasons and comments: storable text of bounded length."""
 
 from holdfast.conversation.terms.spec import AgentSpec, Limits
 from holdfast.conversation.text import jsontext
@@ -6,11 +6,7 @@ from holdfast.errors import InvalidInput
 
 
 def check_words(text: str, spec: AgentSpec | None, field: str, error: type[InvalidInput]) -> None:
-    """Refuse text that UTF-8 cannot encode, or that is longer than a note may be (`Limits.note_bytes`).
-
-    Raises:
-        InvalidInput: As the class `error`, for the field.
-    """
+    """Refuse (as `error`, for `field`) text that UTF-8 cannot encode, or that exceeds `Limits.note_bytes`."""
     try:
         jsontext.check_text(text)
     except jsontext.NotJson as problem:

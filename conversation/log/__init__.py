@@ -1,1 +1,1 @@
-"""What follows from a log: the state, what is outstanding, the transcript, the audit chain, the indexes."""
+"""Everything derived from a log: the state, outstanding work, the transcript, the audit chain, the indexes."""

@@ -1,10 +1,10 @@
 """The audit chain: each decision of a conversation is linked by a hash to the one before it.
 
 A link is a SHA-256 over a fixed tuple of strings, never over a record's dump, so that records may gain fields. Bodies and
-reasons are in it by their digests alone: what is erased later leaves a chain that can still be checked. Each digest is over a
-salt, too, which the event holds beside the body: once both are erased, nobody can guess a short body from what is left.
+reasons enter it only as digests, so the chain can be checked after they are erased. Each digest also covers a salt, which the
+event holds beside the body: once both are erased, nobody can guess a short body from the digest.
 
-An event without a salt is of format 1, which had none, and in which messages were no links.
+An event without a salt is of format 1, which had no salts, and in which messages were not links.
 """
 
 import hashlib
@@ -22,16 +22,16 @@ from holdfast.conversation.terms.principal import Principal
 from holdfast.conversation.text.jsontext import NotJson, loads
 
 FORMAT = "holdfast.audit"
-"""With the number of a link's format, the first string under its hash; with that of format 1, the first under any genesis."""
+"""With the number of its format, the first string under a link's hash; with that of format 1, the first under any genesis."""
 SALT_DIGITS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One link of a conversation's audit chain: something that was asked for or decided, and by whom.
+    """One link of a conversation's audit chain: a request or decision, and its principal.
 
-    Digests are SHA-256 in 64 hexadecimal digits, over the event's salt and what they stand for; in format 1 without a salt.
-    Digests and texts are empty where there is nothing to say.
+    Digests are SHA-256 in 64 hexadecimal digits, over the event's salt and the digested text (format 1: the text alone).
+    Digests and texts are empty if there is nothing to say.
     """
 
     conversation_id: str
@@ -87,7 +87,7 @@ class AuditEntry:
     format: Annotated[int, Field(description="The format of the link.")] = 1
 
     def follows(self, previous: str) -> str:
-        """The head that this entry leads to from the head before it."""
+        """The head after this entry, given the head before it."""
         return _digest(
             f"{FORMAT}.{self.format}",
             previous,
@@ -104,7 +104,7 @@ class AuditEntry:
             self.body_digest,
             self.reason_digest,
             self.principal_id,
-            "\n".join(self.roles),  # no name has a line break
+            "\n".join(self.roles),  # a name has no line break
             self.proof,
             self.request_id,
         )
@@ -115,24 +115,21 @@ class AuditEntry:
 
 
 def genesis(conversation_id: str) -> str:
-    """The head from which a conversation's first link starts."""
+    """The head before a conversation's first link."""
     return _digest(f"{FORMAT}.1", "genesis", conversation_id)
 
 
 def is_audited(event: Event) -> bool:
-    """Whether an event is a link of the chain; of the results of calls only those by which a permission rule denies are."""
+    """Whether an event is a link of the chain; of call results, only denials by a permission rule are."""
     if isinstance(event, events.MessageAccepted):
         return event.salt != ""
     return isinstance(event, ChainLink) and (not isinstance(event, events.CallResolved) or event.by is SettledBy.RULE)
 
 
 def linked(state: State, event: Event, salt: str) -> Event:
-    """The event with its salt and the head that it leads to, if it is a link; it stands right after the state's events.
+    """The event, given its salt and head if it is a link; it follows directly on the state.
 
-    Args:
-        state: The state before the event.
-        event: The event.
-        salt: The random text of its command, from which each event has a salt of its own; empty: it has none.
+    `salt` is the random text of its command, from which the event's own salt is derived; empty: no salt.
     """
     if salt and (isinstance(event, events.CallSuspended | events.MessageAccepted) or is_audited(event)):
         event = event.model_copy(update={"salt": _digest("holdfast.salt", salt, str(state.seq + 1))[:SALT_DIGITS]})
@@ -145,11 +142,11 @@ def linked(state: State, event: Event, salt: str) -> Event:
 
 
 def shown_digest(event: events.CallSuspended) -> str:
-    """The digest of what a suspension shows to whoever may settle it.
+    """The digest of what a suspension shows to its approvers.
 
-    The suspension's id stands for the conversation, the call and its arguments. What is not given is left out, so that a later
-    release may show more without another digest for what it shows now. With a salt, it holds the place of the message, too,
-    whose link says who asked.
+    The suspension's id stands for the conversation, the call and its arguments. Fields that are not given are left out, so a
+    later release may show more without changing this digest. With a salt, it includes the message's `seq`, whose link says who
+    asked.
     """
     given: dict[str, object] = {
         "prompt": event.prompt,
@@ -188,7 +185,7 @@ def text_digest(text: str | None, salt: str) -> str:
 
 
 def entry_of(conversation_id: str, seq: int, event: ChainLink) -> AuditEntry:
-    """The entry of an audited event at a place in the log, without the heads."""
+    """The entry of the audited event at `seq`, without the heads."""
     salt = event.salt
     said: dict[str, Any] = {
         name: getattr(event, name, None) or "" for name in ("tool_call_id", "suspension_id", "request_id", "reason")
@@ -243,7 +240,7 @@ def _terms(grant: Grant) -> tuple[str, ...]:
 
 
 def _words(event: events.SuspensionSettled) -> str:
-    """What a body says in words: a denial's reason, an error, a review's notes; empty where it is something else."""
+    """The words of a body: a denial's reason, an error, a review's notes; empty for any other body."""
     if event.body is None or event.by not in (SettledBy.DENY, SettledBy.FAIL, SettledBy.REVIEW):
         return ""
     try:
@@ -262,7 +259,7 @@ def _shown_to(state: State, event: events.SuspensionSettled | events.VoteCast) -
 
 
 def _digest(*parts: str) -> str:
-    """A SHA-256, in hexadecimal digits, in which each part stands after its length: other parts have another digest."""
+    """A SHA-256 in hexadecimal over the parts with their lengths: the same text split differently has another digest."""
     state = hashlib.sha256()
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""The check of an audit chain: every link is computed anew from the log alone, and held against the heads that stand there."""
+"""The check of an audit chain: every link is computed anew from the log alone, and compared with the stored heads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,12 +17,12 @@ from .auditing import AuditEntry, entry_of, genesis, is_audited, shown_digest
 MOST_BREAKS = 100
 """How many breaks a check keeps: the first ones."""
 _BOUND = FIRST_WORDS | {SuspensionKind.CLIENT_EXEC}
-"""The suspensions whose ids stand for the arguments of the model's answer, or for their place in the log."""
+"""The suspensions whose ids stand for the arguments of the model's answer, or for their `seq`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditBreak:
-    """A place where the chain does not hold."""
+    """A break of the chain at a place in the log."""
 
     seq: Annotated[int | None, Field(description="The place in the log; None for a receipt's head whose place nobody said.")]
     problem: Annotated[str, Field(description="What is wrong there.")]
@@ -36,11 +36,9 @@ class _Shown:
 
 
 class ChainCheck:
-    """The check of one conversation's chain, which is fed the log in its order and keeps a turn's part of it at most.
+    """The check of one conversation's chain. It is fed the log in order, and keeps at most one turn's part of it.
 
-    Args:
-        conversation_id: The conversation.
-        kept: Heads that somebody has kept, of receipts, each with the place that the receipt names, None where it names none.
+    `kept` are heads from receipts that somebody has kept, each with the receipt's `seq` (None: without one).
     """
 
     def __init__(self, conversation_id: str, kept: Mapping[str, int | None] | None = None) -> None:
@@ -56,7 +54,7 @@ class ChainCheck:
         self._shown: dict[str, _Shown] = {}
 
     def add(self, seq: int, event: Event) -> AuditEntry | None:
-        """Take the event at a place in the log; the entry of one that is a link, with its `problem` if it has one."""
+        """Check the event at `seq`; the entry if it is a link, with its `problem` if it has one."""
         if seq != self.seq + 1:
             self.note(self.seq + 1, f"the log has no entry here: {self.seq} is followed by {seq}")
             self._adrift = True
@@ -72,24 +70,24 @@ class ChainCheck:
         return None
 
     def unreadable(self, seq: int, why: str) -> AuditEntry:
-        """Take it that the entry at a place in the log cannot be read; an entry that says so."""
+        """Record that the entry at `seq` cannot be read; an entry that says so."""
         self.seq, self._adrift = seq, True
         self.note(seq, f"the entry cannot be read: {why}")
         return AuditEntry(self.conversation_id, seq, problem=why)
 
     def standing(self, state: State) -> None:
-        """Hold the chain so far against the state that the store has at this place."""
+        """Compare the chain so far with the state that the store has at this place."""
         if state.seq == self.seq and state.audit_head != self.head and not self._adrift:
             self.note(self.seq, "the conversation's state has another head than its log")
 
     def done(self, expected: int) -> None:
-        """Say that the log is over; `expected` is the place at which it should end at the earliest."""
+        """Finish the check; the log must not end before `expected`."""
         if self.seq < expected:
             self.note(self.seq + 1, f"the log ends at {self.seq}, the conversation's state says {expected}")
         self.breaks += absences(self.missing)
 
     def note(self, seq: int | None, problem: str) -> None:
-        """Note that the chain does not hold at a place in the log, or as a whole."""
+        """Record a break of the chain at `seq`, or of the chain as a whole."""
         if len(self.breaks) < MOST_BREAKS:
             self.breaks.append(AuditBreak(seq, problem))
 
@@ -101,7 +99,7 @@ class ChainCheck:
             if shown is not None and event.shown and event.shown != shown.digest:
                 problem = "what was shown is not what the log has now"
                 self.note(shown.seq, f"{problem}, as its decision at {entry.seq} says")
-        if not event.head:  # an older release wrote it, or somebody took its head away
+        if not event.head:  # an older release wrote it, or somebody removed its head
             if self.head:
                 problem = "it has no head, and the chain had begun before it"
                 self.note(entry.seq, problem)
@@ -123,12 +121,12 @@ class ChainCheck:
         text = self._arguments.get(event.tool_call_id)
         if event.arguments_at != self._answered_at or text is None or event.suspension_kind not in _BOUND:
             return
-        by = (text, f"@{event.arguments_at}")  # the place alone, where the call was held before, or asked about at its dispatch
+        by = (text, f"@{event.arguments_at}")  # `seq` alone, if the call was held before, or asked about at its dispatch
         ids = (suspension_id(self.conversation_id, event.tool_call_id, ordinal, one) for one in by)
         if event.suspension_id not in ids:
             self.note(event.arguments_at, f"the arguments of {event.tool_call_id} are not those that were shown at {seq}")
 
 
 def absences(heads: Mapping[str, int | None]) -> list[AuditBreak]:
-    """The breaks that heads are which somebody has kept, and the chain has not, each with the place that its receipt names."""
+    """A break for each kept head that the chain lacks, with the receipt's `seq`."""
     return [AuditBreak(seq, f"the head {head:.16}… of a receipt is not in the chain") for head, seq in heads.items()]

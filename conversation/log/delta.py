@@ -14,10 +14,10 @@ from .index import PendingEntry
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """The suspensions that open and close, and the effect ids of the work that becomes outstanding (`scheduled`) or is over.
+    """The suspensions that open and close, and the effect ids of work that becomes outstanding (`scheduled`) or is over.
 
-    `noted` are suspensions that stay open, and on which somebody voted or commented, or which somebody took on or gave back.
-    Work is what workers do and records tell of: model calls and runs. The beginning of a turn is none.
+    `noted` are suspensions that stay open and have a new vote, comment or assignment. Work here means model calls and runs,
+    which workers do and records describe; the beginning of a turn is not work.
     """
 
     opened: tuple[PendingEntry, ...] = ()

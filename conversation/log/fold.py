@@ -16,7 +16,7 @@ from .auditing import shown_digest
 
 
 def evolve(state: State, event: Event) -> State:
-    """The state after the event, which stands in the log right after everything folded so far."""
+    """The state after the event, which directly follows everything folded so far."""
     changes: dict[str, object] = {"seq": state.seq + 1, "updated_at": event.at}
     head = event.head if isinstance(event, ChainLink) else ""
     return _apply(state, event).model_copy(update=changes | {"audit_head": head} if head else changes)
@@ -119,7 +119,7 @@ def _call_held(state: State, event: events.CallHeld) -> State:
 
 
 def _kept(before: Call | None) -> dict[str, Any]:
-    """What a call that is held or suspended again keeps of what it was before, beside what the event says."""
+    """The fields that a call keeps when it is held or suspended again, besides those of the event."""
     names = () if before is None else ("attempt", "suspensions", "fulfilled", "passed_at")
     return {name: getattr(before, name) for name in names}
 
@@ -147,7 +147,6 @@ def _call_suspended(state: State, event: events.CallSuspended) -> State:
 
 
 def _noted(state: State, tool_call_id: str, vote: Vote | None = None) -> State:
-    """The state after a vote, an assignment or a comment."""
     call = _turn(state).call(tool_call_id)
     if call is None or call.suspension is None:
         raise ValueError(f"conversation {state.conversation_id!r}: call {tool_call_id!r} is not suspended")
@@ -187,7 +186,7 @@ def _suspension_settled(state: State, event: events.SuspensionSettled) -> State:
 
 
 def _said(call: Call, event: events.SuspensionSettled, seq: int) -> dict[str, object]:
-    """What a decision says of the call beside its end: whose word it has, and what its body is given."""
+    """The changes that a decision makes to its call: who has approved it, and what its body is given."""
     if call.suspension is None:
         return {}
     passed = call.passes(call.suspension, event.decision)
@@ -196,13 +195,13 @@ def _said(call: Call, event: events.SuspensionSettled, seq: int) -> dict[str, ob
     if event.by is SettledBy.EDIT:  # others have to agree to these arguments, too
         found["fulfilled"] = None
     elif event.decision in (DecisionKind.APPROVE, DecisionKind.REDISPATCH) or (passed and call.undecided):
-        before = call.fulfilled if call.fulfilled is not None and not edited else ()  # of other arguments it says nothing
+        before = call.fulfilled if call.fulfilled is not None and not edited else ()  # of these arguments only
         found["fulfilled"] = with_fulfilled(before, call.deciders)
     return found
 
 
 def _traced(state: State, traceparent: str | None) -> State:
-    """The state whose turn was last in this span, if there is one and that is news."""
+    """The state with this span as the turn's last one, if it is a new one."""
     turn = _turn(state)
     if traceparent is None or traceparent == (turn.latest or turn.traceparent):
         return state

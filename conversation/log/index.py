@@ -1,4 +1,4 @@
-"""The entries of a conversation in the store's indexes: a function of its state."""
+"""A conversation's entries in the store's indexes: a function of its state."""
 
 from holdfast.conversation.record import Record
 from holdfast.conversation.records.calls import Call
@@ -27,8 +27,8 @@ class PendingEntry(Record):
 class Index(Record):
     """The index entries of one conversation; `pending` in the order of the log.
 
-    `busy` says that a turn's beginning, a model call or a run is outstanding; `due_at` is the earliest deadline (ms UTC).
-    `given` says that grants or votes stand in it.
+    `busy`: a turn's beginning, a model call or a run is outstanding. `due_at`: the earliest deadline (ms UTC). `given`: the
+    conversation has grants or open votes.
     """
 
     agent: str
@@ -41,7 +41,7 @@ class Index(Record):
 
 
 def has_given(state: State) -> bool:
-    """Whether anything stands that somebody has given beyond one decision: a grant, or a vote in a call that waits."""
+    """Whether the conversation has grants, or votes in calls that wait."""
     return not state.ended and (bool(state.grants) or state.calls.any_voted)
 
 

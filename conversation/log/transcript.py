@@ -14,12 +14,12 @@ UNFINISHED = frozenset({"length", "content_filter", "pause_turn"})
 class Transcript:
     """Messages without the system message, fed event by event in the order of the log.
 
-    A message that was queued stands where its turn begins. Results stand in the model's order of calls; while some results are
-    missing, the others are shown.
+    A queued message stands where its turn begins. Results stand in the model's order of calls; while some are missing, the
+    others are shown.
 
-    An assistant message has up to three keys more than the format, which are sent to no provider as they are:
-    `reasoning_content`, the part of the model's thinking that it showed; `provider`, a dict that only the provider can read;
-    `finish_reason`, if the message was cut off ("length", "content_filter") or paused ("pause_turn").
+    An assistant message has up to three additional keys, which are not sent to providers as they are: `reasoning_content`, the
+    part of the model's thinking that it showed; `provider`, a dict that only the provider can read; `finish_reason`, if the
+    message was cut off ("length", "content_filter") or paused ("pause_turn").
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Transcript:
         self._results: dict[str, str] = {}
 
     def add(self, seq: int, event: Event) -> None:
-        """Fold the event that stands at `seq`."""
+        """Fold the event at `seq`."""
         self.seq = seq
         match event:
             case events.MessageAccepted():
@@ -49,7 +49,7 @@ class Transcript:
 
     @property
     def settled(self) -> int:
-        """How many messages no later event changes, or puts others between: all but the results of the last answer's calls."""
+        """How many messages are final: all but the results of the last answer's calls, which later events may change."""
         return len(self._messages)
 
     def messages(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What must be going on now, as a state says: effects, and the earliest deadline."""
+"""Outstanding work of a state: effects, and the earliest deadline."""
 
 from holdfast.conversation.records.calls import Call
 from holdfast.conversation.records.effects import BeginTurn, CallModel, Effect, RunTool
@@ -67,7 +67,7 @@ def _run_tool(state: State, turn: Turn, call: Call) -> RunTool:
 
 
 def _until(state: State, call: Call) -> int | None:
-    """When the first of the grants ends by which a call runs, in ms UTC; None where none has an end, 0 where one has ended."""
+    """The earliest end (ms UTC) of the grants by which a call runs; None if none ends, 0 if one has been ended."""
     standing = {grant.grant_id: grant.ends_at for grant in state.grants} if call.grants else {}
     ends = (standing.get(grant_id, 0) for grant_id in call.grants)
     return min((at for at in ends if at is not None), default=None)

@@ -1,1 +1,1 @@
-"""What is stored and sent: commands, events, effects, and the state with its calls."""
+"""The records that are stored and sent: commands, events, effects, and the state with its calls."""

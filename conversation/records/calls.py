@@ -1,4 +1,4 @@
-"""Tool calls: the status of each, its suspension, and the view of it that people and clients are shown."""
+"""Tool calls: their status, their suspension, and the view of them that people and clients are shown."""
 
 from enum import StrEnum
 from functools import cache
@@ -18,7 +18,7 @@ _R = TypeVar("_R", bound=Record)
 
 
 class CallStatus(StrEnum):
-    """Where a call of the current turn stands."""
+    """The status of a call of the current turn."""
 
     RUNNING = "running"  # the call's run is outstanding
     AWAITING = "awaiting"  # the call waits for a decision from outside
@@ -28,14 +28,11 @@ class CallStatus(StrEnum):
 
 
 MOST_REVIEWS = 8
-"""How often the body of one call may ask for a review, at most; a body that asks once more has failed."""
+"""How many reviews the body of one call may ask for; a body that asks once more has failed."""
 
 
 class Vote(Record):
-    """A person's yes to a call that several have to agree to: `on` says in short for what, `seq` is that of its `VoteCast`.
-
-    `by` is the person's id, `proof` how that was proven.
-    """
+    """A yes of `by` to a call that several must approve: `on` is its subject in short, `seq` that of its `VoteCast`."""
 
     by: str
     on: str
@@ -46,11 +43,10 @@ class Vote(Record):
 class Suspension(Record):
     """One wait of a call for a decision from outside. Times in integer ms UTC; `seq` is that of its `CallSuspended`.
 
-    `traceparent` is the trace context of the turn's span in which it began; None where there was none. What a suspension that
-    a tool's body asked for accepts stands in its event, and that of every other in the spec. `votes` are those that were cast,
-    `notes` the places of votes, assignments and comments. `approvers` are who may settle it where they are its `own`; otherwise
-    those of its call may. `shown` is the digest of what its event shows, for the audit chain; empty where an older release
-    suspended the call.
+    `traceparent` is the trace context of the turn's span in which it began, if any. The decisions that it accepts are in its
+    event if a tool's body asked for it, else in the spec. `votes` are the votes cast, `notes` the `seq` of votes, assignments
+    and comments. `approvers` may settle it if they are its `own`; otherwise those of its call may. `shown` is the digest of
+    what its event shows, for the audit chain; empty if an older release suspended the call.
     """
 
     suspension_id: str
@@ -68,7 +64,7 @@ class Suspension(Record):
 
 
 class CallDetails(Record):
-    """What is known of a call from its proposal on, wherever it stands.
+    """The part of a call that is fixed from its proposal on.
 
     Attributes:
         tool_call_id: The call.
@@ -76,9 +72,9 @@ class CallDetails(Record):
         arguments_at: The `seq` of the event that has the arguments: a `model_answered`, or a `suspension_settled` that edited
             them.
         on_lost: What a loss of the call's run means.
-        rule: The name of the permission rule that lets the call run or asks about it; empty where there is none.
-        targets: What the call touches; None where its tool does not say.
-        approvers: Who may decide the call; None where anybody may.
+        rule: The name of the permission rule that lets the call run or asks about it; empty if no rule does.
+        targets: What the call touches; None if its tool does not say.
+        approvers: Who may decide the call; None: anybody may.
     """
 
     tool_call_id: str
@@ -90,7 +86,7 @@ class CallDetails(Record):
     approvers: ApproverTerms | None = None
 
     def carried(self, into: type[_R], **rest: Any) -> _R:
-        """A record of another class about the same call: it has the fields that both classes have, and the rest."""
+        """A record of another class about the same call, with the fields that both classes have, and `rest`."""
         return into(**{name: getattr(self, name) for name in _both(type(self), into)} | rest)
 
 
@@ -102,11 +98,11 @@ def _both(one: type[Record], other: type[Record]) -> frozenset[str]:
 class Call(CallDetails):
     """One call of the current turn. Its arguments stay in the log.
 
-    `attempt` counts its runs, `resumed` those of them that followed a decision on what the run before had suspended itself for.
-    `decided_at` is the `seq` of the decision that its next run, or the one that goes on, follows from; 0 without one. A held
-    call's prompt stands in the event at `held_at`. `grants` name the grants by which it runs. `fulfilled` are the terms by
-    which people have approved these arguments; `()`: anybody may approve, None: not approved yet. `passed_at` is the place of
-    the decision that its body is given, 0 without one.
+    `attempt` counts its runs, `resumed` those that followed a decision on a suspension of the previous run. `decided_at` is the
+    `seq` of the decision that its next or current run follows from; 0: none. `held_at` is the `seq` of the event with a held
+    call's prompt. `grants` are the ids of the grants by which it runs. `fulfilled` are the terms by which people have approved
+    these arguments; `()`: anybody may approve, None: not approved yet. `passed_at` is the `seq` of the decision that its body
+    is given; 0: none.
     """
 
     LAST: ClassVar[str] = (
@@ -133,41 +129,37 @@ class Call(CallDetails):
 
     @property
     def undecided(self) -> bool:
-        """Whether a person's word is awaited before anything is done with the call."""
+        """Whether the call waits for a person before anything is done with it."""
         return self.suspension is not None and self.suspension.kind in FIRST_WORDS
 
     @property
     def deciders(self) -> ApproverTerms | None:
-        """Who may settle the open suspension; None where anybody may."""
+        """Who may settle the open suspension; None: anybody may."""
         if self.suspension is None:
             return None
         return self.suspension.approvers if self.suspension.own else self.approvers
 
     @property
     def needed(self) -> int:
-        """How many have to agree before the open suspension is settled; 0 where one is enough."""
+        """How many must agree before the open suspension is settled; 0 if one is enough."""
         return 0 if self.deciders is None or self.deciders.minimum == 1 else self.deciders.minimum
 
     def edited(self, seq: int) -> "Call":
-        """The call with the arguments that whoever decides its suspension has edited, in the event at `seq`.
-
-        Its tool has said what the model's arguments touch, and says nothing of these: no grant covers them. Who may decide was
-        said of the model's arguments, too.
-        """
+        """The call with the edited arguments of the event at `seq`; no grant covers these, whose targets nobody named."""
         targets = None if self.targets is None else ()
         return self.model_copy(update={"arguments_at": seq, "targets": targets, "approvers": self.deciders})
 
     def passes(self, suspension: Suspension, decision: DecisionKind | None) -> bool:
-        """Whether a decision goes to the call's body as a value, instead of being the result itself."""
+        """Whether a decision is passed to the call's body as a value, instead of being the result itself."""
         to_tool = suspension.resume is Resume.PASS_TO_TOOL and self.executor is Executor.SERVER
         return to_tool and decision in (DecisionKind.ANSWER, DecisionKind.REVIEW)
 
     def is_approved(self, terms: ApproverTerms | None = None) -> bool:
-        """Whether all those have approved its arguments who may decide it, and these."""
+        """Whether the call's arguments are approved under its own terms and, if given, these."""
         return self.fulfilled is not None and not self.unfulfilled(terms)
 
     def unfulfilled(self, terms: ApproverTerms | None) -> list[ApproverTerms]:
-        """Whose word the call lacks: of those who may decide it, and of these, whoever has not approved its arguments."""
+        """The terms, of the call's own and these, under which its arguments are not approved yet."""
         wanted = [one for one in (self.approvers, terms) if one is not None]
         return [one for one in wanted if not any(given.implies(one) for given in self.fulfilled or ())]
 
@@ -186,7 +178,7 @@ MS = "In integer milliseconds UTC."
 
 
 class VoteView(Record):
-    """A person's yes to a call that several have to agree to, as it is shown."""
+    """A person's yes to a call that several must approve, as it is shown."""
 
     by: Principal
     at: int = Field(description=MS)
@@ -196,7 +188,7 @@ class VoteView(Record):
 
 
 class CommentView(Record):
-    """A comment on a pending call, for the others who may decide it."""
+    """A comment on a pending call, for its other approvers."""
 
     by: Principal | None = Field(description="Who wrote it; None if nobody said.")
     at: int = Field(description=MS)
@@ -211,9 +203,9 @@ class Cut(Record):
 
 
 class PendingView(Record):
-    """A suspended call, as it is shown to whoever may decide it.
+    """A suspended call, as it is shown to its approvers.
 
-    The only list of these fields: clients, the server, its description and the types of pages have them from here.
+    The only list of these fields: clients, the server, its description and the types of pages use it.
     """
 
     conversation_id: str

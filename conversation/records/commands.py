@@ -1,9 +1,8 @@
 """The commands of the machine. Time, ids, randomness and what the store knows of an id arrive inside them.
 
-Callers fill in their request; the shell that hosts the conversation stamps `now` (ms UTC), `spec` (the stored spec that the
-turn runs with, or the last turn ran with), `known` (the idempotency records that the store has under the keys of `lookups`
-and `reasons`), `read` (the entries of the log at the places of `reads`) and `trace` (the trace context of the turn's span that
-the command belongs to; None where there is none).
+Callers fill in their request. The shell that hosts the conversation stamps `now` (ms UTC), `spec` (the stored spec of the
+current or last turn), `known` (the store's idempotency records under the keys of `lookups` and `reasons`), `read` (the log
+entries at the places of `reads`) and `trace` (the trace context of the turn's span that the command belongs to, if any).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,9 +28,9 @@ from .state import State
 
 
 def places_of_prompts(state: State, spec: AgentSpec | None, *, settles: int | None = 0) -> tuple[int, ...]:
-    """The places of the prompts of held calls that may be suspended next, if that many suspensions are settled (None: any).
+    """The `seq` of the prompts of held calls that may be suspended next, once `settles` (None: any number) are settled.
 
-    Where nobody attends the conversation, all of them may be, one after the other, and their questions are read as well.
+    In an unattended conversation all of them may be, one after the other, and their questions are read as well.
     """
     held = state.calls.held()
     if not held:
@@ -48,18 +47,18 @@ def places_of_prompts(state: State, spec: AgentSpec | None, *, settles: int | No
 def _places(
     state: State, spec: AgentSpec | None, calls: Iterable[Call | None], rulings: Sequence[DecisionRecord]
 ) -> tuple[int, ...]:
-    """The places of all that decisions on these calls are judged by, and of what is suspended next."""
+    """The `seq` of all that decisions on these calls are judged by, and of what is suspended next."""
     waiting = [call for call in calls if call is not None and call.suspension is not None]
-    # Where a scope is given, others may be let go, too.
+    # A scope may let other calls go on, too.
     settles = None if any(ruling.scope is not None for ruling in rulings) else len(rulings)
     asked = any(call.deciders is not None and call.deciders.not_requester for call in waiting)
-    requester = [state.turn.message_seq] if state.turn is not None and asked else []  # its message says who that is
+    requester = [state.turn.message_seq] if state.turn is not None and asked else []  # its message names the requester
     prompts = places_of_prompts(state, spec, settles=settles)
     return tuple(dict.fromkeys((*_places_of_terms(waiting, spec), *requester, *prompts)))
 
 
 def _places_of_terms(waiting: Iterable[Call], spec: AgentSpec | None) -> Iterator[int]:
-    """The places of what open suspensions accept: of reviews themselves, and of the questions of others."""
+    """The `seq` of what open suspensions accept: for a review its own event, else the event with the questions."""
     for call in waiting:
         if call.suspension is not None and call.suspension.kind is SuspensionKind.REVIEW:
             yield call.suspension.seq
@@ -97,29 +96,26 @@ class _Command(Record):
         *,
         salt: str = "",
     ) -> Self:
-        """The same command with the time, spec, records, trace context and entries of the log, which only the shell knows.
-
-        `salt` is a random text, from which the audit chain's links have their salts.
-        """
+        """The same command with what only the shell knows; `salt` is the random text for the audit chain's salts."""
         said = {"now": now, "spec": spec, "known": known, "trace": trace, "read": read or {}, "salt": salt}
         return self.model_copy(update=said)
 
     @property
     def limits(self) -> Limits:
-        """The limits of the spec, or the usual ones."""
+        """The limits of the spec, else the defaults."""
         return Limits() if self.spec is None else self.spec.limits
 
     def lookups(self) -> tuple[str, ...]:
-        """The keys of the idempotency records by which the command is judged; where the store has none, its id is new."""
+        """The keys of the idempotency records by which the command is judged; if the store has none, its id is new."""
         return ()
 
     def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
-        """The places in the log whose entries the command is judged by: bodies that neither the state nor the spec has."""
+        """The `seq` of the log entries by which the command is judged: bodies that neither the state nor the spec has."""
         del state, spec
         return ()
 
     def reasons(self) -> tuple[str, ...]:
-        """The keys of idempotency records that say why the command is refused; only a refusal looks them up."""
+        """The keys of idempotency records that explain a refusal; only a refusal looks them up."""
         return ()
 
 
@@ -127,14 +123,14 @@ class _Advance(_Command):
     """A command after which held calls may go on."""
 
     def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
-        """The places of held calls' prompts."""
+        """The `seq` of held calls' prompts."""
         return places_of_prompts(state, spec, settles=None)
 
 
 class Request(_Command):
-    """A request from outside; `principal` is who sends it, `traceparent` their trace context, None where nobody says.
+    """A request from outside; `principal` is its sender, `traceparent` the sender's trace context, None if unknown.
 
-    `signature` is a server's word that it has proven who that is. The shell checks it before the command is judged.
+    `signature` is a server's proof of the principal, which the shell checks before the command is judged.
     """
 
     principal: Principal | None = None
@@ -142,12 +138,12 @@ class Request(_Command):
     signature: str = ""
 
     def lookups(self) -> tuple[str, ...]:
-        """The key of the request's receipt, by the id under which it counts once."""
+        """The key of the request's receipt, by its idempotency key."""
         return tuple(key(getattr(self, name)) for name, key in _KEYS.items() if name in type(self).model_fields)
 
 
 class _Message(Request):
-    """A request that brings a user's message, which counts once under its `message_id`."""
+    """A request with a user's message; `message_id` is its idempotency key."""
 
     text: str
     message_id: str
@@ -185,12 +181,12 @@ class Resolve(Request):
         return (call_key(self.tool_call_id), result_key(self.tool_call_id))
 
     def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
-        """The places of what the suspension accepts, and of held calls' prompts."""
+        """The `seq` of what the suspension accepts, and of held calls' prompts."""
         return _places(state, spec, [state.calls.of(self.tool_call_id)], [self.ruling])
 
 
 class Decided(Record):
-    """One of several decisions: the suspension that it settles, and the key under which it counts once."""
+    """One of several decisions: the suspension that it settles, and its idempotency key."""
 
     suspension_id: str
     ruling: DecisionRecord
@@ -212,19 +208,19 @@ class ResolveMany(Request):
         return tuple(suspension_key(one.suspension_id) for one in self.decisions)
 
     def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
-        """The places of what the suspensions accept, and of held calls' prompts."""
+        """The `seq` of what the suspensions accept, and of held calls' prompts."""
         found = (state.calls.open_suspension(one.suspension_id) for one in self.decisions)
         return _places(state, spec, [one[0] for one in found if one is not None], [one.ruling for one in self.decisions])
 
 
 class Numbered(Request):
-    """A request that counts once under its `request_id`."""
+    """A request whose idempotency key is `request_id`."""
 
     request_id: str
 
 
 class _Note(Numbered):
-    """What somebody tells the others who may decide a suspended call. It settles nothing."""
+    """A note for the other approvers of a suspended call. It settles nothing."""
 
     tool_call_id: str
     suspension_id: str
@@ -235,14 +231,14 @@ class _Note(Numbered):
 
 
 class Assign(_Note):
-    """Note who takes a suspended call on; empty: nobody any more."""
+    """Assign a suspended call to somebody; empty: to nobody."""
 
     kind: Literal["assign"] = "assign"
     to: str
 
 
 class Comment(_Note):
-    """Write to the others who may decide a suspended call."""
+    """Comment on a suspended call, for its other approvers."""
 
     kind: Literal["comment"] = "comment"
     text: str
@@ -256,7 +252,7 @@ class CancelTurn(Numbered):
 
 
 class CancelPending(Numbered, _Advance):
-    """Cancel the calls that wait, or those that wait for one `suspension_kind`; the turn goes on. `reason` is for the model."""
+    """Cancel the waiting calls, or those with one `suspension_kind`; the turn goes on. `reason` is for the model."""
 
     kind: Literal["cancel_pending"] = "cancel_pending"
     suspension_kind: SuspensionKind | None = None
@@ -264,7 +260,7 @@ class CancelPending(Numbered, _Advance):
 
 
 class Revoke(Numbered, _Advance):
-    """End a grant: what it let run, and nobody has claimed yet, is asked about."""
+    """End a grant. Runs that it allowed are asked about, unless already claimed."""
 
     kind: Literal["revoke"] = "revoke"
     grant_id: str
@@ -272,7 +268,7 @@ class Revoke(Numbered, _Advance):
 
 
 class RevokeGiven(Numbered, _Advance):
-    """End what one principal, proven so (None: in whatever way), has given: its grants, and its votes in calls that wait."""
+    """End the grants of a principal, proven by `proof` (None: in any way), and its votes in calls that wait."""
 
     kind: Literal["revoke_given"] = "revoke_given"
     by: str
@@ -304,10 +300,9 @@ class ProposedCall(Record):
     """A tool call as the model wrote it, with the verdict of the worker, which has the app.
 
     `problem` says why the call's arguments cannot be used; `prompt` is the tool's prompt, rendered for this call; `ruled` is
-    what permission rules say of it, None where there are none. `targets` are what it touches, None where its tool does not say,
-    empty where that cannot be told: then no grant covers the call. `approvers` are who may decide the call as its tool says,
-    None where anybody may. `ruling` is what a function of the app decides about a call that would ask, in a conversation that
-    nobody attends.
+    the verdict of permission rules, if there are any. `targets` are what it touches; None: its tool does not say, empty:
+    unknown, so no grant covers the call. `approvers` are its approvers by its tool; None: anybody. `ruling` is the decision of
+    a function of the app about a call that would ask, in an unattended conversation.
     """
 
     tool_call_id: str
@@ -339,7 +334,7 @@ class ModelReplied(Outcome):
 
 
 class ModelFailed(Outcome):
-    """The outcome of `CallModel`: an error that the retries of the model call did not cure."""
+    """The outcome of `CallModel`: an error that remained after all retries."""
 
     kind: Literal["model_failed"] = "model_failed"
     error: str
@@ -355,10 +350,10 @@ class RunFinished(Outcome, _Advance):
 
 
 class RunSuspended(Outcome, _Advance):
-    """The other outcome of `RunTool`: the body asks for a person's word before it goes on.
+    """The other outcome of `RunTool`: the body asks for a review before it goes on.
 
-    `report_md` and `payload` are what the person is shown, `response_schema` is what an `Answer` must fit, if it takes one.
-    `approvers` are who may settle it, None where it leaves that to the call.
+    The person is shown `report_md` and `payload`; an `Answer`, if allowed, must fit `response_schema`. `approvers` may settle
+    it; None: the call's approvers may.
     """
 
     kind: Literal["run_suspended"] = "run_suspended"
@@ -374,10 +369,7 @@ class RunSuspended(Outcome, _Advance):
 
 
 class RunRuled(Outcome, _Advance):
-    """The outcome of `RunTool` where the rules in force do not let the run begin: nothing was claimed, and no body ran.
-
-    `ruling` is as in `ProposedCall`.
-    """
+    """The outcome of `RunTool` if the rules in force block the run: nothing was claimed, and no body ran."""
 
     kind: Literal["run_ruled"] = "run_ruled"
     ruled: RuleVerdict
@@ -385,7 +377,7 @@ class RunRuled(Outcome, _Advance):
 
 
 class RunLost(Outcome, _Advance):
-    """The outcome of `RunTool` when the run's worker is gone and has reported none."""
+    """The outcome of `RunTool` if the run's worker is gone without an outcome."""
 
     kind: Literal["run_lost"] = "run_lost"
 

@@ -12,9 +12,9 @@ class Deadline(NamedTuple):
 
 
 class Deadlines(NamedTuple):
-    """A leftist heap (Crane, 1972): joining two heaps costs the logarithm of their size and leaves both as they are.
+    """A leftist heap (Crane, 1972): joining two heaps takes logarithmic time and changes neither.
 
-    The deadline of a settled suspension stays inside until it is the earliest; then the round that holds the heap removes it.
+    The deadline of a settled suspension stays until it is the earliest; then the round that holds the heap removes it.
     """
 
     first: Deadline

@@ -1,4 +1,4 @@
-"""Effects: the work that the machine wants done. An effect's outcome is accepted only while the effect's id is outstanding."""
+"""Effects: the work that the machine wants done. An outcome is accepted only while its effect's id is outstanding."""
 
 from typing import Literal, TypeAlias
 
@@ -28,13 +28,12 @@ class CallModel(Record):
 class RunTool(Record):
     """Run a server call's callback, with the arguments in the event whose `seq` is `arguments_at`.
 
-    `attempt` is the number of the run, `resumed` how many of the runs so far followed a decision on what the one before had
-    suspended itself for. The turn's message is at `message_seq`, the decision that let the call run at `decided_at` (0: none).
-    `rule` names the permission rule by which it runs without asking, `grants` are the grants; the run is claimed only while no
-    grant was revoked since (`grants_epoch`), and until the first of them ends. The decision that gave the first of them is at
-    `granted_at`, `givers` are those given by holders of API keys, as pairs of the grant and the holder's name. `approvers` are
-    those who might decide the call, `fulfilled` the terms by which people have approved it (none where anybody might, None
-    where nobody has). The decision that the body is given is at `passed_at` (0: none).
+    `attempt` is the number of the run, `resumed` counts the runs that followed a decision on a suspension of the previous run.
+    `message_seq` is the turn's message, `decided_at` the decision that let the call run, `passed_at` the decision that the body
+    is given (0: none). `rule` names the permission rule by which it runs without asking, `grants` the grants. The run is
+    claimed only if no grant was revoked since (`grants_epoch`), and before the first of them ends. `granted_at` is the decision
+    that gave the first grant; `givers` are the grants by holders of API keys, as pairs of grant and holder's name. `approvers`
+    may decide the call; `fulfilled` are the terms by which people have approved it (`()`: anybody might, None: not approved).
     """
 
     kind: Literal["run_tool"] = "run_tool"

@@ -1,4 +1,4 @@
-"""What events have in common, by what they are about."""
+"""The base classes of events."""
 
 from typing import ClassVar
 
@@ -9,7 +9,7 @@ from .calls import CallDetails
 
 
 class EventBase(Record):
-    """What every event has.
+    """The base of every event.
 
     Attributes:
         at: When it was decided, in integer milliseconds UTC by the store's clock.
@@ -23,8 +23,8 @@ class ChainLink(EventBase):
     """An event that can be a link of the audit chain.
 
     Attributes:
-        salt: The salt of its digests in the audit chain; empty where an older release wrote it.
-        head: The head of the audit chain with this event; empty where it is no link, as in older releases.
+        salt: The salt of its digests in the audit chain; empty if an older release wrote it.
+        head: The head of the audit chain with this event; empty if it is no link, as in older releases.
     """
 
     LAST: ClassVar[str] = "salt head"
@@ -33,7 +33,7 @@ class ChainLink(EventBase):
 
 
 class CallEvent(CallDetails, EventBase):
-    """What happens to a call: it runs, is held or suspended.
+    """A call runs, is held or suspended.
 
     Attributes:
         batch_id: The model call whose answer asked for the call.
@@ -43,7 +43,7 @@ class CallEvent(CallDetails, EventBase):
 
 
 class OnSuspension(EventBase):
-    """What happens to an open suspension.
+    """An event about an open suspension.
 
     Attributes:
         tool_call_id: The call.
@@ -55,7 +55,7 @@ class OnSuspension(EventBase):
 
 
 class OfTurn(EventBase):
-    """What happens to a turn.
+    """An event about a turn.
 
     Attributes:
         turn_id: The turn: `t1`, `t2` and so on.
@@ -65,12 +65,12 @@ class OfTurn(EventBase):
 
 
 class Note(OnSuspension):
-    """What those who may decide a suspended call tell each other; the call still waits.
+    """A note for the other approvers of a suspended call; the call still waits.
 
     Attributes:
         request_id: The idempotency key of the request.
-        principal: Who made it, and how that was proven; None where nobody said.
-        noted: The places of earlier votes, assignments and comments on the suspension.
+        principal: Who made it, and how that was proven; None if nobody said.
+        noted: The `seq` of earlier votes, assignments and comments on the suspension.
     """
 
     LAST: ClassVar[str] = "request_id principal noted"

@@ -1,7 +1,7 @@
-"""What the machine decided, in the past tense. The log holds these and nothing else.
+"""The machine's decisions, in the past tense. The log holds these and nothing else.
 
 An event's `seq` is its place in the log (from 1) and is not repeated inside it. Texts of JSON are kept as they came: see
-`jsontext`. A trace context is a W3C `traceparent`, and None where nobody traces. The record versions are the codec's
+`jsontext`. A trace context is a W3C `traceparent`, and None if nothing is traced. The record versions are the codec's
 (`holdfast.persistence`).
 """
 
@@ -26,10 +26,10 @@ class ConversationStarted(EventBase):
 
     Attributes:
         conversation_id: The conversation.
-        agent: The name of the agent that it is with.
+        agent: The name of the conversation's agent.
         app: The import path of the agent's app, `package.module:app`.
-        context: The JSON text of what `start(context=...)` was given: tools read it, the model does not see it.
-        attended: Whether there is somebody to ask; where not, the agent's `unattended` says what is done instead.
+        context: The JSON text of `start(context=...)`: tools read it, the model does not see it.
+        attended: Whether there is somebody to ask; if not, the agent's `unattended` says what is done instead.
     """
 
     kind: Literal["conversation_started"] = "conversation_started"
@@ -45,10 +45,10 @@ class MessageAccepted(ChainLink):
 
     Attributes:
         message_id: The message's idempotency key.
-        digest: What a repetition with the same id is compared with.
-        text: What the user wrote.
-        principal: Who sent it, and how that was proven; None where nobody said.
-        traceparent: The trace context of who sent it.
+        digest: The digest that a repetition with the same id is compared with.
+        text: The user's text.
+        principal: Who sent it, and how that was proven; None if nobody said.
+        traceparent: The sender's trace context.
     """
 
     kind: Literal["message_accepted"] = "message_accepted"
@@ -64,8 +64,8 @@ class TurnStarted(OfTurn):
 
     Attributes:
         message_seq: The `seq` of its message.
-        spec_digest: The stored agent spec that the turn runs with; empty where there is none.
-        code: The digest of the app's code that its work runs with; empty where there is none.
+        spec_digest: The stored agent spec that the turn runs with; empty if there is none.
+        code: The digest of the app's code that its work runs with; empty if there is none.
         max_model_calls: How many model calls it may have (`Limits.max_model_calls`).
         traceparent: The trace context of the turn's first span.
     """
@@ -79,7 +79,7 @@ class TurnStarted(OfTurn):
 
 
 class RequestedCall(Record):
-    """A tool call as the model asked for it; `original_id` where its own id had to be rewritten.
+    """A tool call as the model asked for it; `original_id` if its own id had to be rewritten.
 
     Attributes:
         tool_call_id: The call's id, unique in the conversation for ever.
@@ -98,13 +98,13 @@ class ModelAnswered(EventBase):
     """The model's message: text, calls, or both.
 
     Attributes:
-        effect_id: The model call that this is the answer of.
-        content: The text, None if there was none.
+        effect_id: The model call that this answers.
+        content: The text; None if there was none.
         calls: The tool calls, in the model's order.
         finish_reason: How the answer ended, in the provider's word.
         input_tokens: How many tokens the request had, if the provider said so.
         output_tokens: How many tokens the answer had, if the provider said so.
-        reasoning: What the model showed of its thinking, apart from the reply.
+        reasoning: The part of the model's thinking that it showed, apart from the reply.
         provider: The JSON text of an object that only the model's provider reads: calls that it executed with their results,
             signed or sealed thinking. It is sent back as it came.
     """
@@ -126,7 +126,7 @@ class RunScheduled(CallEvent):
     Attributes:
         attempt: Which run of the call this is, from 1; each repetition of a lost run is one more.
         approval: Whether a person had to approve the call.
-        resumed: How many of the call's runs followed a decision on what the run before had suspended itself for, this included.
+        resumed: How many of the call's runs, this one included, followed a decision on a suspension of the previous run.
         decided_at: The `seq` of the `suspension_settled` whose decision this run follows from; 0 without one.
         grants: The grants by which the call runs without asking.
     """
@@ -147,10 +147,10 @@ class CallHeld(CallEvent):
         executor: Who produces the call's result.
         approval: Whether a person has to approve the call.
         resumed: How many of the call's runs so far do not count as attempts: each was followed by a decision, or did not begin.
-        decided_at: The `seq` of the `suspension_settled` that approved the call; 0 while nobody has.
-        prompt: What a person will be asked, as the tool's `prompt` rendered it.
+        decided_at: The `seq` of the `suspension_settled` that approved the call; 0 if there is none.
+        prompt: The question to a person, as the tool's `prompt` rendered it.
         rule_reason: Why that rule asks, in its words.
-        ruling: What the conversation, which nobody attends, decides where the call would ask; None where a person is asked.
+        ruling: The decision of an unattended conversation if the call would ask; None if a person is asked.
     """
 
     kind: Literal["call_held"] = "call_held"
@@ -165,28 +165,28 @@ class CallHeld(CallEvent):
 
 
 class CallSuspended(CallEvent):
-    """A call awaits someone outside.
+    """A call awaits somebody outside.
 
     Attributes:
         executor: Who produces the call's result.
         approval: Whether a person has to approve the call.
         suspension_id: The suspension, which a decision names: it stands for this call, phase and arguments.
-        suspension_kind: What the call waits for.
+        suspension_kind: The kind of decision that the call waits for.
         expires_at: The deadline, in integer milliseconds UTC by the store's clock.
-        prompt: What a person is asked, as the tool's `prompt` rendered it.
+        prompt: The question to a person, as the tool's `prompt` rendered it.
         response_schema: The JSON text of the schema that an answer must fit; None for an approval.
         traceparent: The trace context of the turn's span in which the call was suspended.
-        decisions: What a person may say of an approval, where that is not the default.
+        decisions: What a person may say of an approval, if that is not the default.
         resume: What a decision does with the call.
         title: What a review is about, in one line.
         action: What a review asks for, in one word.
-        report_md: What a reviewer is to read, in markdown.
+        report_md: The report for the reviewer, in markdown.
         payload: The JSON text of what a review is about, as data.
         rule_reason: Why a person is asked, in the rule's words.
         grants: The grants by which a client executes the call without asking.
-        message_at: The `seq` of the message that the turn answers, which says who asked for it; 0 where that is not known.
-        questions: Whether the call's arguments are questions, and an answer has to fit them.
-        salt: The salt of the digest of what it shows; empty where an older release suspended the call.
+        message_at: The `seq` of the message that the turn answers, which says who asked for it; 0 if unknown.
+        questions: Whether the call's arguments are questions, which an answer has to fit.
+        salt: The salt of the digest of what it shows; empty if an older release suspended the call.
     """
 
     kind: Literal["call_suspended"] = "call_suspended"
@@ -220,18 +220,18 @@ class SuspensionSettled(OnSuspension, ChainLink):
 
     Attributes:
         by: What ended it.
-        body: The JSON text of what the decision said: edited arguments, a value, a denial's reason, an error, or an object with
-            a review's `verdict` and `notes`; None if it said nothing.
-        reason: Why it was decided so; a denial's reason and a review's notes are in the body.
-        decision_id: The decision's idempotency key; None where no decision ended it.
-        digest: What a repetition with the same `decision_id` is compared with; empty where no decision ended it.
-        decision: Which kind of decision it was; None where no decision ended it.
-        principal: Who decided or cancelled it, and how that was proven; None where nobody did, or nobody said.
-        traceparent: The trace context of the span with which the turn goes on; None where it goes on with the same one.
-        grants: The grants that cover the call, where they ended it.
-        votes: How many people had agreed with this decision, where several have to.
-        needed: How many have to; 0 where one is enough.
-        shown: The digest of what was shown to whoever settled it; empty where an older release suspended the call.
+        body: The JSON text of the decision's body: edited arguments, a value, a denial's reason, an error, or an object with a
+            review's `verdict` and `notes`; None if it has none.
+        reason: The reason of the decision; a denial's reason and a review's notes are in the body.
+        decision_id: The decision's idempotency key; None if no decision ended it.
+        digest: The digest that a repetition with the same `decision_id` is compared with; empty if no decision ended it.
+        decision: The kind of the decision; None if no decision ended it.
+        principal: Who decided or cancelled it, and how that was proven; None if nobody did, or nobody said.
+        traceparent: The trace context of the span with which the turn goes on; None if it goes on with the same one.
+        grants: The grants that cover the call, if they ended it.
+        votes: How many people had agreed with this decision, if several have to.
+        needed: How many have to; 0 if one is enough.
+        shown: The digest of what the suspension showed; empty if an older release suspended the call.
     """
 
     kind: Literal["suspension_settled"] = "suspension_settled"
@@ -250,20 +250,20 @@ class SuspensionSettled(OnSuspension, ChainLink):
 
 
 class VoteCast(OnSuspension, ChainLink):
-    """A person agreed to a call that several have to agree to; it still waits.
+    """A person agreed to a call that several must approve; it still waits.
 
     Attributes:
-        decision: Which kind of decision it was.
-        body: The JSON text of what the decision said; None if it said nothing.
+        decision: The kind of the decision.
+        body: The JSON text of the decision's body; None if it has none.
         decision_id: The decision's idempotency key.
-        digest: What a repetition with the same `decision_id` is compared with.
+        digest: The digest that a repetition with the same `decision_id` is compared with.
         principal: Who agreed, and how that was proven.
-        on: What the vote is for, in short: votes for another answer do not count together.
-        reason: Why.
+        on: The subject of the vote, in short: votes for another answer do not count together.
+        reason: The reason of the decision.
         votes: How many people have agreed by now.
         needed: How many have to.
-        noted: The places of earlier votes, assignments and comments on the suspension.
-        shown: The digest of what was shown to whoever agreed.
+        noted: The `seq` of earlier votes, assignments and comments on the suspension.
+        shown: The digest of what the suspension showed.
     """
 
     kind: Literal["vote_cast"] = "vote_cast"
@@ -281,10 +281,10 @@ class VoteCast(OnSuspension, ChainLink):
 
 
 class CallAssigned(Note):
-    """Somebody takes a suspended call on, or gives it back: the others who may decide it see that, and it still waits.
+    """A suspended call was assigned to somebody, or to nobody any more: its approvers see that, and it still waits.
 
     Attributes:
-        to: Who is to decide it; empty where nobody is any more.
+        to: Who is to decide it; empty for nobody.
     """
 
     kind: Literal["call_assigned"] = "call_assigned"
@@ -292,7 +292,7 @@ class CallAssigned(Note):
 
 
 class CallCommented(Note):
-    """Somebody wrote to the others who may decide a suspended call; the model does not read it, and the call still waits.
+    """Somebody commented on a suspended call for its other approvers; the model does not read it, and the call still waits.
 
     Attributes:
         text: The comment.
@@ -311,7 +311,7 @@ class CallResolved(ChainLink):
         content: The envelope's JSON text: `{"ok": true, "result": ...}` or `{"ok": false, "error": ...}`.
         by: What produced the result.
         untrusted: Whether a client sent the result; the envelope says so too.
-        rule: The name of the permission rule that denies the call; empty where there is none.
+        rule: The name of the permission rule that denies the call; empty if there is none.
     """
 
     kind: Literal["call_resolved"] = "call_resolved"
@@ -341,7 +341,7 @@ class TurnFailed(OfTurn):
 
     Attributes:
         error: What went wrong, in words and without secrets.
-        reason: Which kind of error it was; None where none of the kinds fits.
+        reason: The kind of the error; None if no kind fits.
     """
 
     kind: Literal["turn_failed"] = "turn_failed"
@@ -354,8 +354,8 @@ class TurnCancelled(OfTurn, ChainLink):
 
     Attributes:
         calls: The ids of the calls that were open, and have an error result now.
-        request_id: The cancellation's idempotency key; None where the conversation's end cancelled the turn.
-        principal: Who cancelled it, and how that was proven; None where nobody said.
+        request_id: The cancellation's idempotency key; None if the conversation's end cancelled the turn.
+        principal: Who cancelled it, and how that was proven; None if nobody said.
     """
 
     kind: Literal["turn_cancelled"] = "turn_cancelled"
@@ -370,7 +370,7 @@ class PendingCancelled(OfTurn, ChainLink):
     Attributes:
         calls: The ids of the calls, which have an error result now.
         request_id: The cancellation's idempotency key.
-        principal: Who cancelled them, and how that was proven; None where nobody said.
+        principal: Who cancelled them, and how that was proven; None if nobody said.
     """
 
     kind: Literal["pending_cancelled"] = "pending_cancelled"
@@ -383,7 +383,7 @@ class GrantGiven(ChainLink):
     """An approver lets more than the approved call run without asking.
 
     Attributes:
-        grant: The grant; its `seq` is the place of the decision that gave it.
+        grant: The grant; its `seq` is that of the decision that gave it.
     """
 
     kind: Literal["grant_given"] = "grant_given"
@@ -396,8 +396,8 @@ class GrantRevoked(ChainLink):
     Attributes:
         grant_id: The grant.
         request_id: The revocation's idempotency key.
-        reason: Why, in the words of whoever revoked it.
-        principal: Who revoked it, and how that was proven; None where nobody said.
+        reason: The reason of the revocation.
+        principal: Who revoked it, and how that was proven; None if nobody said.
     """
 
     kind: Literal["grant_revoked"] = "grant_revoked"
@@ -408,24 +408,24 @@ class GrantRevoked(ChainLink):
 
 
 class WithdrawnVote(Record):
-    """A vote that counts no more: its suspension, and the places of the votes, assignments and comments on that before."""
+    """A vote that no longer counts: its suspension, and the `seq` of earlier votes, assignments and comments on that."""
 
     suspension_id: str
     noted: tuple[int, ...] = ()
 
 
 class GivenRevoked(ChainLink):
-    """What one principal had given here was ended: grants, and votes in calls that still wait.
+    """The grants and open votes of one principal were ended.
 
     Attributes:
-        by: The id of the principal who had given it.
-        proof: How that principal had been proven; None: in whatever way.
+        by: The id of the principal who had given them.
+        proof: How that principal had been proven; None: in any way.
         grants: The grants that were ended.
         votes: The votes that were withdrawn.
-        request_id: The revocation's idempotency key; None where a run by these grants could not begin, since their giver may
-            not decide its call any more.
-        reason: Why.
-        principal: Who revoked it, and how that was proven; None where nobody said.
+        request_id: The revocation's idempotency key; None if a run by these grants could not begin, since their giver may no
+            longer decide its call.
+        reason: The reason of the revocation.
+        principal: Who revoked them, and how that was proven; None if nobody said.
     """
 
     kind: Literal["given_revoked"] = "given_revoked"
@@ -439,7 +439,7 @@ class GivenRevoked(ChainLink):
 
 
 class NothingCancelled(EventBase):
-    """A cancellation found nothing to cancel. Logs up to record version 5 have it; by now that is no event.
+    """A cancellation found nothing to cancel. Only logs up to record version 5 have this event.
 
     Attributes:
         request_id: The cancellation's idempotency key.
@@ -456,7 +456,7 @@ class Ended(ChainLink):
 
     Attributes:
         request_id: The idempotency key of the end.
-        principal: Who ended it, and how that was proven; None where nobody said.
+        principal: Who ended it, and how that was proven; None if nobody said.
     """
 
     kind: Literal["conversation_ended"] = "conversation_ended"

@@ -1,8 +1,8 @@
 """Idempotency records: receipts, settled suspensions and used call ids, kept beside the log of a conversation by id.
 
-The records are never part of `State` (which would grow without end). The store keeps them as long as the conversation, but for
-those of requests that changed nothing, which it forgets (`Judgement.passing`). It writes them in the same append as the events,
-and hands back the records of the ids that a command names.
+They are never part of `State`, which would grow without end. The store keeps them as long as the conversation, except those of
+requests that changed nothing, which it forgets (`Judgement.passing`). It writes them in the same append as the events, and
+returns the records of the ids that a command names.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,9 +19,9 @@ from .events import Event, SettledBy
 
 
 class IdempotencyRecord(Record):
-    """What the store knows of one id: the event that used or settled it, its place in the log and its time (ms UTC).
+    """The store's record of one id: the event that used or settled it, its `seq` and its time (ms UTC).
 
-    `head` is the head of the audit chain with that event, for the receipt; empty where the event is no link.
+    `head` is the head of the audit chain with that event, for the receipt; empty if the event is no link.
     """
 
     seq: int
@@ -67,7 +67,7 @@ notes_key = "n:{}".format
 
 
 def facts(log: Sequence[Event], first_seq: int) -> dict[str, IdempotencyRecord]:
-    """The idempotency records, by key, that follow from events of which the first stands at `first_seq` in the log."""
+    """The idempotency records, by key, of events of which the first has `first_seq`."""
     return {key: known for seq, event in enumerate(log, first_seq) for key, known in _of(event, seq)}
 
 
@@ -100,7 +100,7 @@ def _of(event: Event, seq: int) -> Iterator[tuple[str, IdempotencyRecord]]:
 
 
 def _request(event: Event) -> dict[str, Any]:
-    """What is kept of a request beside its place: above all the digest that a repetition is compared with."""
+    """The record's fields about the request, above all the digest that a repetition is compared with."""
     match event:
         case events.CallAssigned():
             return {"digest": payload_digest("assign", event.suspension_id, event.to)}

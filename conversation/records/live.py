@@ -1,4 +1,4 @@
-"""Live events: what is told while it happens, to those who listen. They are lossy, and the log does not hold them."""
+"""Live events: sent while something happens, to current listeners only. They are lossy, and not in the log."""
 
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -6,12 +6,12 @@ from holdfast.conversation.record import Record
 
 
 class LiveBase(Record):
-    """What every live event has.
+    """The base of every live event.
 
     Attributes:
-        at: When it was said, in integer milliseconds UTC by the worker's clock.
+        at: When it was sent, in integer milliseconds UTC by the worker's clock.
         effect_id: The model call, or the run: the call's id, `#` and the attempt.
-        attempt: Which try of the model call, or which run of the call, it is, from 1. The pieces of a new try begin with the
+        attempt: Which try of the model call, or which run of the call, it is, from 1. A new try sends its pieces from the
             beginning.
     """
 
@@ -33,7 +33,7 @@ class TextDelta(LiveBase):
 
 
 class ReasoningDelta(LiveBase):
-    """A piece of what the model shows of its thinking, as it comes.
+    """A piece of the thinking that the model shows, as it comes.
 
     Attributes:
         text: The piece.
@@ -59,12 +59,12 @@ class ArgumentsDelta(LiveBase):
 
 
 class ProgressReported(LiveBase):
-    """What a tool's body reported by `ToolContext.report_progress`.
+    """A report of a tool's body by `ToolContext.report_progress`.
 
     Attributes:
         value: The JSON value that the body reported.
         message: The text that the body reported with it.
-        status: The body's word for what it is doing, if it gave one.
+        status: The body's word for its current step, if it gave one.
         loaded: How much is done, in a unit of the body's, if it said so.
         total: How much there is to do, in the same unit, if it said so.
     """

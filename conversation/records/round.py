@@ -12,10 +12,10 @@ from .deadlines import Deadline, Deadlines
 
 
 class Round(Sequence[Call]):
-    """Calls in the model's order, which can be looked up by id and by whether they are still open.
+    """Calls in the model's order, which can be looked up by id and by status.
 
-    A round with one call changed shares the other calls with the round before it, which stays as it was: a step among ten
-    thousand calls costs about as much as a step among ten. A round is stored as the list of its calls.
+    A changed round shares its unchanged calls with the round before it, which stays as it was: a step among ten thousand calls
+    costs about as much as a step among ten. A round is stored as the list of its calls.
     """
 
     __slots__ = ("_awaiting", "_calls", "_deadlines", "_held", "_places", "_running", "_suspended", "_suspensions", "_voted")
@@ -50,7 +50,7 @@ class Round(Sequence[Call]):
         return changed
 
     def of(self, tool_call_id: str) -> Call | None:
-        """The call of that id, None if the round has none."""
+        """The call of that id; None if the round has none."""
         place = self._places.get(tool_call_id)
         return None if place is None else self._calls[place]
 
@@ -82,7 +82,7 @@ class Round(Sequence[Call]):
 
     @property
     def any_voted(self) -> bool:
-        """Whether a vote stands in any open suspension."""
+        """Whether any open suspension has a vote."""
         return self._voted > 0
 
     @property

@@ -1,7 +1,7 @@
 """The state of one conversation, which `evolve` folds and snapshots hold.
 
-Bodies (messages, arguments, results) are left out and referred to by the `seq` of the event that holds them, so the size of a
-state does not depend on how long the conversation already is.
+Bodies (messages, arguments, results) are left out and referred to by the `seq` of their events, so the size of a state does not
+depend on the length of the conversation.
 """
 
 from enum import StrEnum
@@ -16,16 +16,16 @@ from .round import NO_CALLS, Round
 
 
 class Status(StrEnum):
-    """Where a conversation stands."""
+    """The status of a conversation."""
 
     ABSENT = "absent"  # it was never started
     IDLE = "idle"  # it waits for the user's next message
     GENERATING = "generating"  # a turn is about to begin, or a model call is outstanding
     EXECUTING_TOOLS = "executing_tools"  # calls run, none awaits
-    AWAITING_INPUT = "awaiting_input"  # at least one call awaits someone, whatever else runs
+    AWAITING_INPUT = "awaiting_input"  # at least one call awaits somebody, whatever else runs
     FAILED = "failed"  # the last turn failed; `send` starts a new one
     ENDED = "ended"  # for good
-    QUARANTINED = "quarantined"  # not the machine's: a mark beside the log, when its own work took process after process down
+    QUARANTINED = "quarantined"  # set beside the log, not by the machine: the conversation's work killed process after process
 
 
 RESTING = frozenset({Status.IDLE, Status.AWAITING_INPUT, Status.FAILED, Status.ENDED})
@@ -33,7 +33,7 @@ RESTING = frozenset({Status.IDLE, Status.AWAITING_INPUT, Status.FAILED, Status.E
 
 
 class QueuedTrace(Record):
-    """The trace context that a queued message came with; `seq` is the message's."""
+    """The trace context of a queued message; `seq` is the message's."""
 
     seq: int
     traceparent: str
@@ -42,7 +42,7 @@ class QueuedTrace(Record):
 class Turn(Record):
     """The current turn; `answered_at` is the `seq` of the model's last message.
 
-    `traceparent` is the trace context of its first span, `latest` that of the last one that the log names, if that is another.
+    `traceparent` is the trace context of its first span, `latest` that of the last span in the log, if that is another.
     """
 
     turn_id: str
@@ -63,11 +63,11 @@ class Turn(Record):
 
     @property
     def batch_id(self) -> str:
-        """The id of the batch that the calls of the last answer are: that of its model call."""
+        """The batch id of the calls of the last answer: the id of its model call."""
         return f"{self.turn_id}.m{self.model_calls}"
 
     def call(self, tool_call_id: str) -> Call | None:
-        """The call of that id, None if this turn's last answer did not ask for it."""
+        """The call of that id; None if this turn's last answer did not ask for it."""
         return self.calls.of(tool_call_id)
 
 
@@ -83,9 +83,9 @@ class LastTurn(Record):
 class State(Record):
     """One conversation, without its bodies. Times in ms UTC; `queue` holds the `seq` of each queued message.
 
-    `queued_traces` holds the trace contexts of the queued messages that came with one. `grants_epoch` counts the grants that
-    were revoked: work that was let run by a grant is claimed only in the epoch in which it was let run. `audit_head` is the
-    head of the audit chain, empty before its first link. `attended` says whether there is somebody to ask.
+    `queued_traces` are the trace contexts of queued messages that have one. `grants_epoch` counts revoked grants: a run that a
+    grant allowed is claimed only in the epoch of its scheduling. `audit_head` is the head of the audit chain, empty before its
+    first link. `attended` says whether there is somebody to ask.
     """
 
     conversation_id: str
@@ -107,7 +107,7 @@ class State(Record):
 
     @property
     def status(self) -> Status:
-        """Where the conversation stands, derived from everything else."""
+        """The conversation's status, derived from everything else."""
         if self.seq == 0:
             return Status.ABSENT
         if self.ended:

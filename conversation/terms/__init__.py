@@ -1,1 +1,1 @@
-"""What is declared and said: agents' specs, people, decisions, grants, questions, verdicts of rules."""
+"""Declarations and statements: agents' specs, people, decisions, grants, questions, verdicts of rules."""

@@ -1,4 +1,4 @@
-"""Who may decide a suspended call: the terms that a tool, a permission rule or a tool's body sets, and who fulfils them."""
+"""Who may decide a suspended call: the terms that a tool, a permission rule or a tool's body sets, and how they are met."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,9 +18,9 @@ from .principal import Principal, Proof
 MOST_VOTES = 16
 """How many people may have to agree, at most."""
 MOST_NAMES = 64
-"""How many roles and ids may be named at one place."""
+"""How many roles and ids one list may have."""
 MOST_BYTES = 4096
-"""How many bytes the names of one call's terms may have together: they stand in the conversation's state."""
+"""How many bytes the names of one call's terms may have together, as they are in the conversation's state."""
 LONGEST_LINE = 200
 """How many characters of a list of names are shown."""
 _NAME = re.compile(r"(?:role|id):\S(?:.{0,198}\S)?")
@@ -30,17 +30,16 @@ _FIX = 'give "role:finance" or "id:ana@shop.example"'
 
 @dataclass(frozen=True, slots=True, init=False)
 class Approvers:
-    """Who may decide, and how many have to agree.
+    """Who may decide, and how many must agree.
 
-    Whoever decides is judged by the principal of the decision. A principal counts that the server or a link has proven; one
-    that is only stated (by code in the cluster, or on the command line) counts with `stated=True` alone. An anonymous caller
-    never counts.
+    The principal of a decision is compared with these. It counts if the server or a link has proven it; a merely stated
+    principal (from code in the cluster, or the command line) counts only with `stated=True`. An anonymous caller never counts.
 
     Args:
-        who: Roles and ids, at most 64: `role:finance`, `id:ana@shop.example`. None: anybody who says who they are.
-        minimum: How many different people have to agree before it counts, 1 to 16. One denial settles it.
-        not_requester: Whether whoever sent the message that led to the call may not decide it. Nobody may where it cannot be
-            told who that was: the sender is proven, too, unless `stated`.
+        who: Roles and ids, at most 64: `role:finance`, `id:ana@shop.example`. None: any principal with an id.
+        minimum: How many different people must agree, 1 to 16. One denial settles it.
+        not_requester: Whether the sender of the message that led to the call is excluded. If the sender is unknown, nobody may
+            decide; the sender must be proven too, unless `stated`.
         stated: Whether a principal that nobody has proven counts, too.
 
     Raises:
@@ -68,7 +67,7 @@ class Approvers:
         return said((self.who,) if self.who else (), self.minimum, not_requester=self.not_requester)
 
     def to_data(self) -> list[str] | dict[str, Any]:
-        """The same as plain JSON values: the names, or an object where there is more to say."""
+        """The same as plain JSON values: the names, or an object if there is more to say."""
         if self.who and self == Approvers(*self.who):
             return list(self.who)
         found: dict[str, Any] = {"who": list(self.who)} if self.who else {}
@@ -85,11 +84,7 @@ class Approvers:
 
 
 def approvers_of(given: object, field: str) -> Approvers:
-    """Approvers from what a file of rules or a caller says: `Approvers`, a list of names, or an object with its arguments.
-
-    Raises:
-        ConfigurationError: It is none of them.
-    """
+    """Approvers from a rules file or a caller: `Approvers`, a list of names, or an object with its arguments."""
     if isinstance(given, Approvers):
         return given
     if not isinstance(given, Mapping):
@@ -103,7 +98,7 @@ def approvers_of(given: object, field: str) -> Approvers:
 
 
 class ApproverTerms(Record):
-    """Who may decide one call."""
+    """The approvers of one call."""
 
     who: tuple[tuple[str, ...], ...] = Field(
         default=(),
@@ -120,7 +115,7 @@ class ApproverTerms(Record):
 
     @property
     def digest(self) -> str:
-        """A short name of these terms."""
+        """A short digest of these terms."""
         flags = f"{self.minimum},{self.not_requester},{self.stated}{',each' if self.each else ''}"
         return payload_digest("approvers", flags, *("\n".join(sorted(group)) for group in self.who))[:16]
 
@@ -130,7 +125,7 @@ class ApproverTerms(Record):
         return sum(len(name.encode("utf-8", "replace")) for group in self.who for name in group) <= MOST_BYTES
 
     def implies(self, other: "ApproverTerms") -> bool:
-        """Whether those who have fulfilled these terms have fulfilled the others with them."""
+        """Whether fulfilling these terms also fulfils the others."""
         return (
             all(any(set(mine) <= set(theirs) for mine in self.who) for theirs in other.who)
             and self.minimum >= other.minimum
@@ -141,11 +136,11 @@ class ApproverTerms(Record):
 
     @property
     def grantable(self) -> bool:
-        """Whether a person's word now can stand for later calls: not where several have to agree, or it matters who asks."""
+        """Whether a decision may stand for later calls: not if several must agree, or the requester matters."""
         return self.minimum == 1 and not self.not_requester and not self.each
 
     def outsider(self, principal: Principal | None) -> str | None:
-        """Why a principal is none of those who may decide, None if it is one of them."""
+        """Why a principal is not among the approvers; None if it is."""
         if principal is None:
             return "nobody said who decides"
         if principal.proof is Proof.STATED and not self.stated:
@@ -157,7 +152,7 @@ class ApproverTerms(Record):
         return None
 
     def problem(self, principal: Principal | None, requester: Principal | None) -> str | None:
-        """Why a principal may not decide, None if it may; `requester` is who sent the message, None where nobody said."""
+        """Why a principal may not decide, None if it may; `requester` sent the message, None if nobody said who did."""
         outside = self.outsider(principal)
         if outside is not None or not self.not_requester or principal is None:
             return outside
@@ -171,14 +166,14 @@ class ApproverTerms(Record):
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two ids may be one person's: they differ in case, width, accents or white space alone, if at all."""
+    """Whether two ids may be one person's: they differ at most in case, width, accents or white space."""
     return _spelled(one) == _spelled(other)
 
 
 def gave(giver: str, proven: Proof, by: str, proof: Proof | None) -> bool:
-    """Whether what somebody gave counts as given by this id; `proof` None: however it was proven.
+    """Whether a giver counts as the principal with the id `by`; `proof` None: however it was proven.
 
-    Spellings of an id are one person's, but for the holders of API keys: these are told apart by their names as they stand.
+    Spellings of an id are one person's, except those of API key holders, whose names are compared exactly.
     """
     return proof in (None, proven) and (giver == by if proof is Proof.KEY else is_same(giver, by))
 
@@ -188,7 +183,7 @@ def _spelled(name: str) -> str:
 
 
 def joined(first: ApproverTerms | None, second: ApproverTerms | None) -> ApproverTerms | None:
-    """The terms that hold where both do: whoever decides fulfils each of them."""
+    """The terms that require both."""
     if first is None or second is None or first == second:
         return first or second
     return ApproverTerms(
@@ -201,21 +196,17 @@ def joined(first: ApproverTerms | None, second: ApproverTerms | None) -> Approve
 
 
 def with_fulfilled(before: Sequence[ApproverTerms], terms: ApproverTerms | None) -> tuple[ApproverTerms, ...]:
-    """What was fulfilled, with these terms: without what follows from the rest, and only the latest where they are too long."""
+    """The fulfilled terms with `terms` added: without implied ones, and if they are too long only the latest."""
     if terms is None or any(one.implies(terms) for one in before):
         return tuple(before)
     found = (*(one for one in before if not terms.implies(one)), terms)
     while len(found) > 1 and not ApproverTerms(who=tuple(group for one in found for group in one.who)).fits:
-        found = found[1:]  # they are asked once more
+        found = found[1:]  # these approvers are asked again
     return found
 
 
 def terms_of(given: object, field: str) -> ApproverTerms:
-    """Approvers, or a list of roles and ids, as the log keeps them.
-
-    Raises:
-        ConfigurationError: They are neither, or too long.
-    """
+    """Approvers, or a list of roles and ids, as the log keeps them."""
     if not isinstance(given, Approvers) and (isinstance(given, str) or not isinstance(given, Sequence)):
         raise ConfigurationError(field, f"{given!r:.60} does not say who", _WHO)
     try:
@@ -228,7 +219,7 @@ def terms_of(given: object, field: str) -> ApproverTerms:
 
 
 def _named(given: object, field: str) -> tuple[str, ...]:
-    """The names of a list, which has some: an empty one was to name somebody, and is not to mean everybody."""
+    """The names of a list. An empty list is refused, since it was meant to name somebody and would mean everybody."""
     found = checked_names(given)
     if not found:
         raise ConfigurationError(field, "it names nobody", f"{_FIX}, or Approvers() for everybody who is known")
@@ -236,11 +227,7 @@ def _named(given: object, field: str) -> tuple[str, ...]:
 
 
 def checked_names(given: object) -> tuple[str, ...]:
-    """Roles and ids, once each of them is one, each once.
-
-    Raises:
-        ConfigurationError: They are no list of names, or too many.
-    """
+    """Roles and ids, once each of them is checked, without repetitions."""
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise ConfigurationError("approvers", f"{given!r:.60} is no list", 'give a list: ["role:finance", "id:ana"]')
     for one in given:
@@ -252,7 +239,7 @@ def checked_names(given: object) -> tuple[str, ...]:
 
 
 def said(groups: Iterable[Iterable[str]], minimum: int, *, not_requester: bool) -> str:
-    """Who decides, in one line: names, and the number of people where more than one has to agree."""
+    """Who decides, in one line: names, and the number of people if more than one must agree."""
     who = " and of ".join(names(group) for group in groups) or "anybody who is known"
     count = f"{minimum} of " if minimum > 1 else ""
     return f"{count}{who}{', but not who asked' if not_requester else ''}"

@@ -24,22 +24,22 @@ class DecisionKind(StrEnum):
     ANSWER = "answer"  # the value is the call's result
     FAIL = "fail"  # the client could not produce a result, or a lost run is to count as failed
     REDISPATCH = "redispatch"  # a lost run is to run again
-    CANCEL = "cancel"  # the call is not to happen any more; its turn goes on
-    REVIEW = "review"  # a person's verdict on what a tool's body asks to have reviewed
+    CANCEL = "cancel"  # the call is dropped; its turn goes on
+    REVIEW = "review"  # a person's verdict on a review that a tool's body asked for
 
 
 class SuspensionKind(StrEnum):
-    """What a suspended call waits for."""
+    """The kind of decision that a suspended call waits for."""
 
     APPROVAL = "approval"  # a person's yes or no before the call runs
     ELICITATION = "elicitation"  # a person's answer, which is the call's result
     CLIENT_EXEC = "client_exec"  # the result of the client's own execution
     LOST = "lost"  # a person's word on a lost run: run it again, or take this result or error
-    REVIEW = "review"  # a person's verdict on what the call's own body asks to have reviewed
+    REVIEW = "review"  # a person's verdict on a review that the call's own body asked for
 
 
 FIRST_WORDS = frozenset({SuspensionKind.APPROVAL, SuspensionKind.ELICITATION})
-"""The suspensions that stand before anything is done with a call."""
+"""The suspensions that come before anything is done with a call."""
 ACCEPTED: dict[SuspensionKind, tuple[DecisionKind, ...]] = {
     SuspensionKind.APPROVAL: (DecisionKind.APPROVE, DecisionKind.DENY, DecisionKind.ANSWER, DecisionKind.CANCEL),
     SuspensionKind.ELICITATION: (DecisionKind.ANSWER, DecisionKind.DENY, DecisionKind.CANCEL),
@@ -47,17 +47,14 @@ ACCEPTED: dict[SuspensionKind, tuple[DecisionKind, ...]] = {
     SuspensionKind.LOST: (DecisionKind.REDISPATCH, DecisionKind.ANSWER, DecisionKind.FAIL, DecisionKind.CANCEL),
     SuspensionKind.REVIEW: (DecisionKind.REVIEW, DecisionKind.ANSWER, DecisionKind.CANCEL),
 }
-"""The kinds of decision that each kind of suspension takes: an approval takes an answer only where its tool's `decisions` has
-one, a review only where it has a schema."""
+"""The kinds of decision that each kind of suspension takes: an approval takes an answer only if its tool's `decisions` has one,
+a review only if it has a schema."""
 
 
 def accepted(kind: SuspensionKind, choices: Collection[Choice], *, with_schema: bool) -> tuple[DecisionKind, ...]:
     """The kinds of decision that a suspension takes.
 
-    Args:
-        kind: What it waits for.
-        choices: What the tool lets a person say of an approval.
-        with_schema: Whether it has a schema for answers.
+    `choices` are the tool's for an approval; `with_schema` says whether the suspension has a schema for answers.
     """
     out: set[DecisionKind] = set()
     if kind is SuspensionKind.APPROVAL:
@@ -70,11 +67,11 @@ def accepted(kind: SuspensionKind, choices: Collection[Choice], *, with_schema: 
 
 
 class ReviewVerdict(StrEnum):
-    """What a reviewer says."""
+    """A reviewer's verdict."""
 
     ALLOW = "allow"  # it may go on
     BLOCK = "block"  # it may not
-    REVISE = "review"  # the agent is to revise it, as the notes say, and may ask again
+    REVISE = "review"  # the agent is to revise it, by the notes, and may ask again
 
 
 Reason: TypeAlias = Annotated[str, Field(description="Why; the log keeps it.")]
@@ -130,16 +127,16 @@ class Redispatch:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """The call is not to happen any more, and its turn goes on without it."""
+    """The call is dropped, and its turn goes on without it."""
 
     reason: Told = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """A verdict on what a tool's body has asked to have reviewed.
+    """A verdict on a review that a tool's body asked for.
 
-    The agent reads the verdict and the notes as the call's result, marked as what a person has said.
+    The agent reads the verdict and the notes as the call's result, marked as a person's words.
     """
 
     verdict: Annotated[
@@ -150,7 +147,7 @@ class Review:
 
 Decision: TypeAlias = Approve | Deny | Answer | Fail | Redispatch | Cancel | Review
 BY_KIND: Mapping[DecisionKind, type[Any]] = {DecisionKind(one.__name__.lower()): one for one in get_args(Decision)}
-"""The class of each kind of decision, which is called like the kind."""
+"""The class of each kind of decision; the class is named like the kind."""
 SAYS: Mapping[DecisionKind, tuple[str, ...]] = {
     DecisionKind.APPROVE: ("arguments",),
     DecisionKind.DENY: ("reason",),
@@ -160,21 +157,21 @@ SAYS: Mapping[DecisionKind, tuple[str, ...]] = {
     DecisionKind.CANCEL: (),
     DecisionKind.REVIEW: ("verdict", "notes"),
 }
-"""The fields that the body of each kind of decision holds: one stands for itself, several are an object."""
+"""The fields in the body of each kind of decision: a single one is the body itself, several are an object."""
 GIVE_VERDICT = f"give one of {', '.join(ReviewVerdict)}"
 DECISIONS = " or ".join(f"{', '.join(f'{one.__name__}()' for one in get_args(Decision))}".rsplit(", ", 1))
 
 
 class DecisionRecord(Record):
-    """A decision as a command carries it: its kind, its body as JSON text, and why it was made.
+    """A decision as a command carries it: its kind, its body as JSON text, and its reason.
 
     The body is None for an unedited `Approve`, a `Redispatch` and a `Cancel`; the reason of a `Deny` and the notes of a
     `Review` are in the body.
 
     Attributes:
-        kind: Which kind of decision it is.
-        body: The JSON text of what it says, as in `suspension_settled`; None if it says nothing.
-        reason: Why it was decided so.
+        kind: The kind of the decision.
+        body: The JSON text of the body, as in `suspension_settled`; None if it has none.
+        reason: The reason of the decision.
         scope: The scope of an `Approve` that has one.
     """
 
@@ -195,11 +192,7 @@ class DecisionRecord(Record):
 
     @classmethod
     def of(cls, decision: Decision) -> "DecisionRecord":
-        """The record of a decision.
-
-        Raises:
-            InvalidDecision: The value is no decision, or its body is not JSON.
-        """
+        """The record of a decision; `InvalidDecision` if the value is none, or its body is not JSON."""
         kind = next((kind for kind, form in BY_KIND.items() if isinstance(decision, form)), None)
         if kind is None:
             raise InvalidDecision("decision", f"{type(decision).__name__} is not a decision", f"give {DECISIONS}")
@@ -217,11 +210,7 @@ class DecisionRecord(Record):
 
     @property
     def decision(self) -> Decision:
-        """The decision that is carried.
-
-        Raises:
-            NotJson: The body is no JSON text.
-        """
+        """The carried decision; `NotJson` if the body is no JSON text."""
         form, names = BY_KIND[self.kind], SAYS[self.kind]
         body: Any = None if self.body is None else jsontext.loads(self.body)
         said = {name: body[name] for name in names} if len(names) > 1 else dict.fromkeys(names, body)
@@ -267,7 +256,7 @@ _CHECKS: Mapping[str, Callable[[str, object], object]] = {
     "verdict": _verdict,
     **dict.fromkeys(("reason", "error", "notes"), _text),
 }
-"""The check of a field that a body holds; any other may be any value."""
+"""The checks of fields in a body; other fields may have any value."""
 
 
 def _body(field: str, value: Any) -> JsonText:

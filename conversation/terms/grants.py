@@ -1,7 +1,7 @@
-"""Grants: what an approver lets run without asking for the rest of a conversation, by targets of calls.
+"""Grants: permissions of an approver for later calls of a conversation to run without asking, by the calls' targets.
 
-A call says what it touches: its targets. A grant covers a target of its own kind, up to its own level, whose value its pattern
-covers beyond doubt. A call runs by grants only if they cover all of its targets, and each of these is in its canonical form.
+A call's targets are what it touches. A grant covers a target of its own kind, up to its own level, whose value certainly
+matches its pattern. A call runs by grants only if they cover all of its targets, and each target is in its canonical form.
 """
 
 import math
@@ -34,11 +34,11 @@ from .principal import Principal
 from .spec import LONGEST_S
 
 MOST_GRANTS = 64
-"""How many grants a conversation has at most at a time."""
+"""How many grants a conversation may have at a time."""
 MOST_TARGETS = 8
-"""How many targets a call may have; one with more is covered by no grant."""
+"""How many targets a call may have; no grant covers a call with more."""
 LONGEST_VALUE = 256
-"""How long a target's value, or a grant's pattern, may be, in bytes of UTF-8."""
+"""The longest value of a target, or pattern of a grant, in bytes of UTF-8."""
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _TOOL_GLOB = re.compile(r"[a-zA-Z0-9_*-]{1,64}")
@@ -46,28 +46,28 @@ _ALL = frozenset({"*", "**"})
 
 
 class Level(StrEnum):
-    """How far a call goes with a target, or a grant lets it go; each level includes those before it."""
+    """How much a call does with a target, or a grant allows; each level includes those before it."""
 
     READ = "read"  # it looks at the target
     WRITE = "write"  # it changes the target
-    EXECUTE = "execute"  # it runs the target, or has an effect that nobody can take back
+    EXECUTE = "execute"  # it runs the target, or has an irreversible effect
     ADMIN = "admin"  # it changes who may do what with the target
 
     def includes(self, other: "Level") -> bool:
-        """Whether who may go this far may also go as far as the other level."""
+        """Whether this level includes the other one."""
         order = tuple(Level)
         return order.index(self) >= order.index(other)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a call touches.
+    """A thing that a call touches.
 
     Args:
         kind: `tool`, `path`, `domain`, `command`, or a name of one's own (`[a-z][a-z0-9_-]{0,31}`): `account`.
-        value: The name of what is touched, 1 to 256 bytes. Paths are absolute or relative, without `..`; domains are small
-            ASCII letters, without a dot at the end; a command is one command with its words.
-        level: How far the call goes with it: `read`, `write`, `execute` or `admin`.
+        value: The name of the thing, 1 to 256 bytes. Paths are absolute or relative, without `..`; domains are small ASCII
+            letters, without a dot at the end; a command is one command with its words.
+        level: How much the call does with it: `read`, `write`, `execute` or `admin`.
 
     Raises:
         ConfigurationError: The kind, value or level cannot be used; the error names the field, the problem and the fix.
@@ -84,7 +84,7 @@ class Target:
 
     @property
     def is_canonical(self) -> bool:
-        """Whether the value has only one reading; a target whose value has more is covered by no grant."""
+        """Whether the value has only one reading; no grant covers a target with an ambiguous value."""
         return _is_canonical(self.kind, self.value)
 
 
@@ -97,7 +97,7 @@ class CallTarget(Record):
 
     @property
     def is_canonical(self) -> bool:
-        """Whether the value has only one reading; a target whose value has more is covered by no grant."""
+        """Whether the value has only one reading, as in `Target`."""
         return _is_canonical(self.kind, self.value)
 
 
@@ -119,11 +119,7 @@ class ScopeGiven(Record):
 
     @property
     def scope(self) -> "Scope":
-        """The scope, judged anew.
-
-        Raises:
-            InvalidDecision: A field cannot be used.
-        """
+        """The scope, checked anew."""
         return Scope(self.kind, self.pattern, level=self.level, ends_s=self.ends_s, everything=self.everything)
 
 
@@ -134,7 +130,7 @@ def tool_target(tool: str) -> Target:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an approver lets run without asking from now on, beyond the call that is decided.
+    """The calls that an approver lets run without asking from now on, beyond the call that is decided.
 
     Raises:
         InvalidDecision: A field cannot be used; the error names the field, the problem and the fix.
@@ -198,7 +194,7 @@ class Grant(Record):
         by: Principal | None = None,
         terms: ApproverTerms | None = None,
     ) -> "Grant":
-        """The grant that a scope makes when it is given at a time (in integer ms UTC), by who fulfils these terms."""
+        """The grant of a scope that is given at `at` (in integer ms UTC) under the terms of the decided call."""
         ends_at = None if scope.ends_s is None else at + math.ceil(scope.ends_s * 1000)
         return cls(
             grant_id=grant_id,
@@ -212,15 +208,15 @@ class Grant(Record):
         )
 
     def is_active(self, at: int) -> bool:
-        """Whether the grant has not ended at a time, in integer milliseconds UTC."""
+        """Whether the grant has not ended at `at`, in integer milliseconds UTC."""
         return self.ends_at is None or at < self.ends_at
 
     def may_stand_for(self, terms: ApproverTerms | None) -> bool:
-        """Whether the grant may let calls with these terms run: whoever gave it fulfilled the same terms."""
+        """Whether the grant may let calls with these terms run: its giver fulfilled the same terms."""
         return terms is None or (terms.grantable and self.approvers == terms.digest)
 
     def covers(self, target: "Target | CallTarget") -> bool:
-        """Whether the grant covers a target, as long as it stands."""
+        """Whether the grant covers a target; its end is not checked."""
         if self.kind != target.kind or not self.level.includes(Level(target.level)) or not target.is_canonical:
             return False
         if self.pattern in _ALL:
@@ -232,13 +228,10 @@ class Grant(Record):
 def covering(
     grants: Sequence[Grant], targets: Sequence[Target | CallTarget], *, at: int, approvers: ApproverTerms | None = None
 ) -> tuple[Grant, ...] | None:
-    """The grants by which a call with these targets may run, each once; None if they do not cover the whole call.
+    """The grants by which a call with these targets may run at `at` (ms UTC), each once; None if they do not cover all targets.
 
-    Args:
-        grants: The conversation's grants. Of several that cover a target the first counts.
-        targets: What the call touches; `tool_target` for a tool that does not say.
-        at: The time, in integer milliseconds UTC.
-        approvers: Who may decide the call: a grant counts that was given by somebody who might.
+    The first grant that covers a target counts, if it was given by an approver of the call. `targets` is `tool_target` for a
+    tool that does not say.
     """
     if not 1 <= len(targets) <= MOST_TARGETS:
         return None
@@ -272,12 +265,12 @@ def _is_canonical(kind: str, value: str) -> bool:
 
 
 def _covers_everything(pattern: str) -> bool:
-    """Whether a pattern leaves nothing out that counts: it says no letter and no digit."""
+    """Whether a pattern excludes nothing that matters: it has no letter and no digit."""
     return not any(char.isalnum() for char in pattern)
 
 
 def _pattern_problem(kind: str, pattern: str) -> tuple[str, str] | None:
-    """The problem of a pattern and its fix, None if it can cover a value in its canonical form."""
+    """The problem of a pattern and its fix; None if it can cover a value in its canonical form."""
     try:
         glob = Glob.of(pattern)
         Matcher(glob)

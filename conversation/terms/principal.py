@@ -1,4 +1,4 @@
-"""Who sent a message or decided: a name with roles, and how it was proven."""
+"""The sender of a message or decision: a name with roles, and how it was proven."""
 
 import re
 from collections.abc import Iterable
@@ -20,10 +20,10 @@ class Proof(StrEnum):
     """How a principal was proven."""
 
     STATED = "stated"  # the caller said so: code in the cluster, or the command line
-    LINK = "link"  # it came over a link that was made for it
+    LINK = "link"  # a link that was made for it
     KEY = "key"  # an API key
     OIDC = "oidc"  # a token of an identity provider
-    PROXY = "proxy"  # a proxy that authenticates, and is known to the server
+    PROXY = "proxy"  # an authenticating proxy that the server knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Principal:
     """A person or a program that starts, sends or decides.
 
     Raises:
-        InvalidInput: The id or a role is no such name, or there are too many roles.
+        InvalidInput: The id or a role is not a valid name, or there are too many roles.
     """
 
     id: Annotated[
@@ -63,11 +63,9 @@ class Principal:
     def check_visible(self) -> "Principal":
         """The principal itself, once it is checked that a person sees every character of its names.
 
-        Whoever takes a principal from outside asks this: names with characters that nobody sees, that turn the order of text,
-        or that look like a plain space, look like others in lists and logs. What a log holds already is read as it is.
-
-        Raises:
-            InvalidInput: The id or a role has such a character.
+        Principals from outside must pass this: names with invisible characters, characters that reverse the order of text, or
+        look-alikes of a plain space could be mistaken for others in lists and logs. Names already in a log are read as they
+        are.
         """
         for what, name in (("principal.id", self.id), *(("principal.roles", role) for role in self.roles)):
             if not shows_whole(name):
@@ -77,12 +75,12 @@ class Principal:
 
 
 def is_name(name: object) -> bool:
-    """Whether a text from outside can be the name of a principal, and shows whole."""
+    """Whether a text from outside can be a principal's name, with every character visible."""
     return isinstance(name, str) and NAME.fullmatch(name) is not None and shows_whole(name)
 
 
 def unproven(principal: Principal) -> InvalidInput:
-    """The error that says that no server has proven a principal whose proof says so."""
+    """The error for a principal whose proof claims a server's, although no server has proven it."""
     problem = f"no server has proven {principal.id!r:.60} by {principal.proof.value}"
     fix = "leave the proof out, which states the principal; over `holdfast serve`, whoever signs in or shows a key is proven"
     return InvalidInput("principal.proof", problem, fix)

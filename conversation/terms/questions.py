@@ -1,4 +1,4 @@
-"""Questions that a model asks a person: their form, the bounds they keep, and whether answers fit them."""
+"""Questions of a model to a person: their form, their bounds, and whether answers fit them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ MOST_QUESTIONS = 16
 MOST_OPTIONS = 32
 """How many options one question may have."""
 LONGEST_ID, LONGEST_TEXT, LONGEST_OPTION, LONGEST_ANSWER = 64, 2_000, 200, 8_000
-"""The bounds of a question's id and text, of an option, and of an answer in words; in characters."""
+"""The longest id and text of a question, option, and answer in words; in characters."""
 
 Given: TypeAlias = str | Sequence[str]
 Answers: TypeAlias = dict[str, str | list[str]]
@@ -67,7 +67,7 @@ class Question:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
 
     def problem(self, value: object) -> tuple[str, str] | None:
-        """What is wrong with a value as this question's answer, and the fix; None where nothing is. It may be no answer."""
+        """The problem of a value as this question's answer, and the fix; None if the answer fits or is missing."""
         if self.options is None:
             if not isinstance(value, str):
                 return f"{_kind(value)} is no text", "give a string"
@@ -88,22 +88,18 @@ class Question:
         return None
 
     def answer(self, value: Any) -> str | list[str]:
-        """The value as the answer that is kept: several choices stand in the order of the options."""
+        """The answer as it is kept: several choices in the order of the options."""
         if self.options is not None and self.multiple:
             return [option for option in self.options if option in value]
         return str(value)
 
 
 class NotQuestions(ValueError):
-    """The arguments of a call are no questions; the message says where and why, for the model."""
+    """The arguments of a call are not questions; the message says where and why, for the model."""
 
 
 def parse(arguments: object) -> tuple[Question, ...]:
-    """The questions of a call with these arguments, `{"questions": [{"id": ..., "text": ..., ...}]}`.
-
-    Raises:
-        NotQuestions: They are none, or exceed a bound.
-    """
+    """The questions of a call with these arguments, `{"questions": [{"id": ..., "text": ..., ...}]}`; else `NotQuestions`."""
     if not isinstance(arguments, Mapping) or set(arguments) != {"questions"}:
         raise NotQuestions("give an object with the one key questions")
     given = arguments["questions"]
@@ -120,12 +116,10 @@ def parse(arguments: object) -> tuple[Question, ...]:
 
 
 def check(questions: Sequence[Question], value: object) -> Answers:
-    """The answers to these questions, with the defaults of those that are left out; an optional one may stay unanswered.
+    """The answers to these questions, with the defaults of omitted ones; an optional one may stay unanswered.
 
-    A value of None, an empty list and a text of spaces are no answer. None counts as left out, so that the default holds.
-
-    Raises:
-        InvalidDecision: An answer does not fit; its field names the question.
+    None, an empty list and a text of spaces are no answer. None also counts as omitted, so the default applies. The
+    `InvalidDecision` of an answer that does not fit names the question.
     """
     if not isinstance(value, Mapping):
         raise InvalidDecision("decision.value", f"{_kind(value)} is no object", "give answers by the ids of the questions")
@@ -155,14 +149,14 @@ def check(questions: Sequence[Question], value: object) -> Answers:
 
 
 def defaults(questions: Sequence[Question]) -> Answers | None:
-    """The answers that the defaults give; None where a question that has to be answered has none."""
+    """The answers by default; None if a required question has no default."""
     if any(question.required and question.default is None for question in questions):
         return None
     return check(questions, {})
 
 
 def schema_of(questions: Sequence[Question]) -> dict[str, Any]:
-    """A JSON Schema of the answers, from which forms are drawn; `check` is the judge."""
+    """A JSON Schema of the answers, from which forms are drawn; only `check` judges answers."""
     return {
         "type": "object",
         "properties": {question.id: _schema_of(question) for question in questions},

@@ -1,4 +1,4 @@
-"""What permission rules say of a call, as the machine knows it: their judgement is made where the app's code is."""
+"""The verdict of permission rules on a call, as the machine knows it; it is made where the app's code is."""
 
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ from .approvers import ApproverTerms
 
 
 class RuleEffect(StrEnum):
-    """What is to become of a call."""
+    """The effect of a rule on a call."""
 
     ALLOW = "allow"  # it goes on without asking
     ASK = "ask"  # a person approves it first
@@ -19,11 +19,11 @@ class RuleVerdict(Record):
     """A verdict of permission rules on one call.
 
     Attributes:
-        effect: What is to become of the call.
-        rule: The name of the rule that says so; empty where no single rule does.
-        reason: Why, in the rule's words.
-        approvers: Who may approve the call, where somebody is asked; None where the call's own terms are not changed.
-        lapsed: The grants that end, since their givers may not decide the call any more.
+        effect: The effect on the call.
+        rule: The name of the rule that says so; empty if no single rule does.
+        reason: The rule's reason, in its words.
+        approvers: Who may approve the call, if somebody is asked; None: the call's own terms are unchanged.
+        lapsed: The grants that end, since their givers may no longer decide the call.
     """
 
     effect: RuleEffect
@@ -34,7 +34,7 @@ class RuleVerdict(Record):
 
     @property
     def denial(self) -> str:
-        """The error text that the model reads of a denied call."""
+        """The error text that the model reads about a denied call."""
         by = f"by the rule {self.rule!r}" if self.rule else "by the permission rules"
         reason = f": {self.reason.rstrip(' .')}" if self.reason else ""
         return f"denied {by}{reason}; it did not run"

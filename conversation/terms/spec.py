@@ -1,4 +1,4 @@
-"""What a turn runs with, as data: the agent's spec and its tools, stored by digest and without credentials."""
+"""The data that a turn runs with: the agent's spec and its tools, stored by digest and without credentials."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from holdfast.conversation.text.jsontext import JsonText
 
 LONGEST_S = 10 * 366 * 86400
 Seconds = Annotated[float, Field(gt=0, le=LONGEST_S, allow_inf_nan=False)]
-"""A time bound in seconds: more than nothing, at most ten years."""
+"""A time bound in seconds: more than 0, at most ten years."""
 
 STORED_OPTIONS = frozenset(
     {
@@ -24,14 +24,13 @@ STORED_OPTIONS = frozenset(
         *("safety_identifier", "user", "prompt_cache_key", "prompt_cache_retention"),
     }
 )
-"""The options of a model call that stand in a spec: none names the call's destination, its credentials or further recipients.
+"""The options of a model call that a spec may hold: none names the call's destination, its credentials or further recipients.
 
-`metadata` is not among them, since litellm reads settings of callbacks there, nor is `store`, which keeps answers elsewhere.
-"""
+`metadata` is excluded, since litellm reads settings of callbacks there, and so is `store`, which keeps answers elsewhere."""
 
 
 class Executor(StrEnum):
-    """Who produces a call's result."""
+    """The producer of a call's result."""
 
     SERVER = "server"  # a callback of the app, in a worker
     HUMAN = "human"  # a person: the answer is the result
@@ -47,7 +46,7 @@ class Approval(StrEnum):
 
 
 class OnLost(StrEnum):
-    """What becomes of a lost run: one whose worker is gone without an outcome."""
+    """The treatment of a lost run, whose worker is gone without an outcome."""
 
     REDISPATCH = "redispatch"  # the call runs again, with the same idempotency key and `attempt` + 1
     ERROR = "error"  # the model reads "outcome unknown"
@@ -55,7 +54,7 @@ class OnLost(StrEnum):
 
 
 class Resume(StrEnum):
-    """What a decision on a suspension does with the call."""
+    """The effect of a decision on its suspended call."""
 
     REPLAY = "replay"  # an approved call runs, with the arguments that were approved
     USE_AS_RESULT = "use_as_result"  # the decision is the call's result
@@ -63,39 +62,39 @@ class Resume(StrEnum):
 
 
 class Execution(StrEnum):
-    """How the calls of one answer of the model are carried out."""
+    """The order in which the calls of one model answer are carried out."""
 
-    PARALLEL = "parallel"  # side by side; those that need nobody do not wait for the others
+    PARALLEL = "parallel"  # side by side; calls that need nobody do not wait for the others
     SEQUENTIAL = "sequential"  # one after the other, in the model's order
-    BATCH = "batch"  # none before all that need somebody are decided
+    BATCH = "batch"  # none begins until all that need somebody are decided
 
 
 class Choice(StrEnum):
-    """What a tool lets a person say of a call that needs an approval."""
+    """A choice that a tool gives a person about a call that needs an approval."""
 
-    APPROVE = "approve"  # that it runs as it is
-    EDIT = "edit"  # that it runs with other arguments
-    DENY = "deny"  # that it does not run
-    ANSWER = "answer"  # what its result is
+    APPROVE = "approve"  # run it as it is
+    EDIT = "edit"  # run it with other arguments
+    DENY = "deny"  # do not run it
+    ANSWER = "answer"  # give its result
 
 
 class UnattendedApprovals(StrEnum):
-    """What becomes of an approval in a conversation that nobody attends."""
+    """The treatment of an approval in an unattended conversation."""
 
-    ASK = "ask"  # it waits for a person all the same
+    ASK = "ask"  # it still waits for a person
     DENY = "deny"  # it is denied at once
 
 
 class UnattendedQuestions(StrEnum):
-    """What becomes of a question in a conversation that nobody attends."""
+    """The treatment of a question in an unattended conversation."""
 
-    ASK = "ask"  # it waits for a person all the same
+    ASK = "ask"  # it still waits for a person
     CANCEL = "cancel"  # it is cancelled at once
-    DEFAULTS = "defaults"  # its defaults are the answers; it is cancelled where an answer that is required has none
+    DEFAULTS = "defaults"  # its defaults are the answers; it is cancelled if a required answer has none
 
 
 class UnattendedSpec(Record):
-    """What an agent does instead of asking, in conversations that nobody attends; its functions are not stored."""
+    """The agent's treatment of questions and approvals in unattended conversations; its functions are not stored."""
 
     approvals: UnattendedApprovals = UnattendedApprovals.ASK
     questions: UnattendedQuestions = UnattendedQuestions.ASK
@@ -153,7 +152,7 @@ class ToolSpec(Record):
 
 
 class AgentSpec(Record):
-    """An agent as the machine knows it: everything a turn needs but the callbacks."""
+    """An agent as the machine knows it: everything a turn needs except the callbacks."""
 
     version: Literal[1] = 1
     name: str
@@ -169,7 +168,7 @@ class AgentSpec(Record):
     def digest(self) -> str:
         """The name of this exact spec: the SHA-256 of its JSON, in hexadecimal; a stored spec keeps its stored digest.
 
-        The JSON leaves defaults out, so that a field which a later release adds changes the digest of no spec that lacks it.
+        The JSON omits defaults, so a field that a later release adds changes no digest of specs without it.
         """
         return hashlib.sha256(self.model_dump_json(exclude_defaults=True).encode()).hexdigest()
 
@@ -186,5 +185,5 @@ class AgentSpec(Record):
         return copied
 
     def tool(self, name: str) -> ToolSpec | None:
-        """The tool of that name, None if the agent has none."""
+        """The tool of that name; None if the agent has none."""
         return next((tool for tool in self.tools if tool.name == name), None)

@@ -1,22 +1,22 @@
-"""Text without what makes it look like another one: case, width, accents, invisible characters, letters of other scripts."""
+"""Text reduced to what distinguishes it: without case, width, accents, invisible characters and look-alike letters."""
 
 import unicodedata
 from functools import lru_cache
 
 from holdfast.visible import without_hidden
 
-# Letters of other scripts that are drawn as those of ASCII are, by the confusables that occur in names and commands. Each is
-# the folded form of the letter: its small form, without accents.
+# Letters of other scripts that look like ASCII, from the Unicode confusables that occur in names and commands. Each
+# is the folded form of its letter: small, without accents.
 _ALIKE = {
-    # Cyrillic, with small letters that stand for capitals drawn like Latin ones
+    # Cyrillic; some small letters stand for capitals that look like Latin ones
     **dict(zip("авгеһікмнопрсԁӏјѕтухԛԝьѵүґӕ", "abrehikmhonpcdljstyxqwbvyra", strict=True)),
     # Greek
     **dict(zip("αβγεηικμνορτυχωϲϳ", "abyenikuvoptuxwcj", strict=True)),
-    # Latin letters that do not decompose, and phonetic ones
+    # Latin letters that do not decompose, and phonetic letters
     **dict(zip("ıȷɡɑɩʟɪʀꜱᴀᴄᴅᴇᴊᴋᴍɴᴏᴘᴛᴜᴠᴡᴢłøđħŧ", "ijgailirsacdejkmnoptuvwzlodht", strict=True)),
     # Armenian
     **dict(zip("ոսօհցզյքա", "nuohgqjpw", strict=True)),
-    # The full stop of Chinese and Japanese hosts, slashes, hyphens, quotes and colons that are read as those of ASCII
+    # The Chinese and Japanese full stop of hosts, and slashes, hyphens, quotes and colons that look like those of ASCII
     **dict.fromkeys("\u3002\u2024\u00b7", "."),
     **dict.fromkeys("\u2044\u2215\u29f8\u2571", "/"),
     **dict.fromkeys("\u2216\u29f5\u29f9", "\\"),
@@ -34,9 +34,9 @@ _NO_CONTROLS = {code: None for code in (*range(32), 127) if chr(code) not in _SP
 
 
 def skeleton(text: str) -> str:
-    """The text in the form in which texts that look alike are equal.
+    """A form of the text that is equal for texts that look alike.
 
-    Each character is folded by itself, so that what matches a part of a text also matches that part of the folded text.
+    Each character is folded by itself, so a match of a part of a text also matches that part of the folded text.
     """
     if text.isascii():
         return text.lower().translate(_NO_CONTROLS)
@@ -44,7 +44,7 @@ def skeleton(text: str) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text is only what it seems: no character is invisible, has a second form, or passes for ASCII punctuation."""
+    """Whether a text is unambiguous: no character is invisible, has a second form, or looks like ASCII punctuation."""
     if text.isascii():
         return text.isprintable()
     if unicodedata.normalize("NFKC", text) != text or without_hidden(text, lambda _: "") != text:

@@ -1,9 +1,9 @@
 """The result envelope: the JSON text that a model reads as a tool's result, always written by Holdfast.
 
-`{"ok": true, "result": ...}` or `{"ok": false, "error": ...}`. A client's result carries a third key, `"untrusted": true`. That
-of a call whose arguments a person has edited carries `"edited_arguments"`: those that it ran with, or `true` if they are long.
-A person's verdict on what the agent asked to have reviewed is a result with a `"_kind"` of its own. Values from people, clients
-and tools stand inside as JSON, so that none of them can pose as an envelope.
+`{"ok": true, "result": ...}` or `{"ok": false, "error": ...}`. A client's result also has `"untrusted": true`. The result of a
+call with edited arguments also has `"edited_arguments"`: those that it ran with, or `true` if they are long. The verdict of a
+review is a result with its own `"_kind"`. Values from people, clients and tools stand inside as JSON, so none of them can pose
+as an envelope.
 """
 
 from . import jsontext
@@ -12,11 +12,11 @@ from .jsontext import JsonText
 REVIEWED = "holdfast.human_review_decision"
 """The `_kind` of the result of a review."""
 EDITED_BYTES = 4 * 1024
-"""How long edited arguments may be to stand in an envelope as a whole, in bytes of their JSON text."""
+"""The longest edited arguments that an envelope repeats, in bytes of their JSON text."""
 
 
 def success(result: JsonText, *, untrusted: bool = False) -> JsonText:
-    """The envelope of a result, itself given as JSON text."""
+    """The envelope of a result, given as JSON text."""
     mark = ',"untrusted":true' if untrusted else ""
     return f'{{"ok":true,"result":{result}{mark}}}'
 
@@ -29,11 +29,11 @@ def failure(error: str, *, untrusted: bool = False) -> JsonText:
 
 
 def reviewed(verdict: str, notes: str) -> JsonText:
-    """The envelope of a person's verdict: notes are a value in it, and cannot pose as anything else."""
+    """The envelope of a person's verdict; notes are a value inside it, so they cannot pose as an envelope."""
     return success(jsontext.dumps({"_kind": REVIEWED, "decision": verdict, "notes": notes}))
 
 
 def edited(envelope: JsonText, arguments: JsonText | None = None) -> JsonText:
-    """The envelope with the mark of arguments that a person has edited: as a whole, unless they are long or not at hand."""
+    """The envelope, marked as of edited arguments: with the arguments, unless they are long or unknown."""
     whole = arguments is not None and jsontext.size_bytes(arguments) <= EDITED_BYTES
     return f'{envelope[:-1]},"edited_arguments":{arguments if whole else "true"}}}'

@@ -1,4 +1,4 @@
-"""Globs: `*` stands for any characters, within a folder where the glob is a path, and `**` for folders, too."""
+"""Globs: `*` stands for any characters (in a path, within one folder), and `**` also for folders."""
 
 import re
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _ELSEWHERE = "only * and ** are wildcards here: write {0} as \\{0}, or use a reg
 
 
 class BadGlob(ValueError):
-    """The text is no glob; `at` is the place of the mistake in it."""
+    """The text is not a glob; `at` is the index of the mistake."""
 
     def __init__(self, problem: str, at: int) -> None:
         super().__init__(problem, at)
@@ -21,7 +21,7 @@ class BadGlob(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Glob:
-    """A glob, read.
+    """A parsed glob.
 
     Attributes:
         text: The glob as it was written.
@@ -35,11 +35,7 @@ class Glob:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        r"""The glob in a text, where a backslash takes the next character as it stands.
-
-        Raises:
-            BadGlob: The text has what is a wildcard elsewhere (`?`, `[a-z]`, `{a,b}`), or ends in a backslash.
-        """
+        r"""The glob of a text, in which a backslash escapes the next character; `?`, `[` and `{` are a `BadGlob`."""
         parts, stars = [""], []
         for token in _TOKEN.finditer(text):
             said = token[0]
@@ -56,18 +52,18 @@ class Glob:
 
     @property
     def literal(self) -> str | None:
-        """The only text that the glob stands for; None if it has wildcards."""
+        """The only text that the glob matches; None if it has wildcards."""
         return None if self.stars else self.parts[0]
 
     @property
     def said(self) -> str:
-        """What the glob says besides its wildcards, each of which is a `*` here."""
+        """The glob with `*` for each wildcard."""
         return "*".join(self.parts)
 
     def expression(self, star: str, deep: str | None = None) -> str:
-        """The regular expression of the glob, with these expressions for its wildcards.
+        """The regular expression of the glob, with `star` and `deep` for its wildcards `*` and `**`.
 
-        With one for `**`, the glob is a path's: `a/**/b` stands for `a/b`, too.
+        With `deep`, the glob is a path's: `a/**/b` also matches `a/b`.
         """
         found = literal(self.parts[0])
         for number, (kind, part) in enumerate(zip(self.stars, self.parts[1:], strict=True)):

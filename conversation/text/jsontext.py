@@ -1,11 +1,10 @@
 """JSON from outside, kept as its text.
 
-Arguments, answers, results and contexts travel and rest as the text they came as: msgpack integers stop at 64 bits, and a
+Arguments, answers, results and contexts are sent and stored as the text they came as: msgpack integers stop at 64 bits, and a
 model reads back exactly what it wrote. Strict JSON only: NaN, infinities and lone surrogates are refused (RFC 8259).
 
-A text is read later, perhaps deeper on the stack than where it was taken in, and by another Python with another recursion
-limit. So the bounds of this module hold at every intake, and a scan finds out whether a text keeps them before a parser sees
-the text.
+A text may be read later, deeper on the stack, and by another Python with another recursion limit. So every intake enforces the
+bounds of this module, by a scan before any parser.
 """
 
 import json
@@ -17,10 +16,10 @@ from typing import Any, NoReturn, TypeAlias, overload
 JsonText: TypeAlias = str
 
 MAX_DEPTH = 100
-"""How deep arrays and objects may be nested. Models and people write a dozen levels at most, and for a hundred levels a reader
-needs less than a tenth of the shallowest recursion limit."""
+"""How deep arrays and objects may be nested. Models and people write a dozen levels at most, and a reader of a hundred levels
+needs less than a tenth of the lowest recursion limit."""
 MAX_VALUES = 1 << 20
-"""How many values a text may hold, each container counted once more: as many as the largest default limit (1 MiB) has bytes."""
+"""How many values a text may hold, each container counted twice: as many as the largest default limit (1 MiB) has bytes."""
 MAX_DIGITS = 4300
 """How many digits in a row a number may have: Python's own default, since the time to read digits grows with their square."""
 
@@ -41,12 +40,7 @@ class NotJson(ValueError):
 
 
 def dumps(value: Any) -> JsonText:
-    """The compact JSON text of a value; keys keep their order.
-
-    Raises:
-        NotJson: The value holds something that JSON cannot carry (NaN, bytes, an object, a key that is no string, ...), or
-            exceeds the bounds.
-    """
+    """The compact JSON text of a value; keys keep their order. `NotJson` if JSON cannot carry it, or it exceeds the bounds."""
     _check(value)
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -76,11 +70,7 @@ def loads(text: str) -> Any:
 
 
 def check_bounds(text: str) -> str:
-    """The text itself, once it is checked against the bounds by a linear scan, without recursion and before any parser.
-
-    Raises:
-        NotJson: The text is nested too deeply, holds too many values, or a number with too many digits.
-    """
+    """The text itself, once a linear scan has checked its bounds, without recursion and before any parser."""
     opened = text.count("[") + text.count("{")
     many = opened + text.count(",") >= MAX_VALUES
     if not (many or opened > MAX_DEPTH or _LONG_NUMBER.search(text)):
@@ -96,17 +86,13 @@ def check_bounds(text: str) -> str:
 
 
 def depth(text: str) -> int:
-    """How deep arrays and objects are nested at the deepest place of a text; a linear scan that respects strings."""
+    """The depth of nested arrays and objects; a linear scan that skips strings."""
     brackets = _STRING.sub("", text).encode("utf-8", "surrogatepass").translate(None, _BESIDE_BRACKETS)
     return max(accumulate(map(_STEPS.__getitem__, brackets), initial=0))
 
 
 def check_text(text: str) -> str:
-    """The text itself, once it is known that UTF-8 can encode it.
-
-    Raises:
-        NotJson: The text holds a lone surrogate.
-    """
+    """The text itself, once it is checked for lone surrogates, which UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -123,12 +109,12 @@ def clean(text: str | None) -> str | None: ...
 
 
 def clean(text: str | None) -> str | None:
-    """The text with each lone surrogate replaced by a question mark, so that it can be encoded as UTF-8; None stays None."""
+    """The text with each lone surrogate replaced by a question mark, so that UTF-8 can encode it; None stays None."""
     return None if text is None else text.encode("utf-8", "replace").decode()
 
 
 def size_bytes(text: str) -> int:
-    """How many bytes the text takes in UTF-8, lone surrogates included."""
+    """The size of the text in UTF-8, lone surrogates included."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 
@@ -151,7 +137,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _check(value: Any) -> None:
-    """Refuse a value that is no JSON, or exceeds the bounds: without recursion, and building a path only for an error."""
+    """Refuse a value that is not JSON, or exceeds the bounds: without recursion, and building a path only for an error."""
     _check_scalar(value, None)
     stack: list[tuple[Any, int, _Link]] = [(value, 1, None)] if isinstance(value, dict | list | tuple) else []
     values = 1

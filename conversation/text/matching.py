@@ -1,9 +1,9 @@
-"""Whether a glob covers a text beyond doubt, as what allows must; and the canonical forms of paths, domains and commands.
+"""Whether a glob certainly covers a text, as permissions require; and the canonical forms of paths, domains and commands.
 
-What a wildcard may stand for depends on the glob. With white space it is a command, and a wildcard stands for words of that
-one command. With a slash it is a path, and a wildcard never leads out of the folder before it. With `://` it is a URL. A glob
-like `*.x.com` covers hosts, also those of a plainly written URL. A text that could be more than it seems is covered by none: it
-has a second command, a way up, another user's host, characters that nobody sees or that look like others.
+The meaning of a wildcard depends on the glob. A glob with white space is a command: a wildcard stands for words of that one
+command. One with a slash is a path: a wildcard never leads out of the folder before it. One with `://` is a URL. A glob like
+`*.x.com` covers hosts, also those of a plainly written URL. No glob covers an ambiguous text: one with a second command, a way
+up, another user's host, or characters that are invisible or look like others.
 """
 
 import re
@@ -14,10 +14,10 @@ from .glob import Glob
 from .regex import Regex, literal
 
 LONGEST = 8192
-"""How many characters of a text are compared; a longer one is covered by no glob with wildcards."""
+"""How many characters of a text are compared; no glob with wildcards covers a longer text."""
 
-# What a wildcard stands for, by what the glob is. None stands for a character by which a shell begins something else, nor for a
-# percent sign, a backslash or a quotation mark, by which a text may be read as another one.
+# The characters that a wildcard stands for, by the kind of glob. All exclude characters by which a shell begins something
+# else, and percent signs, backslashes and quotation marks, which may give a text a second reading.
 _NOT_NAME = r"\x00-\x1f\x21-\x2a\x2f\x3a-\x3c\x3e-\x40\x5b-\x5e\x60\x7b-\x7f"  # ASCII but letters, digits, and " +,-.=_"
 _NAME = f"[^{_NOT_NAME}]*"
 _PATH = r"[^\x00-\x1f\x21-\x2a\x2f\x3a-\x3c\x3e-\x3f\x5b-\x5e\x60\x7b-\x7f]*"  # as in names, and @
@@ -34,10 +34,10 @@ _PAGES = r"[^\x00-\x20\x22-\x24\x27-\x2a\x3a-\x3c\x3e\x40\x5b-\x5e\x60\x7b-\x7f]
 _SPACE = re.compile(r"\s")
 _UP = re.compile(r"(?:^|[/\\\s=:,'\"@])\.\.(?:$|[/\\\s:,'\"])")
 _LINK = re.compile(r"(?:^|[/\\\s=:,'\"@])(?:proc/+[^/\s]+/+(?:task/+[^/\s]+/+)?(?:root|cwd|fd)|dev/+fd)(?:$|[/\\\s:,'\"])")
-"""What leads to a process's root, to where it works, or to what it has open."""
+"""Paths to a process's root, working directory or open files."""
 _UNSETTLED = re.compile(r"(?:^|/) |[ .](?:/|$)|//|/$")
 PLAIN_PART = r"(?:[\w./:=@,+-]|'[^']*+'|\"[^\"$`\\!]*+\")"
-"""The expression of what words of plain commands are made of: letters, digits, a few signs, and quoted texts."""
+"""The expression of the words of plain commands: letters, digits, a few signs, and quoted texts."""
 _PLAIN_SCRIPT = re.compile(rf"(?:[ \t\n;|]|&&|{PLAIN_PART})*+")
 _PLAIN_COMMAND = re.compile(_QUOTED_WORDS)
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -55,14 +55,7 @@ _LONGEST_DOMAIN = 253
 
 
 class Matcher:
-    """A glob that says of texts whether it covers them beyond doubt; compiled once.
-
-    Args:
-        glob: The glob.
-
-    Raises:
-        BadRegex: The glob is too large.
-    """
+    """A glob that tells whether it certainly covers a text; compiled once. `BadRegex` if the glob is too large."""
 
     __slots__ = ("_matches", "_settled", "glob")
 
@@ -87,14 +80,14 @@ class Matcher:
         self._matches: Callable[[str], bool] = Regex(expression).matches if expression else glob.literal.__eq__
 
     def covers(self, text: str) -> bool:
-        """Whether the text is what the glob says, and nothing else."""
+        """Whether the glob certainly covers the whole text."""
         if text == self.glob.literal:
             return True
         return len(text) <= LONGEST and is_plain(text) and self._matches(text) and self._settled(text)
 
     def _is_settled_path(self, path: str) -> bool:
         if path.startswith("/") != self.glob.text.startswith("/"):
-            return False  # a wildcard at the beginning leads into no folder but those below
+            return False  # a leading wildcard leads only into folders below
         return is_settled_path(path.removeprefix("./") if self.glob.text.startswith("./") else path)
 
 
@@ -104,7 +97,7 @@ def is_domain_glob(glob: Glob) -> bool:
 
 
 def is_settled_path(path: str) -> bool:
-    """Whether a path leads where it says, as far as it tells: no way up, no second spelling, nothing that a system cuts off."""
+    """Whether a path is unambiguous as a text: no way up, no second spelling, nothing that a system cuts off."""
     return (
         path != ""
         and _LINK.search(path) is None
@@ -115,40 +108,40 @@ def is_settled_path(path: str) -> bool:
 
 
 def leads_up(text: str) -> bool:
-    """Whether a text has a way up in it, as a path or as a part of one of its words: `..`, or a process's root or folder."""
+    """Whether a text, or a word in it, has a way up: `..`, or a process's root or folder."""
     return _UP.search(text) is not None or _LINK.search(text) is not None
 
 
 def is_settled_word(text: str) -> bool:
-    """Whether a text says something, has no way up in it, and no space around it."""
+    """Whether a text is not blank, has no way up in it, and no space around it."""
     return text.strip(". ") != "" and not leads_up(text) and text == text.strip()
 
 
 def is_plain_command(text: str) -> bool:
-    """Whether a text is one command with its words, for every shell."""
+    """Whether a text is one command with its words, in every shell."""
     return is_plain(text) and _PLAIN_COMMAND.fullmatch(text) is not None and _is_settled_command(text)
 
 
 def is_plain_script(text: str) -> bool:
-    """Whether a text is plain commands, joined by `;`, `&&`, `||`, `|` and ends of lines: nothing for a shell to expand."""
+    """Whether a text is plain commands, joined by `;`, `&&`, `||`, `|` and ends of lines, without shell expansions."""
     return _PLAIN_SCRIPT.fullmatch(text) is not None
 
 
 def is_domain(text: str) -> bool:
     """Whether a text is a domain in its canonical form: small ASCII letters (`xn--` for others), without a dot at its end.
 
-    An address is in it as four decimal numbers.
+    An address has the form of four decimal numbers.
     """
     return len(text) <= _LONGEST_DOMAIN and _DOMAIN.fullmatch(text) is not None and _is_clear(text)
 
 
 def ends_in_number(host: str) -> bool:
-    """Whether a host in small letters is an address by its end, or none at all: no domain at the top is a number."""
+    """Whether a host in small letters is an address, or invalid: no top-level domain is a number."""
     return _NUMBER_AT_END.fullmatch(host) is not None
 
 
 def has_clear_hosts(text: str) -> bool:
-    """Whether no URL in a text has an address for its host that resolvers read in several ways."""
+    """Whether no URL in a text has an address as its host that resolvers read in several ways."""
     return all(map(_is_clear, _URL_HOST.findall(text.lower())))
 
 
@@ -157,7 +150,7 @@ def _is_clear(host: str) -> bool:
 
 
 def _is_settled_number(text: str) -> bool:
-    """Whether a text goes on as it began, with numbers: `10.1.2.3`, and no host below `10.x.com`."""
+    """Whether a text's last label is no name: `10.1.2.3`, but not a host such as `10.x.com`."""
     return is_settled_word(text) and _LETTERS_AT_END.search(text) is None
 
 
@@ -188,12 +181,12 @@ def _hosts(glob: Glob) -> str:
 
 
 def _url(glob: Glob) -> str:
-    """The expression of a URL's glob: scheme and host are compared as they stand, and without a path any path will do."""
+    """The expression of a URL's glob: scheme and host are compared literally, and a glob without a path covers any path."""
     found, place = "", "host"
     for kind, part in zip(("", *glob.stars), glob.parts, strict=True):
         if kind and place == "host":
             ends = found != literal(glob.parts[0].partition("://")[0] + "://") and (part == "" or part.startswith("/"))
-            found += "" if ends else _HOST  # no wildcard goes on with a host: x.com* is not about x.com.evil.com
+            found += "" if ends else _HOST  # no wildcard continues a host: x.com* does not cover x.com.evil.com
         elif kind:
             found += _PAGE if kind == "*" else _PAGES
         found += literal(part)
@@ -205,11 +198,11 @@ def _url(glob: Glob) -> str:
 def _command(glob: Glob) -> str:
     """The expression of a command's glob.
 
-    A wildcard in a word with a slash stays in that word, so that `cat src/**` is about files in src. Quoted words are covered
-    by the last wildcard alone, with which the glob ends: elsewhere a quotation mark could hide what the glob says after it.
+    A wildcard in a word with a slash stays in that word, so `cat src/**` is about files in src. Only a last wildcard at the end
+    of the glob covers quoted words: elsewhere a quotation mark could hide the rest of the glob.
     """
     quotes = any(mark in glob.said for mark in "'\"")
-    number, numbers, words = 0, [], [""]  # of each wildcard the number of its word
+    number, numbers, words = 0, [], [""]  # for each wildcard, the number of its word
     for part in glob.parts:
         pieces = _SPACE.split(part)
         words[-1] += pieces[0]

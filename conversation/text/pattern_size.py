@@ -3,7 +3,8 @@
 import re
 
 _WIDE, _CLASS = 4, 8
-"""The states of an atom that stands for most of Unicode, or for a class of it: it is matched byte by byte, unlike a letter."""
+"""The states of an atom that stands for most of Unicode, and of one for a class of it: unlike a letter, it is matched byte by
+byte."""
 _TOKEN = re.compile(
     r"(?P<escape>\\(?:[pP]\{[^}]*\}|.))"
     r"|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])"
@@ -18,7 +19,7 @@ _TOKEN = re.compile(
 
 
 def pattern_size(pattern: str) -> int:
-    """The number of states of a pattern's automaton, at most and about; for a pattern that the engine refuses, any number."""
+    """The approximate upper bound of states in a pattern's automaton; any number for a pattern that the engine refuses."""
     stack: list[list[int]] = [[0, 0]]  # for each open group: the states before its last atom, and the states of that atom
     for token in _TOKEN.finditer(pattern):
         here = stack[-1]

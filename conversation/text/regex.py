@@ -1,4 +1,4 @@
-"""Regular expressions that users write, matched in time linear to the text: without looking around and without references."""
+"""Users' regular expressions, matched in time linear to the text: without lookaround and backreferences."""
 
 from typing import TYPE_CHECKING
 
@@ -8,25 +8,18 @@ if TYPE_CHECKING:
     import jsonschema_rs
 
 MAX_STATES = 2048
-"""How large the automaton of an expression may be, in states; what it takes to match is this times the length of the text."""
+"""The largest automaton of an expression, in states; matching takes this times the length of the text."""
 _COMPILED_BYTES = 10 << 20
 
 
 class BadRegex(ValueError):
-    """The text is no regular expression, or is one that cannot be matched in linear time; the message says why."""
+    """The text is not a regular expression, or cannot be matched in linear time; the message says why."""
 
 
 class Regex:
-    """A regular expression, compiled once.
+    """A regular expression, compiled once; `BadRegex` if the pattern is invalid, or its automaton would be too large.
 
-    Args:
-        pattern: The expression, in the syntax of ECMA-262 but looking around and references; flags stand in it (`(?i)`).
-
-    Attributes:
-        pattern: The expression as it was given.
-
-    Raises:
-        BadRegex: The text is no such expression, or its automaton would be too large.
+    The syntax is ECMA-262 without lookaround and references; flags stand in the pattern (`(?i)`).
     """
 
     __slots__ = ("_found", "_whole", "pattern")

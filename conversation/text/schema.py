@@ -1,6 +1,6 @@
-"""Judging values by JSON Schema with jsonschema-rs, which is imported only when there is a schema to judge by.
+"""Validation by JSON Schema with jsonschema-rs, which is imported only when there is a schema.
 
-Its regular expressions take linear time, it fetches nothing, and the work of a judgement is computed before it begins.
+Its regular expressions take linear time, it fetches nothing, and the work of a validation is computed before it begins.
 """
 
 from functools import lru_cache
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import jsonschema_rs
 
 MAX_SCHEMA_BYTES = 256 * 1024
-"""How long a schema may be, in bytes: longer than any schema that a model would be sent."""
+"""The longest schema, in bytes: longer than any schema that a model would be sent."""
 _SHOWN = 300
 _PATTERN_BYTES = _CACHE_BYTES = 10 << 20
 """The memory for one pattern's automaton, and for the cache of the automaton while it runs; `^.{1,2000}$` takes 2 MB."""
@@ -28,7 +28,7 @@ class _Judge(NamedTuple):
 def problem(schema: JsonText | None, value: Any) -> str | None:
     """The problem of a value, and its place (`$.amount: ...`); None if the value fits, or there is no schema.
 
-    With a schema that an older release accepted and this one does not, every value has a problem.
+    Under a schema that an older release accepted and this one does not, every value has a problem.
     """
     if schema is None:
         return None
@@ -41,7 +41,7 @@ def problem(schema: JsonText | None, value: Any) -> str | None:
 
 
 def schema_problem(schema: JsonText) -> str | None:
-    """The problem of a schema itself, or None. Every schema is checked here where it enters, wherever it comes from."""
+    """The problem of a schema itself, or None. Every schema is checked here at its intake."""
     try:
         _judge(schema)
     except (KeyboardInterrupt, SystemExit):
@@ -88,7 +88,7 @@ def _judge(schema: JsonText) -> _Judge:
 
 
 def _said(error: BaseException, path: list[str | int] | None = None) -> str:
-    """An error in one bounded line, with the place where it has one."""
+    """An error in one bounded line, with its place if it has one."""
     where = path if path is not None else getattr(error, "instance_path", None)
     message = str(getattr(error, "message", None) or error or type(error).__name__)
     if message.endswith('is not a "regex"'):

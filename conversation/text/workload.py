@@ -1,8 +1,8 @@
-"""The work of judging a value against a JSON Schema, computed before the judgement begins.
+"""The work of validating a value by a JSON Schema, computed before the validation begins.
 
-A judgement that runs cannot be stopped, and twenty lines of schema can make it apply one subschema 2^20 times to one value. So
-the schema is read as a graph: which subschemas apply to the same value (`$ref`, `anyOf`, ...), and which to the values inside
-it (`items`, `properties`, ...). The graph then says, depth by depth, how often each subschema is applied to a value at most.
+A running validation cannot be stopped, and twenty lines of schema can make it apply one subschema 2^20 times to one value. So
+the schema is read as a graph of the subschemas that apply to the same value (`$ref`, `anyOf`, ...) and to the values inside it
+(`items`, `properties`, ...). The graph bounds, depth by depth, how often each subschema is applied.
 """
 
 import re
@@ -14,16 +14,16 @@ from .jsontext import MAX_DEPTH
 from .pattern_size import pattern_size
 
 MAX_SUBSCHEMAS = 2_000
-"""How many subschemas one schema may have. The schemas of the largest tools that models are given have some hundred."""
+"""How many subschemas one schema may have. The schemas of the largest tools have some hundred."""
 MAX_REFERENCES = 500
 """How many references one schema may have."""
 MAX_PATTERNS = 50_000
 """How large the patterns of one schema may be together, in states of their automata: a tenth of a second to build them."""
 MAX_STEPS = 20_000_000
-"""How many steps one judgement may take: well under a second of an actor's loop, a step being about ten nanoseconds."""
+"""How many steps one validation may take, at about ten nanoseconds each: well under a second of an actor's loop."""
 MAX_LOCATED = 1_000, 5_000_000
-"""The bounds under which the validator is asked for the place of a misfit, for which it copies the value at each branch that it
-has tried: how often a single value is judged at most, and that number times the size of the whole value."""
+"""The bounds for asking the validator for the place of a misfit, for which it copies the value at each branch that it has
+tried: how often a single value may be judged, and that number times the size of the whole value."""
 
 _ESCAPED = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 _SAME_ONE = ("not", "if", "then", "else")
@@ -51,9 +51,9 @@ class Unusable(ValueError):
 
 @dataclass(slots=True)
 class _Node:
-    """One subschema: its own cost (`steps` for a value, `states` for a character of it), and the subschemas that it leads to.
+    """One subschema: its own cost (`steps` per value, `states` per character), and the subschemas that it leads to.
 
-    `same` are those that apply to the same value, each with how often; `parts` are those that apply to the values inside it.
+    `same` are those for the same value, with the number of their applications; `parts` are those for the values inside it.
     """
 
     steps: int = 1
@@ -64,7 +64,7 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The size of a value: how many values, and how many characters of texts and keys, it holds at each depth."""
+    """The size of a value: the number of its values, and of the characters of its texts and keys, at each depth."""
 
     values: tuple[int, ...]
     characters: tuple[int, ...]
@@ -94,14 +94,14 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The work of one judgement: all its `steps`, and how often a single value is judged at most (`spread`)."""
+    """The work of one validation: all its `steps`, and how often a single value is judged at most (`spread`)."""
 
     steps: int
     spread: int
 
     @property
     def too_much(self) -> bool:
-        """Whether the judgement is too much work to be begun."""
+        """Whether the validation is too much work to begin."""
         return self.steps > MAX_STEPS
 
     def located(self, size: Size) -> bool:
@@ -111,11 +111,7 @@ class Workload:
 
 
 class SchemaGraph:
-    """The graph of a schema's subschemas, from which the work of a judgement is computed.
-
-    Raises:
-        Unusable: The schema is too large, or has a reference that leads nowhere, or to itself for ever.
-    """
+    """The graph of a schema's subschemas, from which a validation's work is computed; `Unusable` if it exceeds the bounds."""
 
     def __init__(self, schema: Any) -> None:
         self._root = schema
@@ -137,7 +133,7 @@ class SchemaGraph:
         self._order = self._ordered()
 
     def workload(self, size: Size) -> Workload:
-        """The work of judging a value of that size, at most."""
+        """The most work that validating a value of that size takes."""
         steps = spread = 0
         applied = {0: 1}
         for values, characters in zip(size.values, size.characters, strict=True):
@@ -240,7 +236,6 @@ def _leads(keyword: str) -> bool:
 
 
 def _schemas(value: Any) -> Iterator[Any]:
-    """The value of a keyword, if it is a schema."""
     if isinstance(value, dict | bool):
         yield value
 
@@ -294,7 +289,7 @@ def _within(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def _weight(value: Any) -> int:
-    """How many values stand under a keyword that takes no schema (`enum`, ...): each may be compared with the judged value."""
+    """The number of values under a keyword that takes no schema (`enum`, ...): each may be compared with the judged value."""
     weight, stack = 0, [value]
     while stack:
         one = stack.pop()
@@ -307,7 +302,7 @@ def _weight(value: Any) -> int:
 
 
 def _at(schema: Any, pointer: str) -> Any:
-    """The value that a JSON pointer leads to; None where it leads nowhere."""
+    """The value that a JSON pointer leads to; None if it leads nowhere."""
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(schema, dict) and name in schema:

@@ -219,7 +219,7 @@ export interface Target {
   /** How far the call goes with it. */
   level: Level;
 }
-/** Who may decide one call. */
+/** The approvers of one call. */
 export interface Approvers {
   /** Lists of roles (`role:finance`) and ids (`id:ana`): who decides is in each. null: anybody with a name. */
   who: string[][];
@@ -232,7 +232,7 @@ export interface Approvers {
   /** Whether each call is decided by itself, so that no grant stands for anybody's word. */
   each: boolean;
 }
-/** A person's yes to a call that several have to agree to, as it is shown. */
+/** A person's yes to a call that several must approve, as it is shown. */
 export interface Vote {
   by: Person;
   /** In integer milliseconds UTC. */
@@ -242,7 +242,7 @@ export interface Vote {
   value: Json;
   reason: string;
 }
-/** A comment on a pending call, for the others who may decide it. */
+/** A comment on a pending call, for its other approvers. */
 export interface Comment {
   /** Who wrote it; null if nobody said. */
   by: Person | null;
@@ -285,7 +285,7 @@ export interface Grant {
   /** The place in the log of the decision that gave it. */
   seq: number;
 }
-/** What an approver lets run without asking from now on, beyond the call that is decided. */
+/** The calls that an approver lets run without asking from now on, beyond the call that is decided. */
 export interface Scope {
   /** The kind of targets: `tool`, `path`, `domain`, `command` or one of your own. */
   kind: string;
@@ -336,13 +336,13 @@ export interface RedispatchDecision {
   reason?: string;
   decision: "redispatch";
 }
-/** The call is not to happen any more, and its turn goes on without it. */
+/** The call is dropped, and its turn goes on without it. */
 export interface CancelDecision {
   /** Why; the model reads it. */
   reason?: string;
   decision: "cancel";
 }
-/** A verdict on what a tool's body has asked to have reviewed. */
+/** A verdict on a review that a tool's body asked for. */
 export interface ReviewDecision {
   /** `allow`, `block`, or `review`: the agent is to revise it, and may ask again. */
   verdict: "allow" | "block" | "review";
@@ -350,19 +350,19 @@ export interface ReviewDecision {
   notes?: string;
   decision: "review";
 }
-/** Who produces a call's result. */
+/** The producer of a call's result. */
 export type Executor = "server" | "human" | "client" | "provider";
-/** What a suspended call waits for. */
+/** The kind of decision that a suspended call waits for. */
 export type SuspensionKind = "approval" | "elicitation" | "client_exec" | "lost" | "review";
 /** Why a turn failed. */
 export type FailureReason = "model_error" | "model_timeout" | "length" | "content_filter" | "max_model_calls" | "max_calls" | "reply_bytes" | "unusable" | "no_agent";
-/** Where a conversation stands. */
+/** The status of a conversation. */
 export type Status = "absent" | "idle" | "generating" | "executing_tools" | "awaiting_input" | "failed" | "ended" | "quarantined";
-/** Why a turn was completed although the model had more to say. */
+/** Why a completed turn lacks the rest of the model's answer. */
 export type StopReason = "length" | "content_filter";
 /** How a principal was proven. */
 export type Proof = "stated" | "link" | "key" | "oidc" | "proxy";
-/** How far a call goes with a target, or a grant lets it go; each level includes those before it. */
+/** How much a call does with a target, or a grant allows; each level includes those before it. */
 export type Level = "read" | "write" | "execute" | "admin";
 /** The kind of a decision. */
 export type DecisionKind = "approve" | "deny" | "answer" | "fail" | "redispatch" | "cancel" | "review";
