@@ -1,4 +1,4 @@
-"""The `holdfast` command: the client, for a person at a terminal and for jobs.
+"""The `holdfast` command: a client for people at a terminal and for jobs.
 
 Exit codes: 0 done, 1 failed, 2 bad input, 3 stale, 4 unreachable, 5 awaiting (`submit`, `drain`), 130 interrupted.
 """
@@ -10,12 +10,12 @@ __all__ = ["main"]
 
 INTERRUPTED = 130
 NEW_OBJECTS = 50_000
-"""How many new objects lead to a garbage collection. Imported objects live for good: with Python's own 700 the collector looks
-through them again and again, for a tenth of the time that `holdfast pending` takes."""
+"""New objects that lead to a garbage collection. Imported objects live for good: with Python's default of 700, collections take
+a tenth of the time of `holdfast pending`."""
 
 
 def main() -> int:
-    """The exit code of the command that the process's arguments name, run here."""
+    """Run the command in the process's arguments; gives its exit code."""
     gc.set_threshold(NEW_OBJECTS)
     try:
         from .app import run  # noqa: PLC0415 - so that Ctrl-C is answered from the start

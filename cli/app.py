@@ -27,13 +27,13 @@ GROUPS = {
 _VERBS = ("assign", "comment", "send", "message", "cancel", "end", "retry", "pause", "resume")
 _MODULES = {"demo": "demo_command", "list": "conversations", **dict.fromkeys(_VERBS, "verbs")}
 COMMANDS = {name: _MODULES.get(name, name) for group in GROUPS.values() for name in group}
-"""Each command with the module whose `run` or `VERBS` has it, or whose `COMMANDS` are below it."""
+"""Each command with its module, which has `run`, `VERBS`, or the `COMMANDS` below it."""
 TARGETLESS = frozenset({"demo"})
-"""Commands that have a stack of their own, and so do not take the options of `Where`."""
+"""Commands that run their own stack, and so do not take the options of `Where`."""
 
 
 class Commands(TyperGroup):
-    """The commands, each imported when it is named: `holdfast pending` imports nothing that only the others need."""
+    """The commands, each imported only when named, which keeps `holdfast pending` fast."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the base class's signature
         """All names, in the order of the help."""
@@ -48,7 +48,7 @@ class Commands(TyperGroup):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """The exit code of the command that the arguments name, run here. An expected error is one line on stderr."""
+    """Run the command in the arguments; gives its exit code. An expected error is one line on stderr."""
     logs.guard()
     as_json = "--json" in arguments
     for stream in (sys.stdout, sys.stderr):
@@ -73,7 +73,7 @@ _app = typer.Typer(cls=Commands, add_completion=False, pretty_exceptions_enable=
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Print a warning as one line, without its place in the code, which means nothing to the user of a command."""
+    """Print a warning as one line, without its place in the code."""
     sys.stderr.write(f"{clean(PLAIN.redacted(str(message)))}\n")
 
 
@@ -111,7 +111,7 @@ def _command(name: str) -> Any:
 
 
 def _literal(command: Any) -> Any:
-    """A command whose help shows square brackets: rich would take `[server]` for markup, and leave it out."""
+    """A command whose help shows square brackets: rich would read `[server]` as markup, and leave it out."""
     for one in (command, *command.params):
         text = getattr(one, "help", None) or ""
         if "[" in text and getattr(command, "rich_markup_mode", None) == "rich":

@@ -29,7 +29,7 @@ async def import_check(path: str | None) -> list[Check]:
 
 
 async def app_here(path: str | None) -> AppToImport | None:
-    """The way in which this process imports the app, with the variables that the app names; None where that fails."""
+    """How this process imports the app, with the variables that the app names; None if that fails."""
     if path is None:
         return None
     try:
@@ -40,7 +40,7 @@ async def app_here(path: str | None) -> AppToImport | None:
 
 
 async def app_of_workers(here: AppToImport, where: StoreAddress) -> AppToImport:
-    """The way in which workers import the app: that of its published record. To be called after Ray was joined.
+    """How workers import the app, by its published record. To be called after Ray was joined.
 
     Raises:
         AppNotPublished: The store's record of the app was not signed by this cluster, so no process may import from its paths.

@@ -15,7 +15,7 @@ from .options import AsJson, ConversationId
 from .session import Reached
 
 _DIGITS = 12
-"""How many digits of a digest a table shows."""
+"""The digits of a digest that a table shows."""
 
 
 async def run(
@@ -75,7 +75,7 @@ def _row(entry: AuditEntry) -> tuple[str, ...]:
 def _when(at: int) -> str:
     try:
         return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):  # what stands in a log that was tampered with may be no time
+    except (ValueError, OverflowError, OSError):  # a time in a log that was tampered with may be invalid
         return str(at)
 
 

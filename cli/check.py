@@ -54,7 +54,7 @@ async def bounded(name: str, looking: Awaitable[Sequence[Check]], *, within_s: f
     except TimeoutError:
         said = f"it could not be looked at within {within_s:g} s"
         return [fail(name, said, "find out what hangs there, and run the command again", unreachable=True)]
-    except Exception as error:  # noqa: BLE001 - whatever it is, the other checks are wanted all the same
+    except Exception as error:  # noqa: BLE001 - the other checks are wanted in any case
         return [failed(name, error)]
 
 

@@ -1,4 +1,4 @@
-"""What the lists say of who decides a call: who may, who has agreed, who has taken it on, and what they wrote."""
+"""The decision status of a call in the lists: its approvers, votes, assignee and comments."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from holdfast.conversation.terms.approvers import said
 from .display import clean, clean_block
 
 MOST_COMMENTS = 5
-"""How many of the last comments the list of pending calls has; `holdfast show` has all of them."""
+"""The most recent comments in the list of pending calls; `holdfast show` has all of them."""
 
 
 def lines_of(call: PendingCall[Any], *, comments: int | None = None) -> list[str]:
-    """What to say of who decides a call, a line each; none: anybody may decide, and nobody wrote.
+    """The lines about a call's approvers, votes, assignee and comments; empty if anybody may decide and nobody wrote.
 
-    `comments` is how many of the last comments are wanted; None: all.
+    `comments` is how many of the last comments are shown; None: all.
     """
     found = []
     terms = call.approvers
@@ -41,12 +41,12 @@ def lines_of(call: PendingCall[Any], *, comments: int | None = None) -> list[str
 
 
 def agreed(votes: int, needed: int, who: str = "") -> str:
-    """How many people have agreed, and who."""
+    """The number of votes, and the voters."""
     return f"{votes} of {needed} people {'has' if votes == 1 else 'have'} agreed{': ' if who else ''}{who}"
 
 
 def outcome(receipt: Receipt) -> str:
-    """What a receipt says of a call that several have to agree to; empty where one is enough."""
+    """The votes in a receipt; empty if one vote is enough."""
     if not receipt.needed or receipt.settled:
         return ""
     return f"{agreed(receipt.votes, receipt.needed)}: the call still waits"

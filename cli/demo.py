@@ -48,10 +48,10 @@ PATIENCE_S = 90.0
 
 
 def run(model: str | None = None, *, keep: bool = False) -> int:
-    """The exit code of the demo, run here: 0 if the story ended as it should, else 1.
+    """Run the demo; gives 0 if the story ended as it should, else 1.
 
-    `model` is a real model in litellm's naming, called with the key in the environment; without one, a scripted model server
-    answers. With `keep`, the home and its servers go on afterwards.
+    `model` is a real model in litellm's naming, called with the key in the environment; by default a scripted model server
+    answers. With `keep`, the home and its servers stay.
     """
     console = Console(highlight=False)
     folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
@@ -179,7 +179,7 @@ def _figures(console: Console, milliseconds: list[float], events: int) -> None:
 
 @contextmanager
 def environment(model: str | None, url: str | None) -> Iterator[None]:
-    """Set the demo's environment while the block runs: no setting of the user's stack, and the scripted model's address."""
+    """Set the demo's environment while the block runs: the scripted model's address, and no settings of the user's stack."""
     before = dict(os.environ)
     for name in ("APP", "REDIS_URL", "RAY_ADDRESS", "NAMESPACE", "HOME", "EMBEDDED"):
         os.environ.pop(f"HOLDFAST_{name}", None)
@@ -195,7 +195,7 @@ def environment(model: str | None, url: str | None) -> Iterator[None]:
 
 
 def take_down(home: Home) -> None:
-    """End the servers of a demo's home, and remove it."""
+    """Stop the servers of a demo's home, and remove it."""
     stop_ray(home)
     stop_redis(home)
     shutil.rmtree(home.path, ignore_errors=True)

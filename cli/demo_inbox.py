@@ -1,4 +1,4 @@
-"""`holdfast demo --inbox`: a few conversations that wait, and the inbox in which they are decided, until Ctrl-C."""
+"""`holdfast demo --inbox`: a few pending calls, and the inbox to decide them in, until Ctrl-C."""
 
 import asyncio
 import tempfile
@@ -23,7 +23,7 @@ CUSTOMERS = (
 
 
 def run(port: int) -> int:
-    """The exit code, once somebody has pressed Ctrl-C; the port 0 takes any that is free."""
+    """Run the inbox until Ctrl-C; gives the exit code. Port 0 takes any free port."""
     check_installed()
     folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
     with ExitStack() as stack:
@@ -55,7 +55,7 @@ async def _served(console: Console, folder: Path, port: int) -> None:
 
 
 def _played(request: dict[str, Any]) -> dict[str, Any]:
-    """What the model says to a customer: its calls at once, and when they have answered, a last word."""
+    """The model's answer to a customer: its calls at once, and a last text after their results."""
     text = next(message["content"] for message in request["messages"] if message["role"] == "user")
     order, amount = next((order, amount) for _, order, amount, said in CUSTOMERS if said == text)
     if any(message["role"] == "tool" for message in request["messages"]):

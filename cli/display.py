@@ -1,4 +1,4 @@
-"""Texts of models and people as a terminal may show them: as data, never as control characters that it obeys."""
+"""Texts of models and people, made safe for a terminal: as data, never as control characters that it obeys."""
 
 import json
 import re
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_ESCAPED = re.compile(r"(?<!\\)(?:\\\\)*\\[ubf]")  # escapes in JSON of characters that a person cannot read
+_ESCAPED = re.compile(r"(?<!\\)(?:\\\\)*\\[ubf]")  # JSON escapes of characters that a person cannot read
 _UNBOUNDED = 1_000_000
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 def clean(text: str) -> str:
-    """The text on one line, each character that a terminal might obey or nobody can see written as its escape."""
+    """The text on one line, with control and invisible characters as escapes."""
     return without_hidden(text, _escape)
 
 
@@ -34,7 +34,7 @@ def shorten(text: str, length: int) -> str:
 
 
 def is_whole(text: str, length: int) -> bool:
-    """Whether `shorten(clean(text), length)` shows all of the text, with no character but the ends of lines as an escape."""
+    """Whether `shorten(clean(text), length)` shows the whole text, with no escapes but for line ends."""
     return len(clean(text)) <= length and without_hidden(text, lambda _: "", kept="\r\n\t") == text
 
 
@@ -65,7 +65,7 @@ def span(milliseconds: int) -> str:
 
 
 def console() -> "Console":
-    """Standard output; where it is no terminal, without a bound to its width, so that nothing is cut or wrapped."""
+    """Standard output; if it is no terminal, without a maximal width, so that nothing is cut or wrapped."""
     from rich.console import Console  # noqa: PLC0415 - `--json` does without
 
     width = None if sys.stdout.isatty() else _UNBOUNDED
@@ -73,7 +73,7 @@ def console() -> "Console":
 
 
 def table(*columns: str) -> "Table":
-    """A table of one line a row, without a frame."""
+    """A frameless table with one line per row."""
     from rich.table import Table  # noqa: PLC0415 - as above
 
     made = Table(box=None, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
@@ -85,7 +85,7 @@ def table(*columns: str) -> "Table":
 def write_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, below: Callable[[int], Iterable[tuple[str, str]]] = lambda _: ()
 ) -> None:
-    """Print a table of clean texts: a line for each row, in full however narrow the terminal is.
+    """Print a table of clean texts: one line per row, in full even on a narrow terminal.
 
     `below` gives the lines under a row, by its number, each with its style.
     """

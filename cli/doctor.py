@@ -32,9 +32,9 @@ from .redis_url import to_copy
 from .store_checks import LOOKS, Looked, worker_checks
 
 SCHEMA = 1
-"""The version of what `--json` prints. A later one of the same number may have more checks and more fields."""
+"""The version of the `--json` output. Later releases may add checks and fields under the same number."""
 REDIS_S = 30.0
-"""How long each look at Redis may take, beyond the driver's own bound for each answer."""
+"""The most seconds of each look at Redis, beyond the driver's own timeout for each answer."""
 IMPORT_S = 60.0
 RAY_S = 300.0
 _STYLES = {Outcome.OK: "green", Outcome.WARN: "yellow", Outcome.FAIL: "bold red"}
@@ -86,7 +86,7 @@ async def _examine(settings: Settings, where: Where) -> list[Check]:
         else:
             found = await bounded("redis", redis_checks(url, settings.namespace), within_s=REDIS_S)
             checks += found
-            if not found[0].unreachable:  # else each look would wait for Redis anew
+            if not found[0].unreachable:  # else each look would wait for Redis again
                 checks += await bounded("redis auth", door_checks(url, settings.namespace), within_s=REDIS_S)
                 standing, wrong = await _standing(url, settings.namespace)
                 checks += wrong
@@ -108,13 +108,13 @@ async def _examine(settings: Settings, where: Where) -> list[Check]:
 
 
 async def _standing(url: str, namespace: str) -> tuple[StoreStanding, list[Check]]:
-    """The store's id, binding and release, and failed checks for a binding or release that cannot be read."""
+    """The store's id, binding and release, and failed checks for an unreadable binding or release."""
     try:
         async with asyncio.timeout(REDIS_S):
             standing, wrong = await readable_store_standing(url, namespace)
     except (HoldfastError, TimeoutError):
         return StoreStanding(), []  # the checks of Redis name the error
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is to hide no other check
+    except Exception as error:  # noqa: BLE001 - it must not hide another check
         return StoreStanding(), [failed("binding", error)]
     cluster, release = Keys(namespace).meta("cluster"), Keys(namespace).meta("release")
     fixes = {

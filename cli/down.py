@@ -64,20 +64,20 @@ def run(
 
 
 async def _release(url: str, namespace: str, gone: Sequence[str]) -> None:
-    """Give the store's binding up if its cluster is a Ray of this home that is gone; another's may have the same address."""
+    """Release the store's binding, if its cluster is a Ray of this home that is gone: another's may have the same address."""
     store = opened(url, namespace=namespace)
     try:
         bound = await store.binding()
         if bound is not None and bound.cluster.partition("@")[0] in gone:
             await store.unbind(bound.cluster)
     except StoreError:
-        pass  # the home's next Ray knows that this one is gone; any other cluster waits until the binding is old
+        pass  # the home's next Ray knows that this one is gone; other clusters wait until the binding is old
     finally:
         await store.close()
 
 
 async def stop_cluster(where: Where, *, yes: str | None, grace_s: float) -> int:
-    """Stop Holdfast in the namespace of the settings after a confirmation; the exit code."""
+    """Stop Holdfast in the namespace of the settings after a confirmation; gives the exit code."""
     settings = where.settings()
     if not grace_s <= LONGEST_GRACE_S:  # NaN is refused too
         raise ConfigurationError("grace", f"{grace_s:g} s is no grace", f"use at most {LONGEST_GRACE_S:g}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LOOK_EVERY_S = 1.0
 LONGEST_WAIT_S = 7 * 86_400.0
 NODE = 12
-"""How many characters of a node's id are shown, and are enough to name it."""
+"""The shown characters of a node's id, which are enough to name it."""
 
 
 def run(
@@ -88,7 +88,7 @@ async def _drain(where: Where, named: str | None, *, undo: bool, wait_s: float, 
 
 
 async def _emptied(found: Operated, wanted: "Target", wait_s: float) -> "list[Process]":
-    """The actors that are left when none is, or when the time is up; each change is told on stderr."""
+    """The actors that are left once none is, or the time is up; changes are reported on stderr."""
     from holdfast.registry import draining, inventory  # noqa: PLC0415 - as above
 
     loop = asyncio.get_running_loop()
@@ -116,7 +116,7 @@ def _say(value: Any) -> None:
 def _listed(
     running: "list[Process]", works: "dict[str, Work]", nodes: Mapping[str, str], withheld: Mapping[str, int]
 ) -> dict[str, list[dict[str, Any]]]:
-    """The workers and nodes of a store as plain JSON values; `withheld` has the drained nodes, with the time of each."""
+    """The workers and nodes of a store as plain JSON values; `withheld` gives the time of each drained node's drain."""
     workers = []
     for process in running:
         if process.worker:

@@ -1,4 +1,4 @@
-"""The exit code of each error and its line on stderr, decided here alone: all other modules let a `HoldfastError` rise."""
+"""The exit code of each error and its line on stderr, decided here alone: other modules let a `HoldfastError` rise."""
 
 import sys
 from enum import IntEnum
@@ -28,7 +28,7 @@ PROVE = (
     "; on the command line whoever decides is stated: decide over the server with a token of your own (--url, HOLDFAST_TOKEN), "
     "or in the inbox, or have the app's Approvers say stated=True"
 )
-"""What to do where a principal of the command line does not count."""
+"""The fix if a principal of the command line does not count."""
 _BAD = (InvalidInput, NotPermitted, known.AlreadyVoted, known.ConversationExists, known.ConversationEnded, known.CipherMissing)
 _MISSING = (known.ConversationNotFound, known.TurnNotFound, known.MessageNotFound)
 _AWAY = (known.StoreUnavailable, known.ClusterStopped, known.ClusterUnavailable, known.OutcomeUnknown)
@@ -41,7 +41,7 @@ _CODES: dict[ExitCode, tuple[type[HoldfastError], ...]] = {
 
 
 class InvalidLines(InvalidInput):
-    """Some lines of a file cannot be used, so none was; `lines` has one text for each such line."""
+    """Some lines of a file are invalid, so none was used; `lines` has one text for each such line."""
 
     def __init__(self, field: str, problem: str, fix: str, lines: tuple[str, ...]) -> None:
         super().__init__(field, problem, fix)
@@ -59,7 +59,7 @@ def code_of(error: Exception) -> int | None:
 
 
 def say(error: Exception, *, as_json: bool) -> None:
-    """Print an expected error on stderr: a line, or with `--json` an object."""
+    """Print an expected error on stderr: as a line, or with `--json` as an object."""
     sys.stdout.flush()
     if as_json:
         sys.stderr.write(to_json(as_dict(error)) + "\n")

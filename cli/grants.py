@@ -69,7 +69,7 @@ async def run(
 
 
 async def all_given(client: AsyncClient, by: str, proof: Proof | None = None) -> AsyncIterator[Given]:
-    """All that a principal has given and that stands, conversation by conversation."""
+    """All standing grants and votes of a principal, conversation by conversation."""
     after: str | None = None
     while True:
         page = await client.given(by, proof=proof, after=after)
@@ -81,20 +81,20 @@ async def all_given(client: AsyncClient, by: str, proof: Proof | None = None) ->
 
 
 async def ended(client: AsyncClient, one: Given, by: str, reason: str, proof: Proof | None = None) -> str | None:
-    """End what a principal has given in a conversation; None once it is ended, else why that is not known to be so."""
+    """End a principal's grants and votes in a conversation; gives None once ended, else why that is not certain."""
     if one.problem is not None:
         return one.problem
     try:
         await client.conversation(one.conversation_id).revoke_given(by, reason, proof=proof)
     except (InvalidInput, ConversationEnded):  # it has ended meanwhile
         return None
-    except HoldfastError as error:  # it hides no other
+    except HoldfastError as error:  # it must not hide the others
         return str(error)
     return None
 
 
 def write_given(found: Sequence[Given], failed: Mapping[str, str | None], now: int, *, ended: bool, as_json: bool) -> int:
-    """Print what somebody has given and, where it was to be `ended`, what became of that; the exit code. `now` is in ms UTC."""
+    """Print a principal's grants and votes and, if they were to be `ended`, the results; gives the exit code. `now`: ms UTC."""
     if as_json:
         items = [as_given(one) | ({"ended": failed[one.conversation_id] is None} if ended else {}) for one in found]
         sys.stdout.write(to_json({"items": items}, indent=2) + "\n")
@@ -111,7 +111,7 @@ def write_given(found: Sequence[Given], failed: Mapping[str, str | None], now: i
 
 
 def as_given(one: Given) -> dict[str, object]:
-    """What was given in a conversation, as plain JSON values."""
+    """The grants and votes in a conversation, as plain JSON values."""
     votes = [vote.model_dump() for vote in one.votes]
     plain = {"conversation_id": one.conversation_id, "agent": one.agent, "grants": dumped(one.grants), "votes": votes}
     return plain | {"problem": one.problem}

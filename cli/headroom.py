@@ -1,4 +1,4 @@
-"""The checks of free room: the machine's load, memory and disk of Redis, the amount that is stored, and its growth in a day."""
+"""The checks of free room: the machine's load, memory and disk of Redis, the stored amount, and its growth per day."""
 
 import shutil
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ from holdfast.persistence import Census
 from .check import Check, fail, ok, warn
 
 FULL, NEARLY_FULL = 0.9, 0.75
-"""The shares of its memory from which Redis's use is a failure, and a warning."""
+"""The shares of its memory at which Redis's use is a failure, and a warning."""
 SOON_DAYS = 14
 FREE_BYTES, LEAST_BYTES = 1 << 30, 100 << 20
-"""How many bytes of a disk should be free, and must be."""
+"""The bytes of a disk that should be free, and must be."""
 DAY_MS = 86_400_000
 RELIEVED = "end what else runs there, or add cores: until then starts and deadlines wait, and processes take minutes to start"
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -45,9 +45,9 @@ def memory(info: Mapping[str, Any]) -> Check:
 
 
 def stored(info: Mapping[str, Any], census: Census) -> Check:
-    """The check of the stored amount: what it is, how much a day adds, and when that fills the memory.
+    """The check of the stored amount: its size, its growth per day, and when that fills the memory.
 
-    A day's growth is that of the conversations started within it, each of average size; older ones may grow beside that.
+    The growth is that of the conversations started within a day, each of average size; older ones may grow in addition.
     """
     data = int(info.get("used_memory_dataset", 0))
     each = data / census.conversations if census.conversations else 0
@@ -65,13 +65,13 @@ def stored(info: Mapping[str, Any], census: Census) -> Check:
 
 
 def disk(name: str, folder: Path, *, needed: int = 0) -> Check:
-    """The check of a disk of this machine; `needed` is how many bytes a rewrite of the append-only file takes."""
+    """The check of a disk of this machine; `needed` is the size (bytes) of a rewrite of the append-only file."""
     free = shutil.disk_usage(folder).free
     return disk_judged(name, str(folder), free, needed)
 
 
 def disk_judged(name: str, folder: str, free: int, needed: int) -> Check:
-    """The check of a disk with `free` bytes left; `needed` is how many a rewrite of the append-only file takes."""
+    """The check of a disk with `free` bytes left; `needed` as for `disk`."""
     wanted = max(FREE_BYTES, needed)
     said = f"{size(free)} free at {folder}" + (f", {size(needed)} needed to rewrite the append-only file" if needed else "")
     fix = "make room there: Redis ends itself when its disk is full"

@@ -1,4 +1,4 @@
-"""The commands that are shown to a person, to be copied whole."""
+"""The commands that are shown to people for copying."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ _FLAGS: dict[DecisionKind | Choice, tuple[str, ...]] = {
 }
 """The options for each word of `PendingCall.decisions`."""
 _ON_TRUST = frozenset[DecisionKind | Choice]({DecisionKind.APPROVE, DecisionKind.REDISPATCH, DecisionKind.REVIEW})
-"""What lets a call go on as it was shown."""
+"""The decisions that let a call go on as it was shown."""
 _NOT_UNSEEN = _ON_TRUST | {Choice.EDIT}
 _AFFIRMATIVE_FIRST = [DecisionKind.APPROVE, Choice.EDIT, DecisionKind.ANSWER, DecisionKind.DENY, DecisionKind.CANCEL]
 _USUAL = (Choice.APPROVE, Choice.EDIT, Choice.DENY)
@@ -36,7 +36,7 @@ def command(words: Sequence[str], where: Where) -> str:
 
 
 def more(name: str, filters: Mapping[str, Any], after: str, where: Where) -> str:
-    """The line that says how a list goes on: the same command with the same filters, after a cursor."""
+    """The line that continues a list: the same command with the same filters, after a cursor."""
     words = words_of({f"--{option}": value for option, value in {**filters, "after": after}.items()})
     return f"\nThere are more: {command([name, *words], where)}\n"
 
@@ -44,8 +44,7 @@ def more(name: str, filters: Mapping[str, Any], after: str, where: Where) -> str
 def resolving(call: PendingCall[Any], where: Where, *, whole: bool = True) -> list[str]:
     """The commands that resolve a call, the affirmative one first; a person replaces the words in capitals.
 
-    For a call that could not be read, or is not shown, as a whole, only commands that do not let it run; none where its ids
-    are not known.
+    For a call that is unreadable or not shown whole, only commands that do not let it run; empty if its ids are not known.
     """
     ids = (call.conversation_id, call.tool_call_id, call.suspension_id)
     if call.kind is None or any(not known or clean(known) != known for known in ids) or call.suspension_id.startswith("-"):
@@ -55,7 +54,7 @@ def resolving(call: PendingCall[Any], where: Where, *, whole: bool = True) -> li
 
 
 def taken(call: PendingCall[Any]) -> list[DecisionKind | Choice]:
-    """What a call takes, of what this command line can say; what its kind usually takes, where the server does not say."""
+    """The decisions that a call takes and this command line can express; those usual for its kind, if the server names none."""
     words = call.decisions
     if not words and call.kind is not None:
         usual = accepted(call.kind, _USUAL, with_schema=call.response_schema is not None)
@@ -65,9 +64,9 @@ def taken(call: PendingCall[Any]) -> list[DecisionKind | Choice]:
 
 
 def next_step(call: PendingCall[Any], where: Where, *, whole: bool) -> str | None:
-    """The next step for a listed call: the first command that resolves it; None: there is no such command.
+    """The next step for a listed call: the first command that resolves it, None without one.
 
-    Where the list does not show the whole call, the step is to look at it, not the command that lets it run.
+    If the list does not show the whole call, the step is to look at it, not the command that lets it run.
     """
     commands = resolving(call, where)
     if not commands:
@@ -89,7 +88,7 @@ def granted(grant_ids: Sequence[str]) -> str:
 
 
 def touching(call: PendingCall[Any]) -> str:
-    """What a call touches, where its tool says it: what a scope has to cover. Empty where there is nothing to say."""
+    """The targets of a call, which a scope has to cover; empty if its tool declares none."""
     if call.targets is None or call.kind is not SuspensionKind.APPROVAL:
         return ""
     if not call.targets:
@@ -98,7 +97,7 @@ def touching(call: PendingCall[Any]) -> str:
 
 
 def asked_by(call: PendingCall[Any]) -> str:
-    """What permission rules say of a call that waits for an approval: the rule that asks, and why; empty where none does."""
+    """The permission rule that asks for an approval of the call, and why; empty without one."""
     reason = clean(call.rule_reason)
     if not call.rule:
         return f"asked because {reason}" if reason else ""

@@ -9,7 +9,7 @@ from .check import Check, fail, ok, warn
 
 
 def home_checks(settings: Settings) -> tuple[Home | None, list[Check]]:
-    """The home, None where it cannot be used, and its checks."""
+    """The home, None if it cannot be used, and its checks."""
     try:
         home = Home.open(settings.home)
         home.socket("redis.sock")

@@ -21,7 +21,7 @@ _FIX = "correct it and submit again; nothing was started"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One conversation to run: its agent, the user's messages in order, and whether there is somebody to ask."""
+    """One conversation to run: its agent, the user's messages in order, and whether a person is there to ask."""
 
     line: int
     conversation_id: str
@@ -36,7 +36,7 @@ class Job:
 
 
 class _Wrong(Exception):
-    """A line cannot be used; the message names the field and the fix."""
+    """An invalid line; the message names the field and the fix."""
 
 
 def read(path: Path, app: App) -> list[Job]:

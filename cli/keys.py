@@ -123,7 +123,6 @@ async def revoke(
 
 
 COMMANDS = {"create": create, "list": list_keys, "revoke": revoke}
-"""The commands below `holdfast keys`, in the order of its help."""
 
 
 def _shown(key: ApiKey, used: Used | None = None) -> dict[str, object]:
@@ -132,7 +131,7 @@ def _shown(key: ApiKey, used: Used | None = None) -> dict[str, object]:
 
 
 def _quotas(key: ApiKey, used: Used | None) -> str:
-    """What a key has used of its quotas: `starts 3 of 100`."""
+    """A key's use of its quotas: `starts 3 of 100`."""
     if used is None:
         return ""
     amounts, most = amounts_of(key.quotas, used), key.quotas.model_dump()

@@ -1,4 +1,4 @@
-"""What the terminal says of each kind of pending call: its title and frame, what is asked, and what resolves it."""
+"""The terminal's texts for each kind of pending call: its title and frame, what is asked, and the options that resolve it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from holdfast.conversation import SuspensionKind
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The title, color and frame of a kind; what is asked, of a `tool` and an `action`; and the options that resolve it."""
+    """The title, color and frame of a kind; its question, about a `tool` and an `action`; and the options that resolve it."""
 
     title: str
     color: str
@@ -41,4 +41,4 @@ KINDS: Mapping[SuspensionKind | None, Drawn] = {
     ),
     None: Drawn("Unreadable", "red", "SQUARE"),
 }
-"""None: a call whose kind cannot be read."""
+"""The key None is for a call of unreadable kind."""

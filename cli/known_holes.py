@@ -1,7 +1,7 @@
 """Known security holes of Redis, Valkey and Ray, as of `AS_OF`, and the first releases without them.
 
 A hole is listed if it lets somebody run code or stop the server. Sources: the release notes of Redis and Valkey, and Ray's
-advisories. A server that its operator mends under an old number looks worse here than it is.
+advisories. A server that its operator patches under an old number looks worse here than it is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,9 +16,9 @@ Line = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A hole: its id, and for each line of releases the first patch release without it.
+    """A hole: its id, and for each release line the first patch release without it.
 
-    A line that `mended` does not name has the hole if it is older than the newest named line, and not older than `since`.
+    A line missing in `mended` has the hole if it is older than the newest line there, and not older than `since`.
     """
 
     cve: str
@@ -62,7 +62,7 @@ def holes_of(server: str, version: str) -> list[str]:
 
 
 def release_check(name: str, server: str, version: str, *, of: str = "", fix: str = "") -> Check:
-    """The check of a release for known holes; `fix` ends the advice, and `of` begins what is said of a release without any."""
+    """The check of a release for known holes; `fix` ends the advice, and `of` begins the text of a release without holes."""
     holes = holes_of(server, version)
     if not holes:
         return ok(name, f"{of}{version}: no hole that was known in {AS_OF}")

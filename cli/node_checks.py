@@ -8,7 +8,7 @@ from .check import Check, fail, ok, warn
 from .headroom import RELIEVED
 
 CLOCK_MS = 2_000
-"""How many milliseconds a clock may be from Redis's."""
+"""The tolerated difference between a clock and Redis's, in milliseconds."""
 NAMED = 3
 
 
@@ -21,7 +21,7 @@ def clock(ahead_ms: int, uncertain_ms: int) -> Check:
 
 
 def node_checks(looks: Sequence[NodeLook], total: int, *, app: str | None, with_store: bool) -> list[Check]:
-    """The checks of the nodes by their looks: whether they run a task, keep up, reach Redis, keep time, import the app."""
+    """The checks of the nodes: whether they run a task, keep up, reach Redis, keep time, import the app."""
     checks = [_nodes(looks, total)]
     answered = [look for look in looks if look.failed is None]
     checks += _loads(answered)

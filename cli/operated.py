@@ -1,4 +1,4 @@
-"""The cluster and the store of an operator's command: it joins servers that run, and starts or changes nothing."""
+"""The cluster and the store for an operator's command, which joins running servers, and starts or changes nothing."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ class Operated:
     joined: cluster.Cluster
 
     async def making(self) -> ActorSettings:
-        """The settings for new actors, with the cipher and the place where this process found it."""
+        """The settings for new actors, with the cipher and where this process found it."""
         return replace(self.settings, store=replace(self.settings.store, cipher=await checked_cipher(self.store)))
 
 

@@ -51,14 +51,14 @@ class Where:
         return settings
 
     def reaching(self) -> Settings:
-        """The settings in force, for a command that also goes over a server."""
+        """The settings in force, for a command that also works over a server."""
         return Settings.of(**{name: value for name, value in asdict(self).items() if name != "principal"})
 
     def words(self) -> list[str]:
-        """The options that were given but for app and token, for another command that leads to the same conversations."""
+        """The given options but for app and token, for another command that leads to the same conversations."""
         url = None if self.redis_url is None else to_copy(self.redis_url)
         if url != self.redis_url and os.environ.get("HOLDFAST_REDIS_URL") == self.redis_url:
-            url = None  # the variable leads there, and the password is not shown
+            url = None  # the variable leads there, and the password stays hidden
         given = {"--url": self.url, "--redis-url": url, "--ray-address": self.ray_address}
         return words_of(given | {"--namespace": self.namespace, "--home": self.home})
 
@@ -70,7 +70,7 @@ def words_of(options: Mapping[str, Any]) -> list[str]:
 
 
 def seconds_of(text: str, option: str) -> int:
-    """The seconds of a time such as `30d`, which an option gives."""
+    """The seconds of an option's time such as `30d`."""
     found = _SPAN.fullmatch(text)
     if found is None:
         raise InvalidInput(option, f"{text!r:.40} is no time", "write a number and s, m, h, d or w: 30d")
@@ -100,10 +100,10 @@ After = Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on after a
 
 
 def everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function in the form that typer sees: its first parameter becomes the options of every command.
+    """The function as typer sees it: its first parameter becomes the options of every command.
 
-    The type of that parameter says what the command is given: a `Where`, or for a coroutine the `Reached` or `Session` that
-    the options lead to. Parameters that a `TypedDict` unpacks become an option each.
+    The type of that parameter decides what the command gets: a `Where`, or for a coroutine the `Reached` or `Session` that the
+    options lead to. Parameters that a `TypedDict` unpacks become an option each.
     """
     first, *own = (one for given in inspect.signature(function).parameters.values() for one in _unpacked(given))
     common = [
@@ -116,7 +116,7 @@ def everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
         where = Where(**{parameter.name: given.pop(parameter.name) for parameter in common})
         if not inspect.iscoroutinefunction(function):
             return function(where, **given)
-        within = import_module(".session", __package__).within  # an import that few commands do without, and `--help` does
+        within = import_module(".session", __package__).within  # an import that `--help` and a few commands do without
         return within(where, partial(function, **given), first.annotation)
 
     own.sort(key=lambda parameter: parameter.name == "as_json")  # it stands last in the help
@@ -127,7 +127,7 @@ def everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _unpacked(parameter: inspect.Parameter) -> list[inspect.Parameter]:
-    """The parameter; or those of its `TypedDict`, where it stands for all keywords."""
+    """The parameter, or those of its `TypedDict` if it stands for all keywords."""
     if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
         return [parameter]
     (keywords,) = get_args(parameter.annotation)

@@ -22,7 +22,7 @@ def described(pause: Pause, now: int) -> str:
 
 
 async def standing(client: AsyncClient) -> list[Pause]:
-    """The pauses that stand; none where they cannot be read, so that a list does not fail: `holdfast doctor` says so."""
+    """The current pauses; empty if they cannot be read, so that a list does not fail: `holdfast doctor` reports it."""
     try:
         return await client.paused()
     except CorruptStore:
@@ -30,7 +30,7 @@ async def standing(client: AsyncClient) -> list[Pause]:
 
 
 def notice(pauses: Sequence[Pause], now: int) -> str:
-    """The line about the pauses that stand, with its line end; '' without pauses."""
+    """The line about the current pauses, with its line end; '' without pauses."""
     if not pauses:
         return ""
     more = f" (and {len(pauses) - 1} more; see `holdfast doctor`)" if len(pauses) > 1 else ""

@@ -24,7 +24,7 @@ from .session import Reached, within
 
 WATCHED_AT_ONCE = 200
 SHORTEST, LONGEST = 20, 80
-"""How many characters of the arguments are shown at least and at most."""
+"""The fewest and the most characters of the arguments that are shown."""
 PROMPT_LENGTH = 300
 
 ALL_TAKE = (
@@ -33,7 +33,7 @@ ALL_TAKE = (
 
 
 class Filters(TypedDict):
-    """The options of the list over all conversations, which the client's method takes by the same names, but for `role`."""
+    """The options of the list over all conversations; the client's method takes all but `role` by the same names."""
 
     limit: Limit
     after: After
@@ -78,14 +78,14 @@ def run(
 
 
 def refuse(given: Iterable[str], why: str, taken: Sequence[str] = ()) -> None:
-    """Refuse options that do not go with the rest of the command, but for those that are taken."""
+    """Refuse given options, except `taken` ones, that do not go with the rest of the command."""
     for name in given:
         if name not in taken:
             raise InvalidInput(f"--{name}" if name != "conversation" else name, why, "leave one of them out")
 
 
 async def _watch(on: Reached, *, as_json: bool, **given: Any) -> None:
-    """Show what waits, and then what comes and what is settled."""
+    """Show the pending calls, then new and settled ones."""
     async for event in on.client.events(**given):
         if as_json:
             _write(event)
@@ -106,7 +106,7 @@ async def _watch(on: Reached, *, as_json: bool, **given: Any) -> None:
 
 
 async def _watch_from_here(on: Reached, *, as_json: bool, **given: Any) -> None:
-    """Show all that waits now."""
+    """Show all pending calls."""
     after: str | None = None
     while True:
         page = await on.client.pending(limit=WATCHED_AT_ONCE, after=after, **given)

@@ -18,7 +18,7 @@ from .redis_url import to_copy
 from .session import Session
 
 SCHEMA = 1
-"""The version of what `--json` prints. A later one of the same number may have more fields."""
+"""The version of the `--json` output. Later releases may add fields under the same number."""
 LINE_LENGTH = 200
 
 
@@ -41,7 +41,7 @@ async def run(on: Session, *, as_json: AsJson = False) -> int:
 
 
 def without_secrets(problem: Problem, secrets: Redaction) -> Problem:
-    """A problem whose texts and command have no secrets in them."""
+    """The problem without secrets in its texts and command."""
     which = [replace(one, reason=secrets.redacted(one.reason)) for one in problem.which]
     return replace(problem, said=secrets.redacted(problem.said), fix=to_copy(problem.fix, secrets), which=which)
 
@@ -52,7 +52,7 @@ def as_dict(problem: Problem) -> dict[str, Any]:
 
 
 def drawn(found: Sequence[Problem], now: int) -> list[str]:
-    """The lines for a person: one for each kind of problem, under it some names, and the command that helps."""
+    """The lines for people: for each kind of problem one line, some names, and the command that helps."""
     if not found:
         return ["There are no problems."]
     said = []

@@ -11,11 +11,11 @@ from holdfast.errors import InvalidDecision
 from .display import clean, clean_block
 
 LONGEST_LINE = 64 * 1024
-"""How many characters of one line are read at most; an answer is shorter."""
+"""The most characters that are read of one line; answers are shorter."""
 
 
 def drawn(question: Question, number: int) -> str:
-    """A question in lines: its text, what is expected, and its options with their numbers. What a model wrote poses as none."""
+    """A question in lines: its text, the expected input, and numbered options. A model's text cannot pose as one of them."""
     text = clean_block(question.text.strip()).replace("\n", "\n   │ ")
     lines = [f"{number}. {text}", f"   ({_expected(question)}; its id is {clean(question.id)})"]
     lines += [f"   {place}) {clean(option)}" for place, option in enumerate(question.options or (), 1)]
@@ -23,11 +23,10 @@ def drawn(question: Question, number: int) -> str:
 
 
 def asked(questions: Sequence[Question], *, read: Callable[[], str] | None = None) -> Answers:
-    """The answers that a person gives in the terminal to these questions; each is asked again until it can be taken.
+    """A person's answers in the terminal to these questions; a question is repeated until its answer is valid.
 
-    An option is named by its number or as it reads, several with commas between the numbers. An empty line takes the default,
-    or leaves the question out.
-    `read` reads a line with its end, '' at the end of the input; by default from standard input.
+    An option is named by its number or its text, several by numbers separated by commas. An empty line takes the default, or
+    skips the question. `read` reads a line with its end, '' at the end of the input; by default from standard input.
     """
     answers: dict[str, Any] = {}
     for number, question in enumerate(questions, 1):
@@ -60,7 +59,7 @@ def _expected(question: Question) -> str:
 
 
 def _said(question: Question, line: str) -> str | list[str] | None:
-    """What a line says; None where it is empty."""
+    """The answer in a line; None if it is empty."""
     if not line.strip():
         return None
     if question.options is None:
@@ -74,7 +73,7 @@ def _said(question: Question, line: str) -> str | list[str] | None:
 
 
 def _option(options: Sequence[str], said: str) -> str:
-    """The option that is named by its number, unless one reads so itself; what was said where there is none."""
+    """The option with this text, or else this number; the line itself if there is none."""
     by_number = said.isascii() and said.isdigit() and len(said) <= len(str(len(options))) and 1 <= int(said) <= len(options)
     return options[int(said) - 1] if by_number and said not in options else said
 
@@ -84,6 +83,6 @@ def _line() -> str:
 
 
 def _say(text: str) -> None:
-    """Write for the person, and not into what the command prints: that may be JSON."""
+    """Write for the person, not to stdout, which may carry JSON."""
     sys.stderr.write(text)
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""The checks of `holdfast doctor` on Ray. They join a cluster that runs, and start only a small task on each node."""
+"""The checks of `holdfast doctor` on Ray. They join a running cluster, and start only a small task on each node."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ async def ray_checks(
 ) -> list[Check]:
     """The checks of the settings' Ray, of the store's binding to it, and of the release that serves the store.
 
-    Ray's ports are tried without a token also where this process cannot join the cluster.
+    Ray's ports are tried without a token even if this process cannot join the cluster.
     """
     embedded = running_ray(home) if home is not None and settings.ray_address is None else None
     address = settings.ray_address or (embedded.address if embedded is not None else None)
@@ -126,7 +126,7 @@ async def _auth(front: Door, *, joined: bool) -> list[Check]:
 def auth(knocked: Sequence[Knocked], local: Mapping[str, bool], untried: int = 0) -> Check:
     """The check of Ray's token, by the answers of ports that were tried without one.
 
-    `local` says of each address whether only this machine reaches it; on `untried` more nodes no port was tried.
+    `local` tells for each address whether only this machine reaches it; no port of `untried` more nodes was tried.
     """
     more = f"; on {untried} more nodes none was tried" if untried else ""
     of = {manner: [one.door for one in knocked if one.manner is manner] for manner in Manner}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 AGAIN_S = 0.2
-"""The pause before a worker that has ended is looked for again."""
+"""Seconds before a worker that has ended is looked for again."""
 
 
 async def sweeper(settings: "ActorSettings", *, within_s: float) -> bool:
@@ -38,7 +38,7 @@ async def workers(store: "Directory", settings: "ActorSettings", app: str, *, wi
 
 
 async def _prepared(store: "Directory", settings: "ActorSettings", app: str, slot: str) -> int:
-    """The process id of a worker that has imported the app. A worker that ends meanwhile is made again."""
+    """The process id of a worker that has imported the app. A worker that ends meanwhile is replaced."""
     from holdfast.actors import AppBroken, NoWorker, successor_name  # noqa: PLC0415 - as above
     from holdfast.actors.published import Published  # noqa: PLC0415 - as above
     from holdfast.actors.ray_launcher import RayLauncher  # noqa: PLC0415 - as above

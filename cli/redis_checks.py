@@ -24,7 +24,7 @@ _SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-w
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The answers of Redis; `settings` has those that it tells. `ahead_ms`: how far this machine's clock is ahead of its."""
+    """The answers of Redis; `settings` has those it reveals. `ahead_ms`: how far this machine's clock is ahead of Redis's."""
 
     info: Mapping[str, Any]
     settings: Mapping[str, str]
@@ -73,7 +73,7 @@ async def _look(url: str, namespace: str) -> _Seen:
             try:
                 async with translated():
                     found = await redis.config_get(name)
-            except HoldfastError:  # where Redis is a service, CONFIG is often forbidden
+            except HoldfastError:  # a Redis service often forbids CONFIG
                 continue
             settings |= {_text(key): _text(value) for key, value in found.items()}
     finally:
@@ -89,7 +89,7 @@ async def _look(url: str, namespace: str) -> _Seen:
 
 
 async def _read(read: Callable[[str], Awaitable[Any]], key: str) -> Any:
-    """The value of a key; a `CorruptStore` in its place if the key has another type than Holdfast's: Redis did answer."""
+    """The value of a key; if the key has a foreign type, the `CorruptStore` instead: Redis did answer."""
     try:
         async with translated():
             return await read(key)

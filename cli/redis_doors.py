@@ -1,4 +1,4 @@
-"""The checks of strangers' access to Redis: clients without a password, and listeners on the network."""
+"""The checks of strangers' access to Redis: clients without a password, and eavesdroppers on the network."""
 
 import asyncio
 import ipaddress
@@ -23,7 +23,7 @@ _PASSWORD = "set a password (redis-cli ACL SETUSER, or requirepass), and put it 
 
 
 async def door_checks(url: str, namespace: str = "holdfast") -> list[Check]:
-    """The checks whether the Redis at a URL asks for credentials, and whether somebody can listen to the connection."""
+    """The checks whether the Redis at a URL asks for credentials, and whether the connection can be overheard."""
     if by_socket(url):
         return [await _socket(url, namespace), tls(url, loopback=True)]
     loopback = await on_loopback(urlsplit(url).hostname or "localhost")
@@ -84,7 +84,7 @@ def auth(*, loopback: bool, open_: bool | None, where: str = "") -> Check:
 
 
 async def _socket(url: str, namespace: str) -> Check:
-    """The check of the password of a server that is reached by a unix socket: it may listen at TCP ports too."""
+    """The check of the password of a server behind a unix socket: it may listen on TCP ports too."""
     private = own_socket(url)
     ports = await _ports(url)
     if private and ports == []:
@@ -124,7 +124,7 @@ async def _ports(url: str) -> list[tuple[str, int]] | None:
         try:
             async with translated():
                 asked = await redis.config_get("tls-port")
-        except HoldfastError:  # where Redis is a service, CONFIG is often forbidden
+        except HoldfastError:  # a Redis service often forbids CONFIG
             asked = {}
     finally:
         await redis.aclose()
@@ -142,10 +142,10 @@ def tcp_ports(info: Mapping[str, Any]) -> set[int] | None:
 
 
 def _outer_address() -> str | None:
-    """The address of this machine from which it would reach others, None if there is none. Nothing is sent."""
+    """The address from which this machine reaches others; None if there is none. Nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
         try:
-            way.connect(("192.0.2.1", 9))  # an address of a network that is reserved for documentation
+            way.connect(("192.0.2.1", 9))  # an address in a network reserved for documentation
             address = str(way.getsockname()[0])
         except OSError:
             return None

@@ -18,7 +18,7 @@ def masked(url: str) -> str:
 
 
 def to_copy(text: str, redaction: Redaction = PLAIN) -> str:
-    """A URL, or a command with one, as it may be copied: without secrets; a person replaces the words in capitals."""
+    """A URL, or a command with one, for copying: without secrets; a person replaces the words in capitals."""
     return redaction.redacted(text).replace(f"://{HIDDEN}@", "://USER:PASSWORD@").replace(f"={HIDDEN}", "=PASSWORD")
 
 
@@ -45,7 +45,7 @@ def own_socket(url: str) -> bool:
     try:
         socket_path = Path(unquote(urlsplit(url).path)).resolve(strict=True)
         found = [path.stat() for path in (socket_path, *socket_path.parents)]
-    except (OSError, RuntimeError, ValueError):  # a circle of links; a NUL
+    except (OSError, RuntimeError, ValueError):  # a loop of links; a NUL
         return False
     return any(one.st_uid == os.getuid() and not one.st_mode & 0o077 for one in found)
 

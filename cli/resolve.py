@@ -33,7 +33,7 @@ from .session import Reached, within
 from .verbs import recorded
 
 _SAY_WHY = {"--deny": "--deny REASON", "--cancel": "--cancel REASON", "--review": "--notes TEXT"}
-"""The decisions that say why themselves, and how."""
+"""The decisions that carry a reason of their own, and how."""
 
 
 def run(
@@ -93,7 +93,7 @@ def run(
     if ask:
         questions = within(where, lambda on: _questions(on, suspension, conversation))
         decision = Answer(asked(questions), reason=reason or "")
-    key = decision_id if decision_id is not None else uuid.uuid4().hex  # with one, also what is settled is asked of the machine
+    key = decision_id if decision_id is not None else uuid.uuid4().hex  # with an id, the state machine judges settled calls
     how = {"conversation_id": conversation, "decision_id": key}
     receipt: Receipt = within(where, lambda on: on.client.resolve(suspension, decision, **how))
     said = f"{type(decision).__name__} for {suspension} of {receipt.conversation_id} {recorded(receipt)} (seq {receipt.seq})."
@@ -103,7 +103,7 @@ def run(
 
 
 async def _questions(on: Reached, suspension: str, conversation: str | None) -> Sequence[Question]:
-    """The questions of a call that waits."""
+    """The questions of a pending call."""
     found = await on.client.pending_call(suspension, conversation_id=conversation)
     if found.questions is None:
         unread = f"they cannot be read ({clean(found.problem or '')})"
@@ -115,7 +115,7 @@ async def _questions(on: Reached, suspension: str, conversation: str | None) -> 
 def decision_of(
     given: Mapping[str, Any], arguments: str | None, notes: str | None = None, reason: str | None = None
 ) -> Decision:
-    """The decision that options give: one of `given` has a value, which is not None."""
+    """The decision in the options; exactly one of `given` is not None."""
     chosen = {flag: value for flag, value in given.items() if value is not None}
     if len(chosen) != 1:
         problem = f"{' and '.join(chosen)} are given" if chosen else "none is given"
@@ -133,7 +133,7 @@ def decision_of(
         case "--deny":
             return Deny(value)
         case "--ask":
-            return Answer(None, reason=why)  # the person is asked once the rest of the command is known to be good
+            return Answer(None, reason=why)  # the person is asked once the rest of the command is valid
         case "--answer":
             return Answer(_json("--answer", value), reason=why)
         case "--fail":
@@ -147,7 +147,7 @@ def decision_of(
 
 
 def _scope(text: str | None, level: Level | None, lasts: str | None, *, everything: bool) -> Scope | None:
-    """The scope that options give; None where there is none."""
+    """The scope in the options; None without one."""
     if text is None:
         for option, given in (("--level", level), ("--for", lasts), ("--everything", everything or None)):
             if given is not None:

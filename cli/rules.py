@@ -74,7 +74,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _declared(rules: Rules, path: str, agent: str, tool: str, primary: str | None) -> tuple[Rules, dict[str, Any]]:
-    """The rules with those of the app and the agent, and what the tool's declaration says."""
+    """The rules with those of the app and the agent, and the tool's declaration."""
     app = load(path)
     declared = app.agent(agent)
     found = declared.tool(tool)
@@ -93,7 +93,7 @@ def _declared(rules: Rules, path: str, agent: str, tool: str, primary: str | Non
 
 
 def _data(verdict: Verdict, *, hidden: bool) -> dict[str, Any]:
-    """The verdict with the fields that a check over HTTP has."""
+    """The verdict with the fields of a check over HTTP."""
     who = verdict.approvers or Approvers()
     said = {"approvers": who.who, "minimum": who.minimum, "not_requester": who.not_requester}
     return asdict(verdict) | said | {"also": [str(one) for one in verdict.also], "hidden": hidden}

@@ -80,7 +80,7 @@ async def _serve(where: Where, host: str, port: int, public: list[str], *, no_au
             check_reachable(host, authentication, keys, round(time.time() * 1000))
             if not local and hosts == names_of(HOST, []):
                 sys.stderr.write("note: it answers under the names of loopback alone; add others with --public-host\n")
-            await connected.stack.transport()  # what cannot be joined is said here, and the first request does not wait for it
+            await connected.stack.transport()  # an unreachable stack is reported now, and the first request does not wait
             app = create_app(connected.client, hosts=hosts, authentication=authentication)
 
             def say(url: str) -> None:
@@ -111,9 +111,9 @@ def _say(url: str, signing_in: str | None, where: Where, *, no_auth: bool) -> No
 
 @contextlib.contextmanager
 def link_told(link: str, where: Where) -> Iterator[str]:
-    """The line that says the link, or the file that has it until the context is left.
+    """The line with the link, or with the file that holds it until the block ends.
 
-    What a service writes is kept, and read by others who may not sign in: so no link goes where no terminal is.
+    A service's output is kept, and read by people who may not sign in; so the link is only printed on a terminal.
     """
     if sys.stdout.isatty():
         yield f"To sign in with a browser, once: {link}"

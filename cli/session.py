@@ -1,4 +1,4 @@
-"""The client of a command, and the stack under it, where it has one."""
+"""The client of a command, and the stack under it, if it has one."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 30.0
 LOGGING = ("HOLDFAST_LOG_LEVEL", "HOLDFAST_LOG_FORMAT")
-"""The variables that have a command write log lines; without them it prints warnings alone, as plain text."""
+"""The variables that turn log lines on; without them a command prints only warnings, as plain text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +44,20 @@ class Reached:
         return None if self.stack is None else await self.stack.store()
 
     async def now(self) -> int:
-        """The time of the store, in milliseconds UTC; that of this machine over a server."""
+        """The store's time, in milliseconds UTC; over a server this machine's."""
         store = await self.store()
         return time.time_ns() // 1_000_000 if store is None else await store.now()
 
 
 @dataclass(frozen=True, slots=True)
 class Session(Reached):
-    """A client on a stack, for a command that stands on Redis or Ray itself."""
+    """A client on a stack, for a command that needs Redis or Ray itself."""
 
     stack: Stack
 
 
 def within(where: Where, work: Callable[[Any], Awaitable[Any]], kind: type[Reached] = Reached) -> Any:
-    """The result of `work`, which is given the session that the options lead to: a `Session`, or a `Reached`."""
+    """The result of `work`, which gets the session that the options lead to: a `Session`, or a `Reached`."""
 
     async def done() -> Any:
         async with (session if kind is Session else reached)(where) as opened:
@@ -76,11 +76,11 @@ async def session(
     publish: bool | None = None,
     lift: bool = False,
 ) -> AsyncIterator[Session]:
-    """A client of the conversations that the options lead to; it connects when that is first needed.
+    """A client of the conversations that the options lead to; it connects at first use.
 
-    `with_app` says whether `HOLDFAST_APP` counts too: on the embedded stack, a client that names the app publishes it with this
-    environment, and a command that only decides a call, in a shell without the app's keys, must not do that. A `publish` that
-    is given goes over the settings. `roll_back` and `lift` are those of `Stack`.
+    `with_app` says whether `HOLDFAST_APP` counts too. On the embedded stack, a client that names the app publishes it with this
+    environment; a command that only decides a call, in a shell without the app's keys, must not do that. A given `publish`
+    overrides the settings. `roll_back` and `lift` are those of `Stack`.
     """
     settings = where.settings()
     if any(os.environ.get(name) for name in LOGGING):

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 TEXT_LENGTH = 4_000
 REVIEWED_LENGTH = 40_000
-"""How many characters of a prompt, of a report, and of what is reviewed as data are shown; a call of which more is left out is
-given no command that lets it go on."""
+"""The most characters that are shown of a prompt, of a report, and of reviewed data. A call with longer ones gets no command
+that lets it go on."""
 _INDENT = "    "
 _GAP = re.compile(r"\n(?:[ \t]*\n){4,}")
 _STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "dim"}
@@ -36,7 +36,7 @@ _STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "dim"}
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The shown parts of a conversation; `paused` is the pause of its new work, `now` the time to reckon ages from (ms UTC)."""
+    """The shown parts of a conversation; `paused` is the pause of its new work, `now` the present for ages (ms UTC)."""
 
     conversation_id: str
     state: ConversationState[Any]
@@ -62,7 +62,7 @@ async def run(on: Reached, conversation: ConversationId, *, as_json: AsJson = Fa
 
 
 async def _whole(client: AsyncClient, call: AsyncPendingCall) -> AsyncPendingCall:
-    """The call, whole; as the list has it if it was settled meanwhile."""
+    """The whole call; the list's version if it was settled meanwhile."""
     if not call.cut:
         return call
     with contextlib.suppress(StaleCall):
@@ -173,7 +173,7 @@ def _indented(text: str) -> str:
 
 
 def _cut(text: str, length: int) -> str:
-    """The text as a block of so many characters at most; where more are left out, it says so."""
+    """The text as a block of at most that many characters, with a note if it is cut."""
     shown = clean_block(text)
     if len(shown) <= length:
         return shown
@@ -206,7 +206,7 @@ def _draw_call(screen: "Console", call: AsyncPendingCall, now: int, where: Where
 
 
 def _quoted(text: str) -> str:
-    """A tool's own words, marked line by line: they cannot pose as what this command says; long gaps are told, not shown."""
+    """A tool's own words, marked line by line so that they cannot pose as this command's; long gaps become a note."""
     lines = _GAP.sub(lambda gap: f"\n({gap[0].count(chr(10)) - 1} empty lines)\n", _cut(text, REVIEWED_LENGTH)).split("\n")
     return "\n".join(f"│ {line}" for line in lines)
 

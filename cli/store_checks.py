@@ -1,4 +1,4 @@
-"""The checks of `holdfast doctor` on a store: its cipher, pauses, amount and problems, and what workers say of the app."""
+"""The checks of `holdfast doctor` on a store: its cipher, pauses, size and problems, and the workers' reports on the app."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -28,13 +28,13 @@ NAMES = {
     Kind.GRANT: ("grants", "everybody whose API key gave a grant that stands may still decide"),
     Kind.OVERDUE: ("deadlines", "no deadline is overdue"),
 }
-"""The name of each kind's check, and its text where there is no problem."""
+"""The name of each kind's check, and its text without a problem."""
 SHOWN = 3
 LENGTH = 200
 
 
 class Looked:
-    """What the checks look at: a store whose id is known, the settings, and the options that led to it."""
+    """The subject of the checks: a store whose id is known, the settings, and the options that led to it."""
 
     def __init__(self, address: StoreAddress, settings: Settings, where: Where) -> None:
         self.address, self.settings, self.where = address, settings, where
@@ -47,7 +47,7 @@ class Looked:
 
 
 async def cipher_checks(at: Looked) -> list[Check]:
-    """The check whether this shell has the cipher that the store needs, and whether it works; none without encryption."""
+    """The check whether this shell has a working cipher that the store needs; empty without encryption."""
     try:
         encrypted = await at.store.encrypted()
         await in_daemon(at.store.payloads.check)
@@ -65,7 +65,7 @@ async def cipher_checks(at: Looked) -> list[Check]:
 
 
 async def pause_checks(at: Looked) -> list[Check]:
-    """The checks of the pauses that stand."""
+    """The checks of the current pauses."""
     try:
         paused = await at.store.paused()
     except HoldfastError as error:
@@ -79,7 +79,7 @@ async def pause_checks(at: Looked) -> list[Check]:
 
 
 async def stored_checks(at: Looked) -> list[Check]:
-    """The check of how much is stored, and how much a day adds."""
+    """The check of the stored amount and its growth per day."""
     redis = client(at.store.url, lambda: None)
     try:
         async with translated():
@@ -90,7 +90,7 @@ async def stored_checks(at: Looked) -> list[Check]:
 
 
 async def problem_checks(at: Looked) -> list[Check]:
-    """A check for each kind of problem, also where there is none."""
+    """A check for each kind of problem, including those without any."""
     found = await problems_of(at.store, at.settings.timing, partial(command, where=at.where))
     return checks(found, await at.store.now())
 
@@ -118,7 +118,7 @@ def _check(kind: Kind, problem: Problem | None, now: int) -> Check:
 
 
 async def worker_checks(at: Looked) -> list[Check]:
-    """The check whether the app's workers can run it, by the problem that they have reported; none without an app."""
+    """The check whether the app's workers can run it, by their reported problem; empty without an app."""
     path = at.settings.app
     if path is None:
         return []
@@ -134,4 +134,4 @@ LOOKS: Mapping[str, Callable[[Looked], Awaitable[Sequence[Check]]]] = {
     "stored": stored_checks,
     "conversations": problem_checks,
 }
-"""The looks at a store, in their order, but for that of `worker_checks`; each with the name of the check if it fails itself."""
+"""The looks at a store, in order, without `worker_checks`; each with the check's name for a failed look."""

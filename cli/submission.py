@@ -25,7 +25,7 @@ from .errors import ExitCode
 from .job_file import Job
 
 WATCHERS = 64
-"""How many suspended conversations are waited for at once; each takes a connection to Redis."""
+"""How many suspended conversations are waited for at once; each takes a Redis connection."""
 WATCH_S = 5.0
 REFUSED = "refused"
 NOT_STARTED = "not_started"
@@ -33,7 +33,7 @@ UNKNOWN = "unknown"
 TRIES = 3
 RETRY_S = 1.0
 AWAY_AFTER = 8
-"""How many jobs in a row may stay unanswered before the submission gives up: then the fault is not the jobs'."""
+"""How many consecutive jobs may go unanswered before the submission gives up: then the fault is not the jobs'."""
 _CODES = dict.fromkeys((Status.FAILED, Status.ENDED, Status.QUARANTINED, REFUSED), ExitCode.FAILED)
 _CODES |= {Status.IDLE: ExitCode.DONE, UNKNOWN: ExitCode.UNREACHABLE}
 _AT_REST = (Status.IDLE, Status.FAILED, Status.ENDED, Status.QUARANTINED)
@@ -41,10 +41,10 @@ _AT_REST = (Status.IDLE, Status.FAILED, Status.ENDED, Status.QUARANTINED)
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome of a job. `status` is the conversation's, or `refused` where Holdfast refused the job.
+    """The outcome of a job. `status` is the conversation's, or `refused` if Holdfast refused the job.
 
-    `not_started`: the job is not known to have begun in time. `unknown`: no acknowledgement came, try after try. A second run
-    of either goes on where the first one stopped.
+    `not_started`: the job is not known to have begun in time. `unknown`: no acknowledgement came after several tries. A second
+    run continues both where the first one stopped.
     """
 
     job: Job
@@ -67,8 +67,8 @@ class Result:
 class Submission:
     """Runs jobs, a bounded number at once; every message has an id of its own, so a second run repeats nothing.
 
-    With `wait`, suspended conversations are waited for; they take no part of the concurrency while they wait. After `timeout_s`
-    the run ends, and leaves the conversations to themselves. `report` is called with each result as it comes.
+    With `wait`, suspended conversations are waited for; meanwhile they do not count in the concurrency. After `timeout_s` the
+    run ends, and the conversations continue alone. `report` is called with each result.
     """
 
     def __init__(
@@ -98,7 +98,6 @@ class Submission:
             raise several.exceptions[0] from None
 
     async def _take(self, job: Job) -> None:
-        """Run a job in the slot that it was given."""
         slot = _Slot(self._slots)
         try:
             result = await self._tried(job, slot)
@@ -162,7 +161,7 @@ class Submission:
         return Result(job, state.status, state.reply, state.error, tuple(call.to_dict() for call in state.pending))
 
     async def _rest(self, conversation: AsyncConversation, receipt: Receipt | None, slot: "_Slot") -> ConversationState[Any]:
-        """The state in which the conversation rests after a message, or its state when the time is over."""
+        """The state in which the conversation rests after a message, or its state at the timeout."""
         # A duplicate's receipt has an old seq: the conversation may rest already, in the state where an earlier run left it.
         state = await conversation.wait(after=receipt.seq if receipt else None, timeout_s=self._left_s())
         while self._wait and state.status not in _AT_REST and not self._over():
@@ -190,7 +189,7 @@ class Submission:
 
 
 class _Slot:
-    """One place of the concurrency; held from the start, and given back at most once for each time it was taken."""
+    """One place of the concurrency, held from the start; each acquisition is released at most once."""
 
     def __init__(self, slots: asyncio.Semaphore) -> None:
         self._slots = slots

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CONCURRENCY = 16
 COMMAND_TIMEOUT_S = 300.0
-"""How many seconds a start or a message may take: sixteen at once may each wait for a new actor."""
+"""The most seconds of a start or a message: sixteen at once may each wait for a new actor."""
 BEAT_S = 0.5
 PATIENCE_S = 2.0
 SAY_S = 10.0
@@ -64,7 +64,7 @@ async def _submit(
     async with session(where, timeout_s=COMMAND_TIMEOUT_S, with_app=True) as opened:
         jobs = job_file.read(file, opened.stack.app())
         transport = await opened.stack.transport()
-        for agent in dict.fromkeys(job.agent for job in jobs):  # checked once, for each line would be refused alike
+        for agent in dict.fromkeys(job.agent for job in jobs):  # checked once: otherwise each line would be refused alike
             await transport.check_published(cast("str", opened.stack.app_path), agent)
         progress = _Progress(len(jobs), as_json=as_json)
         submission = Submission(opened.client, concurrency=concurrency, wait=wait, timeout_s=timeout_s, report=progress.report)
@@ -75,7 +75,7 @@ async def _submit(
 
 
 class _Progress:
-    """Results on stdout as they come; on stderr a bar in a terminal, else a line now and then."""
+    """Results on stdout as they come; on stderr a progress bar on a terminal, else a line now and then."""
 
     def __init__(self, total: int, *, as_json: bool) -> None:
         self.results: list[Result] = []
@@ -86,7 +86,6 @@ class _Progress:
         self._over = False
 
     def report(self, result: Result) -> None:
-        """Print one result."""
         self.results.append(result)
         line = to_json(result.to_dict()) if self._as_json else _line(result)
         if self._bar is not None and sys.stdout.isatty():
@@ -128,7 +127,7 @@ class _Progress:
             problem = await self._warn(opened, problem)
 
     async def _warn(self, opened: Session, before: str | None) -> str | None:
-        """Print the problem that keeps workers from running the app, if it is a new one; the problem that stands."""
+        """Print the problem that keeps workers from running the app, if it is new; gives the current problem."""
         problem = before
         with contextlib.suppress(StoreError):  # the submission itself meets the error too
             problem = await (await opened.stack.store()).problem(opened.stack.app_path or "")

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 SCHEMA = 1
-"""The version of what `--json` prints. A later one of the same number may have more metrics."""
+"""The version of the `--json` output. Later releases may add metrics under the same number."""
 ROWS = 12
-"""How many rows of a list are shown."""
+"""The rows of a list that are shown."""
 
 Values = Mapping[Metric, Mapping[tuple[str, ...], Value]]
 
@@ -75,7 +75,7 @@ async def _live(figures: Figures, every: float) -> None:
 
 
 def as_plain(families: Sequence[Family]) -> list[dict[str, Any]]:
-    """The metrics as plain JSON values: the numbers of a histogram's buckets are not cumulative."""
+    """The metrics as plain JSON values; a histogram's bucket counts are not cumulative."""
     return [
         {
             "name": family.metric.name,
@@ -98,7 +98,7 @@ def _plain(metric: Metric, value: Value) -> dict[str, Any]:
 
 
 def drawn(families: Sequence[Family], before: Sequence[Family] | None, every: float) -> "RenderableType":
-    """The screen: numbers of the whole, what waits, and what was counted, in all and a minute since the last look."""
+    """The screen: totals, what waits, and the counters, in all and per minute since the last look."""
     from rich.console import Group  # noqa: PLC0415 - `--json` does without
     from rich.text import Text  # noqa: PLC0415 - as above
 

@@ -1,4 +1,4 @@
-"""The small commands, each a row of one table: what it takes, the method of the client that it calls, and what it prints."""
+"""The small commands, each a row of one table: its options, the client's method that it calls, and its output."""
 
 import contextlib
 import inspect
@@ -24,13 +24,13 @@ from .pauses import described, whose
 from .session import Reached, within
 
 MOST_BYTES = 64 * 1024 * 1024
-"""How many bytes of a pipe are read at most; the agent's limits say how long a message may be."""
+"""The most bytes that are read from a pipe; the agent's limits bound the message itself."""
 VERBS: dict[str, Callable[..., None]] = {}
 """The commands by name, as `options.everywhere` takes them."""
 
 
 class Said(NamedTuple):
-    """What a verb prints: the fields with `--json`, else the lines, and a note on stderr."""
+    """The output of a verb: the fields for `--json`, else the lines, and a note on stderr."""
 
     reply: Receipt | Cancelled | Mapping[str, Any]
     lines: Sequence[str]
@@ -44,7 +44,7 @@ def verb(*, key: str = "", before: Callable[[dict[str, Any]], None] | None = Non
     """Make a coroutine of a `Reached` and its options the command of its name.
 
     Args:
-        key: The option that makes the command safe to repeat; where the command lacks it, an id is drawn. It is printed.
+        key: The option that makes the command safe to repeat; if it is not given, an id is generated. It is printed.
         before: Checks or completes the options, or asks the person, before anything is reached.
     """
 
@@ -81,7 +81,7 @@ def recorded(receipt: Receipt) -> str:
 
 
 def _from_pipe(given: dict[str, Any]) -> None:
-    """The text `-` stands for the standard input."""
+    """Replace the text `-` with the standard input."""
     if given["text"] != "-":
         return
     data = sys.stdin.buffer.read(MOST_BYTES + 1)

@@ -1,4 +1,4 @@
-"""The ASGI application: the routes before a client, and what all of them have in common."""
+"""The ASGI application: the routes over a client, and what all of them share."""
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -67,11 +67,9 @@ OPERATIONS: tuple[Operation, ...] = (
     *page_tokens.OPERATIONS,
     *scraping.OPERATIONS,
 )
-"""Everything that the API can do."""
 PAGES = (*inbox.PAGES, *inbox_feed.PAGES, *several.PAGES, *conversation_pages.PAGES, *overview.PAGES)
-"""Every page for people, and every form of theirs."""
 ALIVE = "health"
-"""The operation that is answered however much goes on."""
+"""The operation that is answered under any load."""
 
 logger = logging.getLogger("holdfast.server")
 
@@ -86,16 +84,16 @@ def create_app(
 ) -> Starlette:
     """The ASGI application that serves a client's conversations, for `holdfast serve` or to be mounted elsewhere.
 
-    A caller needs an API key, or what `authentication` says. A request must name one of `hosts`, and no page of another site
-    may have sent it, unless its origin is allowed to. The client stays the caller's, who closes it, and belongs to the loop
-    that serves.
+    A caller needs an API key, or what `authentication` accepts. A request must name one of `hosts`, and must not come from a
+    page of another site, unless its origin is allowed. The caller of `create_app` closes the client, which belongs to the
+    serving loop.
 
     Args:
-        client: The client that carries everything out; `start` needs one that names an app.
+        client: The client that carries out every request; `start` needs one that names an app.
         hosts: The names under which the application is reached, without ports; by default those of loopback.
         bounds: The bounds of requests and streams.
         authentication: Who is let in besides the holders of API keys.
-        authenticators: Ways of your own to say who sends a request, asked after those of `authentication`.
+        authenticators: Your own ways to identify callers, asked after those of `authentication`.
     """
     bounds = bounds or Bounds()
     draining = Draining()
@@ -137,30 +135,30 @@ def create_app(
 
 
 def drain(app: Starlette) -> None:
-    """Begin to drain an application: its streams and long polls end, saying where to resume, and no stream is opened any more.
+    """Begin to drain an application: streams and long polls end with the place to resume from, and no new stream is opened.
 
-    `holdfast serve` does this at SIGTERM, and ends when the requests that were under way have their answers.
+    `holdfast serve` calls this at SIGTERM, and exits once the requests under way are answered.
     """
     app.state.serving.draining.begin()
 
 
 def sign_in_link(app: Starlette, url: str) -> str:
-    """A link to an application at this URL, over which one person signs in at this machine, once. It counts for an hour.
+    """A link to an application at this URL that signs one person in, once, at this machine. It is valid for an hour.
 
-    It leads to a page whose button signs in: what merely opens the link does not use it up. It takes the place of an earlier
-    link, and ends with the process. The session that it leads to ends after twelve hours.
+    Opening the link does not use it up; the button of its page does. A new link replaces an earlier one, and the link ends with
+    the process. Its session ends after twelve hours.
     """
     return f"{url}/signin/{app.state.serving.sessions.link()}"
 
 
 def _routes(serving: Serving, operations: Sequence[Operation]) -> Iterator[Route]:
-    """A route for each path: the refusal of another method names all that the path has."""
+    """One route for each path, so that the refusal of another method names all methods of the path."""
     for path in dict.fromkeys(operation.path for operation in operations):
         by_method = {operation.method: operation for operation in operations if operation.path == path}
-        last = path.replace("/{message_id}", "/{message_id:path}")  # an id of the caller's, which may hold slashes
+        last = path.replace("/{message_id}", "/{message_id:path}")  # a caller's own id may hold slashes
         route = Route(last, partial(_answered, by_method, serving), methods=list(by_method))
         if route.methods is not None and any(operation.streams for operation in by_method.values()):
-            route.methods.discard("HEAD")  # the head of a stream would never end
+            route.methods.discard("HEAD")  # the head of an endless stream would never end
         yield route
 
 
@@ -194,7 +192,7 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
             found = await operation.run(asked)
     except HoldfastError as error:
         return response_of(page_view.error_of(caller, error))
-    except Exception:  # a mistake of ours: its traceback is for the log alone
+    except Exception:  # a bug of ours: its traceback is for the log alone
         logger.exception("%s %s failed", request.method, operation.path)
         return Response(as_json(unexpected()), status_code=500, media_type=MEDIA_TYPE)
     if isinstance(found, EventStream) and operation.scope is not None:
@@ -209,7 +207,7 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
 
 
 async def _caller(serving: Serving, request: Request) -> Caller:
-    """Who sends a request. Where that cannot be found out, a stranger asks, and is not told why."""
+    """The caller of a request. If the lookup fails, the request counts as a stranger's, who is not told why."""
     try:
         return await serving.callers.of(request.scope, narrow=True)
     except Refusal:
@@ -240,7 +238,6 @@ def _root(request: Request) -> str:
 
 
 async def _no_route(_: Request, error: Exception) -> Response:
-    """The answer where no route fits."""
     if not isinstance(error, HTTPException):
         raise error
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "refused")

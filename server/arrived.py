@@ -1,4 +1,4 @@
-"""What is known of a request before its caller is: how it arrived, and from which address."""
+"""How a request arrived, before its caller is known: its scheme, host and peer address."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ class Arrived:
     Attributes:
         scheme: `http` or `https`, as the caller's client sees it.
         host: The name and port that the caller's client reached.
-        ambient: Whether what a browser or a proxy adds by itself counts: cookies, and the headers of a proxy.
+        ambient: Whether credentials that a browser or a proxy adds by itself count: cookies and proxy headers.
     """
 
     scheme: str
@@ -22,18 +22,18 @@ class Arrived:
 
 
 def last_of(headers: Headers, name: str) -> str:
-    """The last value of a list that proxies lengthen, some in a line of its own: what came before is the caller's word."""
+    """The last value of a list that proxies append to, also across several lines: the values before it may be forged."""
     return ",".join(headers.getlist(name)).rpartition(",")[2].strip()
 
 
 def without_port(text: str) -> str:
-    """An address without the port that may stand behind it."""
+    """An address without its port, if it has one."""
     if text.startswith("["):
         return text[1:].partition("]")[0]
     return text.partition(":")[0] if text.count(":") == 1 else text
 
 
 def peer_of(scope: Scope) -> str:
-    """The address that a request comes from; '' where there is none."""
+    """The address that a request comes from; '' if there is none."""
     client = scope.get("client")
     return client[0] if client else ""

@@ -1,4 +1,4 @@
-"""The route of a conversation's audit: its chain of messages and decisions, checked, as a list or as lines for an archive."""
+"""The route of a conversation's audit: its checked chain of messages and decisions, as a list or as lines for an archive."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -25,7 +25,7 @@ async def audit(asked: Asked) -> AuditReply | Response:
     if LINES in asked.headers.get("accept", ""):
         asked.serving.streams.check_room(asked.caller)
         found = conversation.audit_lines(after=query.after, receipts=kept)
-        first = await anext(found)  # what is refused is refused before the export begins
+        first = await anext(found)  # a refusal must come before the export begins
         return asked.serving.streams.lines(_written(first, found), media_type=LINES)
     report = await conversation.audit(receipts=kept)
     later = [entry for entry in report.entries if entry.seq > query.after]
@@ -54,4 +54,3 @@ OPERATIONS = (
         query=AuditQuery,
     ),
 )
-"""The operation on audits."""

@@ -1,4 +1,4 @@
-"""How callers are authenticated, as it is configured: API keys always; tokens of an identity provider; a proxy; a link."""
+"""The configured ways to authenticate callers: API keys always; an identity provider's tokens; a proxy; a link."""
 
 import ipaddress
 import re
@@ -13,7 +13,7 @@ from holdfast.errors import ConfigurationError, InvalidInput
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
-"""The signatures that may be allowed: by a private key, so that who verifies a token cannot make one."""
+"""The signature algorithms that may be allowed: asymmetric ones, so that a verifier cannot make tokens."""
 USUAL = ("RS256", "ES256", "EdDSA")
 PROXY_SCOPES = (AccessScope.READ, AccessScope.START, AccessScope.DECIDE)
 VARIABLES = (
@@ -24,7 +24,7 @@ VARIABLES = (
     ),
     *(f"HOLDFAST_PROXY_{name}" for name in ("PEERS", "USER_HEADER", "ROLES_HEADER", "TOKEN_HEADER", "SCOPES")),
 )
-"""What may be set: one that is misspelt would let in more than it was meant to."""
+"""The known variables. Others are refused: a misspelt one could let in more callers than intended."""
 _HEADER = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 _TAKEN = frozenset({"authorization", "cookie", "host", "origin", "content-type", "content-length", "idempotency-key"})
 _ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:]+\](:[0-9]{1,5})?")
@@ -33,21 +33,21 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """An identity provider (OpenID Connect) whose tokens are taken.
+    """An identity provider (OpenID Connect) whose tokens are accepted.
 
     Attributes:
         url: The issuer, as the claim `iss` of its tokens names it.
-        audience: What the claim `aud` must name.
-        jwks_url: Where its public keys are; None: as its discovery document says.
-        algorithms: The signatures that are taken.
+        audience: The required value of the claim `aud`.
+        jwks_url: The URL of its public keys; None: as its discovery document says.
+        algorithms: The accepted signature algorithms.
         id_claim: The claim that names the principal.
         scope_claim: The claim with the scopes; a dot leads into an object (`resource_access.scopes`).
-        scope_prefix: What stands before a scope of Holdfast there (`holdfast:read`).
-        scopes: The scopes that each verified token has besides.
+        scope_prefix: The prefix of Holdfast's scopes in that claim (`holdfast:read`).
+        scopes: The scopes that every verified token has in addition.
         roles_claim: The claim with the principal's roles.
-        agents_claim: The claim with the agents that the principal may touch; None: all may be touched.
-        client_id: The id under which the provider knows this server, so that people may sign in there; None: they may not.
-        client_secret: The secret that goes with it; None where the provider asks for none.
+        agents_claim: The claim with the agents that the principal may touch; None: all agents.
+        client_id: This server's id at the provider, for people to sign in there; None: they cannot.
+        client_secret: The secret of `client_id`; None if the provider asks for none.
     """
 
     url: str
@@ -69,12 +69,12 @@ class Proxy:
     """A proxy that authenticates.
 
     Attributes:
-        peers: The networks from which it connects; plain headers count from there alone, as do the scheme and the address of
-            whom it speaks for.
-        user_header: The plain header that names the principal; None: none does.
+        peers: The networks from which it connects. Only from there do its plain headers, the scheme and the client's address
+            count.
+        user_header: The plain header that names the principal; None: there is none.
         roles_header: The plain header with the principal's roles, separated by commas.
-        scopes: What a principal of a plain header may do.
-        token_header: The header with a token of the issuer, which counts from everywhere, since it is signed.
+        scopes: The scopes of a principal of a plain header.
+        token_header: The header with a token of the issuer. It counts from any address, since it is signed.
     """
 
     peers: tuple[Network, ...] = ()
@@ -98,10 +98,10 @@ class Authentication:
     """Who is let in besides the holders of API keys.
 
     Attributes:
-        issuer: The identity provider whose tokens are taken.
+        issuer: The identity provider whose tokens are accepted.
         proxy: The proxy that authenticates.
-        origins: The origins of other sites whose pages may send, with a bearer and without cookies (CORS).
-        anyone: Whether nobody is asked who they are: for loopback alone.
+        origins: The origins of other sites whose pages may send requests, with a bearer and without cookies (CORS).
+        anyone: Whether everybody is let in without credentials: for loopback alone.
     """
 
     issuer: Issuer | None = None
@@ -120,15 +120,15 @@ class Authentication:
 
     @property
     def configured(self) -> bool:
-        """Whether an identity provider or a proxy says who calls."""
+        """Whether an identity provider or a proxy is configured."""
         return self.issuer is not None or self.proxy.user_header is not None
 
     @classmethod
     def of(cls, environ: Mapping[str, str], *, anyone: bool = False) -> "Authentication":
-        """The authentication that the `HOLDFAST_*` variables say; `docs/authentication.md` lists them.
+        """The authentication that the `HOLDFAST_*` variables describe; `docs/authentication.md` lists them.
 
         Raises:
-            ConfigurationError: A variable cannot be used, or does not go with another.
+            ConfigurationError: A variable is invalid, or does not go with another.
         """
         given = {name: value.strip() for name, value in environ.items() if name.startswith("HOLDFAST_") and value.strip()}
         for name in sorted(given):
@@ -193,7 +193,7 @@ def _proxy(given: Mapping[str, str], issuer: Issuer | None) -> Proxy:
 
 
 def is_safe(url: str) -> bool:
-    """Whether what is fetched from a URL comes from there: over TLS, or from this machine."""
+    """Whether a URL can be trusted to answer for itself: over TLS, or from this machine."""
     parts = urlsplit(url)
     here = parts.scheme == "http" and parts.hostname in _LOOPBACK
     return (parts.scheme == "https" or here) and bool(parts.hostname) and parts.username is None and not parts.fragment

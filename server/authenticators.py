@@ -1,7 +1,7 @@
-"""The ways in which a request says who sends it, one small object each. `create_app(authenticators=)` takes more of them.
+"""The ways to identify the caller of a request, one small object each. `create_app(authenticators=)` takes more of them.
 
-An authenticator reads what stands in a request and looks nothing up: `Callers` verifies what it found, keeps the result for a
-moment, and bounds how often somebody may try.
+An authenticator only reads the request and looks nothing up: `Callers` verifies the credential it found, keeps the result for a
+moment, and bounds the number of attempts.
 """
 
 import asyncio
@@ -34,19 +34,19 @@ from .tickets import PAGE_TOKEN, SECRET, Tickets, digest_of
 from .tokens import InvalidToken, Tokens
 
 TICKET_LOOKS_PER_S = 20
-"""How many new tickets a second are looked at of addresses that have failed too often: they stand in no list of all."""
+"""Lookups of new tickets per second for addresses with too many failures: no table lists all tickets, as one does for keys."""
 MOST_GONE = 4096
-"""How many sessions that have ended are remembered."""
+"""How many ended sessions are remembered."""
 NOTED_MS = 3_600_000
-"""How old (ms) the noted use of a key may be before it is noted again."""
+"""The recorded use of a key is renewed once it is older than this (ms)."""
 MOST_NOTING = 16
 LONGEST = 20_000
-"""How many characters a header with credentials may have."""
+"""The most characters of a header with credentials."""
 
 logger = logging.getLogger("holdfast.server")
 
 Verified: TypeAlias = tuple[Caller, float]
-"""A caller, and for how many seconds the credential still holds."""
+"""A caller, and the seconds for which the credential is still valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class Presented:
     Attributes:
         headers: Its headers.
         arrived: How it reached the server.
-        peer: The address from which it comes; '' where there is none.
-        bearer: The credential of its header `Authorization`; None where there is no such header.
+        peer: The address from which it comes; '' if there is none.
+        bearer: The credential in its header `Authorization`; None without that header.
     """
 
     headers: Headers
@@ -70,7 +70,7 @@ class Presented:
         """What a request presents.
 
         Raises:
-            Refusal: Its header `Authorization` holds no bearer, or stands there twice.
+            Refusal: The header `Authorization` holds no bearer, or stands there twice.
         """
         headers, bearer = Headers(scope=scope), None
         if given := headers.getlist("authorization"):
@@ -82,15 +82,11 @@ class Presented:
 
     @property
     def is_ambient(self) -> bool:
-        """Whether what a browser or a proxy adds by itself counts: a bearer goes before it."""
+        """Whether cookies and proxy headers count. They do not beside a bearer."""
         return self.bearer is None and self.arrived.ambient
 
     def only(self, name: str) -> str | None:
-        """The value of a header that stands once; None where it is absent.
-
-        Raises:
-            Refusal: It stands there more than once, or is too long.
-        """
+        """The value of a header; None if it is absent. One that is repeated or too long is refused."""
         found = self.headers.getlist(name)
         if len(found) > 1 or any(len(value) > LONGEST for value in found):
             raise unauthenticated(f"the header {name} stands there more than once, or is too long", bad=True)
@@ -99,14 +95,14 @@ class Presented:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a request presents, and how it is verified.
+    """The credential that a request presents, and how to verify it.
 
     Attributes:
-        sort: What tells it apart from a credential of another sort with the same text.
-        text: The text, of which a digest alone is kept.
-        verified: Verifies it; raises `InvalidToken` where it does not hold.
-        is_good: Whether it holds by what is known for all together: asked for addresses that have failed too often.
-        or_next: Whether the request may be somebody's by the next authenticator where this credential does not hold.
+        sort: Tells it apart from a credential of another sort with the same text.
+        text: The text; only its digest is kept.
+        verified: Verifies it; raises `InvalidToken` if it is not valid.
+        is_good: Whether it is valid by shared data, without a lookup of its own: asked for addresses with too many failures.
+        or_next: Whether the next authenticator is asked if this credential is not valid.
     """
 
     sort: Hashable
@@ -117,10 +113,10 @@ class Credential:
 
 
 class Authenticator(Protocol):
-    """One way to say who sends a request."""
+    """One way to identify the caller of a request."""
 
     def found(self, request: Presented) -> Credential | Caller | None:
-        """The credential that a request presents in this way, or its caller where nothing is to be verified; None for neither.
+        """The credential that a request presents in this way; its caller if nothing is left to verify; None for neither.
 
         Raises:
             Refusal: What it presents cannot be a credential.
@@ -141,7 +137,7 @@ class ApiKeys:
         return None if request.bearer is None else self.credential(request.bearer)
 
     def credential(self, text: str) -> Credential | None:
-        """The credential in a text; None if it is no API key."""
+        """The credential in a text; None if the text is no API key."""
         if (parts := API_KEY.fullmatch(text)) is None:
             return None
         pair = parts[1], parts[2]
@@ -164,7 +160,7 @@ class ApiKeys:
         return caller, holds_s
 
     def _note(self, key: ApiKey, now: int) -> None:
-        """Note that a key was used, once an hour or so, without anybody waiting for it."""
+        """Record that a key was used, about once an hour, without making the request wait."""
         if (key.used_at is not None and now - key.used_at < NOTED_MS) or len(self._noting) >= MOST_NOTING:
             return
         task = asyncio.create_task(self._noted(key.key_id, now))
@@ -179,7 +175,7 @@ class ApiKeys:
 
 
 class TicketLooks:
-    """The tickets of sessions and pages, and the looks at them that addresses have which failed too often."""
+    """Lookups of sessions' and pages' tickets, limited for addresses with too many failures."""
 
     def __init__(self, tickets: Tickets, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._tickets = tickets
@@ -190,7 +186,7 @@ class TicketLooks:
         return Credential(kind, secret, partial(self._tickets.caller, kind, secret), partial(self._is_good, kind, secret))
 
     async def _is_good(self, kind: TicketKind, secret: str) -> bool:
-        if self._looks.take(None):  # so many looks a second, for all together
+        if self._looks.take(None):  # one budget of lookups a second for all addresses together
             return False
         try:
             await self._tickets.caller(kind, secret)
@@ -212,7 +208,7 @@ class PageTokens:
 
 
 class SessionCookies:
-    """The cookies of browsers that have signed in. One that has ended costs one look: browsers send it for a long time."""
+    """The cookies of signed-in browsers. An ended session costs one lookup: browsers go on sending its cookie for long."""
 
     def __init__(self, looks: TicketLooks) -> None:
         self._looks = looks
@@ -235,14 +231,14 @@ class SessionCookies:
         return replace(ticket, verified=verified, or_next=True)
 
     def value_of(self, request: Presented) -> str | None:
-        """The value of the session's cookie; None where there is none."""
+        """The value of the session cookie; None if there is none."""
         arrived = request.arrived
         cookies = cookie_parser("; ".join(request.headers.getlist("cookie"))[:LONGEST])
         found = cookies.get(cookie_of(arrived.scheme, arrived.host))
         return found if found is not None and SECRET.fullmatch(found) else None
 
     def forget(self, value: str) -> None:
-        """Remember that a session has ended: it never comes back."""
+        """Remember that a session has ended; an ended session never comes back."""
         self._gone[digest_of(value)] = None
         if len(self._gone) > MOST_GONE:
             self._gone.popitem(last=False)
@@ -306,6 +302,6 @@ def chain_of(
 
 
 def unauthenticated(detail: str, *, bad: bool = False) -> Refusal:
-    """The refusal of a request whose caller is not known; `bad` says that it had credentials."""
+    """The refusal of a request whose caller is unknown; `bad`: it had credentials."""
     challenge = 'Bearer realm="holdfast"' + (', error="invalid_token"' if bad else "")
     return Refusal(401, "unauthenticated", detail, headers={"WWW-Authenticate": challenge})

@@ -1,4 +1,4 @@
-"""The routes of several decisions: those of one conversation as one, and each by itself across conversations."""
+"""The routes for several decisions: in one conversation all or none, across conversations each by itself."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ logger = logging.getLogger("holdfast.server")
 
 
 async def resolve_many(asked: Asked) -> DecidedManyReply:
-    """Decide several pending calls of a conversation, or none."""
+    """Decide several pending calls of a conversation: all or none."""
     key, conversation_id = arguments.key_of("decision_id", InvalidDecision, asked.key), asked.path["conversation_id"]
     decisions = _by_suspension(conversation_id, asked.body.decisions)
     await _check_page(asked, conversation_id, decisions)
@@ -50,7 +50,7 @@ async def resolve_each(asked: Asked) -> DecidedEachReply:
 
 
 async def _decided(asked: Asked, item: DecisionItem, key: str) -> DecidedReply:
-    """What one of several decisions led to. Whether the caller may make it is judged for each."""
+    """The outcome of one of several decisions; the caller's permission is checked for each."""
     body = item.root
     suspension_id = body.suspension_id
     try:
@@ -58,7 +58,7 @@ async def _decided(asked: Asked, item: DecisionItem, key: str) -> DecidedReply:
         receipt = await decide(asked, suspension_id, body, key)
     except HoldfastError as error:
         problem = problem_of(page_view.error_of(asked.caller, error))
-    except Exception:  # a mistake of ours, which hides no other item's receipt
+    except Exception:  # a bug of ours must not hide the other items' receipts
         logger.exception("a decision on %a failed", suspension_id)
         problem = unexpected()
     else:
@@ -69,10 +69,10 @@ async def _decided(asked: Asked, item: DecisionItem, key: str) -> DecidedReply:
 
 
 def _by_suspension(conversation_id: str, items: Sequence[DecisionItem]) -> dict[str, Decision]:
-    """Several decisions about one conversation.
+    """Several decisions about one conversation, by suspension.
 
     Raises:
-        InvalidDecision: Two are for one suspension, or one names a call or another conversation, or has a scope that is none.
+        InvalidDecision: Two are for one suspension; one names a call or another conversation, or has an invalid scope.
     """
     _check_distinct(items)
     for number, item in enumerate(items):
@@ -103,11 +103,10 @@ def _check_distinct(items: Sequence[DecisionItem]) -> None:
 
 
 async def _check_page(asked: Asked, conversation_id: str, decisions: dict[str, Decision]) -> None:
-    """Refuse decisions of which a page may not make every single one.
+    """Refuse the whole batch if the page may not make every one of its decisions.
 
     Raises:
-        Refusal: The page may not decide what one of the calls waits for.
-        BatchRefused: Some of the suspensions are not known, or could not be shown whole.
+        BatchRefused: Some suspensions are unknown, or could not be shown whole.
         InvalidDecision: There are more than a page may send.
     """
     if (page := page_of(asked)) is None:
@@ -118,7 +117,7 @@ async def _check_page(asked: Asked, conversation_id: str, decisions: dict[str, D
     asked.serving.callers.charge(asked.caller, len(decisions) - 1)
     refused: dict[str, HoldfastError] = {}
     waiting = await asked.client.conversation(conversation_id).pending()
-    shown = {call.suspension_id: call for call in waiting if not call.cut}  # those are looked at one by one
+    shown = {call.suspension_id: call for call in waiting if not call.cut}  # cut ones are looked up one by one
     for suspension_id, decision in decisions.items():
         try:
             await page.check(suspension_id, decision, shown.get(suspension_id))
@@ -147,4 +146,3 @@ OPERATIONS = (
         status=207,
     ),
 )
-"""The operations that decide several calls."""

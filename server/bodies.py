@@ -14,13 +14,13 @@ Where: TypeAlias = Annotated[str | None, Field(description="Finds the suspension
 Name: TypeAlias = Annotated[str | None, Field(max_length=200)]
 Paused: TypeAlias = Annotated[str | None, Field(description="The agent; by default the whole namespace.")]
 Seq: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 63)]
-"""A place in a log."""
+"""A position in a log."""
 MOST_WAIT_S = 3600
-"""The longest wait that a query may name; `Bounds.wait_s` cuts it."""
+"""The longest wait that a query may ask for; `Bounds.wait_s` shortens it."""
 
 
 class Body(BaseModel):
-    """A body: no other fields, and no values of other types."""
+    """A body: no unknown fields, and no type coercion."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -62,7 +62,7 @@ class CancelBody(Body):
 
 
 class RulesCheckBody(Body):
-    """A call that nobody makes, to be judged."""
+    """A hypothetical call, to be judged by the rules."""
 
     agent: str = Field(min_length=1, max_length=200, description="The agent's name.")
     tool: str = Field(min_length=1, max_length=256, description="The name of one of its tools.")
@@ -73,7 +73,7 @@ class RulesCheckBody(Body):
 
 
 class CancelPendingBody(Body):
-    """The calls to cancel, of those that wait."""
+    """Which pending calls to cancel."""
 
     kind: SuspensionKind | None = Field(
         default=None, strict=False, description="Only those that wait for this; by default all."
@@ -125,24 +125,24 @@ class CommentBody(Body):
 
 
 class RequestBody(Body):
-    """An end."""
+    """The idempotency key of an end."""
 
     request_id: Key = None
 
 
 class Nothing(Body):
-    """No field."""
+    """An empty body."""
 
 
 class PauseBody(Body):
-    """New work to stop."""
+    """New work to pause."""
 
     agent: Paused = None
     reason: str = ""
 
 
 class ResumeBody(Body):
-    """New work to let go on."""
+    """New work to resume."""
 
     agent: Paused = None
 
@@ -200,7 +200,7 @@ class EventsQuery(_Query):
 
 
 class ListEventsQuery(_Query):
-    """Which events of the lists are wanted, and where they begin."""
+    """Which list events are wanted, and where they begin."""
 
     after: str | None = Field(
         default=None,

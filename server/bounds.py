@@ -8,26 +8,27 @@ class Bounds:
     """The bounds of one server process.
 
     Attributes:
-        body_bytes: How large the body of a request may be at most; each operation takes less where the limits of the agents say
-            so. How deep its JSON may be nested, and how many values it may hold, is the same everywhere in Holdfast.
-        body_s: How long a client may take to send a body, in seconds.
-        query_bytes: How long the query of a URL may be.
-        wait_s: How long a long poll may wait, in seconds.
-        connections: How many connections `holdfast serve` keeps open at once, and at most half as many as the process may open
-            files; one address has half of them. Where there is no room, one without a request gives way, else the new one is
-            refused, to be tried again.
-        head_s: How long a connection may be without a request, or take for the head of one, in seconds.
-        flush_s: How long a peer may take in next to nothing of what it was sent, in seconds; then its connection is broken off.
-        requests: How many requests may be under way at once, streams aside; more are refused, to be tried again.
-        streams: How many event streams may be open at once; more are refused, to be tried again.
-        heartbeat_s: After how many seconds without an event a stream says that it is alive.
+        body_bytes: The largest body of a request, in bytes; an operation takes less if the agents' limits say so. The bounds on
+        nesting and number of values are the same everywhere in Holdfast.
+        body_s: The time for sending a body, in seconds.
+        query_bytes: The longest query of a URL, in bytes.
+        wait_s: The longest wait of a long poll, in seconds.
+        connections: The most open connections of `holdfast serve`, at most half of the process's open-file limit; one address
+            may
+        have half of them. When all are taken, an idle connection is closed, or else the new one is refused for now.
+        head_s: The longest time a connection may be idle, or take to send the head of a request, in seconds.
+        flush_s: How long a peer may take in next to nothing of what it was sent, in seconds; then its connection is closed.
+        requests: The most requests under way at once, without streams; more are refused for now.
+        streams: The most open event streams; more are refused for now.
+        heartbeat_s: Seconds without an event after which a stream sends a heartbeat.
         patience_s: How long a stream waits for a listener that takes nothing in, in seconds; then it is cut, and the listener
-            resumes where it was.
-        caller_per_s: How many requests a second each caller may send on the long run; more are refused, to be tried again.
-            Every 4 KiB of a body count as one more, and every 16 KiB of a reply.
-        caller_burst: How many requests a caller may send at once.
-        failures_per_s: How many credentials a second that are not taken may come from one address on the long run.
-        failures_burst: How many may come at once; then each costs no look of its own, and the good ones alone are let in.
+        resumes where it was.
+        caller_per_s: The long-run rate of requests of one caller, per second; more are refused for now. Every 4 KiB of a body
+        count as one more, and every 16 KiB of a reply.
+        caller_burst: The most requests of a caller at once.
+        failures_per_s: The long-run rate of rejected credentials from one address, per second.
+        failures_burst: The most rejected ones at once. After that no attempt gets a lookup of its own; credentials that are
+        known to be good are still let in.
     """
 
     body_bytes: int = 4 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""From a request to its caller, before its body is read: what authenticators find is verified, and kept for a moment."""
+"""From a request to its caller, before its body is read: credentials are verified, and the result is kept for a moment."""
 
 import hashlib
 import time
@@ -36,14 +36,14 @@ from .tickets import Tickets
 from .tokens import InvalidToken
 
 FRESH_S = 5
-"""For how many seconds a verified key or token is taken as it is: so long after its revocation, a key is refused."""
+"""Seconds for which a verified credential is trusted; a revoked key is refused at the latest after that."""
 MOST_VERIFIED = 4096
 MOST_LOOKING = 50
-"""How many new credentials from one address are looked at at once: until they fail, they take nothing from its bucket."""
+"""How many new credentials of one address are verified at once: they take nothing from its bucket until they fail."""
 REQUEST_BYTES = 4 * 1024
-"""How many bytes of a body count as one more request: reading so much takes about as long as one."""
+"""Bytes of a body that count as one more request: reading them takes about as long as one."""
 REPLY_BYTES = 16 * 1024
-"""How many bytes of a reply do."""
+"""Bytes of a reply that count as one more request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class _Kept:
 
 
 class Callers:
-    """Who sends requests to one server process. Credentials are held as digests alone. `clock` gives seconds."""
+    """The callers of one server process. Only digests of credentials are kept. `clock` gives seconds."""
 
     def __init__(
         self,
@@ -83,11 +83,10 @@ class Callers:
 
         Args:
             scope: The request's scope.
-            narrow: Whether somebody may send it who may touch one conversation alone: whoever asks so looks at which it is.
+            narrow: Whether a page token is accepted; the code that passes True checks its conversation.
 
         Raises:
-            Refusal: Nobody known sends it, or it is one too many of them, or a page token is too narrow for it.
-            HoldfastError: The store does not answer.
+            Refusal: The caller is unknown, sends too often, or has a page token without `narrow`.
         """
         caller = LOCAL if self._authentication.anyone else await self._found(scope)
         if self._authentication.anyone:
@@ -99,26 +98,18 @@ class Callers:
         return caller
 
     def charge(self, caller: Caller, count: int) -> None:
-        """Count what one request does in place of as many more.
-
-        Raises:
-            Refusal: It is more than may be for the moment.
-        """
+        """Charge a caller for work that counts as so many more requests; refuse it if that is too much for the moment."""
         bounds = self._bounds
-        count = min(count, bounds.caller_burst - 1)  # the request itself was counted, and counts again when it comes back
+        count = min(count, bounds.caller_burst - 1)  # the request itself is counted already, and again when repeated
         if not self._authentication.anyone and count > 0 and (wait_s := self._rates.take(caller.account, count)):
             raise self._too_often(caller, wait_s + 1 / bounds.caller_per_s)
 
     def charge_bytes(self, caller: Caller, size_bytes: int) -> None:
-        """Count the bytes of a body in place of as many more requests.
-
-        Raises:
-            Refusal: It is more than may be for the moment.
-        """
+        """Charge a caller for the bytes of a body; refuse it if that is too much for the moment."""
         self.charge(caller, size_bytes // REQUEST_BYTES)
 
     def spend_bytes(self, caller: Caller, size_bytes: int) -> None:
-        """Count the bytes of a reply in place of as many more requests; what is too much is owed by the next ones."""
+        """Charge a caller for the bytes of a reply. What exceeds the bucket is owed by the next requests."""
         if not self._authentication.anyone:
             self._rates.spend(caller.account, size_bytes // REPLY_BYTES)
 
@@ -126,59 +117,54 @@ class Callers:
         return too_often("rate_limited", f"{caller.principal.id!r} sends more requests than may be", wait_s)
 
     async def known(self, scope: Scope) -> Caller | None:
-        """The caller of a request that may do without one; None where none is found."""
+        """The caller of a request that needs none; None if none is found."""
         try:
             return await self.of(scope)
-        except HoldfastError:  # also where the store does not answer
+        except HoldfastError:  # also if the store does not answer
             return None
 
     def is_proxy(self, address: str) -> bool:
-        """Whether an address is one from which a known proxy connects."""
+        """Whether a known proxy connects from this address."""
         return self._authentication.proxy.is_peer(address)
 
     async def stands(self, scope: Scope, caller: Caller) -> bool:
-        """Whether a request that is still open would find the same caller again; so it is while the store does not answer."""
+        """Whether an open request would still have the same caller; True while the store does not answer."""
         if self._authentication.anyone:
             return True
         try:
             return await self._found(scope, again=True) == caller
         except Refusal as refusal:
-            return refusal.status == 503  # noqa: PLR2004 - the provider's keys are not to be had
+            return refusal.status == 503  # noqa: PLR2004 - the provider's keys cannot be fetched now
         except HoldfastError:
             return True
 
     async def of_key(self, scope: Scope, text: str) -> Caller:
-        """The caller of an API key that a person has typed in.
+        """The caller of an API key that a person typed in.
 
         Raises:
-            Refusal: It is none, or not any more, or too many were tried from there.
-            HoldfastError: The store does not answer.
+            Refusal: The key is not valid (any more), or too many were tried from that address.
         """
         if (credential := self._keys.credential(text)) is None:
             raise unauthenticated("this is no API key", bad=True)
         return await self._verify(credential, self.address_of(scope))
 
     def session_of(self, scope: Scope) -> str | None:
-        """The value of the session's cookie that a request brings; None where there is none, or cookies do not count."""
+        """The session cookie of a request; None if there is none, or cookies do not count."""
         arrived = scope["state"]["arrived"]
         request = Presented(Headers(scope=scope), arrived, peer_of(scope), None)
         return self._cookies.value_of(request) if arrived.ambient else None
 
     async def sign_out(self, value: str) -> None:
-        """End a session: here at once, on other servers within `FRESH_S`.
-
-        Raises:
-            HoldfastError: The store does not answer.
-        """
+        """End a session: here at once, on other servers within `FRESH_S`."""
         digest = _digest(TicketKind.SESSION, value)
         self._verified.pop(digest, None)
         self._cookies.forget(value)
         await self._tickets.end(value)
-        self._verified.pop(digest, None)  # a look that was under way may have found it
+        self._verified.pop(digest, None)  # a verification that was under way may have stored it
 
     async def _found(self, scope: Scope, *, again: bool = False) -> Caller:
         request = Presented.of(scope)
-        payer = None if again else self.address_of(scope)  # a stream is not kept open by an empty bucket
+        payer = None if again else self.address_of(scope)  # an empty bucket must not keep a stream open
         refusal: Refusal | None = None
         for authenticator in self._chain:
             found = authenticator.found(request)
@@ -199,11 +185,11 @@ class Callers:
         )
 
     async def _verify(self, credential: Credential, payer: str | None) -> Caller:
-        """The caller of a credential, as verified a moment ago or now.
+        """The caller of a credential, verified now or a moment ago.
 
-        A failure takes a token from the bucket of whom it comes from. Without one, what is tried from there costs no look of
-        its own: let in are credentials that were taken before, and those that are good by what is looked up for all together.
-        So failures of others keep nobody out.
+        A failure takes a token from the address's bucket. While the bucket is empty, no attempt from that address gets a lookup
+        of its own; credentials accepted before, or known to be good by shared data, are still let in. So failures of others
+        behind the same address lock nobody out.
         """
         digest = _digest(credential.sort, credential.text)
         known = self._verified.get(digest)
@@ -234,7 +220,7 @@ class Callers:
         return caller
 
     def _too_many(self, payer: str, digest: bytes) -> Refusal | None:
-        """The refusal of one more credential that is to be looked at; None where it may be."""
+        """The refusal of one more credential to be verified; None if it may be."""
         if wait_s := self._failures.wait_s(payer):
             return too_often("too_many_failures", "too many credentials from there were refused", wait_s)
         if self._looking[payer] >= MOST_LOOKING and digest not in self._verifying:
@@ -248,7 +234,7 @@ class Callers:
             del self._looking[payer]
 
     def address_of(self, scope: Scope) -> str:
-        """Whose bucket an attempt is on: the peer, or whom a known proxy speaks for; of IPv6 the network of one subscriber."""
+        """The address whose bucket pays: the peer, or the client of a known proxy; for IPv6 a subscriber's network."""
         headers, peer = Headers(scope=scope), peer_of(scope)
         if self._authentication.proxy.is_peer(peer):
             peer = without_port(last_of(headers, "x-forwarded-for")) or peer

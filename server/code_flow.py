@@ -1,7 +1,7 @@
-"""Signing in at an identity provider: the authorization code flow of OpenID Connect, with PKCE, state and nonce.
+"""Sign-in at an identity provider: the authorization code flow of OpenID Connect, with PKCE, state and nonce.
 
-The browser holds one secret, in a cookie. State, nonce and PKCE's verifier are derived from it, and the store holds its digest
-alone, as a ticket that is used up by the way back.
+The browser keeps one secret in a cookie. State, nonce and the PKCE verifier are derived from it. The store keeps only its
+digest, as a ticket that the callback uses up.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ from .tickets import SECRET, Tickets
 from .tokens import InvalidToken, Tokens
 
 WAY_S = 600
-"""How long somebody may take to sign in at the provider, in seconds."""
+"""The time to sign in at the provider, in seconds."""
 KEEP_S = 3600
-"""After what time the discovery document is fetched again, in seconds."""
+"""The age at which the discovery document is fetched again, in seconds."""
 AGAIN_S = 30
-"""How much time passes between two fetches of it at least, in seconds."""
+"""The shortest time between two fetches of it, in seconds."""
 BEGUN_PER_S = 20
 BEGUN_AT_ONCE = 200
-"""How many sign-ins may begin, wherever from: strangers begin them, and each takes room in the store for a while."""
+"""How many sign-ins may begin at once from all addresses: strangers begin them, and each takes room in the store."""
 SCOPE = "openid profile email"
 LONGEST_CODE = 4096
 
@@ -46,7 +46,7 @@ logger = logging.getLogger("holdfast.server")
 
 
 class CodeFlow:
-    """The way to one provider and back. `clock` gives seconds, `connected` what asks the provider."""
+    """The code flow with one provider. `clock` gives seconds, `connected` the HTTP client."""
 
     def __init__(
         self,
@@ -69,20 +69,19 @@ class CodeFlow:
 
     @property
     def name(self) -> str:
-        """What a person is told of the provider: its host."""
+        """The provider's name for people: its host."""
         return urlsplit(self._issuer.url).hostname or self._issuer.url
 
     async def begun(self, address: str, callback: str, next_path: str) -> tuple[str, str]:
-        """The provider's URL to which the browser goes, and the secret that it keeps in a cookie meanwhile.
+        """The provider's URL to which the browser goes, and the secret for its cookie.
 
         Args:
-            address: Where the browser is, on whose account the ticket goes.
+            address: The browser's address, on whose account the ticket goes.
             callback: The URL to which the provider sends the browser back.
             next_path: Where the browser goes then.
 
         Raises:
-            Refusal: The provider does not answer, or too many have begun to sign in from there.
-            StoreUnavailable: Redis does not answer in time, or refuses.
+            Refusal: The provider does not answer, or too many sign-ins were begun, from that address or in all.
         """
         self._tickets.check_rate(TicketKind.SIGNING_IN, address)
         if wait_s := self._begun.take(None):
@@ -102,16 +101,12 @@ class CodeFlow:
         return f"{place}{'&' if urlsplit(place).query else '?'}{urlencode(asked)}", secret
 
     async def came_back(self, secret: str | None, query: Mapping[str, str], callback: str) -> tuple[Caller, str]:
-        """Whoever has signed in at the provider, and where the browser goes.
+        """The person who signed in at the provider, and where the browser goes next.
 
-        Args:
-            secret: The secret of the browser's cookie; None where it has none.
-            query: What the provider says in the URL.
-            callback: The URL to which the provider sent the browser.
+        `secret` is that of the browser's cookie, `query` the provider's answer in the URL, `callback` as it was for `begun`.
 
         Raises:
-            Refusal: Nobody has signed in, or it is not known who.
-            StoreUnavailable: Redis does not answer in time, or refuses.
+            Refusal: The sign-in failed, or its result cannot be verified.
         """
         if secret is None or not SECRET.fullmatch(secret):
             raise _lost()
@@ -138,7 +133,6 @@ class CodeFlow:
         return replace(caller, ends_at=round(until * 1000)), ticket.next_path
 
     async def _exchanged(self, code: str, secret: str, callback: str) -> str:
-        """The ID token for a code."""
         place = await self._place("token_endpoint")
         form = {
             "grant_type": "authorization_code",
@@ -166,7 +160,7 @@ class CodeFlow:
         return token
 
     async def _place(self, name: str) -> str:
-        """The endpoint of that name, as the discovery document says."""
+        """The endpoint of that name in the discovery document."""
         now = self._clock()
         if now - self._fetched_at >= KEEP_S and (self._fetching.under_way or now - self._asked_at >= AGAIN_S):
             await self._fetching.result()
@@ -179,7 +173,7 @@ class CodeFlow:
         raise Refusal(503, "identity_provider_unavailable", detail, headers={"Retry-After": str(AGAIN_S)})
 
     async def _fetch(self) -> None:
-        """Fetch the discovery document; where that fails, the log says so, and the one that is known stays."""
+        """Fetch the discovery document; a failure is logged, and the known one stays in use."""
         self._asked_at = self._clock()
         try:
             async with asyncio.timeout(FETCH_S), self._connected() as http:
@@ -195,7 +189,7 @@ def _lost() -> Refusal:
 
 
 def _derived(secret: str, name: str) -> str:
-    """One of the values that belong to a secret, and tell nothing of it or of each other: 256 bits in 43 characters."""
+    """One of the values derived from a secret; it reveals neither the secret nor the others: 256 bits in 43 characters."""
     return _text(hmac.digest(secret.encode(), name.encode(), "sha256"))
 
 

@@ -1,7 +1,7 @@
-"""The connections of one process: how many there are, from each address as well, and how long each may keep it waiting.
+"""The connections of one process: how many there are, in all and by address, and how long each may be idle or stuck.
 
-A connection waits from when it is made, or its last response is complete, until the head of its next request is whole. It has
-`Bounds.head_s` for that, however its bytes come. Where there is no room for a new connection, one that waits gives way to it,
+A connection is idle from when it is made, or its last response is complete, until the head of its next request is whole. It has
+`Bounds.head_s` for that, even if bytes trickle in. When there is no room for a new connection, an idle one is closed for it, or
 else one whose peer takes in nothing.
 """
 
@@ -24,9 +24,9 @@ from .refusal import Refusal
 from .rendering import as_json
 
 TAKEN_BYTES = 16 * 1024
-"""How much a peer must take in within `Bounds.flush_s` where it holds back what is sent, so that its connection is kept."""
+"""Bytes that a slow peer must take in within `Bounds.flush_s` to keep its connection."""
 LOOK_S = 1.0
-"""How often it is looked for connections whose time is over, in seconds."""
+"""Seconds between two looks for connections whose time is over."""
 
 logger = logging.getLogger("holdfast.server")
 
@@ -36,8 +36,8 @@ class Connections:
 
     Args:
         bounds: How many there may be, and for how long.
-        is_proxy: Whether an address is that of a known proxy, which speaks for many and has no share of its own.
-        most: How many there may be at once; None: as `bounds` says, and at most half of the files that the process may open.
+        is_proxy: Whether an address is that of a known proxy, which speaks for many and is not bound to one address's share.
+        most: How many there may be at once; None: as `bounds` says, and at most half of the process's open-file limit.
     """
 
     def __init__(self, bounds: Bounds, is_proxy: Callable[[str], bool], *, most: int | None = None) -> None:
@@ -50,7 +50,7 @@ class Connections:
 
     @classmethod
     def of(cls, app: Starlette) -> "Connections":
-        """Those of an application of `create_app`."""
+        """The connections of an application of `create_app`."""
         serving = app.state.serving
         return cls(serving.bounds, serving.callers.is_proxy)
 
@@ -59,14 +59,14 @@ class Connections:
 
     @property
     def protocol(self) -> type[asyncio.Protocol]:
-        """What uvicorn makes for each connection (its option `http`)."""
+        """The protocol class that uvicorn makes for each connection (its option `http`)."""
         return cast("type[asyncio.Protocol]", partial(Connection, self))
 
     def take(self, connection: "Connection", address: str) -> bool:
-        """Count a new connection; false if there is no room for it."""
+        """Count a new connection; False if there is no room for it."""
         holder = None if self._is_proxy(address) else network_of(address)
         if holder is not None and self._held[holder] >= max(self._most // 2, 1):
-            fits = self._room(lambda other: self._open[other] == holder)  # which makes room in the whole, too
+            fits = self._room(lambda other: self._open[other] == holder)  # this also makes room in the whole
         else:
             fits = len(self._open) < self._most or self._room(lambda _: True)
         if not fits:
@@ -77,7 +77,7 @@ class Connections:
         return True
 
     def gone(self, connection: "Connection") -> None:
-        """Count a connection no more."""
+        """Stop counting a connection."""
         self._waiting.pop(connection, None)
         if connection in self._open:
             holder = self._open.pop(connection)
@@ -86,7 +86,7 @@ class Connections:
                 del self._held[holder]
 
     def waits(self, connection: "Connection", *, now: bool) -> None:
-        """Note whether a connection has no request under way; it has waited since it was first noted."""
+        """Record whether a connection is idle; it is idle since it was first recorded so."""
         if not now:
             self._waiting.pop(connection, None)
         elif connection in self._open:
@@ -94,7 +94,7 @@ class Connections:
 
     @contextlib.asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
-        """Close connections whose time is over, meanwhile."""
+        """Close connections whose time is over while the block runs."""
         looking = asyncio.create_task(self._look())
         try:
             yield
@@ -118,7 +118,7 @@ class Connections:
                 connection.check(now, self._bounds.flush_s)
 
     def _room(self, suits: Callable[["Connection"], bool]) -> bool:
-        """Make room by the connection that has waited longest among those that suit, else by one that holds back what is sent.
+        """Make room: close the longest idle connection among those that suit, or else one whose peer takes in nothing.
 
         False if there is neither.
         """
@@ -134,7 +134,7 @@ class Connections:
 
 
 class Connection(H11Protocol):
-    """uvicorn's connection, of which it is known whether a request is under way, and since when its peer takes nothing in."""
+    """uvicorn's connection, which also knows whether a request is under way and since when its peer takes nothing in."""
 
     def __init__(self, connections: Connections, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -142,22 +142,22 @@ class Connection(H11Protocol):
         self._paused = False
         self._unread: tuple[int, float] | None = None
         self.held_back_at: float | None = None
-        """Since when the peer takes next to nothing in of what is sent (seconds of the loop); None if it does."""
+        """Since when the peer takes in next to nothing of what is sent (seconds of the loop); None if it does."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Let the connection in, or say that there is no room."""
+        """Let the connection in, or answer that there is no room."""
         super().connection_made(transport)
         if not self._connections.take(self, self.client[0] if self.client else ""):
             transport.write(_FULL)
             transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give the connection's place back."""
+        """Free the connection's place."""
         self._connections.gone(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes in. A head that comes bit by bit has no more time for that."""
+        """Take bytes in. A head that arrives bit by bit gets no more time."""
         super().data_received(data)
         self._note()
 
@@ -167,17 +167,17 @@ class Connection(H11Protocol):
         self._note()
 
     def pause_writing(self) -> None:
-        """Note that more was sent than the peer has taken in."""
+        """Record that the peer is behind with what was sent."""
         super().pause_writing()
         self._paused = True
 
     def resume_writing(self) -> None:
-        """Note that the peer has taken in what was sent."""
+        """Record that the peer has caught up."""
         super().resume_writing()
-        self._paused, self._unread, self.held_back_at = False, None, None  # it took in what lies between the transport's marks
+        self._paused, self._unread, self.held_back_at = False, None, None  # the peer has drained the buffer to its low mark
 
     def check(self, now: float, flush_s: float) -> None:
-        """Break the connection off if its peer takes next to nothing in for so long, though there is more, or it is closed."""
+        """Abort the connection if its peer has taken in next to nothing for so long while data waits or it is closing."""
         if not (self._paused or self.transport.is_closing()):
             self._unread = self.held_back_at = None
             return

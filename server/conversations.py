@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 async def start(asked: Asked) -> MessageReceiptReply | Response:
-    """Start a conversation; its first turn's events, if the caller takes those."""
+    """Start a conversation; replies with the events of its first turn if the caller accepts a stream."""
     streams, body = EVENT_STREAM in asked.headers.get("accept", ""), asked.body
     if not asked.caller.touches(body.agent):
         raise AgentNotFound("agent", f"there is no agent {body.agent!r:.200}", "GET /v1/agents lists those that you may start")
@@ -100,15 +100,15 @@ async def send(asked: Asked) -> MessageReceiptReply:
 
 
 async def cancel(asked: Asked) -> CancelledReply:
-    """Cancel the current turn, or a certain one, and wait until no body of it goes on."""
+    """Cancel the current turn, or a given one, and wait until its tools have stopped."""
     key, conversation = asked.key or uuid.uuid4().hex, _conversation(asked)
     cancelled = await conversation.cancel(asked.body.turn_id, request_id=key)
     wait_s = min(asked.body.wait_s, asked.serving.bounds.wait_s)
-    if wait_s and cancelled.calls:  # what is recorded is told also if the server is drained meanwhile
+    if wait_s and cancelled.calls:  # tell what is recorded even if the server is drained meanwhile
         waiting = conversation.cancel(asked.body.turn_id, wait_s=wait_s, request_id=key)
         try:
             waited = await asked.serving.draining.unless(waiting)
-        except HoldfastError:  # the cancellation is acknowledged: told as an error, it would be asked for anew
+        except HoldfastError:  # the cancellation is acknowledged; an error would make the caller repeat it
             waited = None
         running = waited.running if waited is not None else cancelled.calls
         cancelled = cancelled.model_copy(update={"running": running})
@@ -121,13 +121,13 @@ async def events(asked: Asked) -> Response:
     found = await conversation.state()
     if found.status == "ended" and after >= found.seq:
         return Response(status_code=204)
-    asked.serving.streams.check_room(asked.caller)  # nothing is awaited from here until the stream has its place
+    asked.serving.streams.check_room(asked.caller)  # no await from here until the stream has its place
     told = conversation.events(after=after, live=asked.query.live)
     return asked.serving.streams.of(told, after=after, caller=asked.caller)
 
 
 def turn_over(message_seq: int) -> Callable[[Event], bool]:
-    """Whether an event ends the turn of the message at this place in the log; fed with the events in order."""
+    """Whether an event ends the turn of the message at this `seq`; call it with the events in order."""
     turns: set[str] = set()
 
     def over(event: Event) -> bool:
@@ -148,7 +148,7 @@ def _conversation(asked: Asked) -> AsyncConversation:
 
 
 def _key_of_start(conversation_id: str | None) -> str:
-    """A message id for a start that brings none: of the conversation's id, if that is given, so that a repetition is one."""
+    """A message id for a start without one, derived from a given conversation id, so that a repetition counts once."""
     return uuid.uuid4().hex if conversation_id is None else f"start:{conversation_id}"
 
 
@@ -212,4 +212,3 @@ OPERATIONS = (
         streams=True,
     ),
 )
-"""The operations on conversations."""

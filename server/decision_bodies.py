@@ -1,4 +1,4 @@
-"""The bodies that say decisions, made of the decisions' own fields: on a pending call, on a call, and on several."""
+"""The bodies of decisions, made from the decisions' own fields: on a pending call, on a call, and on several."""
 
 from dataclasses import MISSING, fields
 from enum import StrEnum
@@ -13,11 +13,11 @@ from holdfast.conversation.terms.decisions import BY_KIND
 from .bodies import Body, Key
 
 MOST_EACH = 100
-"""How many decisions one request may bring that are judged each by itself; every one counts as a request of its caller."""
+"""The most decisions in a request that judges each by itself; every one counts as a request of its caller."""
 
 
 def _fields(value: type, **as_json: Any) -> dict[str, Any]:
-    """The fields of a dataclass as those of a body: with their descriptions, and some of them by another type in JSON."""
+    """The fields of a dataclass as fields of a body, with their descriptions; `as_json` gives some another type."""
     found = {}
     for one in fields(value):
         kind, *said = get_args(get_type_hints(value, include_extras=True)[one.name])
@@ -45,7 +45,7 @@ class _Decision(Body):
         Raises:
             InvalidDecision: The scope cannot be used.
         """
-        kind = BY_KIND[getattr(self, "decision")]  # noqa: B009 - each kind of body has it, as a literal of its own
+        kind = BY_KIND[getattr(self, "decision")]  # noqa: B009 - each kind of body has it, as a literal
         said = {one.name: getattr(self, one.name) for one in fields(kind)}
         if said.get("scope") is not None:
             said["scope"] = Scope(**dict(said["scope"]))
@@ -81,20 +81,19 @@ class _OfSeveral(_Place):
 
 
 def _any(base: type[_Decision], suffix: str) -> Any:
-    """A decision of any kind, as a body that says besides what `base` does."""
+    """A body for a decision of any kind, with the fields of `base`."""
     kinds = []
     for kind, decision in BY_KIND.items():
         said = _fields(decision, arguments=dict[str, Any] | None, scope=_Scope | None, verdict=_literal(ReviewVerdict))
         name = f"{decision.__name__}{suffix}"
         said["decision"] = (Literal[kind.value], ...)
         kinds.append(create_model(name, __base__=base, __module__=__name__, __doc__=decision.__doc__, **said))
-    return Annotated[Union[tuple(kinds)], Field(discriminator="decision")]  # noqa: UP007 - a union of what is made here
+    return Annotated[Union[tuple(kinds)], Field(discriminator="decision")]  # noqa: UP007 - a union of classes made here
 
 
 class _Keyed(RootModel[Any]):
     @property
     def decision_id(self) -> str | None:
-        """The idempotency key."""
         key: str | None = self.root.decision_id
         return key
 

@@ -43,10 +43,10 @@ async def resolve_call(asked: Asked) -> DecisionReceiptReply:
 
 
 async def decide(asked: Asked, suspension_id: str, body: Any, key: str) -> Receipt:
-    """Decide what a suspension asks, as a body says; whether the caller may touch its conversation is known by then.
+    """Decide a suspension as a body says; the caller's access to its conversation was checked before.
 
     Raises:
-        HoldfastError: The decision is not taken.
+        HoldfastError: The decision is not accepted.
     """
     decision, client = body.decided(), asked.client
     await _check_page(asked, suspension_id, decision)
@@ -58,24 +58,19 @@ async def decide(asked: Asked, suspension_id: str, body: Any, key: str) -> Recei
 
 @dataclass(frozen=True, slots=True)
 class Paged:
-    """A request of a page, which may decide some kinds of calls of one conversation."""
+    """A page that sends a request; it may decide some kinds of calls of one conversation."""
 
     asked: Asked
     conversation_id: str
 
     async def check(self, suspension_id: str, decision: Decision, shown: AsyncPendingCall | None = None) -> None:
-        """Refuse a decision on what the page may not decide, or could not be shown.
+        """Refuse a decision on a call that the page may not decide, or could not be shown whole. `shown` is the call, if known.
 
-        A suspension stays of its kind, and one that was settled never opens again. One that is not known is refused: it may
-        open before the decision arrives, and be of any kind.
-
-        Args:
-            suspension_id: The suspension.
-            decision: The decision.
-            shown: The pending call, where it has been read already.
+        A suspension never changes its kind, and a settled one never opens again. An unknown one is refused: it may open before
+        the decision arrives, and be of any kind.
 
         Raises:
-            Refusal: The page may decide calls that wait for others alone, or a scope would reach beyond what it may decide.
+            Refusal: The page may not decide this kind of call, or a scope would reach beyond what it may decide.
             StaleCall: The conversation has had no such suspension.
             InvalidDecision: The call would run, and could not be shown whole.
         """
@@ -86,10 +81,9 @@ class Paged:
             call.check_shown(decision)
 
     async def check_kind(self, suspension_id: str, shown: AsyncPendingCall | None = None) -> AsyncPendingCall | None:
-        """The pending call, if the page may decide such calls; None for one that was settled.
+        """The pending call; None if it was settled. A kind that the page may not decide is refused.
 
         Raises:
-            Refusal: The page may decide calls that wait for others alone.
             StaleCall: The conversation has had no such suspension.
         """
         try:
@@ -97,13 +91,13 @@ class Paged:
         except StaleCall as stale:
             if stale.settled_at is None:
                 raise
-            return None  # a repetition is told what it was told before
+            return None  # a repetition gets its first answer again
         self.asked.caller.check_kind(call.kind)
         return call
 
 
 def page_of(asked: Asked) -> Paged | None:
-    """The page that sends a request; None where no page does."""
+    """The page that sends a request; None if the caller is no page."""
     caller = asked.caller
     return None if caller.kinds is None or caller.conversation_id is None else Paged(asked, caller.conversation_id)
 
@@ -142,4 +136,3 @@ OPERATIONS = (
         room=of_decision,
     ),
 )
-"""The operations on pending calls."""

@@ -1,4 +1,4 @@
-"""What an identity provider says of itself and answers, fetched within bounds of size and time."""
+"""Requests to an identity provider, within bounds of size and time."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,13 +11,13 @@ from holdfast.conversation.text import jsontext
 from .authentication import Issuer, is_safe
 
 FETCH_S = 10
-"""How long one exchange with a provider may take, in seconds."""
+"""The time for one exchange with a provider, in seconds."""
 MOST_BYTES = 1 << 18
 DISCOVERY = "/.well-known/openid-configuration"
 
 
 def connected() -> httpx.AsyncClient:
-    """What asks a provider: it follows no redirect."""
+    """The HTTP client for providers; it follows no redirect."""
     return httpx.AsyncClient(timeout=FETCH_S, follow_redirects=False)
 
 
@@ -25,7 +25,7 @@ async def document_of(http: httpx.AsyncClient, issuer: Issuer) -> dict[str, Any]
     """The discovery document of an issuer.
 
     Raises:
-        ValueError: What is there is no such document, or another issuer's.
+        ValueError: The answer is no such document, or another issuer's.
         httpx.HTTPError: It cannot be fetched.
     """
     found = await json_of(http, "GET", issuer.url.rstrip("/") + DISCOVERY)
@@ -36,10 +36,10 @@ async def document_of(http: httpx.AsyncClient, issuer: Issuer) -> dict[str, Any]
 
 
 def place_in(document: Mapping[str, Any], name: str, issuer: Issuer) -> str:
-    """The URL of that name in a discovery document, if what is sent and fetched there cannot be changed on its way.
+    """The URL of that name in a discovery document.
 
     Raises:
-        ValueError: There is none such.
+        ValueError: It is missing, or not safe from changes on the way (`is_safe`).
     """
     place = document.get(name)
     if not isinstance(place, str) or not is_safe(place) or urlsplit(place).scheme != urlsplit(issuer.url).scheme:
@@ -52,8 +52,8 @@ async def json_of(http: httpx.AsyncClient, method: str, url: str, **options: Any
     """The JSON object that a URL answers with.
 
     Raises:
-        ValueError: It answers with something else, or with more than may be.
-        httpx.HTTPError: It does not answer.
+        ValueError: The answer is something else, or too large.
+        httpx.HTTPError: There is no answer.
     """
     text = bytearray()
     headers = {"Accept": "application/json"}
@@ -69,5 +69,5 @@ async def json_of(http: httpx.AsyncClient, method: str, url: str, **options: Any
     found = jsontext.loads(text.decode())
     if not isinstance(found, dict):
         said = f"{url} has no JSON object"
-        raise ValueError(said)  # noqa: TRY004 - what is there is wrong, and no argument
+        raise ValueError(said)  # noqa: TRY004 - the answer is wrong, not an argument
     return found

@@ -1,4 +1,4 @@
-"""The drain of a server process: streams and long polls end, other requests come to their end."""
+"""The drain of a server process: streams and long polls end, other requests are finished."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class Draining:
-    """Whether this process is being drained; it never goes back."""
+    """Whether this process is being drained; a drain never goes back."""
 
     def __init__(self) -> None:
         self._begun = asyncio.Event()

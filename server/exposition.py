@@ -10,7 +10,7 @@ _HELP = str.maketrans({"\\": "\\\\", "\n": "\\n"})
 
 
 def exposition(families: Iterable[Family]) -> str:
-    """The text of metrics. One without values has its help and type alone, so that its name is known."""
+    """The text of metrics. A metric without values still has its help and type, so that its name is known."""
     return "".join(f"{line}\n" for family in families for line in _lines(family))
 
 

@@ -1,4 +1,4 @@
-"""The route of the lists' events: what begins to wait, what is settled, and where each conversation stands."""
+"""The route of the list events: new pending calls, settled ones, and changes of conversations."""
 
 from starlette.responses import Response
 
@@ -10,12 +10,12 @@ from .operation import Asked, of
 
 
 async def list_events(asked: Asked) -> Response:
-    """Follow the lists. A caller whose key names agents is told of their conversations alone."""
+    """Follow the lists. A caller whose key names agents gets only their conversations' events."""
     after, agents = _resumed(asked), asked.caller.agents
     if asked.query.agent is not None:
         agents = frozenset({asked.query.agent}) & (agents if agents is not None else {asked.query.agent})
     events = asked.client.events(after=after, agent=agents, kind=asked.query.kind)
-    asked.serving.streams.check_room(asked.caller)  # nothing is awaited from here until the stream has its place
+    asked.serving.streams.check_room(asked.caller)  # no await from here until the stream has its place
     return asked.serving.streams.of(events, after=after or "")
 
 
@@ -38,4 +38,3 @@ OPERATIONS = (
         endless=True,
     ),
 )
-"""The operation on the events of the lists."""

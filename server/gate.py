@@ -1,4 +1,4 @@
-"""The gate before all routes: which hosts are served, which pages may send, and what of a request says who calls."""
+"""The gate before all routes: which hosts are served, which pages may send requests, and how a request arrived."""
 
 import re
 from collections.abc import Collection
@@ -13,7 +13,7 @@ from .problems import response_of
 from .refusal import Refusal
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
-"""The names under which a server on loopback is reached. Another one means that a page had its own name lead here."""
+"""The names of a server on loopback. Another name means that a page pointed its own name here (DNS rebinding)."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, POST, DELETE",
@@ -27,7 +27,7 @@ _PORT = re.compile(r":[0-9]{1,5}$")
 class Gate:
     """ASGI middleware that refuses requests which no caller of this server can have meant.
 
-    Routes find `arrived` in the request's state: what was found out, from which `callers.py` tells who sends the request.
+    Routes find an `Arrived` in the request's state (`arrived`), from which `callers.py` identifies the caller.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: Collection[str], authentication: Authentication | None = None) -> None:
@@ -55,7 +55,7 @@ class Gate:
                 sent.setdefault("Cache-Control", "no-store")
                 if self._authentication.origins:
                     sent.add_vary_header("Origin")
-                if allowed is not None:  # never with credentials: another origin takes a bearer
+                if allowed is not None:  # without credentials: another origin sends a bearer
                     sent["Access-Control-Allow-Origin"] = allowed
                     sent["Access-Control-Expose-Headers"] = EXPOSED
             await send(message)
@@ -72,12 +72,12 @@ class Gate:
         await self._app(scope, receive, sealed)
 
     def _admitted(self, scope: Scope, headers: Headers, allowed: str | None) -> Arrived:
-        """What is to be known of a request before its caller is.
+        """How a request arrived.
 
         Raises:
-            Refusal: The request says twice how long it is, names another host, or a page of another site sent it.
+            Refusal: The request states two lengths, names another host, or comes from a page of another site.
         """
-        if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may have gone by the other one
+        if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may have used the other one
             detail = "send either Content-Length or Transfer-Encoding: with both, two readers may see different requests"
             raise Refusal(400, "two_lengths", detail, headers={"Connection": "close"})
         hosts = headers.getlist("host")
@@ -86,15 +86,15 @@ class Gate:
         scheme = self._scheme(scope, headers)
         safe = scope["method"] in SAFE_METHODS
         elsewhere = _from_elsewhere(headers, f"{scheme}://{hosts[0]}")
-        top = headers.get("sec-fetch-dest", "document") == "document"  # and no frame within the other page
+        top = headers.get("sec-fetch-dest", "document") == "document"  # not a frame within the other page
         followed = safe and top and headers.get("sec-fetch-mode") == "navigate"
-        if elsewhere and not followed and allowed is None:  # a link may lead here; a page of another site fetches nothing
+        if elsewhere and not followed and allowed is None:  # a link from elsewhere may lead here, a fetch may not
             raise Refusal(403, "cross_site", "a page of another site may not send this")
         said = "sec-fetch-site" in headers or "origin" in headers
         return Arrived(scheme, hosts[0], ambient=(not elsewhere or followed) and (safe or said))
 
     def _scheme(self, scope: Scope, headers: Headers) -> str:
-        """The scheme that the caller's client sees, which a known proxy says where it takes TLS off."""
+        """The scheme that the caller's client sees; a known proxy that ends TLS states it."""
         found = scope.get("scheme", "http")
         if self._authentication.proxy.is_peer(peer_of(scope)):
             forwarded = last_of(headers, "x-forwarded-proto").lower()
@@ -103,7 +103,7 @@ class Gate:
 
 
 def _from_elsewhere(headers: Headers, here: str) -> bool:
-    """Whether a page of another site sends a request: browsers say where it comes from, and pages cannot change that."""
+    """Whether a page of another site sends a request: browsers state its origin, and pages cannot change that."""
     fetched, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if fetched is not None:
         return fetched not in ("same-origin", "none")

@@ -1,4 +1,4 @@
-"""The routes of grants: list those of a conversation, end one; list what somebody has given everywhere, and end that."""
+"""The routes of grants: list and end those of a conversation; list and end what a principal has given everywhere."""
 
 from holdfast.client import verbs
 from holdfast.client.replies import ConversationGivenReply, GrantsReply, RevokedReply
@@ -40,4 +40,3 @@ OPERATIONS = (
         body=RevokeGivenBody,
     ),
 )
-"""The operations on grants."""

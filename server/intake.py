@@ -1,4 +1,4 @@
-"""What a request brings: its body and query, read within bounds and checked against their models."""
+"""The input of a request: its body and query, read within bounds and checked against their models."""
 
 import asyncio
 import contextlib
@@ -22,28 +22,22 @@ from .refusal import Refusal
 JSON = "application/json"
 KEY = "Idempotency-Key"
 MOST_ERRORS = 20
-"""How many mistakes of one request are named."""
+"""The most mistakes that one refusal names."""
 ESCAPED = 3
-"""How many times as long as the agents' limits say a body may be: so much longer is what JSON writes as escapes."""
+"""A body may be this many times as long as the agents' limits say: JSON escapes make text longer."""
 BESIDE_BYTES = 16 * 1024
-"""How much a body may have beside what the agents' limits are about: ids, names, punctuation."""
+"""Bytes of a body allowed beyond the values that the agents' limits bound: ids, names, punctuation."""
 AT_ONCE_BYTES = 16 * 1024
-"""Up to how many bytes of JSON are parsed at once, in some milliseconds at most; more are parsed in a thread."""
+"""JSON up to this many bytes is parsed in the loop, in some milliseconds at most; more is parsed in a thread."""
 FRESH_S = 60
-"""How old (seconds) the limits may be of which a body is judged to be too large."""
+"""The limits by which a body is refused as too large are at most this old (seconds)."""
 
 Room: TypeAlias = Callable[[Limits], int]
 """How many bytes the values in a body may have together, by the agents' limits."""
 
 
 class Intake:
-    """The bodies of one server's requests: how large each may be, and what they say.
-
-    Args:
-        access: Says the agents' limits.
-        bounds: The server's own bounds.
-        clock: The time in seconds.
-    """
+    """Reads the bodies of one server's requests, within bounds; `access` gives the agents' limits. `clock` gives seconds."""
 
     def __init__(self, access: Access, bounds: Bounds, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._access = access
@@ -53,12 +47,10 @@ class Intake:
         self._parsers = ThreadPoolExecutor(2, "holdfast-parser")
 
     async def read(self, request: Request, room: Room) -> bytes:
-        """The bytes of a body.
-
-        The agents' limits are looked up for a body that the default ones would refuse.
+        """The bytes of a body. The agents' limits are looked up if the default ones would refuse it.
 
         Raises:
-            Refusal: It is larger than may be, comes too slowly, or breaks off.
+            Refusal: It is too large, comes too slowly, or breaks off.
         """
         length, most = _length(request), self._most_bytes(room, Limits())
         if length is None or length > most:
@@ -66,11 +58,7 @@ class Intake:
         return await read_body(request, self._bounds, most)
 
     async def parsed(self, request: Request, raw: bytes, model: type[BaseModel]) -> Any:
-        """The body of a request as its model; an empty one counts as `{}`.
-
-        Raises:
-            Refusal: The body is no JSON, or does not fit the model.
-        """
+        """The body of a request as its model; an empty body counts as `{}`. One that is no JSON or does not fit is refused."""
         work = partial(_parsed, request, raw, model)
         if len(raw) <= AT_ONCE_BYTES:
             return work()
@@ -82,7 +70,7 @@ class Intake:
     async def _largest(self) -> Limits:
         async with self._looking:
             if self._clock() - self._looked_at >= FRESH_S:
-                with contextlib.suppress(HoldfastError):  # what follows says so; until then the last ones count
+                with contextlib.suppress(HoldfastError):  # the next step reports the error; until then the last limits count
                     self._limits, self._looked_at = await self._access.largest_limits(), self._clock()
             return self._limits
 
@@ -104,7 +92,7 @@ def _parsed(request: Request, raw: bytes, model: type[BaseModel]) -> Any:
 
 
 def query_of(request: Request, model: type[BaseModel] | None, bounds: Bounds) -> Any:
-    """The query of a request as its model; None where there is no model, and then there may be no query.
+    """The query of a request as its model; None if there is no model, and then there may be no query.
 
     Raises:
         Refusal: The query is too long, names a field twice, or does not fit the model.
@@ -132,7 +120,7 @@ def key_of(request: Request, field: str | None, body: Any) -> str | None:
         return None
     given, inside = request.headers.getlist("idempotency-key"), getattr(body, field, None)
     empty = KEY if "" in given else field if inside == "" else None
-    if empty is not None or len(given) > 1:  # taken for none, a repetition would be done again
+    if empty is not None or len(given) > 1:  # an ignored key would let a repetition run again
         problem = "send it once, and not empty, or leave it out"
         raise Refusal(
             422, "invalid_request", f"{empty or KEY}: {problem}", {"errors": [{"field": empty or KEY, "problem": problem}]}
@@ -145,10 +133,10 @@ def key_of(request: Request, field: str | None, body: Any) -> str | None:
 
 
 async def read_body(request: Request, bounds: Bounds, most: int) -> bytes:
-    """The bytes of a body, of which there may be so many.
+    """The bytes of a body of at most `most` bytes.
 
     Raises:
-        Refusal: It is larger than may be, comes too slowly, or breaks off.
+        Refusal: It is too large, comes too slowly, or breaks off.
     """
     if (_length(request) or 0) > most:
         raise _too_large(most)
@@ -168,7 +156,7 @@ async def read_body(request: Request, bounds: Bounds, most: int) -> bytes:
 
 
 def _length(request: Request) -> int | None:
-    """How long a body says that it is; None where it does not."""
+    """The length that a body's headers state; None if they state none."""
     declared = request.headers.get("content-length", "")
     return int(declared[:20]) if declared.isascii() and declared.isdecimal() else None
 

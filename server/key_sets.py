@@ -1,4 +1,4 @@
-"""The public keys of an identity provider: fetched when they are first needed, kept, and fetched again for a new one."""
+"""The public keys of an identity provider: fetched at first use, kept, and fetched again for an unknown key."""
 
 import asyncio
 import logging
@@ -19,11 +19,11 @@ from .discovery import FETCH_S, connected, document_of, json_of, place_in
 from .refusal import Refusal
 
 KEEP_S = 3600
-"""After what time keys are fetched again, in seconds, so that a withdrawn one is no longer taken."""
+"""The age at which keys are fetched again, in seconds, so that a withdrawn one is no longer accepted."""
 STALE_S = 24 * 3600
-"""For how long keys are taken although they cannot be fetched again, in seconds."""
+"""How long old keys are accepted while new ones cannot be fetched, in seconds."""
 AGAIN_S = 30
-"""How much time passes between two fetches at least, in seconds, whatever keys tokens name."""
+"""The shortest time between two fetches, in seconds, whatever keys tokens name."""
 MOST_KEYS = 100
 SHORTEST_RSA_BITS = 2048
 
@@ -31,7 +31,7 @@ logger = logging.getLogger("holdfast.server")
 
 
 class KeySet:
-    """The keys of one issuer. `clock` gives seconds, `connected` what fetches them."""
+    """The keys of one issuer. `clock` gives seconds, `connected` the HTTP client."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class KeySet:
         self._fetching = SingleFlight(self._fetch)
 
     async def key(self, key_id: str | None) -> Any:
-        """The key of that id, or the only one where a token names none; None if the issuer has none such.
+        """The key of that id, or the only key if a token names none; None if the issuer has no such key.
 
         Raises:
             Refusal: The keys are not known, and cannot be fetched.
@@ -65,7 +65,7 @@ class KeySet:
         return self._found(key_id)
 
     def held(self, key_id: str | None) -> Any:
-        """The key of that id among those that are known; a fetch that is due begins, and is not waited for."""
+        """The key of that id among the known ones. A fetch that is due begins, but is not awaited."""
         now, found = self._clock(), self._found(key_id)
         age_s = None if self._fetched_at is None else now - self._fetched_at
         if age_s is None or age_s >= STALE_S:
@@ -81,7 +81,7 @@ class KeySet:
         return next((key for key in self._keys if key.kid == key_id), None)
 
     async def _fetch(self) -> None:
-        """Fetch the keys; where that fails, the log says so, and those that are known stay."""
+        """Fetch the keys; a failure is logged, and the known ones stay in use."""
         self._asked_at = self._clock()
         try:
             async with asyncio.timeout(FETCH_S), self._connected() as http:
@@ -94,7 +94,7 @@ class KeySet:
 
 
 def _usable(found: dict[str, Any]) -> list[Any]:
-    """The keys of a set that verify signatures; those of other uses and kinds are left out."""
+    """The keys of a set that verify signatures, without those of other uses and types."""
     listed = found.get("keys")
     if not isinstance(listed, list) or len(listed) > MOST_KEYS:
         said = f"it is no set of at most {MOST_KEYS} keys"
@@ -105,7 +105,7 @@ def _usable(found: dict[str, Any]) -> list[Any]:
             continue
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SecurityWarning)  # what is too weak is left out below
+                warnings.simplefilter("ignore", SecurityWarning)  # keys that are too weak are left out below
                 key: Any = jwk.import_key({name: value for name, value in one.items() if name not in _PRIVATE})
         except (JoseError, ValueError, TypeError, KeyError):
             continue

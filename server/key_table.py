@@ -1,4 +1,4 @@
-"""The API keys of the namespace, held for a moment: whether a key is good, without a look into the store for each."""
+"""The API keys of the namespace, cached for a moment: checks a key without a store lookup for each."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -7,11 +7,11 @@ from holdfast.client.access import Access, ApiKey, fits
 from holdfast.single_flight import SingleFlight
 
 TABLE_S = 1.0
-"""For how many seconds the keys that were read are held."""
+"""Seconds for which the keys that were read are kept."""
 
 
 class KeyTable:
-    """All keys of a namespace, read once a second at most, and only while somebody asks. `clock` gives seconds."""
+    """All keys of a namespace, read at most once a second and only on demand. `clock` gives seconds."""
 
     def __init__(self, access: Access, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._access = access
@@ -21,11 +21,7 @@ class KeyTable:
         self._read_at = float("-inf")
 
     async def has(self, key_id: str, secret: str) -> bool:
-        """Whether there is such a key. One that was made within the last second may be missing.
-
-        Raises:
-            HoldfastError: The store does not answer.
-        """
+        """Whether there is such a key. One that was made within the last second may be missing."""
         if self._clock() - self._read_at >= TABLE_S:
             await self._reading.result()
         key = self._keys.get(key_id)

@@ -1,4 +1,4 @@
-"""The server on a socket of its own: uvicorn, until a signal drains it; who may be let in where it listens."""
+"""The server on its own socket: uvicorn until a signal drains it, and the check that callers are authenticated there."""
 
 import asyncio
 import contextlib
@@ -20,18 +20,15 @@ from .connections import Connections
 from .gate import LOOPBACK_NAMES
 
 DRAIN_S = 40
-"""How long requests may take to come to their end when the server is drained: longer than a call of the client."""
+"""The time for requests to finish when the server is drained, in seconds: longer than a call of the client."""
 BACKLOG = 2048
 _NAME = re.compile(r"(?!-)[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]")
 
 
 async def listen(app: Starlette, opened: socket.socket, *, ready: Callable[[str], None]) -> None:
-    """Serve an application on a socket until SIGTERM or SIGINT: then streams end, and requests that are under way finish.
+    """Serve an application of `create_app` on a socket of `open_socket` until SIGTERM or SIGINT.
 
-    Args:
-        app: The application of `create_app`.
-        opened: The socket, from `open_socket`.
-        ready: Called with the server's URL once it listens.
+    Then streams end, and requests under way finish. `ready` is called with the server's URL once it listens.
     """
     connections = Connections.of(app)
     config = uvicorn.Config(
@@ -39,7 +36,7 @@ async def listen(app: Starlette, opened: socket.socket, *, ready: Callable[[str]
         http=connections.protocol,
         lifespan="off",
         log_config=None,
-        log_level="critical",  # what goes wrong is logged by the application itself
+        log_level="critical",  # the application itself logs what goes wrong
         access_log=False,
         server_header=False,
         proxy_headers=False,
@@ -54,16 +51,16 @@ async def listen(app: Starlette, opened: socket.socket, *, ready: Callable[[str]
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """A socket that is bound to a port of an address; port 0 takes any that is free.
+    """A socket that is bound to a port of an address; port 0 takes any free one.
 
     Raises:
-        ConfigurationError: The host is no address, or the port cannot be had.
+        ConfigurationError: The host is no address, or the port is not available.
     """
     address = address_of(host)
     if not 0 <= port <= 65535:  # noqa: PLR2004 - the largest port
         raise ConfigurationError("port", f"{port} is no port", "use one from 1 to 65535, or 0 for any that is free")
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # only then does asyncio set TCP_NODELAY
+    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sets TCP_NODELAY only on such a socket
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind((address, port))
@@ -89,7 +86,7 @@ def address_of(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine to itself alone.
+    """Whether only this machine reaches a host.
 
     Raises:
         ConfigurationError: It is neither an address nor `localhost`.
@@ -101,7 +98,7 @@ def names_of(host: str, public: Collection[str]) -> tuple[str, ...]:
     """The names under which a server that listens there is reached: the public ones, its address, and those of loopback.
 
     Raises:
-        ConfigurationError: A name is none.
+        ConfigurationError: A name is invalid.
     """
     for name in public:
         if not _NAME.fullmatch(name):
@@ -113,13 +110,7 @@ def names_of(host: str, public: Collection[str]) -> tuple[str, ...]:
 
 
 def check_reachable(host: str, authentication: Authentication, keys: Collection[ApiKey], now: int) -> None:
-    """Refuse to listen beyond loopback where nobody could be let in, or everybody would be.
-
-    Args:
-        host: The address to listen on.
-        authentication: What is configured.
-        keys: The API keys that stand.
-        now: The time, in integer milliseconds UTC.
+    """Refuse to listen beyond loopback without authentication, or if no caller could be let in. `now` is in ms UTC.
 
     Raises:
         ConfigurationError: The host is beyond loopback, and nobody is authenticated there.
@@ -135,7 +126,7 @@ def check_reachable(host: str, authentication: Authentication, keys: Collection[
 
 
 class _Server(uvicorn.Server):
-    """A server whose signals the event loop handles, and that drains its application before it waits for its requests."""
+    """A uvicorn server with the event loop's signal handlers, which drains its application before it waits for requests."""
 
     def __init__(self, config: uvicorn.Config, app: Starlette, ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -144,7 +135,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Let SIGTERM and SIGINT end the server; the process then ends as it does without a signal."""
+        """Let SIGTERM and SIGINT end the server; the process then exits normally."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.handle_exit, number, None)
@@ -155,7 +146,7 @@ class _Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen, and say so."""
+        """Begin to listen, and report it."""
         await super().startup(sockets)
         if self.started:
             self._ready()

@@ -1,4 +1,4 @@
-"""The routes of notes on pending calls: who takes one on, and comments of those who may decide it."""
+"""The routes of notes on pending calls: who takes one on, and comments of its approvers."""
 
 import uuid
 from typing import Any
@@ -12,7 +12,7 @@ from .operation import Asked, of
 
 
 async def assign(asked: Asked) -> NotedReply:
-    """Note who takes a pending call on."""
+    """Record who takes a pending call on."""
     key, body = asked.key or uuid.uuid4().hex, asked.body
     to: Any = asked.caller.principal if body.to is None else body.to
     conversation = await _conversation(asked)
@@ -21,18 +21,17 @@ async def assign(asked: Asked) -> NotedReply:
 
 
 async def comment(asked: Asked) -> NotedReply:
-    """Keep a comment on a pending call."""
+    """Record a comment on a pending call."""
     key, conversation = asked.key or uuid.uuid4().hex, await _conversation(asked)
     receipt = await conversation.comment(asked.path["suspension_id"], asked.body.text, request_id=key)
     return NotedReply(**receipt.model_dump(), request_id=key)
 
 
 async def _conversation(asked: Asked) -> AsyncConversation:
-    """The conversation of the suspension; whether the caller may touch it is known by then.
+    """The conversation of the suspension; the caller's access to it was checked before.
 
     Raises:
-        Refusal: A page may decide calls that wait for others alone.
-        StaleCall: The suspension is not open, and the request does not name its conversation; or a page asks in vain.
+        StaleCall: The suspension is not open, and the request does not name its conversation; or a page names an unknown one.
     """
     suspension_id, named = asked.path["suspension_id"], asked.body.conversation_id
     if (page := page_of(asked)) is not None:
@@ -59,4 +58,3 @@ OPERATIONS = (
         body=CommentBody,
     ),
 )
-"""The operations of notes on pending calls."""

@@ -18,7 +18,7 @@ from .problems import MEDIA_TYPE
 REF = "#/components/schemas/{model}"
 _PART = re.compile(r"\{(\w+)\}")
 _NONE = re.compile(r"\bNone\b")
-"""What a description says in the words of Python."""
+"""Python's word `None` in a description."""
 _REFERENCE = re.compile(r"(?<=#/components/schemas/)\w+")
 _KEY = {
     "name": "Idempotency-Key",
@@ -43,7 +43,7 @@ SECURITY = {
         "description": "An API key, a page token, or a token of the identity provider.",
     },
 }
-"""How callers say who they are. Pages of the server itself have a cookie instead."""
+"""The ways to authenticate in the description. The server's own pages use a cookie instead."""
 
 
 NAMES = {
@@ -76,22 +76,22 @@ NAMES = {
     "Usage": "UsageReply",
     "VoteView": "VoteReply",
 }
-"""The names that results of a client have in the description, where those are others than their classes'."""
+"""The names of client results in the description that differ from their classes' names."""
 
 
 class _Schemas(GenerateJsonSchema):
-    """Schemas of bodies as they are, and of replies as a server sends them: with all their fields, and later with more."""
+    """Schemas of bodies as they are, and of replies as a server sends them: with all their fields, and open to new ones."""
 
     def field_is_required(self, field: Any, total: bool) -> bool:  # noqa: FBT001 - the signature of pydantic
         """Whether a field has to be there."""
         return self.mode == "serialization" or super().field_is_required(field, total)
 
     def default_schema(self, schema: Any) -> JsonSchemaValue:
-        """A field with a default, of which a reply says nothing."""
+        """A field with a default; the schema of a reply does not state it."""
         return self.generate_inner(schema["schema"]) if self.mode == "serialization" else super().default_schema(schema)
 
     def model_schema(self, schema: Any) -> JsonSchemaValue:
-        """A model; what is computed in it is a field like any other."""
+        """A model; computed fields are fields like any other."""
         return self._open(super().model_schema(schema))
 
     def dataclass_schema(self, schema: Any) -> JsonSchemaValue:
@@ -138,7 +138,7 @@ def described(operations: Sequence[Operation]) -> dict[str, Any]:
 
 
 def _named(name: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema under the name that it has here, with the first paragraph of what is said of it."""
+    """A schema under its name in the description, with the first paragraph of its docstring."""
     found = schema | ({"title": NAMES[name]} if name in NAMES else {})
     said = schema.get("description", "").partition("\n\n")[0]
     return found | ({"description": " ".join(said.split())} if said else {})
@@ -191,7 +191,7 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
 
 
 def _given(schema: dict[str, Any], inside: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a field as it stands in a query, where there is no null and no reference."""
+    """The schema of a field as a query has it, without null and references."""
     options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
     if options:
         return _given(options[0], inside)

@@ -1,4 +1,4 @@
-"""The routes of whoever operates: agents, pauses, and whether the server is alive and of use."""
+"""The routes for operators: agents, rules, pauses, and whether the server is alive and ready."""
 
 from holdfast.client import verbs
 from holdfast.client.replies import AgentsReply, HealthReply, PausesReply, ReadyReply, ResumedReply
@@ -13,7 +13,7 @@ from .refusal import Refusal
 
 
 async def agents(asked: Asked) -> AgentsReply:
-    """The agents of the client's app, and the pauses that stand."""
+    """The agents of the client's app, and the current pauses."""
     touches = asked.caller.touches
     items = [agent for agent in await asked.client.agents() if touches(agent.name)]
     paused = [one for one in await asked.client.paused() if one.agent is None or touches(one.agent)]
@@ -21,31 +21,31 @@ async def agents(asked: Asked) -> AgentsReply:
 
 
 async def check_rules(asked: Asked) -> RuleCheck:
-    """What the rules that are published say of a call."""
+    """What the published rules say of a call."""
     body = asked.body
     asked.caller.check_agent(body.agent)
     try:
         return await asked.client.check_rules(body.agent, body.tool, body.arguments, app=body.app)
-    except AppNotPublished as error:  # nothing is amiss here: there is nothing to judge by
+    except AppNotPublished as error:  # not an error here: there are no rules to judge by
         problem = {name: value for name, value in problem_of(error).items() if name != "status"}
         raise Refusal(404, problem["code"], problem["detail"], problem) from error
 
 
 async def pauses(asked: Asked) -> PausesReply:
-    """The pauses that stand."""
+    """The current pauses."""
     paused = [one for one in await asked.client.paused() if one.agent is None or asked.caller.touches(one.agent)]
     return PausesReply(items=paused)
 
 
 async def health(_: Asked) -> HealthReply:
-    """The process answers; nothing behind it is asked."""
+    """Reply that the process is alive; nothing behind it is asked."""
     return HealthReply()
 
 
 async def ready(asked: Asked) -> ReadyReply:
-    """Redis answers, and a cluster whose sweeper lives serves the store; not while this process is drained.
+    """Reply whether Redis answers and the store's cluster has a living sweeper; not ready while this process is drained.
 
-    Anybody may ask, and is told which part is not ready; the reason is for who administers the whole.
+    Anybody may ask, and is told which part is not ready; only an administrator of the whole namespace reads the reason.
     """
     if asked.serving.draining.begun:
         raise Refusal(503, "draining", "this server stops")
@@ -76,4 +76,3 @@ OPERATIONS = (
     Operation("GET", "/health", "health", "Whether the process is alive.", health, HealthReply, scope=None),
     of(verbs.READY, "Whether commands can be carried out.", ready, reply=ReadyReply),
 )
-"""The operations on the whole."""

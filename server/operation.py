@@ -1,4 +1,4 @@
-"""One operation of the API: a method on a path, what it takes, and what it replies."""
+"""One operation of the API: a method on a path, its input and its reply."""
 
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
@@ -52,10 +52,10 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request, checked: who sends it, the parts of its path, its query and body as their models, its idempotency key.
+    """One checked request: its caller, the parts of its path, its query and body as their models, its idempotency key.
 
-    `root` is the path under which the application is mounted. `known` gives the caller where nobody is asked who they are, for
-    what only some are told: None of whoever does not say who they are, or says so in vain.
+    `root` is the path under which the application is mounted. `known` gives the caller of an operation that needs none; None if
+    there are no valid credentials.
     """
 
     serving: Serving
@@ -70,22 +70,22 @@ class Asked:
 
     @property
     def client(self) -> AsyncClient:
-        """The client that carries it out for the caller."""
+        """The client, acting for the caller."""
         return acting_for(self.serving.client, self.caller.principal)
 
 
 def of_note(limits: Limits) -> int:
-    """The room of a note: a reason, a comment."""
+    """The bytes that a note may have: a reason, a comment."""
     return limits.note_bytes
 
 
 def of_message(limits: Limits) -> int:
-    """The room of a message."""
+    """The bytes that a message may have."""
     return limits.message_bytes
 
 
 def of_decision(limits: Limits) -> int:
-    """The room of a decision: an answer or edited arguments, and the reason."""
+    """The bytes that a decision may have: an answer or edited arguments, and the reason."""
     return limits.result_bytes + limits.note_bytes
 
 
@@ -102,18 +102,18 @@ class Operation:
         name: The operation's name in the description of the API.
         summary: What it does, in a line.
         run: The function that does it.
-        reply: The type of what it replies, in whose schema it is described; None for a stream or text.
+        reply: The type of its reply, for the description; None for a stream or text.
         query: The model of its query.
         body: The model of its body.
         room: How many bytes the values in its body may have together.
         key: The name of the idempotency key, as a field of the body and as a parameter of the client.
-        status: The status of a reply.
-        streams: Whether it replies with an event stream, or may.
-        scope: What a caller must be allowed for it; None: anybody may, and nobody is asked who they are.
-        also: What a caller must be allowed besides, where it does what another scope is for, too.
+        status: The HTTP status of a reply.
+        streams: Whether it replies with an event stream, always or on request.
+        scope: The scope that a caller needs; None: anybody may, and the caller is not identified.
+        also: Further scopes that a caller needs, if it also does what those are for.
         text: Whether it replies with plain text.
         last: The pattern of the `id` of an event, if it streams some.
-        endless: Whether its stream never comes to an end by itself.
+        endless: Whether its stream never ends by itself.
     """
 
     method: str
@@ -135,11 +135,7 @@ class Operation:
     also: tuple[AccessScope, ...] = ()
 
     def check(self, caller: Caller) -> None:
-        """Refuse a caller who may not do this.
-
-        Raises:
-            Refusal: The caller lacks a scope, or is a page, and this is not for pages.
-        """
+        """Refuse a caller who lacks a scope, or a page if this is not for pages."""
         if self.name not in page_view.OPERATIONS:
             caller.check_whole()
         for scope in self.scopes:
@@ -147,7 +143,7 @@ class Operation:
 
     @property
     def scopes(self) -> tuple[AccessScope, ...]:
-        """All that a caller must be allowed."""
+        """All scopes that a caller needs."""
         return () if self.scope is None else (self.scope, *self.also)
 
 
@@ -160,14 +156,14 @@ def of(
     reply: Any = ...,
     **more: Any,
 ) -> Operation:
-    """The operation of a row of the client.
+    """The operation for a verb of the client, which gives the path, the scopes, the idempotency key and the reply.
 
     Args:
-        verb: The row, which says the method, the path, the name, the scopes, the idempotency key and the reply.
+        verb: The verb.
         summary: What it does, in a line.
-        run: The function that does it; by default the client's method is called with what the request says.
-        check: Refuses a caller who may not ask for this, before the method is called.
-        reply: The type of the reply, where the server says more than the client's method, or less.
+        run: The function that does it; by default the client's method is called with the request's values.
+        check: Refuses a caller before the method is called.
+        reply: The type of the reply, if it differs from that of the client's method.
         more: Further fields of `Operation`.
     """
     kind = verb.reply if reply is ... else reply
@@ -177,7 +173,7 @@ def of(
 
 
 async def _carried_out(verb: Verb[Any], kind: Any, check: Callable[[Asked], None] | None, asked: Asked) -> Any:
-    """What the client's method of a row gives, as the reply of its operation."""
+    """Call the client's method, and give its result as the reply of the operation."""
     if check is not None:
         check(asked)
     given = {**asked.path, **dict(asked.query or ()), **dict(asked.body or ())}

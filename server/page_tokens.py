@@ -1,4 +1,4 @@
-"""The route of page tokens: an application's back end lends one page a small part of what it may do itself, for a while."""
+"""The route of page tokens: an application's back end lends one page a small part of its own permissions, for a while."""
 
 from dataclasses import replace
 from typing import Literal
@@ -16,7 +16,7 @@ from .operation import Asked, Operation
 DEFAULT_S = 900
 MOST_S = 3600
 LENT = (AccessScope.READ, AccessScope.DECIDE, AccessScope.START)
-"""What may be lent: a page carries out nothing as a client yet, and administers nothing."""
+"""The scopes that can be lent: a page does not act as a client executor yet, and administers nothing."""
 
 
 class PageTokenBody(Body):
@@ -55,7 +55,7 @@ class PageTokenReply(BaseModel):
 
 
 async def page_token(asked: Asked) -> PageTokenReply:
-    """A token for one page. It ends with what its maker came with: with the API key, or when their token or session expires."""
+    """A token for one page. It ends no later than its maker's credential: the API key, token or session."""
     caller, body = asked.caller, asked.body
     scopes = frozenset(AccessScope(scope) for scope in body.scopes)
     for scope in LENT:
@@ -83,7 +83,7 @@ async def page_token(asked: Asked) -> PageTokenReply:
 
 
 def _principal(maker: Principal, stated: str | None) -> Principal:
-    """For whom a page is. A name that the maker states is proven by nothing else; no role is lent to a page."""
+    """The principal of a page. Only the maker vouches for a name it states; a page gets no role."""
     if stated is None:
         return Principal(maker.id, proof=maker.proof)
     try:
@@ -105,4 +105,3 @@ OPERATIONS = (
         scope=AccessScope.START,
     ),
 )
-"""The operation for page tokens."""

@@ -1,8 +1,8 @@
-"""What the user of a page sees: the fields of replies and events that are shown to a page token, in one table, and the errors.
+"""What a page token may see: one table of the visible fields of replies and events, and the errors.
 
-A page's user sees what the model reads and says, where the conversation stands, and whole what waits for them. What people,
-rules and operators put beside that is not theirs: names, roles, comments, reasons for the log, `context`. What is not in the
-table is not shown, and stands there empty, so that a client reads it as ever.
+The user of a page sees the model's input and output, the state of the conversation, and all of their own pending calls. They do
+not see what people, rules and operators add: names, roles, comments, log reasons, `context`. Fields outside the table are sent
+empty, so that a client can parse the reply as usual.
 """
 
 from collections.abc import Mapping
@@ -43,10 +43,10 @@ from .refusal import Refusal
 
 
 class Row(NamedTuple):
-    """Fields of a reply or an event: `shown` ones, those that are shown where it is the page's `own`, and `hidden` ones.
+    """The visibility of a reply's or an event's fields: `shown`, shown if the value is the page's `own`, or `hidden`.
 
-    A call and its suspension are a page's own if it may decide them; what somebody did is, if its principal did it; a state is,
-    unless the conversation is in quarantine.
+    A call and its suspension are a page's own if it may decide them; an action, if its principal did it; a state, unless the
+    conversation is in quarantine.
     """
 
     shown: str = ""
@@ -70,7 +70,7 @@ REPLIES: Mapping[type[BaseModel], Row] = {
         "approvers votes assigned comments",
     ),
     Cut: Row("size_bytes begins"),
-    RunningCall: Row(f"since attempt progress {_CALL}", hidden="arguments grants"),  # which somebody may have edited
+    RunningCall: Row(f"since attempt progress {_CALL}", hidden="arguments grants"),  # a person may have edited them
     CallTarget: Row("kind value level"),
     Page[Turn]: Row("items next"),
     MessagePage: Row("items next again"),
@@ -92,7 +92,7 @@ REPLIES: Mapping[type[BaseModel], Row] = {
     replies.GrantReply: Row("grant_id kind pattern level ends_at by seq"),
     replies.Problem: Row("type code title status detail"),
 }
-"""What is shown of each reply. A principal is shown if it is the page's own, without roles."""
+"""The visible fields of each reply. A principal is shown without roles, if it is the page's own."""
 
 EVENTS: Mapping[type[BaseModel], Row] = {
     log.ConversationStarted: Row("conversation_id agent attended", hidden="app context"),
@@ -131,10 +131,10 @@ EVENTS: Mapping[type[BaseModel], Row] = {
     live.ArgumentsDelta: Row("effect_id attempt index tool text"),
     live.ProgressReported: Row("effect_id attempt value message status loaded total"),
 }
-"""What is shown of each event, beside `kind`, `at`, `seq` and `live`. Those that stand neither here nor below are not sent."""
+"""The visible fields of each event, beside `kind`, `at`, `seq` and `live`. Events in neither table are not sent."""
 
 WITHHELD = (log.VoteCast, log.CallAssigned, log.CallCommented, log.GrantGiven, log.GrantRevoked, log.GivenRevoked)
-"""Events that are about other people alone."""
+"""Events about other people only."""
 
 OPERATIONS = frozenset(
     (
@@ -143,24 +143,24 @@ OPERATIONS = frozenset(
         *("listGrants", "revokeGrant", "showForm", "readForm"),
     )
 )
-"""What a page may do, in its conversation: the rest is about people, about more than one conversation, or an operator's."""
+"""The operations that a page may call, in its conversation. The others are about people, other conversations or operating."""
 
 _PLAIN = (
     *(AlreadyVoted, ConversationEnded, ConversationNotFound, InvalidConversationId, InvalidDecision, InvalidInput),
     *(InvalidMessage, MessageNotFound, Overloaded, QueueFull, Refusal, StaleCall, TurnNotFound),
 )
-"""Errors that are told to a page as they are."""
+"""Errors that a page gets unchanged."""
 
 
 def reply_of(caller: Caller, reply: Any) -> Any:
-    """What a caller is shown of a reply."""
+    """A reply as its caller may see it."""
     if caller.is_page:
         return _shown(caller, reply)
     return reply.model_dump() if isinstance(reply, BaseModel) else TypeAdapter(type(reply)).dump_python(reply)
 
 
 def event_of(caller: Caller, event: Event) -> Mapping[str, Any] | None:
-    """What a caller is shown of the data of an event; None if it is not sent to them."""
+    """The data of an event as a caller may see it; None if they do not get the event."""
     if not caller.is_page:
         return event.data
     if type(event.body) not in EVENTS:
@@ -172,7 +172,7 @@ def event_of(caller: Caller, event: Event) -> Mapping[str, Any] | None:
 
 
 def error_of(caller: Caller, error: HoldfastError) -> HoldfastError:
-    """The error that a caller is told in place of one: a page's user reads neither who else decides nor how servers are."""
+    """An error as a caller may see it: a page learns neither who else decides nor about the servers."""
     if not caller.is_page or type(error) in _PLAIN:
         return error
     match error:
@@ -187,26 +187,25 @@ def error_of(caller: Caller, error: HoldfastError) -> HoldfastError:
 
 
 def _shown(caller: Caller, model: BaseModel) -> dict[str, Any]:
-    """The fields of a model as plain values; those that are not shown are empty."""
+    """The fields of a model as plain values; hidden ones are empty."""
     always, own = _names(type(model))
     names = always | own if _is_own(caller, model) else always
     shown = {
         name: _part(caller, getattr(model, name), plain) if name in names else _empty(type(model), name)
         for name, plain in model.model_dump(mode="json", exclude=set(model.model_extra or ())).items()
     }
-    return shown | (model.model_extra or {})  # a problem has more fields, and is of an error that is told to pages
+    return shown | (model.model_extra or {})  # further fields of a problem, whose error pages may see
 
 
 @cache
 def _names(model: type[BaseModel]) -> tuple[frozenset[str], frozenset[str]]:
-    """The fields of a model that are shown always, and those that are where it is the page's own."""
+    """The fields of a model that are always shown, and those that are shown if the page's own."""
     framed = ("kind", "at") if model in EVENTS else ()
     row = REPLIES.get(model) or EVENTS.get(model, Row())
     return frozenset((*row.shown.split(), *framed)), frozenset(row.own.split())
 
 
 def _part(caller: Caller, value: Any, plain: Any) -> Any:
-    """A field that is shown, as a plain value."""
     if isinstance(value, list | tuple):
         return [_part(caller, one, simple) for one, simple in zip(value, plain, strict=True)]
     if isinstance(value, Principal):
@@ -230,7 +229,7 @@ def _is_principal(caller: Caller, who: Any) -> bool:
 
 @cache
 def _empty(model: type[BaseModel], name: str) -> Any:
-    """What stands in the place of a field that is not shown: its default, else nothing of its type."""
+    """The value sent for a hidden field: its default, or else the empty value of its type."""
     field = model.model_fields[name]
     taken: TypeAdapter[Any] = TypeAdapter(cast("Any", field.annotation))
     if not field.is_required():

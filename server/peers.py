@@ -1,10 +1,10 @@
-"""From which network a connection or a request comes, where what comes from one place is counted together."""
+"""The network that a connection or a request comes from; limits count by network."""
 
 import ipaddress
 
 
 def network_of(address: str) -> str:
-    """The address itself; of IPv6 the network of one subscriber (64 bits); `elsewhere` of what is no address."""
+    """The address itself; for IPv6 a subscriber's network (64 bits); `elsewhere` if the text is no address."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -28,7 +28,7 @@ from .rendering import as_json
 MEDIA_TYPE = "application/problem+json"
 
 RETRY_S = 1
-"""When to come back after an error that goes away and does not say when."""
+"""Seconds to wait after a temporary error that names no time."""
 SAFE_TO_REPEAT = "It is safe to repeat the request with the same Idempotency-Key"
 
 
@@ -46,19 +46,19 @@ def problem_of(error: HoldfastError) -> dict[str, Any]:
 
 
 def unexpected() -> dict[str, Any]:
-    """The problem document of a mistake of the server's own, which says nothing of it: the log does."""
+    """The problem document of a bug in the server; it reveals nothing, the log does."""
     return _problem("internal", "InternalError", 500, "the server failed; its log says how")
 
 
 def response_of(error: HoldfastError) -> Response:
-    """The response that an error leads to."""
+    """The response for an error."""
     headers = error.headers if isinstance(error, Refusal) else headers_of(error)
     problem = problem_of(error)
     return Response(as_json(problem), status_code=problem["status"], media_type=MEDIA_TYPE, headers=headers)
 
 
 def headers_of(error: HoldfastError) -> dict[str, str]:
-    """The headers of the response that an error of Holdfast's leads to: when to come back."""
+    """The response headers for an error of Holdfast: when to retry."""
     if isinstance(error, Overloaded | LeaseHeld):
         return {"Retry-After": str(max(math.ceil(error.retry_after_ms / 1000), 1))}
     if isinstance(error, QuotaUsedUp):

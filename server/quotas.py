@@ -1,4 +1,4 @@
-"""The quotas of the API key that stands behind a caller: the key itself, a session that it opened, a page that it lets in."""
+"""The quotas of the API key behind a caller: the key itself, a session that it opened, a page that it lets in."""
 
 from holdfast.client import AsyncClient
 from holdfast.client.access import Access
@@ -9,11 +9,10 @@ from .caller import Caller
 
 
 async def use(client: AsyncClient, caller: Caller, conversation_id: str, message_id: str, *, starts: bool) -> None:
-    """Count a message that a caller sends, which starts a conversation or not. One that was accepted before is free.
+    """Count a message of a caller; `starts`: it starts a conversation. A message that was accepted before is free.
 
     Raises:
         QuotaUsedUp: A quota does not allow the message.
-        StoreUnavailable: Redis does not answer in time, or refuses.
     """
     if caller.key_id is None or caller.quotas is None:
         return
@@ -28,10 +27,6 @@ async def use(client: AsyncClient, caller: Caller, conversation_id: str, message
 
 
 async def charge(access: Access, caller: Caller, conversation_id: str) -> None:
-    """Have what a conversation uses counted for the key that has started it, where that has a quota of it.
-
-    Raises:
-        StoreUnavailable: Redis does not answer in time, or refuses.
-    """
+    """Count a conversation's usage for the API key that started it, if that key has a quota of it."""
     if caller.key_id is not None and caller.quotas is not None and caller.quotas.of_usage:
         await access.charge(conversation_id, caller.key_id)

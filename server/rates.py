@@ -1,21 +1,15 @@
-"""How often something may be done: a token bucket for each name, in a table of bounded size."""
+"""Rate limits: a token bucket for each name, in a table of bounded size."""
 
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 MOST = 10_000
-"""How many names are remembered; the one that was seen least lately is forgotten, which only ever allows more."""
+"""How many names are remembered; forgetting the least recently seen one can only allow more."""
 
 
 class Rates:
-    """Token buckets by name: each holds `burst` tokens, and gets `per_s` new ones a second.
-
-    Args:
-        per_s: How many tokens come back a second.
-        burst: How many there are at most.
-        clock: The time in seconds.
-    """
+    """Token buckets by name: each gets `per_s` tokens a second, and holds `burst` at most. `clock` gives seconds."""
 
     def __init__(self, per_s: float, burst: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_s = per_s
@@ -27,7 +21,7 @@ class Rates:
         return len(self._left)
 
     def take(self, name: Hashable, count: int = 1) -> float:
-        """Take some tokens. 0 if there were as many, else in how many seconds there will be."""
+        """Take some tokens: 0 if there were enough, else the seconds until there are."""
         left, now = self._now(name)
         if left < count:
             return (count - left) / self._per_s
@@ -35,12 +29,12 @@ class Rates:
         return 0.0
 
     def spend(self, name: Hashable, count: int) -> None:
-        """Take some tokens after the fact; those that were not there are owed."""
+        """Take some tokens after the fact; missing ones are owed."""
         left, now = self._now(name)
         self._leave(name, left - count, now)
 
     def wait_s(self, name: Hashable) -> float:
-        """In how many seconds there is a token; 0 if there is one."""
+        """The seconds until there is a token; 0 if there is one."""
         return max((1 - self._now(name)[0]) / self._per_s, 0.0)
 
     def _leave(self, name: Hashable, left: float, now: float) -> None:

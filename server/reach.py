@@ -1,4 +1,4 @@
-"""The conversations that a caller may touch whose credential names agents, or one conversation; others seem not to be there."""
+"""The conversations that a caller may touch, if the credential names agents or one conversation. Others seem not to exist."""
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
@@ -10,46 +10,35 @@ from holdfast.conversation.ids import check_conversation_id
 from .caller import Caller
 
 MOST_KNOWN = 10_000
-"""Of how many conversations the agent is remembered, which never changes."""
+"""For how many conversations the agent is remembered; it never changes."""
 
 T = TypeVar("T")
 
 
 class Reach:
-    """The conversations of a client, and whose they are."""
+    """A client's conversations, and which caller may touch them."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
         self._agents: OrderedDict[str, str] = OrderedDict()
 
     async def check(self, caller: Caller, conversation_id: str) -> None:
-        """Refuse a conversation that the caller may not touch, as one that there is not.
-
-        Raises:
-            InvalidConversationId: The id is empty, too long or ill-formed.
-            ConversationNotFound: The caller may not touch it, or it was never started.
-        """
+        """Refuse a conversation that the caller may not touch with `ConversationNotFound`, as if it did not exist."""
         if caller.conversation_id is not None and check_conversation_id(conversation_id) != caller.conversation_id:
             raise ConversationNotFound(conversation_id)
         if caller.agents is not None and not caller.touches(await self._agent(check_conversation_id(conversation_id))):
             raise ConversationNotFound(conversation_id)
 
     async def check_exists(self, caller: Caller, conversation_id: str) -> None:
-        """Refuse a conversation that the caller may not touch, and one that was never started, alike.
-
-        Raises:
-            InvalidConversationId: The id is empty, too long or ill-formed.
-            ConversationNotFound: The caller may not touch it, or it was never started.
-        """
+        """Refuse a conversation that the caller may not touch or that was never started, both by `ConversationNotFound`."""
         await self.check(caller, conversation_id)
         await self._agent(check_conversation_id(conversation_id))
 
     async def check_start(self, caller: Caller, conversation_id: str) -> None:
-        """Refuse the id of a conversation that the caller may not touch, for a new one: it is taken, and no more is said of it.
+        """Refuse to start a conversation under an id that the caller may not touch, saying only that it is taken.
 
         Raises:
-            InvalidConversationId: The id is empty, too long or ill-formed.
-            ConversationExists: It is that of another agent's conversation.
+            ConversationExists: The id is that of another agent's conversation.
         """
         if caller.agents is None:
             return
@@ -61,11 +50,11 @@ class Reach:
             raise ConversationExists(conversation_id)
 
     async def check_suspension(self, caller: Caller, suspension_id: str, conversation_id: str | None) -> None:
-        """Refuse a suspension of a conversation that the caller may not touch, as one that there is not.
+        """Refuse a suspension of a conversation that the caller may not touch, as if it did not exist.
 
         Raises:
-            ConversationNotFound: The caller may not touch the conversation that is named, or it was never started.
-            StaleCall: No conversation is named, and the suspension is of one that may not be touched, or is not open.
+            ConversationNotFound: The caller may not touch the named conversation, or it was never started.
+            StaleCall: No conversation is named, and the suspension may not be touched or is not open.
         """
         if caller.agents is None and caller.conversation_id is None:
             return
@@ -93,16 +82,13 @@ def conversation_named(query: Any, body: Any) -> str | None:
 
 
 async def listed(caller: Caller, query: Any, fetch: Callable[[Mapping[str, Any]], Awaitable[Page[T]]]) -> Page[T]:
-    """A page of what the caller may touch. Of several agents it is agent after agent, and the cursor says which one is next.
+    """A page of what the caller may touch. With several agents it lists agent after agent; the cursor tells the next one.
 
-    Args:
-        caller: The caller.
-        query: The query, with `agent`, `limit` and `after`.
-        fetch: Gives a page of one agent, or of all, by the client's parameters of these names.
+    `fetch` gives a page of one agent, or of all, by the query's `agent`, `limit` and `after`.
 
     Raises:
         Refusal: The caller is a page, which may touch one conversation alone.
-        InvalidInput: The cursor is none.
+        InvalidInput: The cursor is invalid.
     """
     caller.check_whole()
     if caller.agents is None:

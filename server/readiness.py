@@ -1,4 +1,4 @@
-"""Whether commands can be carried out: anybody is told which part is not ready, an administrator also why."""
+"""Whether commands can be carried out: everybody is told which part is not ready, an administrator also why."""
 
 import logging
 import time
@@ -14,7 +14,7 @@ from .problems import headers_of, problem_of
 from .refusal import Refusal
 
 LOGGED_S = 60.0
-"""After how many seconds the same error is logged again."""
+"""Seconds after which the same error is logged again."""
 WITHHELD = "the server's log says why"
 _OF_ALL = ("type", "code", "title", "status", "detail")
 
@@ -22,15 +22,15 @@ logger = logging.getLogger("holdfast.server")
 
 
 class Part(StrEnum):
-    """What is known of one part of what stands behind the server."""
+    """The state of one part behind the server."""
 
-    OK = "ok"  # it answers, and is of use
-    FAILED = "failed"  # it is not, and commands cannot be carried out because of it
-    UNKNOWN = "unknown"  # it was not asked, since another part failed
+    OK = "ok"  # it answers and works
+    FAILED = "failed"  # it does not work, and commands cannot be carried out because of it
+    UNKNOWN = "unknown"  # it was not checked, since another part failed
 
 
 class Readiness:
-    """Whether a client can carry commands out; all who ask at once share one look. `clock` gives seconds."""
+    """Whether a client can carry commands out; simultaneous requests share one check. `clock` gives seconds."""
 
     def __init__(self, client: AsyncClient, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._looking = SingleFlight(client.ready)
@@ -38,11 +38,7 @@ class Readiness:
         self._logged: dict[type[HoldfastError], float] = {}
 
     async def check(self) -> None:
-        """Return if commands can be carried out.
-
-        Raises:
-            HoldfastError: They cannot; `AsyncClient.ready` has the errors. The log has it too.
-        """
+        """Return if commands can be carried out; else raise the error of `AsyncClient.ready`, which is also logged."""
         try:
             await self._looking.result()
         except HoldfastError as error:
@@ -50,7 +46,7 @@ class Readiness:
             raise
 
     def note(self, error: HoldfastError) -> None:
-        """Write an error to the log whose reason is withheld from a caller; the same class once in a while."""
+        """Log an error whose reason is withheld from a caller; the same class at most once in `LOGGED_S`."""
         now, kind = self._clock(), type(error)
         if now - self._logged.get(kind, -LOGGED_S) >= LOGGED_S:
             self._logged[kind] = now
@@ -58,9 +54,9 @@ class Readiness:
 
 
 def unready(error: HoldfastError, *, whole: bool) -> Refusal:
-    """The refusal that says which part is not ready; its class is that of the error, and its texts too where `whole`.
+    """The refusal that names the part that is not ready and the error's class; with `whole` also the error's texts.
 
-    The texts hold addresses, names and what Redis or Ray said. Whoever may not know these reads where they stand instead.
+    The texts hold addresses, names, and messages of Redis or Ray. Other callers are told where to find them instead.
     """
     problem = problem_of(error)
     detail, title = problem["detail"], problem["title"]
@@ -73,7 +69,7 @@ def unready(error: HoldfastError, *, whole: bool) -> Refusal:
 
 
 def parts_of(error: HoldfastError) -> dict[str, str]:
-    """What an error says of Redis, and of the cluster: Ray with the sweeper of the store."""
+    """The states of Redis and of the cluster (Ray with the store's sweeper), by an error."""
     if isinstance(error, ClusterError):
         return {"redis": Part.OK.value, "cluster": Part.FAILED.value}
     return {"redis": Part.FAILED.value, "cluster": Part.UNKNOWN.value}

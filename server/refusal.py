@@ -1,4 +1,4 @@
-"""What the server itself refuses, before a request reaches the client."""
+"""Refusals by the server itself, before a request reaches the client."""
 
 import math
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from holdfast.errors import HoldfastError
 class Refusal(HoldfastError):
     """A request that the server does not pass on; nothing was changed.
 
-    `status` is the HTTP status, `code` names the problem, `detail` says what to do; `fields` are more fields of the problem,
-    and `headers` those of the response.
+    `status` is the HTTP status, `code` names the problem, `detail` says what to do; `fields` are further fields of the problem
+    document, `headers` those of the response.
     """
 
     def __init__(
@@ -34,5 +34,5 @@ class Refusal(HoldfastError):
 
 
 def too_often(code: str, detail: str, wait_s: float) -> Refusal:
-    """The refusal of what came too often, which says when to come back."""
+    """The refusal of a request that came too often; it says when to retry."""
     return Refusal(429, code, detail, headers={"Retry-After": str(max(math.ceil(wait_s), 1))})

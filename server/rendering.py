@@ -5,5 +5,5 @@ from typing import Any
 
 
 def as_json(value: Any) -> bytes:
-    """The compact JSON text of plain values in UTF-8, in one line; a lone surrogate becomes a question mark."""
+    """The compact JSON text of plain values on one line, in UTF-8; a lone surrogate becomes a question mark."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")

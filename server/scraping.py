@@ -13,11 +13,11 @@ from .exposition import MEDIA_TYPE, exposition
 from .operation import Asked, Operation, Serving
 
 PLAIN = "command"
-"""What stands for a script's name where Redis is asked without one."""
+"""The script name of a Redis command that uses no script."""
 
 
 async def scraped(asked: Asked) -> Response:
-    """The metrics, of all agents. Where the store does not answer, they say so, and are those of this server alone."""
+    """The metrics of all agents. If the store does not answer, only those of this server, with that fact."""
     asked.caller.check_agent(None)
     serving = asked.serving
     stored = await serving.figures.families()
@@ -47,4 +47,3 @@ OPERATIONS = (
         scope=AccessScope.ADMIN,
     ),
 )
-"""The operation for Prometheus."""

@@ -1,4 +1,4 @@
-"""How much of one sort a process has open at once."""
+"""Limits on what a process has open at once."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterator
@@ -9,7 +9,7 @@ from .refusal import Refusal
 
 
 class Share(NamedTuple):
-    """A part of all places, and whose it is: what is counted together, and how a refusal begins."""
+    """A share of all places: what is counted together, how much of the whole, and how a refusal begins."""
 
     name: Hashable
     part: float
@@ -17,13 +17,13 @@ class Share(NamedTuple):
 
 
 class Slots:
-    """So many places, each held for a while; who comes when all are taken is asked to come back.
+    """A fixed number of places, each held for a while; when all are taken, a caller is refused for now.
 
     Args:
         limit: How many there are.
         code: The code of the refusal.
         what: What takes a place, in the plural, for the refusal.
-        retry_s: When to come back.
+        retry_s: Seconds after which to retry.
     """
 
     def __init__(self, limit: int, *, code: str, what: str, retry_s: int) -> None:
@@ -38,21 +38,13 @@ class Slots:
         return self._taken
 
     def check(self) -> None:
-        """Refuse one more where all places are taken.
-
-        Raises:
-            Refusal: All places are taken.
-        """
+        """Refuse one more if all places are taken."""
         if self._taken >= self._limit:
             detail = f"this server has {self._taken} {self._what}, and no more at once"
             raise Refusal(429, self._code, detail, headers={"Retry-After": str(self._retry_s)})
 
     def check_shares(self, *shares: Share) -> None:
-        """Refuse one more of somebody who holds as many places as each of these shares may.
-
-        Raises:
-            Refusal: One of the shares is used up.
-        """
+        """Refuse one more if one of these shares is used up."""
         for share in shares:
             most = max(round(self._limit * share.part), 1)
             if self._held[share.name] >= most:
@@ -61,18 +53,14 @@ class Slots:
 
     @contextmanager
     def share(self, *shares: Share) -> Iterator[None]:
-        """Count one place in each of these shares.
-
-        Raises:
-            Refusal: One of them is used up.
-        """
+        """Count one place in each of these shares while the block runs, or refuse it if one is used up."""
         self.check_shares(*shares)
         with self.counted(*shares):
             yield
 
     @contextmanager
     def counted(self, *shares: Share) -> Iterator[None]:
-        """Count one place in each of these shares, used up or not: `check_shares` was before."""
+        """Count one place in each of these shares, without a check: `check_shares` was called before."""
         self._held.update(share.name for share in shares)
         try:
             yield

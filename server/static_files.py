@@ -1,4 +1,4 @@
-"""The files under `/static/`: scripts and styles. Their URLs carry a digest, so that browsers keep them until they change."""
+"""The files under `/static/`: scripts and styles. Their URLs carry a digest, so that browsers cache them until they change."""
 
 import hashlib
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from .problems import response_of
 from .refusal import Refusal
 
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
-"""What is served, by the end of its name; other files of the folder are not."""
+"""The served file types, by the end of the name; other files of the folder are not served."""
 DIGEST_LENGTH = 12
 
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """A file as it is served: its bytes, its media type, and the digest by which its URL names this content."""
+    """A served file: its bytes, its media type, and the digest in its URL."""
 
     content: bytes
     media_type: str
@@ -28,7 +28,7 @@ class StaticFile:
 
 @cache
 def static_files() -> dict[str, StaticFile]:
-    """The files that are served, by their names."""
+    """The served files, by name."""
     found = {}
     for file in (files("holdfast.server") / "static").iterdir():
         media_type = TYPES.get(file.name[file.name.rfind(".") :])
@@ -44,7 +44,7 @@ def static_url(name: str, root: str = "") -> str:
 
 
 def route() -> Route:
-    """The route of all of them."""
+    """The route of all static files."""
     return Route("/static/{name}", _static, methods=["GET"])
 
 

@@ -1,7 +1,7 @@
 """Event streams (server-sent events): recorded events with their cursor as `id`, live events without one, heartbeats.
 
-A stream ends with an event `stream_closed` that says why and after which `seq` to resume. Lines end in LF. A listener that
-takes nothing in for `Bounds.patience_s` is cut off, so that what waits for it is bounded; it resumes by `Last-Event-ID`.
+A stream ends with an event `stream_closed` that says why, and after which `seq` to resume. Lines end in LF. A listener that
+takes nothing in for `Bounds.patience_s` is cut off, which bounds the data that waits for it; it resumes by `Last-Event-ID`.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ from .slots import Share, Slots
 
 HEARTBEAT = b": \n\n"
 RETRY_MS = 1000
-"""After how many milliseconds a browser connects again."""
+"""Milliseconds after which a browser reconnects."""
 RECHECK_S = 10
-"""How often it is looked whether the caller of a stream may still have it, in seconds."""
+"""Seconds between two checks whether the caller of a stream may still have it."""
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 _E = TypeVar("_E", Event, ListEvent[Any])
@@ -38,13 +38,13 @@ logger = logging.getLogger("holdfast.server")
 
 
 def frame(kind: str, data: Any, *, cursor: int | str | None = None) -> bytes:
-    """One event as it is sent; JSON has no raw line break, so the data is one line."""
+    """One event as it is sent. JSON has no raw line break, so the data is one line."""
     head = f"event: {kind}\n" if cursor is None else f"id: {cursor}\nevent: {kind}\n"
     return head.encode() + b"data: " + as_json(data) + b"\n\n"
 
 
 def frame_of(event: Event | ListEvent[Any], caller: Caller = LOCAL) -> bytes:
-    """An event as it is sent to a caller; nothing where it is not. A live one has no `id` and says `"live": true`."""
+    """An event as it is sent to a caller; empty if they do not get it. A live one has no `id` and says `"live": true`."""
     if isinstance(event, ListEvent):
         names = ("kind", "at", "conversation_id", "agent", "seq", "data")
         return frame(event.kind, {name: getattr(event, name) for name in names}, cursor=event.cursor)
@@ -67,11 +67,7 @@ class Streams:
         return len(self._open)
 
     def check_room(self, caller: Caller) -> None:
-        """Refuse one more stream where there are as many as may be.
-
-        Raises:
-            Refusal: No more streams may be opened here now.
-        """
+        """Refuse one more stream if all places are taken or the server drains."""
         if self._draining.begun:
             raise Refusal(503, "draining", "this server stops: ask another, or again", headers={"Retry-After": "1"})
         self._open.check()
@@ -88,7 +84,7 @@ class Streams:
         framed: Callable[[_E], bytes] | None = None,
         caller: Caller = LOCAL,
     ) -> "EventStream":
-        """The response that streams events. `check_room` is for before: what was begun for a stream is not refused any more.
+        """The response that streams events. Call `check_room` first: a command begun for a stream can no longer be refused.
 
         Args:
             events: The events.
@@ -96,7 +92,7 @@ class Streams:
             until: Whether an event is the last one.
             status: The HTTP status.
             headers: More headers.
-            framed: Gives what is sent of an event; by default as the API has it.
+            framed: Gives the bytes sent for an event; by default those of the API.
             caller: Who listens.
         """
         framed = framed or partial(frame_of, caller=caller)
@@ -104,7 +100,7 @@ class Streams:
         return EventStream(frames, self._open, self._bounds.patience_s, status, HEADERS | (headers or {}))
 
     def lines(self, written: AsyncGenerator[bytes, None], *, media_type: str) -> "EventStream":
-        """The response that streams lines of text as they are, within the same bounds. `check_room` is for before."""
+        """The response that streams lines of text unchanged, within the same bounds. Call `check_room` first."""
         streamed = EventStream(written, self._open, self._bounds.patience_s, 200, dict(HEADERS))
         streamed.headers["content-type"] = media_type
         return streamed
@@ -117,7 +113,7 @@ class Streams:
         framed: Callable[[_E], bytes],
         told: Callable[[HoldfastError], HoldfastError],
     ) -> AsyncGenerator[bytes, None]:
-        """What is sent: the events, a heartbeat where none comes, and at the end why, and where to resume."""
+        """The frames: the events, heartbeats between them, and at the end the reason and where to resume."""
         yield f"retry: {RETRY_MS}\n\n".encode()
         ending = asyncio.ensure_future(self._draining.wait())
         coming: asyncio.Future[_E | None] | None = None
@@ -176,7 +172,7 @@ class EventStream(StreamingResponse):
         self.shares: Sequence[Share] = ()
 
     def only_while(self, stands: Callable[[], Awaitable[bool]]) -> None:
-        """Cut the stream off once its caller does not stand any more: the key was revoked, the token has expired."""
+        """Cut the stream off once its caller is no longer valid: the key was revoked, the token has expired."""
         self._stands = stands
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - the signature of ASGI
@@ -200,11 +196,11 @@ class EventStream(StreamingResponse):
                 await self._frames.aclose()
         if isinstance(ended, TimeoutError):
             logger.info("a listener took nothing in for %g s and was cut off", self._patience_s)
-        elif isinstance(ended, Exception) and not isinstance(ended, OSError):  # a listener that is gone is no mistake
+        elif isinstance(ended, Exception) and not isinstance(ended, OSError):  # a listener that left is no error
             logger.error("an event stream broke off", exc_info=ended)
 
     async def _fallen(self) -> None:
-        """Return once the caller may not have the stream any more."""
+        """Return once the caller may no longer have the stream."""
         while True:
             await asyncio.sleep(RECHECK_S)
             if self._stands is not None and not await self._stands():

@@ -1,4 +1,4 @@
-"""Tickets: what stands for a caller for a while, a browser's session or a page's token. Each server of a namespace has them."""
+"""Tickets: credentials that stand for a caller for a while, a browser's session or a page's token. All servers share them."""
 
 import hashlib
 import math
@@ -22,7 +22,7 @@ PAGE_TOKEN = re.compile(r"hfp_([0-9a-f]{64})")
 ISSUED: Mapping[TicketKind, tuple[float, float]] = MappingProxyType(
     {TicketKind.SESSION: (0.2, 20), TicketKind.PAGE: (20, 200), TicketKind.SIGNING_IN: (0.2, 20)}
 )
-"""How many tickets of a kind somebody gets a second on the long run, and how many at once: each takes room in the store."""
+"""The tickets of a kind that one holder gets, per second in the long run and at once: each takes room in the store."""
 
 
 class Tickets:
@@ -33,20 +33,12 @@ class Tickets:
         self._issued = {kind: Rates(per_s, burst, clock=clock) for kind, (per_s, burst) in ISSUED.items()}
 
     def check_rate(self, kind: TicketKind, holder: Hashable) -> None:
-        """Refuse one more ticket of whoever has got as many as may be.
-
-        Raises:
-            Refusal: It is one too many.
-        """
+        """Refuse one more ticket if the holder has got too many."""
         if wait_s := self._issued[kind].take(holder):
             raise too_often("rate_limited", "too many sessions or tokens were asked for from there", wait_s)
 
     async def issue(self, kind: TicketKind, caller: Caller, holds_s: float) -> tuple[str, Ticket]:
-        """The secret of a new ticket for a caller, and the ticket. It ends no later than what the caller came with.
-
-        Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses.
-        """
+        """The secret of a new ticket for a caller, and the ticket. It ends no later than the caller's credential."""
         now = await self._access.now()
         ends_at = now + round(holds_s * 1000)
         secret = secrets.token_hex(32)
@@ -67,11 +59,7 @@ class Tickets:
         return secret, ticket
 
     async def begun(self, next_path: str, holds_s: float) -> str:
-        """The secret of a new ticket of a browser in which somebody begins to sign in.
-
-        Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses.
-        """
+        """The secret of a new ticket for a browser that begins a sign-in."""
         now, secret = await self._access.now(), secrets.token_hex(32)
         ticket = Ticket(
             digest=digest_of(secret),
@@ -84,22 +72,17 @@ class Tickets:
         return secret
 
     async def used_up(self, secret: str) -> Ticket | None:
-        """The ticket of a sign-in that is under way, for one caller alone; None if there is none, or not any more.
-
-        Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses.
-        """
+        """Use up the ticket of a sign-in, which only one caller gets; None if it is unknown or expired."""
         ticket = await self._access.ticket(digest_of(secret))
         if ticket is None or ticket.kind is not TicketKind.SIGNING_IN:
             return None
         return ticket if await self._access.remove_ticket(ticket.digest) else None
 
     async def caller(self, kind: TicketKind, secret: str) -> tuple[Caller, float]:
-        """The caller of a ticket, and how many seconds it still holds.
+        """The caller of a ticket, and for how many seconds it is still valid.
 
         Raises:
-            InvalidToken: There is no such ticket, or not any more.
-            StoreUnavailable: Redis does not answer in time, or refuses.
+            InvalidToken: The ticket is unknown or expired.
         """
         ticket, now = await self._access.ticket(digest_of(secret)), time.time() * 1000
         if ticket is None or ticket.kind is not kind or ticket.principal is None:
@@ -123,14 +106,10 @@ class Tickets:
             quotas=quotas,
             maker=ticket.maker,
         )
-        return caller, max(holds_ms / 1000, 0.0)  # the store's clock says when it ends; this one may be ahead
+        return caller, max(holds_ms / 1000, 0.0)  # the store's clock decides when it ends; this one may be ahead
 
     async def end(self, secret: str) -> None:
-        """End a ticket, on every server within seconds.
-
-        Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses.
-        """
+        """End a ticket, on every server within seconds."""
         await self._access.remove_ticket(digest_of(secret))
 
 

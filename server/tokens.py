@@ -1,4 +1,4 @@
-"""Tokens of an identity provider (JWT): verified with its public keys, and read for who calls and what they may do."""
+"""Tokens of an identity provider (JWT): verified with its public keys, and read for the caller and their permissions."""
 
 import base64
 import binascii
@@ -23,19 +23,19 @@ from .caller import Caller
 from .key_sets import KeySet
 
 LONGEST = 16_384
-"""How many characters a token may have."""
+"""The most characters of a token."""
 LEEWAY_S = 30
-"""How far the clocks of the issuer and of this machine may be apart, in seconds."""
+"""The tolerated difference between the clocks of the issuer and of this machine, in seconds."""
 TYPES = ("", "jwt", "at+jwt", "application/at+jwt")
-"""The types of tokens that say who calls; a logout token, for one, does not."""
+"""The accepted types of tokens: those that identify a caller, unlike a logout token."""
 
 
 _MAIL = re.compile(r"(.*[./:]|)email")
-"""A claim with an address of mail, also within an object or a namespace; `email_verified` stands beside it."""
+"""A claim with an e-mail address, also within an object or a namespace; `email_verified` stands beside it."""
 
 
 class InvalidToken(Exception):
-    """A token that is not taken; the text says why, and nothing of the token."""
+    """A token that is not accepted; the text says why, and reveals nothing of the token."""
 
 
 class Tokens:
@@ -47,12 +47,12 @@ class Tokens:
         self._clock = clock
 
     async def caller(self, token: str, proof: Proof, *, nonce: str | None = None) -> tuple[Caller, float]:
-        """Who calls with a token, and until when it holds (seconds since 1970).
+        """The caller of a token, and until when the token is valid (seconds since 1970).
 
-        With a `nonce` it must be an ID token: made for the sign-in that has this nonce, and for the audience.
+        With a `nonce` it must be an ID token, made for the sign-in with this nonce and for this audience.
 
         Raises:
-            InvalidToken: The token is not taken.
+            InvalidToken: The token is not accepted.
             Refusal: The issuer's keys cannot be fetched.
         """
         claims, algorithm, key_id = self._stated(token)
@@ -62,7 +62,7 @@ class Tokens:
         return self._read(claims, proof), ends + LEEWAY_S
 
     def holds(self, token: str) -> bool:
-        """Whether a token holds by those keys of the issuer that are known. Nobody waits: what must be fetched comes later."""
+        """Whether a token is valid by the known keys of the issuer. It waits for no fetch; a due one begins."""
         try:
             claims, algorithm, key_id = self._stated(token)
             self._verify(token, self._keys.held(key_id), algorithm, claims)
@@ -83,7 +83,7 @@ class Tokens:
         return claims, str(algorithm), key_id
 
     def _verify(self, token: str, key: Any, algorithm: str, claims: dict[str, Any]) -> float:
-        """Check the signature, and what the claims say of the token itself; returns until when it says that it holds."""
+        """Check the signature and the claims about the token itself; returns when it expires."""
         if key is None or key.alg not in (None, algorithm):
             raise InvalidToken("its issuer has no such key")
         registry = jws.JWSRegistry(algorithms=[algorithm], strict_check_header=False)
@@ -97,7 +97,7 @@ class Tokens:
         )
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SecurityWarning)  # of the name EdDSA, which issuers use
+                warnings.simplefilter("ignore", SecurityWarning)  # about the name EdDSA, which issuers use
                 jwt.decode(token, key, algorithms=[algorithm], registry=registry)
             must.validate(claims)
             ends = float(claims["exp"])
@@ -105,7 +105,7 @@ class Tokens:
             raise InvalidToken(_SAID.get(type(error).__name__, f"it does not hold ({type(error).__name__})")) from None
         except OverflowError:
             raise InvalidToken("one of its times is none") from None
-        except (ValueError, TypeError, KeyError):  # a key that does not go with the signature
+        except (ValueError, TypeError, KeyError):  # a key that does not fit the signature
             raise InvalidToken("its signature does not hold") from None
         if not math.isfinite(ends):
             raise InvalidToken("one of its times is none")
@@ -148,7 +148,7 @@ def _check_sign_in(claims: dict[str, Any], nonce: str, audience: str) -> None:
 
 
 def _parts(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The header and the claims of a token, unverified. Strict JSON: a name that stands twice would be read in two ways."""
+    """The header and the claims of a token, unverified. Strict JSON: a duplicate name could be read in two ways."""
     parts = token.split(".")
     if len(token) > LONGEST or len(parts) != 3 or not token.isascii():  # noqa: PLR2004 - header, claims, signature
         raise InvalidToken("it is no signed token within bounds")
@@ -168,7 +168,7 @@ def _padded(part: str) -> str:
 
 
 def _at(claims: dict[str, Any], path: str) -> Any:
-    """The claim of that name; else the value that a path with dots leads to; None if there is none."""
+    """The claim of that name, or else the value at that dotted path; None if there is none."""
     if path in claims:
         return claims[path]
     found: Any = claims
@@ -178,7 +178,7 @@ def _at(claims: dict[str, Any], path: str) -> Any:
 
 
 def _names(value: Any, *, spaced: bool = False) -> list[str]:
-    """The names in a claim: a list, or a text, which with `spaced` holds several."""
+    """The names in a claim: a list, or a text, which holds several if `spaced`."""
     if isinstance(value, str):
         return value.split() if spaced else [value]
     if isinstance(value, list):

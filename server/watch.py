@@ -1,4 +1,4 @@
-"""What is noted of every request: its id, its outcome and its time. Neither the query nor a header is ever written down."""
+"""The record of every request: its id, its outcome and its time. Queries and headers are never written down."""
 
 import logging
 import re
@@ -21,23 +21,19 @@ logger = logging.getLogger("holdfast.server.access")
 HEADER = "X-Request-Id"
 REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 UNKNOWN = "-"
-"""The path of a request for which there is no route, and its sender where nobody was asked."""
+"""The path of a request without a route, and the sender of one whose caller was not identified."""
 BROKEN_OFF = 499
-"""The status of a request that ended without an answer, because its client had left."""
+"""The status of a request that ended without an answer, because its client left."""
 STRANGERS_PER_S, STRANGERS_BURST = 2.0, 100
-"""How many lines a second are written about requests without a known caller, on the long run and at once."""
+"""How many log lines a second requests without a known caller get, in the long run and at once."""
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 class Watch:
-    """ASGI middleware before all other: it names each request, counts it and writes a line about it.
+    """ASGI middleware before all other: it gives each request an id, counts it in `counts` and logs a line about it.
 
-    About requests without a known caller, it writes so many lines a second, and how many it left out.
-
-    Args:
-        app: What answers.
-        counts: The counts of this server.
-        clock: The time in seconds.
+    Requests without a known caller share a limit of lines a second; the number of lines left out is logged. `clock` gives
+    seconds.
     """
 
     def __init__(self, app: ASGIApp, *, counts: Counts, clock: Callable[[], float] = time.monotonic) -> None:
@@ -47,7 +43,7 @@ class Watch:
         self._left_out = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have the request answered."""
+        """Pass the request on, and record it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -82,7 +78,7 @@ class Watch:
             CALLER.reset(tokens[2])
 
     def _is_told(self, caller: str) -> bool:
-        """Whether a line is written: strangers cannot fill the log, and what is left out of it is counted there."""
+        """Whether a line is logged: strangers cannot fill the log; omitted lines are counted."""
         if caller != UNKNOWN:
             return True
         if self._strangers.take(UNKNOWN):
@@ -95,6 +91,6 @@ class Watch:
 
 
 def _trace_context(scope: Scope) -> str:
-    """The trace context that a request came with; empty for none, for one that is ill-formed, and for more than one."""
+    """The trace context of a request; empty if there is none, it is ill-formed, or there are several."""
     given = Headers(scope=scope).getlist(trace_context.HEADER)
     return (trace_context.checked(given[0]) or "") if len(given) == 1 else ""

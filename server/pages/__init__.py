@@ -1,1 +1,1 @@
-"""The pages for people: the inbox of what waits, conversations, agents and problems, as HTML."""
+"""The HTML pages for people: the inbox of pending calls, conversations, agents and problems."""

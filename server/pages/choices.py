@@ -1,4 +1,4 @@
-"""The decisions that pages offer: what a button says, what is said of a decision afterwards, and what makes one."""
+"""The decisions that pages offer: the text of a button, the text afterwards, and the decision itself."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from holdfast.conversation import Approve, Cancel, Decision, Deny, Fail, Redispa
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A decision that a person may take.
+    """A decision that a person may make.
 
     Attributes:
         name: Its name in the form, as in the API.
-        says: What its button says.
-        done: What is said of it afterwards.
+        says: The text of its button.
+        done: The text shown afterwards.
         tone: `good`, `bad` or `plain`.
         made: Makes the decision from a reason, if it needs nothing else: then several calls may be decided so at once.
-        runs: Whether the call may run after it: then all of the call must have been shown.
+        runs: Whether the call may run after it: then the whole call must have been shown.
         read: Who reads the reason of several calls that are decided so at once: `agents`, or `log`.
     """
 
@@ -44,7 +44,7 @@ CHOICES: Mapping[str, Choice] = {one.name: one for one in (APPROVE, DENY, ANSWER
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A verdict of a review: its name in the form, what its button says, what is said of it afterwards, and its tone."""
+    """A verdict of a review: its name in the form, the text of its button, the text afterwards, and its tone."""
 
     name: str
     says: str
@@ -63,12 +63,10 @@ VERDICTS: Mapping[str, Verdict] = {
 
 
 def settled_as(by: str | None, said: Any = None) -> str:
-    """What a person reads of what settled a call.
+    """How a call was settled, as text for people.
 
-    Args:
-        by: What settled it: the name of a decision, `expiry`, `cancellation`, `grant` or `unattended`; None where that is not
-            known.
-        said: What the decision said, if it is known: the verdict of a review is in it.
+    `by` is the name of a decision, `expiry`, `cancellation`, `grant` or `unattended`, None if unknown; `said` is the content of
+    the decision, if known, with a review's verdict.
     """
     verdict = said.get("verdict") if by == REVIEW.name and isinstance(said, dict) else None
     if isinstance(verdict, str) and verdict in VERDICTS:
@@ -82,7 +80,7 @@ def settled_as(by: str | None, said: Any = None) -> str:
 
 
 def words_of(by: str | None, said: Any) -> Any:
-    """What a decision said beside its kind and its verdict, for people to read: of a review, its notes."""
+    """The content of a decision beyond its kind and verdict, for people to read: of a review, its notes."""
     if by == REVIEW.name and isinstance(said, dict):
         return said.get("notes", "")
     return said

@@ -1,4 +1,4 @@
-"""The pages of conversations: the list, one with all that it says, and what may be done with it."""
+"""The pages of conversations: the list, one whole conversation, and its commands."""
 
 import uuid
 from collections.abc import Sequence
@@ -27,13 +27,13 @@ from .prices import cost_usd
 from .visit import Page, Query, Visit
 
 MOST_MESSAGES = 200
-"""How many of the latest messages a page shows, of those among the latest events."""
+"""The most messages that a page shows, from the latest events."""
 MOST_TURNS = 50
 AT_ONCE = 100
 
 
 class ListQuery(Query):
-    """Which conversations are wanted."""
+    """The filters of the list of conversations."""
 
     status: Status | None = None
     agent: str | None = Field(default=None, max_length=200)
@@ -42,27 +42,27 @@ class ListQuery(Query):
 
     @property
     def filters(self) -> dict[str, str]:
-        """The filters that are set, as the URL has them."""
+        """The filters that are set, as in the URL."""
         return self.set_of("status", "agent")
 
 
 class FeedQuery(Query):
-    """Where the stream of a conversation begins."""
+    """The position from which the stream of a conversation begins."""
 
     after: int = Field(ge=0, lt=1 << 63)
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """All that a page shows of a conversation.
+    """Everything that a page shows of a conversation.
 
     Attributes:
         conversation_id: Its id.
-        state: Where it stands.
+        state: Its state.
         around: Its messages and its log.
         turns: Its latest turns, the newest first.
-        tokens: The tokens of the turns that the history has, sent and received; None where those of an answer are not known.
-        cost: About what they cost, in US dollars; None where that is not known.
+        tokens: The tokens of the turns in the history, sent and received; None if those of an answer are not known.
+        cost: Their approximate cost in US dollars; None if not known.
     """
 
     conversation_id: str
@@ -89,12 +89,12 @@ async def conversation(visit: Visit) -> Response:
 
 
 async def now(visit: Visit) -> Response:
-    """What changes of a conversation's page while it is open."""
+    """The parts of a conversation's page that change while it is open."""
     return await _page(visit, "conversation_now.html")
 
 
 async def feed(visit: Visit) -> Response:
-    """Follow a conversation: when it changed, and the text that the model is writing."""
+    """Follow a conversation: its changes, and the text that the model is writing."""
     given = visit.headers.get("last-event-id", "")
     after = int(given) if given.isascii() and given.isdigit() and len(given) < 19 else visit.query.after  # noqa: PLR2004 - 2^63
     found = _conversation(visit)
@@ -136,7 +136,7 @@ async def retry(visit: Visit) -> Response:
 
 
 async def revoke(visit: Visit) -> Response:
-    """End a grant, and go back to the call beside which it was listed, or to its conversation."""
+    """End a grant, and go back to the page that listed it: a call, or its conversation."""
     key = _key(visit, "request_id")
     await _conversation(visit).revoke(visit.path["grant_id"], visit.form.get("reason"), request_id=key)
     if suspension_id := visit.form.get("suspension_id"):
@@ -166,7 +166,7 @@ async def _whole(visit: Visit) -> Whole:
 
 
 async def _model_of(visit: Visit, name: str) -> str:
-    """The model of an agent, as the server's app has it; empty where it has no such agent."""
+    """The model of an agent in the server's app; empty if the app has no such agent."""
     try:
         return next((agent.model for agent in await visit.client.agents() if agent.name == name), "")
     except HoldfastError:
@@ -184,7 +184,7 @@ def _framed(event: Event) -> bytes:
 
 
 def _keys() -> dict[str, str]:
-    """A key for each form of a page, so that one which is sent twice counts once."""
+    """An idempotency key for each form of a page, so that a form sent twice counts once."""
     return {name: uuid.uuid4().hex for name in ("send", "cancel", "end")}
 
 
@@ -214,4 +214,3 @@ PAGES = (
     Page("POST", "/conversations/{conversation_id}/end", end, scope=AccessScope.START),
     Page("POST", "/conversations/{conversation_id}/retry", retry, scope=AccessScope.START),
 )
-"""The pages of conversations."""

@@ -1,16 +1,16 @@
-"""Where a browser goes once somebody has signed in: a page of this application, and nowhere else."""
+"""The page to which a browser goes after sign-in: one of this application, never another site."""
 
 from urllib.parse import unquote
 
 FIRST = "/inbox"
 LONGEST = 2000
-"""How many characters a destination may have: it stands in URLs."""
+"""The most characters of a destination: it stands in URLs."""
 ABOUT_SIGNING_IN = ("/signin", "/signout")
-"""Pages that lead nowhere: whoever has signed in would stay there."""
+"""Pages that are no destination: a person who has signed in would be stuck there."""
 
 
 def destination(asked: str, root: str) -> str:
-    """The path that was asked for, if it is one of the pages of the application under `root`; else the first page."""
+    """The requested path, if it is a page of the application under `root`; else the first page."""
     return asked if _leads_to_a_page(asked, root) else f"{root}{FIRST}"
 
 
@@ -20,7 +20,7 @@ def _leads_to_a_page(asked: str, root: str) -> bool:
     path = unquote(asked.partition("?")[0].partition("#")[0])
     if "//" in path or "\\" in asked or "\\" in path or not path.isprintable():
         return False
-    if any(part in (".", "..") for part in path.split("/")):  # browsers take these out: the path would be another one
+    if any(part in (".", "..") for part in path.split("/")):  # browsers resolve these to another path
         return False
     page = path.removeprefix(root)
     return not any(page == place or page.startswith(f"{place}/") for place in ABOUT_SIGNING_IN)

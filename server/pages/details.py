@@ -1,4 +1,4 @@
-"""All that a page shows of one call: its form, its conversation's last messages, who asked, what is known of its runs."""
+"""Everything that a page shows of one call: its form, its conversation's last messages, who asked, its runs."""
 
 import asyncio
 import uuid
@@ -19,14 +19,14 @@ from .kinds import Kind, effect_of, kind_of, offered
 from .visit import Visit
 
 LAST_MESSAGES = 8
-"""How many messages of the conversation stand beside a call; its own page has all of them."""
+"""How many messages of the conversation stand beside a call; the conversation's page has all of them."""
 _VOTES = frozenset({APPROVE.name, ANSWER.name, REDISPATCH.name})
-"""What agrees to a call: nobody does so twice."""
+"""Votes for a call: nobody votes twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What stands around the calls of a conversation; empty where it cannot be read, which `problem` says."""
+    """The context of a conversation's calls; empty if it cannot be read, and `problem` says why."""
 
     state: ConversationState[Any] | None = None
     messages: Sequence[Mapping[str, Any]] = ()
@@ -37,19 +37,19 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """A call that waits, with its form.
+    """A pending call, with its form.
 
     Attributes:
         call: The call.
         kind: Its kind.
-        tool: Its tool, as the app declares it; None where the app has no such tool any more.
+        tool: Its tool, as the app declares it; None if the app no longer has it.
         filled: Its form.
-        around: What stands around it.
-        asked_by: Who sent the message that led to it; None where that is not known.
+        around: Its context.
+        asked_by: The sender of the message that led to it; None if not known.
         decision_id: The idempotency key of the decision that the form makes.
         request_id: The idempotency key of a note.
-        siblings: The other calls of the same answer of the model that wait.
-        agreed: Whether whoever looks at it has agreed already: others have to, or it is decided otherwise.
+        siblings: The other pending calls of the same model answer.
+        agreed: Whether the viewer has agreed already; then others must agree, or it is decided otherwise.
     """
 
     call: PendingCall[Any]
@@ -65,27 +65,27 @@ class Detail:
 
     @property
     def offered(self) -> Collection[str]:
-        """What is offered: the names of decisions, and `edit`."""
+        """The names of the decisions that are offered, and `edit`."""
         return offered(self.call) - (_VOTES if self.agreed else frozenset())
 
     @property
     def effect(self) -> str:
-        """What follows from the decisions that are offered."""
+        """The effect of the decisions that are offered."""
         return effect_of(self.call)
 
     @property
     def approvers(self) -> str:
-        """Who may decide it, in a line; empty where whoever may decide at all may."""
+        """Who may decide it, in a line; empty if there is no restriction."""
         terms = self.call.approvers
         return "" if terms is None else said(terms.who, terms.minimum, not_requester=terms.not_requester)
 
     def refused(self, principal: Principal) -> str:
-        """Why this principal may not decide it; empty where it may."""
+        """Why this principal may not decide it; empty if it may."""
         terms = self.call.approvers
         return "" if terms is None else terms.problem(principal, self.call.requester) or ""
 
     def outsider(self, principal: Principal) -> bool:
-        """Whether this principal is none of those who may decide it, or would, had they not asked for it."""
+        """Whether this principal is not among its approvers. The requester is among them, even if barred from its own calls."""
         return self.call.approvers is not None and self.call.approvers.outsider(principal) is not None
 
     @property
@@ -96,20 +96,20 @@ class Detail:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A call that does not wait any more: what settled it, as far as that is known.
+    """A call that is no longer pending: what settled it, as far as known.
 
     Attributes:
         suspension_id: The suspension.
-        conversation_id: The conversation; empty where it was not named.
-        reason: Why it does not wait.
-        by: What settled it: the name of a decision, `expiry` or `cancellation`; None where that is not known.
+        conversation_id: The conversation; empty if it was not named.
+        reason: Why it is not pending.
+        by: The name of a decision, `expiry` or `cancellation`; None if unknown.
         at: When, in integer milliseconds UTC.
-        principal: Who decided; None where nobody did, or nobody said.
-        mine: Whether it is the decision that was just sent.
-        said: What the decision said: a reason, an error, an answer, a verdict with notes; None where it said nothing.
-        why: Why it was decided so, if somebody said that for the log.
-        scope: What the decision lets run from then on, beyond the call; None where it lets nothing.
-        tool: The tool; empty where it is not known.
+        principal: Who decided; None if nobody did, or it is not recorded.
+        mine: Whether the viewer's own decision, just sent, settled it.
+        said: The content of the decision: a reason, an error, an answer, a verdict with notes; None if empty.
+        why: The reason for the log, if there is one.
+        scope: The scope of the grant that the decision gave; None without a grant.
+        tool: The tool; empty if not known.
     """
 
     suspension_id: str
@@ -126,17 +126,17 @@ class Settled:
 
     @property
     def done(self) -> str:
-        """What a person reads of what settled it."""
+        """How it was settled, as text for people."""
         return settled_as(self.by, self.said)
 
     @property
     def words(self) -> Any:
-        """What the decision said beside that."""
+        """The further content of the decision."""
         return words_of(self.by, self.said)
 
 
 async def detail_of(visit: Visit, call: PendingCall[Any], *, edited: bool = False, filled: Filled | None = None) -> Detail:
-    """All that is shown of a call."""
+    """Everything that is shown of a call."""
     tool, around = await asyncio.gather(tool_of(visit, call), around_of(visit.client.conversation(call.conversation_id)))
     form = blank(call, parameters_of(tool), edited=edited) if filled is None else filled
     agreed = any(is_same(vote.by.id, visit.caller.principal.id) for vote in call.votes)
@@ -154,17 +154,17 @@ def _siblings(call: PendingCall[Any], around: Around) -> list[PendingCall[Any]]:
 
 
 async def around_of(conversation: AsyncConversation, *, messages: int = LAST_MESSAGES) -> Around:
-    """What stands around the calls of a conversation, with its last messages."""
+    """The context of a conversation's calls, with its last messages."""
     try:
         state = await conversation.state()
         history, grants = await asyncio.gather(history_of(conversation), conversation.grants())
-    except HoldfastError as error:  # the call itself is shown all the same
+    except HoldfastError as error:  # the call itself is shown nevertheless
         return Around(problem=PLAIN.redacted(str(error)))
     return Around(state, messages_of(history)[-messages:], history, grants)
 
 
 async def _history(conversation: AsyncConversation) -> History:
-    """What the latest events tell; nothing where they cannot be read."""
+    """The history from the latest events; empty if they cannot be read."""
     try:
         return await history_of(conversation)
     except HoldfastError:
@@ -172,7 +172,7 @@ async def _history(conversation: AsyncConversation) -> History:
 
 
 async def tool_of(visit: Visit, call: PendingCall[Any]) -> ToolRow | None:
-    """The tool of a call, as the app of this server declares it."""
+    """The tool of a call, as this server's app declares it."""
     try:
         agents = await visit.client.agents()
     except HoldfastError:
@@ -182,12 +182,12 @@ async def tool_of(visit: Visit, call: PendingCall[Any]) -> ToolRow | None:
 
 
 def parameters_of(tool: ToolRow | None) -> Any:
-    """The schema of a tool's arguments; True, which takes anything, where it is not known."""
+    """The schema of a tool's arguments; True, which accepts anything, if not known."""
     return True if tool is None else tool.parameters
 
 
 async def settled_of(visit: Visit, stale: StaleCall, conversation_id: str, suspension_id: str) -> Settled:
-    """What settled a call that does not wait any more."""
+    """How a call that is no longer pending was settled."""
     history, name = History(), stale.conversation_id or conversation_id
     if name:
         history = await _history(visit.client.conversation(name))

@@ -1,4 +1,4 @@
-"""The difference between two JSON values, line by line, as a person compares them."""
+"""The difference between two JSON values, line by line, for people."""
 
 import re
 from dataclasses import dataclass
@@ -8,22 +8,22 @@ from typing import Any, Literal
 from .text import as_json
 
 MOST_LINES, MOST_PAIRS = 800, 20_000
-"""How many lines, and pairs of them, are compared; of more that differ the texts stand one after the other."""
+"""The most lines, and pairs of lines, that are compared; longer differing texts stand one after the other."""
 BESIDE = 20
 
-_LINE_END = re.compile(r"(?<!\\)((?:\\\\)*)\\n")  # as JSON has it within a text
+_LINE_END = re.compile(r"(?<!\\)((?:\\\\)*)\\n")  # an escaped line break in JSON text
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line: as it was, as it is now, or in both."""
+    """One line: as it was, as it is now, or both."""
 
     change: Literal["same", "removed", "added"]
     text: str
 
 
 def difference(before: Any, after: Any) -> list[Line]:
-    """The lines of both values, those that differ marked; empty if the values are equal."""
+    """The lines of both values, with the differing ones marked; empty if the values are equal."""
     if before == after and as_json(before) == as_json(after):
         return []
     old, new = _lines(before), _lines(after)
@@ -32,7 +32,7 @@ def difference(before: Any, after: Any) -> list[Line]:
     tail = next((at for at, (one, other) in enumerate(tails) if one != other), min(len(old), len(new)) - head)
     same, rest = [Line("same", line) for line in old[:head]], [Line("same", line) for line in old[len(old) - tail :]]
     old, new = old[head : len(old) - tail], new[head : len(new) - tail]
-    if len(same) + len(rest) > MOST_LINES:  # of what stays as it is, what stands beside the change is enough
+    if len(same) + len(rest) > MOST_LINES:  # of unchanged lines, those around the change are enough
         same = [Line("same", f"({len(same) - BESIDE} lines)"), *same[-BESIDE:]] if len(same) > BESIDE else same
         rest = [*rest[:BESIDE], Line("same", f"({len(rest) - BESIDE} lines)")] if len(rest) > BESIDE else rest
     if len(old) * len(new) > MOST_PAIRS or len(old) + len(new) > MOST_LINES:
@@ -50,5 +50,5 @@ def difference(before: Any, after: Any) -> list[Line]:
 
 
 def _lines(value: Any) -> list[str]:
-    """The lines of a value's JSON; a text of several lines has those of its own."""
+    """The lines of a value's JSON; a text of several lines gets lines of its own."""
     return _LINE_END.sub(r"\1\n", as_json(value)).split("\n")

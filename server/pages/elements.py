@@ -1,8 +1,8 @@
 """The forms of calls for the elements of `holdfast.js`: drawn by the inbox's templates, read by the inbox's parser.
 
-An element asks for the form of the call that it shows, and sends what was filled in to have it read. The answer is a decision,
-which the element then sends as any client does, or the form with what is wrong with it. Both are made of what the caller may
-read of the call (`page_view.py`), and of nothing else.
+An element fetches the form of its call, and sends the filled-in form to be read. The reply is a decision, which the element
+then sends like any client, or the form with its problems. Both contain only what the caller may read of the call
+(`page_view.py`).
 """
 
 import asyncio
@@ -37,14 +37,14 @@ from .templates import rendered
 
 
 class FormBody(Body):
-    """A form as it was filled in."""
+    """A filled-in form."""
 
     fields: str = Field(description="Its fields, encoded as a browser does it.")
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The form of a call as an element has it: its fields, and the names of the decisions that it offers."""
+    """The form of a call for an element: its fields, and the names of the decisions that it offers."""
 
     call: PendingCall[Any]
     filled: Filled
@@ -63,7 +63,7 @@ async def form(asked: Asked) -> Response:
 
 
 async def read_form(asked: Asked) -> Response:
-    """The decision that a form makes, or the form with what is wrong with it. Nothing is decided."""
+    """The decision that a form makes, or the form with its problems. Nothing is decided."""
     drawn, sent = await _drawn(asked), form_in(asked.body.fields)
     asked.caller.check_kind(drawn.call.kind)
     if sent.get("decision") not in drawn.offered:
@@ -73,7 +73,7 @@ async def read_form(asked: Asked) -> Response:
 
 
 async def _drawn(asked: Asked) -> Drawn:
-    """The form of the call that is asked about, as far as the caller may read the call."""
+    """The form of the call, as far as the caller may read the call."""
     call = await asked.client.pending_call(asked.path["suspension_id"], conversation_id=asked.query.conversation_id)
     caller = asked.caller
     if caller.is_page:
@@ -121,8 +121,8 @@ OPERATIONS = (
         read_form,
         query=PlaceQuery,
         body=FormBody,
-        room=lambda limits: 2 * of_decision(limits),  # each field by its name, and encoded
+        room=lambda limits: 2 * of_decision(limits),  # each field with its name, and encoded
         scope=AccessScope.DECIDE,
     ),
 )
-"""What the elements ask beside the API: no part of it, and not in its description."""
+"""The operations of the elements: not part of the API, and not in its description."""

@@ -1,8 +1,8 @@
-"""Fields for values of a JSON Schema: what a person fills in, and the value that it makes.
+"""Form fields for values of a JSON Schema: what a person fills in, and the value that results.
 
-An object becomes its properties, one field each; texts, numbers, yes or no, choices and lists of texts have fields of their
-own. What fields cannot say (alternatives, deep nesting, anything else) has a box for JSON. Fields only say what was typed:
-whether the value fits is judged by the schema itself.
+An object becomes its properties, one field each; texts, numbers, booleans, choices and lists of texts have fields of their own.
+Everything else (alternatives, deep nesting) has a box for JSON. Fields only hold what was typed: the schema itself judges
+whether the value fits.
 """
 
 import hashlib
@@ -20,23 +20,23 @@ from .form_body import Form
 from .text import as_json, shown, visible
 
 MOST_FIELDS = 80
-"""How many fields a value may have; one that would have more is a single box for JSON."""
+"""The most fields of a value; a value with more is a single box for JSON."""
 DEEPEST = 3
-"""How deep objects are drawn as groups of fields; what is nested deeper has a box for JSON."""
+"""How deep objects are drawn as groups of fields; deeper ones have a box for JSON."""
 LONG = 60
-"""From how many characters on a text has a box of several lines."""
+"""A text of at least this many characters has a box of several lines."""
 MOST_CHOICES = 200
 FEW = 8
-"""How many values of a choice are buttons at most, where all are to be seen."""
+"""The most values of a choice that are drawn as buttons, where all are visible."""
 SHORT = 120
-"""Up to how many characters the text of a user's answer has one line."""
+"""A user's answer of at most this many characters has one line."""
 LONGEST_LABEL = 2_000
 LONGEST_NUMBER = 400
-"""How many digits a number in a field may have."""
+"""The most digits of a number in a field."""
 _WHOLE = re.compile(r"-?[0-9]+")
 _NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 ABSENT: Any = object()
-"""The value of what is not there."""
+"""The value of an absent field."""
 _TYPES: Mapping[type, str] = {str: "string", bool: "boolean", int: "number", float: "number"}
 _FLAGS = ("true", "yes"), ("false", "no")
 _INPUTS = {"email": "email", "uri": "url", "date": "date"}
@@ -47,25 +47,25 @@ _WORDS = {
     "this is no number": "noNumber",
     "this is no JSON": "noJson",
 }
-"""What may be wrong with a field, as it begins: the name under which an application says it in words of its own."""
+"""The problems of a field by the beginning of their text, with the names for an application's own wording."""
 UNSAID = ""
-"""What a field says of a value that is not there."""
+"""The text of a field without a value."""
 
 
 class FieldKind(StrEnum):
-    """What a field is filled with."""
+    """The kind of a field's content."""
 
     TEXT = "text"  # one line
-    LINES = "lines"  # a text of several lines
+    LINES = "lines"  # several lines
     NUMBER = "number"  # a number
     INTEGER = "integer"  # a whole number
     FLAG = "flag"  # yes or no
     CHOICE = "choice"  # one of some values
     CHOICES = "choices"  # some of some texts
-    ITEMS = "items"  # a list of texts, one in a line
+    ITEMS = "items"  # a list of texts, one per line
     GROUP = "group"  # an object, whose fields follow
     JSON = "json"  # any JSON value
-    ANY = "any"  # a text, or any JSON value if that is said
+    ANY = "any"  # a text, or any JSON value if marked as JSON
 
 
 @dataclass(slots=True)
@@ -75,24 +75,24 @@ class Field:
     Attributes:
         name: Its name in the form: `v` and the place of the value, as a JSON pointer.
         number: Its number on the page, from 1.
-        drawn: What stood in it, and what `json` was, when it was drawn.
-        edited: Whether it is of a value that there is, which nobody has filled in from nothing.
-        label: What a person reads before it.
-        kind: What it is filled with.
+        drawn: Its text, and `json`, when it was drawn.
+        edited: Whether it edits an existing value.
+        label: The text before it.
+        kind: The kind of its content.
         required: Whether it must be filled in.
-        nullable: Whether nothing filled in means null.
-        hint: What the schema says of it.
-        text: What stands in it.
-        choices: The values of a choice, as JSON texts, with what a person reads.
+        nullable: Whether an empty field means null.
+        hint: The schema's description.
+        text: Its content.
+        choices: The values of a choice, as JSON texts, with the texts for people.
         inner: The fields of a group.
         was: The value from which it was made; `ABSENT` if there was none.
         json: Whether the text of `any` is JSON.
-        problem: What is wrong with what was filled in.
-        needed: Whether it is said to be needed, although it could be left empty.
-        buttons: Whether all values of the choice are seen at once.
-        filled: Whether an empty text is refused, although the schema would take it.
+        problem: The problem with its content.
+        needed: Whether it is marked as needed, although it may be left empty.
+        buttons: Whether all values of the choice are visible at once.
+        filled: Whether an empty text is refused, although the schema would accept it.
         input: The type of its control, for a text in one line.
-        most: How many characters may be typed; None where nothing is said of that.
+        most: The most characters that may be typed; None without a limit.
     """
 
     name: str
@@ -118,17 +118,17 @@ class Field:
 
     @property
     def word(self) -> str:
-        """The name of what is wrong with it, for words of an application's own; empty where it has no name."""
+        """The name of its problem, for an application's own wording; empty without a name."""
         return next((word for begin, word in _WORDS.items() if self.problem.startswith(begin)), "")
 
     @property
     def chosen(self) -> Sequence[str]:
-        """The values of what is chosen of several, as JSON texts."""
+        """The chosen values, as JSON texts."""
         return self.text.split("\n") if self.text else []
 
     @property
     def mark(self) -> str:
-        """The name in the form of what says that the text of `any` is JSON."""
+        """The form's name of the mark that the text of `any` is JSON."""
         return f"j{self.name[1:]}"
 
     @property
@@ -144,7 +144,7 @@ class Fields:
     root: Field
 
     def __iter__(self) -> Iterator[Field]:
-        """All fields, each group before what is in it."""
+        """All fields, each group before its own fields."""
         todo = [self.root]
         while todo:
             one = todo.pop()
@@ -159,7 +159,7 @@ class Fields:
 
     @classmethod
     def of_questions(cls, schema: Any, needed: Collection[str]) -> "Fields":
-        """The fields of the answers to questions, of which these are needed: with a button for each of a few choices."""
+        """The fields of the answers to questions, with buttons for a few choices; `needed` names the required ones."""
         found = cls.of(schema, label="Answers")
         for one in found.root.inner:
             one.needed = one.key in needed
@@ -167,17 +167,17 @@ class Fields:
         return found
 
     def fits(self, form: Form) -> bool:
-        """Whether a form was drawn with these fields: one with others says something else than it seems to."""
+        """Whether a form was drawn with these fields; another form would be misread."""
         return form.get("layout") == self.layout
 
     @classmethod
     def of_user(cls, schema: Any, *, label: str) -> "Fields":
-        """The fields of an answer on an application's own page: few choices are all seen, and no needed text is left empty."""
+        """The fields of an answer on an application's page: few choices are all visible, needed texts are not left empty."""
         return cls.of({"type": "string"} if schema in (None, True, {}) else schema, label=label, user=True)
 
     @classmethod
     def of(cls, schema: Any, value: Any = ABSENT, *, label: str = "Answer", user: bool = False) -> "Fields":
-        """The fields of a value of a schema, filled with this one."""
+        """The fields of a schema, filled with a value."""
         if value is ABSENT and schema in (None, True, {}):
             return cls(Field("v", label, FieldKind.ANY, required=True))
         drawn = _Drawn(schema, defaults=value is ABSENT, user=user)
@@ -188,24 +188,24 @@ class Fields:
         return cls(found)
 
     def filled(self, form: Form) -> "Fields":
-        """These fields, filled as a form says."""
+        """These fields, filled from a form."""
         for one in self:
             one.drawn = one.text.replace("\r\n", "\n").replace("\r", "\n"), one.json
             if one.kind is FieldKind.CHOICES:
-                one.text = "\n".join(form.all(one.name))  # a form does not name what is not chosen
+                one.text = "\n".join(form.all(one.name))  # a form omits unchosen values
             elif one.name in form:
                 one.text, one.json = form.get(one.name), one.mark in form
         return self
 
     def blamed(self, key: str, problem: str) -> bool:
-        """Whether there is a field of this property, which then says this problem."""
+        """Set a problem on this property's field; False if there is none."""
         found = next((one for one in self.root.inner if one.key == key), None)
         if found is not None:
             found.problem = visible(problem)
         return found is not None
 
     def value(self) -> Any:
-        """The value that the fields say; `ABSENT` if any has a problem, which it then says."""
+        """The value of the fields; `ABSENT` if any has a problem, which is then set on it."""
         found, fine = _read(self.root)
         return found if fine else ABSENT
 
@@ -216,7 +216,7 @@ class _Drawn:
     def __init__(self, schema: Any, *, defaults: bool, user: bool) -> None:
         self._whole = schema
         self._user = user
-        self._defaults = defaults  # of a value that there is, nothing is filled in that it leaves out
+        self._defaults = defaults  # in an existing value, missing parts stay missing
         self.count = 0
 
     def field(self, schema: Any, value: Any, name: str, label: str, *, required: bool, depth: int) -> Field:
@@ -267,7 +267,7 @@ class _Drawn:
         return fields
 
     def _plain(self, schema: Any) -> tuple[Mapping[str, Any], bool]:
-        """A schema with its reference followed, and without the alternative null; whether null is one."""
+        """A schema with its reference followed and without the alternative null; and whether null was one."""
         nullable = False
         for _ in range(8):
             if not isinstance(schema, dict):
@@ -301,7 +301,7 @@ class _Drawn:
 
 
 def _for_user(one: Field, plain: Mapping[str, Any]) -> None:
-    """Draw a field as somebody expects it who answers on an application's page, and not in the inbox."""
+    """Draw a field for a person who answers on an application's page, not in the inbox."""
     one.buttons = one.kind is FieldKind.FLAG or (one.kind is FieldKind.CHOICE and len(one.choices) <= FEW)
     one.filled = one.required and not one.nullable and plain.get("minLength") != 0
     most = plain.get("maxLength")
@@ -320,15 +320,15 @@ def _key(value: Any) -> str:
 
 
 def _kind_of(plain: Mapping[str, Any], value: Any, depth: int) -> FieldKind:
-    """The kind of field for a schema; a value that it could not show has the box for JSON."""
+    """The kind of field for a schema; a value that the field could not show gets the box for JSON."""
     kind = FieldKind.JSON
     if not plain.keys() - {"title", "description", "default"} and isinstance(value, str | bool | int | float):
-        plain = {"type": _TYPES[type(value)]}  # nothing is said of it: it is what it was
+        plain = {"type": _TYPES[type(value)]}  # no schema: keep the value's type
     match plain:
         case {"const": _} | {"enum": list()} if 0 < len(_choices(plain)) <= MOST_CHOICES:
             kind = FieldKind.CHOICE if value is ABSENT or _is_among(value, _choices(plain)) else kind
         case _ if isinstance(value, str) and visible(value) != value.replace("\r\n", "\n"):
-            pass  # as JSON, each of its characters is seen
+            pass  # as JSON, every character is visible
         case {"type": list() as kinds} if "string" in kinds:
             kind = FieldKind.ANY
         case {"type": "string"} if value is ABSENT or isinstance(value, str):
@@ -359,7 +359,7 @@ def _is_among(value: Any, choices: Sequence[Any]) -> bool:
 
 
 def _are_among(value: Any, choices: Sequence[Any]) -> bool:
-    """Whether boxes to check say a value: each of its texts is one of a list, and stands there once."""
+    """Whether checkboxes can express a value: distinct texts from a list."""
     if not 0 < len(choices) <= MOST_CHOICES or not all(isinstance(one, str) for one in choices):
         return False
     if value is ABSENT:
@@ -373,7 +373,7 @@ def _choices(plain: Mapping[str, Any]) -> list[Any]:
 
 
 def _is_item(value: Any) -> bool:
-    """Whether a value is a text that one line of a list shows."""
+    """Whether a value is a text that one line of a list can show."""
     return isinstance(value, str) and value != "" and "\n" not in value and visible(value) == value
 
 
@@ -388,7 +388,7 @@ def _text_of(kind: FieldKind, value: Any) -> str:
 
 
 def _read(one: Field) -> tuple[Any, bool]:
-    """The value of a field, and whether what was filled in says one."""
+    """The value of a field, and whether its content is valid."""
     if one.kind is FieldKind.GROUP:
         if _is_blank(one) and (one.was is None or (one.was is ABSENT and (one.edited or not one.required))):
             return one.was, True
@@ -400,7 +400,7 @@ def _read(one: Field) -> tuple[Any, bool]:
                 found[inner.key] = value
         return found, fine
     if (one.was is not ABSENT or one.edited) and (one.text, one.json) == one.drawn:
-        return one.was, True  # nobody touched it: if something is missing there, the schema says so
+        return one.was, True  # untouched: if something is missing there, the schema reports it
     if one.kind is FieldKind.CHOICES and one.text == UNSAID and one.required:
         return [], True
     if one.text == UNSAID and one.kind not in (FieldKind.TEXT, FieldKind.LINES, FieldKind.ITEMS, FieldKind.ANY):
@@ -417,7 +417,7 @@ def _is_blank(one: Field) -> bool:
 
 
 def _left_out(one: Field) -> tuple[Any, bool]:
-    """The value of a field that is empty, though no empty value of its kind exists."""
+    """The value of an empty field of a kind that has no empty value."""
     if one.nullable and (one.required or one.was is not ABSENT):
         return None, True
     if one.required:
@@ -426,10 +426,10 @@ def _left_out(one: Field) -> tuple[Any, bool]:
 
 
 def _said(one: Field) -> Any:
-    """The value that a field says.
+    """The value of a field.
 
     Raises:
-        ValueError: It says none of its kind.
+        ValueError: The content is no value of its kind.
     """
     text = one.text
     match one.kind:

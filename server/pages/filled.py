@@ -1,4 +1,4 @@
-"""Decisions as people fill them in: the empty form of a call, and what a form that was sent says."""
+"""Decisions in forms: the empty form of a call, and the decision that a sent form makes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,24 +21,24 @@ from .scopes import blank as blank_scope
 
 FIELDS = "Some fields cannot be taken as they are."
 COMPARE = "compare"
-"""What a form asks for that decides nothing: what edited arguments change."""
+"""The form's request to compare edited arguments, which decides nothing."""
 SCOPE = "scope"
-"""The field of a form that approves with a scope: which one."""
+"""The field of a form that names the scope of an approval."""
 
 
 @dataclass(slots=True)
 class Filled:
-    """A decision as a person filled it in, to be shown again where it has a problem.
+    """A filled-in decision, to be shown again if it has a problem.
 
     Attributes:
         choice: The decision's name.
-        arguments: The fields of edited arguments, where these are edited.
-        answer: The fields of an answer, where the call takes one.
-        scope: What may be allowed beside an approval; None where the call takes none as it is.
-        reason: What the agent reads: the reason of a denial or cancellation, the error of a failure, the notes of a review.
-        note: Why it was decided so, for the log.
-        problem: What is wrong with it as a whole.
-        notes_missing: Whether what is wrong is that a review has no notes.
+        arguments: The fields of edited arguments, if these are edited.
+        answer: The fields of an answer, if the call takes one.
+        scope: The scope that may be granted with an approval; None if the call takes none as it is.
+        reason: The text for the agent: the reason of a denial or cancellation, the error of a failure, the notes of a review.
+        note: The reason for the log.
+        problem: The problem with it as a whole.
+        notes_missing: Whether the problem is that a review has no notes.
     """
 
     choice: str = ""
@@ -51,23 +51,20 @@ class Filled:
     notes_missing: bool = False
 
     def said(self, choice: str) -> str:
-        """What was written for the agent in the form of a decision."""
+        """The text for the agent in the form of a decision."""
         return self.reason if self.choice == choice else ""
 
     def noted(self, choice: str) -> str:
-        """What was written for the log in the form of a decision, or of a scope (`scope`)."""
+        """The text for the log in the form of a decision, or of a scope (`scope`)."""
         if self.choice == APPROVE.name and self.scope is not None and self.scope.chosen is not None:
             return self.note if choice == SCOPE else ""
         return self.note if choice == (APPROVE.name if self.choice == COMPARE else self.choice) else ""
 
 
 def blank(call: PendingCall[Any], parameters: Any, *, edited: bool) -> Filled:
-    """The empty form of a call: with the fields of its arguments, if they are edited, else with those of an answer.
+    """The empty form of a call: with the fields of its arguments, if they are `edited`, else with those of an answer.
 
-    Args:
-        call: The call.
-        parameters: The schema of the tool's arguments; True where it is not known.
-        edited: Whether its arguments are edited.
+    `parameters` is the schema of the tool's arguments; True if not known.
     """
     found = offered(call)
     if EDIT in found and (edited or opens_edited(call)):
@@ -82,15 +79,10 @@ def blank(call: PendingCall[Any], parameters: Any, *, edited: bool) -> Filled:
 
 
 def read(call: PendingCall[Any], parameters: Any, form: Form, filled: Filled | None = None) -> tuple[Filled, Decision | None]:
-    """What a form says of a call, and the decision, if it makes one.
+    """The filled-in form of a call, and the decision if the form makes one.
 
-    A form that was drawn with other fields, of another version of the app, makes none.
-
-    Args:
-        call: The call.
-        parameters: The schema of the tool's arguments; True where it is not known.
-        form: The form.
-        filled: The empty form that was drawn; None for that of the inbox.
+    A form that was drawn with other fields, by another version of the app, makes none. `parameters` is the schema of the tool's
+    arguments, True if not known; `filled` is the empty form that was drawn, by default the inbox's.
 
     Raises:
         Refusal: The form names no decision that the call takes.
@@ -169,7 +161,7 @@ def _is_empty(fields: Fields) -> bool:
 
 
 def _answered(filled: Filled, asked: Sequence[Question], value: Any) -> bool:
-    """Whether a value answers these questions; else the form says why, beside the question."""
+    """Whether a value answers these questions; if not, the problem is set beside the question."""
     try:
         check(asked, value)
     except InvalidDecision as error:
@@ -182,7 +174,7 @@ def _answered(filled: Filled, asked: Sequence[Question], value: Any) -> bool:
 
 
 def _fitting(filled: Filled, fields: Fields | None, schema: Any) -> Any:
-    """The value of the fields, if it fits its schema; else `ABSENT`, and the form says why."""
+    """The value of the fields, if it fits its schema; else `ABSENT`, and the problem is set in the form."""
     value = ABSENT if fields is None else fields.value()
     if value is ABSENT:
         filled.problem = FIELDS

@@ -9,11 +9,11 @@ from holdfast.server.refusal import Refusal
 
 FORM = "application/x-www-form-urlencoded"
 MOST_FIELDS = 5000
-"""How many fields a form may have: as many as a person can send, who decides several calls at once."""
+"""The most fields of a form: enough for a person who decides several calls at once."""
 
 
 class Form:
-    """The fields of a form; a field that is absent reads as empty. Lines end in LF, as they do everywhere but in forms."""
+    """The fields of a form; an absent field reads as empty. Lines end in LF, not in the CRLF of forms."""
 
     def __init__(self, fields: Mapping[str, Sequence[str]]) -> None:
         self._fields = {name: [value.replace("\r\n", "\n") for value in values] for name, values in fields.items()}
@@ -31,22 +31,14 @@ class Form:
 
 
 async def form_of(request: Request, read: Callable[[], Awaitable[bytes]]) -> Form:
-    """The form that a request brings; the function reads its body.
-
-    Raises:
-        Refusal: The body is too large, comes too slowly, or is no form.
-    """
+    """The form in a request, whose body `read` gives. A body that is too large, too slow or no form is refused."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
         raise Refusal(415, "unsupported_media_type", f"send the body as {FORM}")
     return form_in(await read())
 
 
 def form_in(encoded: str | bytes) -> Form:
-    """The form that a text encodes as browsers do.
-
-    Raises:
-        Refusal: It is no form.
-    """
+    """The form that a text encodes as browsers do. Other texts are refused."""
     try:
         text = encoded if isinstance(encoded, str) else encoded.decode("ascii")
         return Form(parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS))

@@ -1,4 +1,4 @@
-"""What the log of a conversation says of its turns, calls and decisions, for the pages that show it."""
+"""The turns, calls and decisions of a conversation from its log, for the pages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,12 +24,12 @@ from holdfast.conversation.text import jsontext
 from .choices import settled_as, words_of
 
 MOST_EVENTS = 400
-"""How many of the latest events a page looks at."""
+"""How many of the latest events a page reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """A suspension that ended: what it was, and what ended it."""
+    """An ended suspension, and what ended it."""
 
     seq: int
     opened: CallSuspended | None
@@ -37,7 +37,7 @@ class Settlement:
 
     @property
     def said(self) -> Any:
-        """What the decision said, as a value; None where it said nothing."""
+        """The content of the decision, as a value; None if empty."""
         body = self.settled.body
         try:
             return None if body is None else jsontext.loads(body)
@@ -46,12 +46,12 @@ class Settlement:
 
     @property
     def done(self) -> str:
-        """What a person reads of what ended it."""
+        """How it ended, as text for people."""
         return settled_as(self.settled.by.value, self.said)
 
     @property
     def words(self) -> str:
-        """What the decision said beside that: the notes of a review, else JSON text; empty where it said nothing."""
+        """The further content of the decision: the notes of a review, else JSON text; empty if there is none."""
         notes = words_of(self.settled.by.value, self.said)
         if notes is not self.said and isinstance(notes, str):
             return notes
@@ -60,17 +60,17 @@ class Settlement:
 
 @dataclass(slots=True)
 class History:
-    """What the latest events tell.
+    """The history from the latest events.
 
     Attributes:
         events: The events, oldest first.
         whole: Whether these are all events of the conversation.
-        senders: Who sent the message of a turn, by the turn's id; only those of which that is known.
-        settlements: The suspensions that ended, oldest first.
+        senders: The sender of a turn's message, by the turn's id; unknown ones are left out.
+        settlements: The ended suspensions, oldest first.
         runs: When the runs of a call were scheduled (ms UTC), by the call's id.
-        turns_of: The turn in which a call was made, by the call's id.
-        held: The calls that wait for their turn among those of their answer, by their ids.
-        given: The grants that decisions gave, by the decision's place in the log.
+        turns_of: The turn of a call, by the call's id.
+        held: The ids of held calls, which wait for others of the same answer.
+        given: The grants that decisions gave, by the decision's `seq`.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -83,22 +83,22 @@ class History:
     given: dict[int, Grant] = field(default_factory=dict)
 
     def sender_of(self, tool_call_id: str) -> Principal | None:
-        """Who sent the message in whose turn a call was made; None where that is not known."""
+        """The sender of the message in whose turn a call was made; None if not known."""
         return self.senders.get(self.turns_of.get(tool_call_id, ""))
 
     def settlement_of(self, suspension_id: str) -> Settlement | None:
-        """What ended a suspension; None where it has not ended, or the event is not among these."""
+        """What ended a suspension; None if it is open, or the event is not among these."""
         return next((one for one in self.settlements if one.settled.suspension_id == suspension_id), None)
 
 
 async def history_of(conversation: AsyncConversation) -> History:
-    """What the latest events tell."""
+    """The history from the latest events of a conversation."""
     found = await conversation.latest(MOST_EVENTS)
     return told(found, whole=not found or found[0].seq == 1)
 
 
 def messages_of(history: History) -> list[dict[str, Any]]:
-    """The messages of the latest events; those before them are left out."""
+    """The messages in the latest events, without older ones."""
     transcript, accepted = Transcript(), set[int]()
     for event in history.events:
         seq = event.seq or 0
@@ -110,14 +110,14 @@ def messages_of(history: History) -> list[dict[str, Any]]:
 
 
 def turns_of(history: History, conversation_id: str) -> list[Turn]:
-    """The turns of the latest events, oldest first; those whose message is before them are left out."""
+    """The turns of the latest events, oldest first, without those whose message is older."""
     log = TurnLog(conversation_id)
     log.add_all((event.seq or 0, cast("Any", event.body)) for event in history.events)
     return log.turns()
 
 
 def told(events: Sequence[Event], *, whole: bool) -> History:
-    """What these events tell."""
+    """The history from these events."""
     history = History(list(events), whole)
     messages: dict[int, Principal] = {}
     opened: dict[str, CallSuspended] = {}

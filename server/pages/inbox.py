@@ -1,4 +1,4 @@
-"""The inbox: the list of what waits, most urgent first, and one call with its form."""
+"""The inbox: the list of pending calls, most urgent first, and one call with its form."""
 
 import asyncio
 import math
@@ -29,20 +29,20 @@ from .text import one_line, summary
 from .visit import Page, Query, Visit
 
 MOST_ROWS = 1000
-"""How many calls the list shows: the most urgent ones."""
+"""The most calls in the list: the most urgent ones."""
 MOST_SEEN, MOST_PAGES = 10_000, 20
-"""How many calls, and how many pages of them, are looked at for a list, oldest first. If there are more, the list says so."""
+"""How many calls, and pages of calls, are read for a list, oldest first. If there are more, the list says so."""
 AT_ONCE = 1000
 MOST_AT_ONCE = 100
-"""How many calls may be decided at once."""
+"""The most calls that may be decided at once."""
 LIST = "<!-- list -->"
-"""Where the list stands in its page. No text of others holds a comment, since all of it is escaped or cleaned."""
+"""The list's place in its page. No foreign text contains a comment, since all of it is escaped or cleaned."""
 AGES = {"15m": 900, "1h": 3600, "1d": 86_400, "1w": 604_800}
-"""The choices of the filter by age: their names, and the seconds for which a call must have waited."""
+"""The choices of the filter by age: their names, and the minimum waiting time in seconds."""
 
 
 class InboxQuery(Query):
-    """Which calls are wanted, and which one is open."""
+    """The filters of the list, and the open call."""
 
     q: str = Field(default="", max_length=200, description="Words that all stand in the call.")
     agent: str | None = Field(default=None, max_length=200)
@@ -54,12 +54,12 @@ class InboxQuery(Query):
 
     @property
     def filters(self) -> dict[str, str]:
-        """The filters that are set, as the URL has them."""
+        """The filters that are set, as in the URL."""
         return self.set_of("q", "agent", "tool", "kind", "older")
 
     @property
     def suffix(self) -> str:
-        """The filters as the end of a URL, with `?`; empty where none is set."""
+        """The filters as the end of a URL, with `?`; empty if none is set."""
         return f"?{urlencode(self.filters)}" if self.filters else ""
 
     def wants(self, call: PendingCall[Any], now: int) -> bool:
@@ -82,14 +82,14 @@ class Row:
 
     @property
     def said(self) -> str:
-        """The arguments, in a line; the beginning of long ones, with their size."""
+        """The arguments in a line; of long ones the beginning, with their size."""
         cut = self.call.cut.get("arguments")
         said = summary(self.call.arguments) if cut is None else one_line(f"{cut.size_bytes} bytes: {cut.begins}")
         return self.call.problem or said
 
     @property
     def noted(self) -> str:
-        """How many have agreed, who has taken it on, and how many comments there are; empty where none of that is so."""
+        """The votes, the assignee and the number of comments; empty without any."""
         terms, comments = self.call.approvers, len(self.call.comments)
         found = [f"{len(self.call.votes)} of {terms.minimum} have agreed"] if self.call.votes and terms is not None else []
         found += [f"{self.call.assigned} is on it"] if self.call.assigned else []
@@ -98,15 +98,15 @@ class Row:
 
     @property
     def urgency(self) -> float:
-        """The deadline, in milliseconds UTC; where there is none, it comes last."""
+        """The deadline, in milliseconds UTC; infinite without one."""
         return math.inf if self.call.expires_at is None else self.call.expires_at
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The list: its rows, how many calls were looked at for it, and whether there may be more than it shows.
+    """The list: its rows, how many calls were read for it, and whether there may be more than it shows.
 
-    `cursor` is the place from which what changes is told.
+    `cursor` is the position from which changes are followed.
     """
 
     rows: Sequence[Row]
@@ -116,10 +116,10 @@ class Listing:
 
 
 async def listing(visit: Visit) -> Listing:
-    """The list that a query asks for."""
+    """The list for a query."""
     query: InboxQuery = visit.query
     async with aclosing(visit.client.events()) as events:
-        cursor = (await anext(events)).cursor or ""  # before the list is read: what changes meanwhile is told
+        cursor = (await anext(events)).cursor or ""  # before the list is read, so that no change is missed
     calls: list[PendingCall[Any]] = []
     after: str | None = None
     seen = 0
@@ -146,7 +146,7 @@ def path_of(suspension_id: str, conversation_id: str) -> str:
 
 
 BESIDE: Mapping[str, Any] = {"kind_of": kind_of, "path_of": path_of, "most_at_once": MOST_AT_ONCE}
-"""What a call's page needs to name the calls of the same answer."""
+"""The values with which a call's page names the other calls of the same answer."""
 
 
 async def inbox(visit: Visit) -> Response:
@@ -157,7 +157,7 @@ async def inbox(visit: Visit) -> Response:
 
 
 async def call(visit: Visit) -> Response:
-    """One call; as a whole page it stands beside the list."""
+    """One call; as a whole page, beside the list."""
     suspension_id = visit.path["suspension_id"]
     try:
         found = await visit.client.pending_call(suspension_id, conversation_id=visit.query.conversation_id)
@@ -169,7 +169,7 @@ async def call(visit: Visit) -> Response:
 
 
 async def decide(visit: Visit) -> Response:
-    """Decide a call: what is acknowledged is recorded, and the turn goes on by itself."""
+    """Decide a call. The decision is recorded before it is acknowledged, and the turn goes on by itself."""
     suspension_id, form = visit.path["suspension_id"], visit.form
     conversation_id = form.get("conversation_id")
     if not form.get("decision_id"):
@@ -207,14 +207,14 @@ async def decide(visit: Visit) -> Response:
 
 
 async def _voted(visit: Visit, found: PendingCall[Any]) -> Response:
-    """The call after a vote that leaves it waiting: perhaps in another suspension, where its arguments were edited.
+    """The call after a vote that leaves it pending; edited arguments may have put it into another suspension.
 
     Raises:
         StaleCall: Others have decided it meanwhile.
     """
     waiting = await visit.client.conversation(found.conversation_id).pending()
     again = next((one for one in waiting if one.tool_call_id == found.tool_call_id), None)
-    if again is None or again.cut:  # others have decided it meanwhile; or it is too long for a list
+    if again is None or again.cut:  # decided meanwhile, or too long for a list
         named = (again or found).suspension_id
         again = await visit.client.pending_call(named, conversation_id=found.conversation_id)
     path = path_of(again.suspension_id, again.conversation_id)
@@ -226,7 +226,7 @@ async def _voted(visit: Visit, found: PendingCall[Any]) -> Response:
 
 
 async def note(visit: Visit) -> Response:
-    """Take a call on, give it back, or write to the others who may decide it."""
+    """Take a call on, give it back, or comment on it for its approvers."""
     suspension_id, form = visit.path["suspension_id"], visit.form
     conversation_id, key = form.get("conversation_id"), form.get("request_id")
     await visit.serving.reach.check(visit.caller, conversation_id)
@@ -244,7 +244,7 @@ async def note(visit: Visit) -> Response:
 
 
 def _said(decision: Decision) -> Any:
-    """What a decision says, as the log will have it, for the page that tells what was recorded."""
+    """The content of a decision as it will be in the log, for the page that confirms it."""
     match decision:
         case Review(verdict=verdict, notes=notes):
             return {"verdict": str(verdict), "notes": notes}
@@ -255,7 +255,7 @@ def _said(decision: Decision) -> Any:
 
 
 async def _again(visit: Visit, found: PendingCall[Any], filled: Any) -> Response:
-    """The form once more, with what is wrong with it, or with what edited arguments change."""
+    """The form again, with its problems, or with the changes of edited arguments."""
     detail = await detail_of(visit, found, filled=filled)
     compared = None if filled.arguments is None or filled.problem else filled.arguments.value()
     values: dict[str, Any] = {**BESIDE, "detail": detail, "compared": compared}
@@ -281,11 +281,11 @@ async def _opened(visit: Visit, template: str, values: Mapping[str, Any], *, sta
 
 
 async def _beside(visit: Visit, opened: str | None, values: Mapping[str, Any], *, status: int = 200) -> Response:
-    """The whole page. What stands before the list goes out at once, while the list is read."""
+    """The whole page. The part before the list is sent at once, while the list is read."""
     query: InboxQuery = visit.query
     try:
         agents = [agent for agent in await visit.client.agents() if visit.caller.touches(agent.name)]
-    except HoldfastError:  # a server without an app: the list itself says which agents there are
+    except HoldfastError:  # without an app: the list itself shows which agents there are
         agents = []
     names = sorted({agent.name for agent in agents} | ({query.agent} if query.agent else set()))
     tools = sorted({tool.name for agent in agents for tool in agent.tools} | ({query.tool} if query.tool else set()))
@@ -295,7 +295,7 @@ async def _beside(visit: Visit, opened: str | None, values: Mapping[str, Any], *
 
     async def parts() -> AsyncGenerator[str, None]:
         yield head
-        try:  # the request itself has its answer: reading the list is one more
+        try:  # the request has its answer; reading the list counts as one more
             with visit.serving.requests.one(), visit.serving.requests.share(*visit.caller.shares):
                 found = await listing(visit)
                 yield await asyncio.to_thread(partial(visit.rendered, "list.html", listing=found))
@@ -307,13 +307,13 @@ async def _beside(visit: Visit, opened: str | None, values: Mapping[str, Any], *
 
 
 def _holds(call: PendingCall[Any], words: Sequence[str]) -> bool:
-    """Whether all words stand in what a person sees of a call."""
+    """Whether all words occur in what a person sees of a call."""
     named = (call.tool, call.agent, call.conversation_id, call.title or "", call.prompt or "", call.suspension_id)
     text = " ".join(named).lower()
     missing = [word for word in words if word not in text]
     if not missing:
         return True
-    begins = " ".join(cut.begins for cut in call.cut.values())  # what is long is looked through as far as the list has it
+    begins = " ".join(cut.begins for cut in call.cut.values())  # of long texts only the part in the list is searched
     inside = f"{call.arguments} {call.report_md or ''} {call.payload} {begins}".lower()
     return all(word in inside for word in missing)
 
@@ -324,4 +324,3 @@ PAGES = (
     Page("POST", "/inbox/{suspension_id}/note", note, scope=AccessScope.DECIDE),
     Page("POST", "/inbox/{suspension_id}", decide, scope=AccessScope.DECIDE, query=InboxQuery),
 )
-"""The pages of the inbox."""

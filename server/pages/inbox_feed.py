@@ -1,7 +1,4 @@
-"""What changes in the inbox while it is open, as an event stream.
-
-Rows come, others who may decide say something of those that are there, and something settles them.
-"""
+"""The changes of an open inbox, as an event stream: new rows, notes and votes on rows, and settled rows."""
 
 from typing import Any
 
@@ -19,18 +16,18 @@ from .visit import Page, Visit
 
 
 class FeedQuery(InboxQuery):
-    """Which calls are wanted, and since when."""
+    """The filters, and the position from which changes are followed."""
 
     after: str = Field(max_length=1024, pattern=f"^{LIST_CURSOR.pattern}$", description="The cursor of the list.")
 
 
 async def feed(visit: Visit) -> Response:
-    """Follow the lists. A browser that connects again says which event was the last."""
+    """Follow the lists. A browser that reconnects names the last event it got."""
     query: FeedQuery = visit.query
     given = visit.headers.get("last-event-id", "")
     after = given if LIST_CURSOR.fullmatch(given) else query.after
     visit.serving.streams.check_room(visit.caller)
-    events = visit.client.events(after=after, agent=visit.caller.agents)  # whatever the filters say: a call may be open
+    events = visit.client.events(after=after, agent=visit.caller.agents)  # whatever the filters: the open call may be outside
     return visit.serving.streams.of(events, after=after, framed=lambda event: _framed(visit, event))
 
 
@@ -47,7 +44,7 @@ def _framed(visit: Visit, event: ListEvent[Any]) -> bytes:
             return frame("change", _ended(visit, event), cursor=event.cursor)
         case ListEventKind.MISSED:
             return frame("missed", {}, cursor=event.cursor)
-        case _:  # nothing that a row shows: but the place counts
+        case _:  # nothing that a row shows, but the cursor moves on
             return b": \n\n" if event.cursor is None else f"id: {event.cursor}\n\n".encode()
 
 
@@ -61,4 +58,3 @@ def _ended(visit: Visit, event: ListEvent[Any]) -> dict[str, Any]:
 
 
 PAGES = (Page("GET", "/inbox-feed", feed, query=FeedQuery, streams=True),)
-"""The stream of the inbox."""

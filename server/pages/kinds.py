@@ -1,7 +1,7 @@
-"""The kinds of what waits: how a page shows each, and which decisions it offers.
+"""The kinds of pending calls: how a page shows each, and which decisions it offers.
 
-A kind that is to come adds an entry here and a template `kind_<name>.html`, which draws its forms in the inbox and in the
-elements of `holdfast.js`.
+A new kind adds an entry here and a template `kind_<name>.html`, which draws its forms in the inbox and in the elements of
+`holdfast.js`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,20 +14,20 @@ from holdfast.conversation import Executor, SuspensionKind
 from .choices import ANSWER, APPROVE, CANCEL, DENY, FAIL, REDISPATCH, REVIEW, Choice
 
 EDIT = "edit"
-"""What may be offered of an approval beside whole decisions: that its arguments are edited."""
+"""The name under which the editing of an approval's arguments is offered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of what waits.
+    """A kind of pending call.
 
     Attributes:
         name: Its name, as in the API; also the end of its template's name.
-        label: What a person reads.
+        label: Its name for people.
         choices: The decisions that a page has for it; a call may take fewer.
-        effects: What follows from a decision, by who produces the call's result; None stands for all others.
-        machine: Whether an answer stands in for what a program would have said, so that an empty one is hardly meant.
-        of_element: Which of the decisions the element of `holdfast.js` offers to the user of a page; none where it has none.
+        effects: The effect of a decision, by who produces the call's result; None stands for all others.
+        machine: Whether an answer replaces a program's, so that an empty one is hardly meant.
+        of_element: The decisions that the element of `holdfast.js` offers to the user of a page; empty if it offers none.
     """
 
     name: str
@@ -52,7 +52,7 @@ _ALL = (
         SuspensionKind.APPROVAL,
         "Approval",
         (APPROVE, DENY, ANSWER, CANCEL),
-        {},  # it depends on what the tool lets a person say
+        {},  # it depends on the answers that the tool accepts
         of_element=(APPROVE, DENY),
     ),
     Kind(
@@ -95,12 +95,12 @@ UNREADABLE = Kind("unreadable", "Unreadable", (DENY, FAIL), {None: "Not all of t
 
 
 def kind_of(call: PendingCall[Any]) -> Kind:
-    """The kind of a pending call; one that a newer Holdfast wrote is unreadable here."""
+    """The kind of a pending call; one of a newer Holdfast is unreadable here."""
     return UNREADABLE if call.kind is None else KINDS.get(call.kind.value, UNREADABLE)
 
 
 def asked_in(call: PendingCall[Any]) -> str:
-    """What a call asks, in the words of its tool or of the model, for a headline; empty where it says nothing."""
+    """The question of a call, in the words of its tool or of the model, for a headline; empty if it has none."""
     if call.questions:
         more = len(call.questions) - 1
         return call.questions[0].text + (f" (and {more} more)" if more else "")
@@ -108,9 +108,9 @@ def asked_in(call: PendingCall[Any]) -> str:
 
 
 def offered(call: PendingCall[Any]) -> frozenset[str]:
-    """What a page offers of a call: the names of decisions, and `EDIT`.
+    """What a page offers for a call: the names of decisions, and `EDIT`.
 
-    It is what the call takes. Where not all of the call can be read, nothing is offered that would let it go on.
+    These are the decisions that the call takes. If the call cannot be read whole, none that lets it go on is offered.
     """
     kind = kind_of(call)
     if kind is UNREADABLE:
@@ -122,13 +122,13 @@ def offered(call: PendingCall[Any]) -> frozenset[str]:
 
 
 def opens_edited(call: PendingCall[Any]) -> bool:
-    """Whether a call's arguments are edited from the beginning: its tool runs with edited ones alone, and takes no answer."""
+    """Whether a call's arguments are edited from the start: its tool only runs with edited ones, and takes no answer."""
     found = offered(call)
     return EDIT in found and APPROVE.name not in found and ANSWER.name not in found
 
 
 def effect_of(call: PendingCall[Any]) -> str:
-    """What follows from the decisions that are offered of a call."""
+    """The effect of the decisions that are offered for a call."""
     kind = kind_of(call)
     if kind.name != SuspensionKind.APPROVAL:
         return kind.effects.get(call.executor, kind.effects[None])

@@ -1,7 +1,7 @@
-"""Markdown of models and people as HTML that can do no harm: no HTML of theirs, no picture from elsewhere, no script.
+"""Markdown of models and people as safe HTML: none of their own HTML, no remote pictures, no scripts.
 
-Two walls stand one behind the other: the renderer writes out none of the text's own HTML, and what it writes is cleaned against
-a short list of elements and attributes.
+Two defences stand one behind the other: the renderer writes out no HTML of the text, and its output is cleaned against a short
+list of elements and attributes.
 """
 
 from typing import Any
@@ -15,9 +15,9 @@ from markupsafe import Markup, escape
 from .text import visible
 
 LONGEST = 16_384
-"""How many characters are rendered; a longer text is shown as it is, since rendering takes time with its length."""
+"""The most characters that are rendered; a longer text is shown as plain text, since rendering takes time."""
 MOST_BARS = 400
-"""How many bars a text with tables may have: each cell of a row that is left out is drawn, too."""
+"""The most bars in a text with tables: omitted cells of a row are drawn, too."""
 _TAGS = frozenset(
     "p br hr strong em s code pre blockquote ul ol li table thead tbody tr th td a".split()  # noqa: SIM905
 )
@@ -25,7 +25,7 @@ _SCHEMES = frozenset({"http", "https", "mailto"})
 
 
 def markdown(text: str) -> Markup:
-    """The HTML of a text in markdown. Every character of it is seen, and links lead away in a tab of their own."""
+    """The HTML of a text in markdown. Every character is visible, and links open a tab of their own."""
     if len(text) > LONGEST:
         return Markup('<pre class="text" tabindex="0">') + escape(visible(text)) + Markup("</pre>")
     renderer = _plain if text.count("|") > MOST_BARS else _renderer
@@ -38,11 +38,11 @@ def markdown(text: str) -> Markup:
         set_tag_attribute_values={"a": {"target": "_blank"}},
         link_rel="noopener noreferrer nofollow",
     )
-    return Markup(html)  # noqa: S704 - this is what was cleaned
+    return Markup(html)  # noqa: S704 - the cleaned HTML
 
 
 def _seen(state: StateCore) -> None:
-    """Escape what the renderer has made of entities, and have headings be strong lines: they are none of the page's."""
+    """Escape the characters that entities stood for, and turn headings into bold lines: they are not the page's."""
     for before, token in zip([None, *state.tokens], state.tokens, strict=False):
         if token.type in ("heading_open", "heading_close"):
             token.tag = "p"

@@ -1,6 +1,6 @@
-"""The HTML of a template as nodes: `[tag, {attribute: value}, child, …]`, where a child is a node or a text.
+"""The HTML of a template as nodes: `[tag, {attribute: value}, child, …]`; a child is a node or a text.
 
-A page of an application makes elements of them one by one. So it needs no policy under which a text may become HTML.
+A page of an application makes elements from them one by one, so no policy has to let it turn text into HTML.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 Node: TypeAlias = str | list[Any]
 _VOID = ("input", "br")
 _EXACT = ("textarea", "pre")
-"""In which elements blanks and line breaks count."""
+"""Elements in which blanks and line breaks count."""
 
 
 def nodes_of(html: str) -> Sequence[Node]:
@@ -39,7 +39,7 @@ class _Parser(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         within = self._open[-1][0] if self._open else ""
-        if within == "textarea" and len(self._open[-1]) == 2:  # noqa: PLR2004 - the first line break in it is none of the text's
+        if within == "textarea" and len(self._open[-1]) == 2:  # noqa: PLR2004 - HTML ignores its first line break
             data = data.removeprefix("\n")
         if within in _EXACT or data.strip() or (data and "\n" not in data):
             self._add(data)

@@ -1,4 +1,4 @@
-"""The pages of whoever looks after the whole: what has gone wrong, and what the agents and their tools are."""
+"""The pages of operators: problems, and the agents with their tools."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from .visit import Page, Visit
 
 
 async def all_problems(visit: Visit) -> Response:
-    """The problems that a person must see. Who may touch some agents alone is told of none: they are the whole's."""
+    """The problems for a person to see. A caller limited to some agents gets none: problems concern the whole namespace."""
     found = []
     if visit.caller.agents is None:
         for problem in await problems(visit.client):
@@ -21,11 +21,10 @@ async def all_problems(visit: Visit) -> Response:
 
 
 async def agents(visit: Visit) -> Response:
-    """The agents of the server's app, their tools, and the pauses that stand."""
+    """The agents of the server's app, their tools, and the current pauses."""
     found = [agent for agent in await visit.client.agents() if visit.caller.touches(agent.name)]
     paused = [one for one in await visit.client.paused() if one.agent is None or visit.caller.touches(one.agent)]
     return visit.page("agents.html", agents=found, paused=paused)
 
 
 PAGES = (Page("GET", "/problems", all_problems), Page("GET", "/agents", agents))
-"""The pages of the whole."""

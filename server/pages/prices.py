@@ -1,4 +1,4 @@
-"""What the tokens of a conversation cost, by the list of prices in litellm, which is read without importing that."""
+"""The cost of a conversation's tokens, by litellm's price list, which is read without importing litellm."""
 
 import json
 import logging
@@ -9,24 +9,21 @@ from pathlib import Path
 from typing import Any
 
 LIST = "model_prices_and_context_window_backup.json"
-"""The list in litellm's package, as of its release."""
+"""The price list in litellm's package, as of its release."""
 
 logger = logging.getLogger("holdfast.server")
 
 
 def cost_usd(model: str, sent: int, received: int) -> float | None:
-    """What so many tokens cost, in US dollars, without discounts for caches and batches; None where the list has no such model.
+    """The cost of `sent` and `received` tokens in US dollars, without discounts for caches and batches; None if not listed.
 
-    Args:
-        model: The model, as litellm names it, with or without its provider.
-        sent: The tokens that were sent.
-        received: The tokens that came back.
+    `model` is named as in litellm, with or without its provider.
     """
     prices = _prices()
     found = prices.get(model) or prices.get(model.partition("/")[2])
     try:
         return float(found["input_cost_per_token"]) * sent + float(found["output_cost_per_token"]) * received if found else None
-    except (KeyError, TypeError, ValueError):  # it is paid by the second, or by the picture
+    except (KeyError, TypeError, ValueError):  # priced by the second, or by the picture
         return None
 
 

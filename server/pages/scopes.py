@@ -1,4 +1,4 @@
-"""Scopes as people fill them in beside an approval: ready ones for what the call touches, and fields for any other."""
+"""Scopes in forms, beside an approval: ready ones for the targets of the call, and fields for any other."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from holdfast.server.refusal import Refusal
 from .form_body import Form
 
 OWN = "own"
-"""What the form's button says for the scope in its fields; a ready one is named by its number."""
+"""The form's name of the scope in its fields; a ready one is named by its number."""
 LASTS: Mapping[str, tuple[str, int | None]] = {
     "15m": ("15 minutes", 900),
     "1h": ("an hour", 3600),
@@ -23,7 +23,7 @@ LASTS: Mapping[str, tuple[str, int | None]] = {
     "1w": ("a week", 604_800),
     "": ("until it is revoked", None),
 }
-"""For how long a scope counts: what people read, and seconds; None: as long as the conversation, unless it is revoked."""
+"""How long a scope lasts: the text for people, and seconds; None: for the conversation, until revoked."""
 _KINDS = ("tool", "path", "domain", "command")
 _SPECIAL = re.compile(r"[*?\[\]{}\\]")
 _PLACES = {"scope.kind": "kind", "scope.pattern": "pattern", "scope.level": "level", "scope.ends_s": "lasts"}
@@ -31,7 +31,7 @@ _PLACES = {"scope.kind": "kind", "scope.pattern": "pattern", "scope.level": "lev
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A scope that covers what the call touches, and nothing else of its kind."""
+    """A scope that covers one target of the call and nothing else."""
 
     kind: str
     value: str
@@ -41,17 +41,17 @@ class Ready:
 
 @dataclass(slots=True)
 class ScopeForm:
-    """The form of a scope, with what is wrong with it.
+    """The form of a scope, with its problems.
 
     Attributes:
-        ready: What one click allows.
-        kind: The kind of targets, as it was typed; so are the others.
-        pattern: The pattern over their values.
-        level: Up to which level.
-        lasts: For how long, a name of `LASTS`.
+        ready: The scopes for one click.
+        kind: The kind of targets, as typed; so are the following fields.
+        pattern: The pattern for their values.
+        level: The highest level.
+        lasts: How long it lasts, a name of `LASTS`.
         everything: Whether the pattern may cover every value of its kind.
-        chosen: What was chosen of the form, None where it was not sent.
-        problems: What is wrong with a field, by the field's name.
+        chosen: The choice in the form; None if it was not sent.
+        problems: The problems of fields, by the field's name.
     """
 
     ready: Sequence[Ready]
@@ -69,7 +69,7 @@ class ScopeForm:
         return list(dict.fromkeys((*(one.kind for one in self.ready), *_KINDS)))
 
     def given(self, form: Form) -> Scope | None:
-        """The scope that a form says; None where something is wrong with it, which `problems` says then.
+        """The scope in a form; None if something is wrong, which `problems` then says.
 
         Raises:
             Refusal: The form names no scope that it has.
@@ -109,7 +109,7 @@ class ScopeForm:
 
 
 def blank(call: PendingCall[Any]) -> ScopeForm:
-    """The empty form of a call: with what it touches as ready scopes, the first of which the fields begin with."""
+    """The empty form of a call: its targets as ready scopes; the fields begin with the first one."""
     targets = [tool_target(call.tool)] if call.targets is None else call.targets
     ready = [found for target in targets if (found := _ready(target.kind, target.value, Level(target.level))) is not None]
     if not ready:
@@ -118,7 +118,7 @@ def blank(call: PendingCall[Any]) -> ScopeForm:
 
 
 def _ready(kind: str, value: str, level: Level) -> Ready | None:
-    """The scope that covers this one target; None where there is none."""
+    """The scope that covers this one target; None if there is none."""
     pattern = _SPECIAL.sub(r"\\\g<0>", value)
     try:
         scope = Scope(kind, pattern, level=level)

@@ -1,4 +1,4 @@
-"""Several calls decided at once: all of them listed first, then each with a result of its own."""
+"""Several calls decided at once: first all of them listed, then each with its own result."""
 
 import asyncio
 import json
@@ -22,15 +22,15 @@ from .kinds import Kind, kind_of, offered
 from .visit import Page, Visit
 
 SIDE_BY_SIDE = 8
-"""How many of them are looked up, or decided, at the same time."""
+"""How many of them are read, or decided, at the same time."""
 MOST_BYTES = 2 * 1024 * 1024
-"""How many bytes of JSON the calls may have that are decided together: a person is to look at all of them on one page."""
+"""The most bytes of JSON of calls that are decided together: a person must read all of them on one page."""
 TOO_LARGE = "It is too large to be decided beside the others: decide it by itself."
 
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A call that was marked: the call, or why there is none."""
+    """A marked call, or why it cannot be decided."""
 
     conversation_id: str
     suspension_id: str
@@ -47,7 +47,7 @@ class Marked:
 
 
 async def review(visit: Visit) -> Response:
-    """The calls that were marked, whole, with the decisions that all of them take."""
+    """The marked calls, whole, with the decisions that all of them take."""
     return await _page(visit, await _marked(visit), problem="")
 
 
@@ -73,7 +73,7 @@ async def decide(visit: Visit) -> Response:
 
 
 def choices_of(marked: Sequence[Marked]) -> list[Choice]:
-    """The decisions that all of the calls which still wait take without anything that differs from call to call."""
+    """The decisions that all pending calls take without input that differs from call to call."""
     takes = [offered(item.call) for item in marked if item.call is not None]
     shared = frozenset.intersection(*takes) if takes else frozenset[str]()
     return [choice for choice in CHOICES.values() if choice.made is not None and choice.name in shared]
@@ -94,7 +94,7 @@ async def _marked(visit: Visit) -> list[Marked]:
     left = MOST_BYTES
     for begin in range(0, len(named), SIDE_BY_SIDE):
         names = named[begin : begin + SIDE_BY_SIDE]
-        if left < 0:  # the rest is not even read
+        if left < 0:  # the rest is not read at all
             found += (Marked(*_place(name), problem=TOO_LARGE) for name in names)
             continue
         for marked in await asyncio.gather(*(_looked_up(visit, *_place(name)) for name in names)):
@@ -121,11 +121,11 @@ async def _looked_up(visit: Visit, conversation_id: str, suspension_id: str) -> 
 
 
 async def _decided(visit: Visit, item: Marked, choice: Choice, decision: Decision, decision_id: str) -> Marked:
-    """One of them, decided; what goes wrong with it stops none of the others."""
+    """The result of one decision; a failure stops none of the others."""
     place = item.conversation_id, item.suspension_id
     if item.call is None and item.settled is None:
         return item
-    try:  # a repetition of the same form gets the same receipts
+    try:  # a repeated form gets the same receipts
         if item.call is not None:
             receipt = await item.call.resolve(decision, decision_id=decision_id)
         else:
@@ -136,7 +136,7 @@ async def _decided(visit: Visit, item: Marked, choice: Choice, decision: Decisio
         return Marked(*place, item.call, await settled_of(visit, stale, *place))
     except HoldfastError as error:
         return Marked(*place, item.call, problem=str(error))
-    if not receipt.settled:  # others have to agree, and it still waits for them
+    if not receipt.settled:  # others must agree, and it is still pending
         return Marked(*place, item.call, voted=f"{receipt.votes} of {receipt.needed} have agreed")
     return Marked(*place, item.call, decided=choice.done)
 
@@ -145,4 +145,3 @@ PAGES = (
     Page("POST", "/several", review, query=InboxQuery),
     Page("POST", "/several/decide", decide, scope=AccessScope.DECIDE, query=InboxQuery),
 )
-"""The pages of several calls."""

@@ -1,6 +1,6 @@
-"""The pages that sign people in and out: by an API key, the link that works once, an identity provider. None needs a script.
+"""The pages to sign in and out: by an API key, the one-time link, or an identity provider. None needs a script.
 
-To open a page changes nothing, so that no preview or prefetch uses a link up; its button does.
+Opening a page changes nothing, so that no preview or prefetch uses a link up; its button does.
 """
 
 import contextlib
@@ -29,13 +29,13 @@ from .form_body import form_of
 from .templates import page
 
 ON_THE_WAY = "-signing-in"
-"""The end of the name of the cookie that a browser has while somebody signs in at the provider."""
+"""The suffix of the cookie's name while a sign-in at the provider is under way."""
 LONGEST_KEY = 1000
 MOST_BYTES = 1 << 16
 MOST_BODY_S = 10.0
 MOST_AT_ONCE = 200
 MOST_OF_AN_ADDRESS = 40
-"""How many requests of strangers are answered at once; they take none of the places of those who are known."""
+"""The most requests of strangers handled at once, in all and from one address; they take no places of known callers."""
 
 logger = logging.getLogger("holdfast.server")
 
@@ -55,7 +55,7 @@ class SigningIn:
         self._flow = None if issuer is None or issuer.client_id is None else CodeFlow(issuer, serving.tickets)
 
     def routes(self) -> list[Route]:
-        """Their routes."""
+        """The routes of the sign-in pages."""
         return [
             Route("/signin", partial(self._answered, self._sign_in), methods=["GET", "POST"]),
             *self._of_provider(),
@@ -72,7 +72,7 @@ class SigningIn:
         ]
 
     async def _answered(self, handler: Handler, request: Request) -> Response:
-        """What a handler answers; an error is a page that says what to do, and nobody has signed in."""
+        """The response of a handler; an error becomes a page with advice, and nobody is signed in."""
         request.scope["state"]["path"] = "/signout" if handler == self._sign_out else "/signin"  # for `Watch`
         try:
             self._slots.check()
@@ -81,7 +81,7 @@ class SigningIn:
                 return await handler(request)
         except HoldfastError as error:
             return await self._refused(request, error)
-        except Exception:  # a mistake of ours: its traceback is for the log alone
+        except Exception:  # a bug of ours: its traceback is for the log alone
             logger.exception("%s failed", request.scope["state"]["path"])
             return self._page(request, status=500, message="The server failed; its log says how.")
 
@@ -135,9 +135,9 @@ class SigningIn:
         return response
 
     async def _signed_in(self, request: Request, value: str, asked_for: str = "") -> Response:
-        """The cookie, and the way to the page that was asked for; a session from before ends."""
+        """Set the cookie, end an earlier session, and redirect to the requested page."""
         if (older := self._serving.callers.session_of(request.scope)) is not None:
-            with contextlib.suppress(HoldfastError):  # it ends by itself
+            with contextlib.suppress(HoldfastError):  # that session ends by itself
                 await self._serving.callers.sign_out(older)
         response = RedirectResponse(destination(asked_for, _root(request)), status_code=303)
         _give(response, request, value, SESSION_S)
@@ -145,7 +145,7 @@ class SigningIn:
         return response
 
     async def _who(self, request: Request) -> str | None:
-        """The name of whoever has signed in with this browser already."""
+        """The name of the person who is signed in with this browser."""
         if self._serving.callers.session_of(request.scope) is None:
             return None
         caller = await self._serving.callers.known(request.scope)
@@ -194,7 +194,6 @@ class SigningIn:
 
 
 def _said(error: Refusal) -> str:
-    """What a person reads of a refusal."""
     match error.code:
         case "unauthenticated":
             return "This API key is not taken: perhaps it is not whole, was revoked, or has expired."
@@ -209,7 +208,7 @@ def _said(error: Refusal) -> str:
 
 
 def _give(response: Response, request: Request, value: str, holds_s: int, name: str = "") -> None:
-    """Give the browser a cookie, that of a session or one besides, or with no time left take it away."""
+    """Set the session cookie, or one whose name has this suffix; without time left, delete it."""
     arrived = request.state.arrived
     response.set_cookie(
         cookie_of(arrived.scheme, arrived.host) + name,
@@ -223,7 +222,7 @@ def _give(response: Response, request: Request, value: str, holds_s: int, name: 
 
 
 def _callback(request: Request) -> str:
-    """Where the provider sends a browser back to, under the name by which it has reached this server."""
+    """The URL to which a provider sends the browser back, under the name by which it reached this server."""
     arrived = request.state.arrived
     return f"{arrived.scheme}://{arrived.host}{_root(request)}/signin/callback"
 

@@ -1,4 +1,4 @@
-"""The templates of the pages. Whatever they show is escaped; only `markdown.py` makes HTML, and cleans it."""
+"""The templates of the pages. All values are escaped; only `markdown.py` makes HTML, and cleans it."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -25,16 +25,16 @@ POLICY = (
 """The Content-Security-Policy of all pages: nothing inline, nothing evaluated, nothing from elsewhere, in no frame."""
 HEADERS = {
     "Content-Security-Policy": POLICY,
-    "Referrer-Policy": "same-origin",  # with none at all, browsers would not say of a form where it comes from
+    "Referrer-Policy": "same-origin",  # with none at all, browsers would not state a form's origin
 }
 
 
 RENDERED = 65_536
-"""How many characters of messages a page renders as markdown; older ones are shown as they were written."""
+"""The most characters of messages that a page renders as markdown; older messages are shown as plain text."""
 
 
 def rendered(name: str, **values: Any) -> str:
-    """The text that a template gives with these values."""
+    """A template's text with these values."""
     return _environment().get_template(name).render(values)
 
 
@@ -49,7 +49,7 @@ def html(text: str, *, status: int = 200, headers: dict[str, str] | None = None)
 
 
 def affordable(messages: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], bool]]:
-    """Messages, each with whether it is rendered as markdown: the latest are, as many as a page has time for."""
+    """Messages, each with whether it is rendered as markdown: the latest ones, up to `RENDERED` characters."""
     left, found = RENDERED, []
     for message in reversed(messages):
         content = message.get("content")
@@ -59,7 +59,6 @@ def affordable(messages: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str,
 
 
 def _new_key() -> str:
-    """An idempotency key for a form that a template draws."""
     return uuid.uuid4().hex
 
 

@@ -1,4 +1,4 @@
-"""Texts of models and people as pages show them: whole, as data, with each character that nobody could see as its escape."""
+"""Texts of models and people as pages show them: whole, as data, and with invisible characters as escapes."""
 
 import json
 import re
@@ -9,17 +9,17 @@ from typing import Any
 from holdfast.visible import without_hidden
 
 SUMMARY_LENGTH = 240
-"""How many characters of a call's arguments stand in its row of a list; the call's own page has them all."""
+"""How many characters of a call's arguments its row in a list shows; the call's own page has them all."""
 LONG_LINES, LONG_TEXT = 12, 1200
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,80}")
 _LITERAL = re.compile(r"[-+.0-9][-+.0-9eE_]*|true|false|null|NaN|-?Infinity|\[.*\]|\{.*\}|\".*\"", re.DOTALL)
 _BLANK = "[ \t\u00a0\u202f\u3000]"
-_GAP = re.compile(rf"(?:{_BLANK}*\n){{4,}}|(?<=\S){_BLANK}{{16,}}|{_BLANK}{{80,}}")  # what a line begins with may be its indent
+_GAP = re.compile(rf"(?:{_BLANK}*\n){{4,}}|(?<=\S){_BLANK}{{16,}}|{_BLANK}{{80,}}")  # leading blanks may be an indent
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def visible(text: object) -> str:
-    """A text in lines, in which each character that is drawn as nothing, or turns the order of text, is its escape."""
+    """A text in lines; characters that are invisible, or change the order of text, become escapes."""
     return without_hidden(str(text).replace("\r\n", "\n"), lambda char: ascii(char)[1:-1], kept="\n\t")
 
 
@@ -30,13 +30,13 @@ def one_line(text: object, length: int = SUMMARY_LENGTH) -> str:
 
 
 def as_json(value: Any) -> str:
-    """The JSON text of a value in lines, in which every character is seen; a parser reads the same value from it."""
+    """The JSON text of a value in lines, with every character visible; a parser reads the same value from it."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
     return without_hidden(text, lambda char: json.dumps(char)[1:-1], kept="\n")
 
 
 def shown(value: Any) -> str:
-    """A value as a person reads it: a text as it is, anything else as JSON."""
+    """A value for people: a text as it is, anything else as JSON."""
     return visible(value) if isinstance(value, str) else as_json(value)
 
 
@@ -46,12 +46,12 @@ def named(key: str) -> str:
 
 
 def reads_as_another(text: str) -> bool:
-    """Whether a text would be taken for something else than a text, or for nothing: it is shown as JSON."""
+    """Whether a text could be mistaken for another JSON value or for nothing: it is then shown as JSON."""
     return not text.strip() or text != text.strip() or _LITERAL.fullmatch(text) is not None
 
 
 def parts(text: str) -> Iterator[tuple[str, str]]:
-    """A text in parts: what is read, and in the place of a long run of blanks or empty lines what a person is told of it."""
+    """A text in parts: the visible text, and for each long run of blanks or empty lines a note for people."""
     at = 0
     for found in _GAP.finditer(text):
         lines = found[0].count("\n")
@@ -61,7 +61,7 @@ def parts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def size(text: str) -> str:
-    """How long a text is, where it is so long that not all of it is seen at once; else nothing."""
+    """The length of a text that is too long to be seen at once; else empty."""
     lines = text.count("\n") + 1
     return f"{lines} lines" if lines > LONG_LINES else f"{len(text)} characters" if len(text) > LONG_TEXT else ""
 
@@ -91,12 +91,12 @@ def span(milliseconds: float) -> str:
 
 
 def iso(at: int) -> str:
-    """A moment (ms UTC) as HTML's `datetime` has it."""
+    """A time (ms UTC) for HTML's `datetime`."""
     return _moment(at).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def clock(at: int) -> str:
-    """A moment (ms UTC) as a person reads it where the page's script does not put it into local time."""
+    """A time (ms UTC) for people, where the page's script does not convert it to local time."""
     return _moment(at).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 

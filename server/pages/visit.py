@@ -1,4 +1,4 @@
-"""One request for a page: who asks, for what, and how what goes wrong is told to a person."""
+"""One request for a page: its caller and input, and errors as pages for people."""
 
 import asyncio
 import logging
@@ -37,16 +37,16 @@ logger = logging.getLogger("holdfast.server")
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request, checked.
+    """One checked request.
 
     Attributes:
         serving: What all requests of the server share.
-        caller: Who asks.
+        caller: The caller.
         root: The path under which the application is mounted.
         path: The parts of the path.
-        query: The query as its model; None where the page takes none.
+        query: The query as its model; None if the page takes none.
         form: The form, for a `POST`.
-        fragment: Whether a script of the page asks, which takes a part of a page in place of a whole one.
+        fragment: Whether a script of the page sends the request, and gets a part of a page in place of a whole one.
         headers: The request's headers.
         now: The time, in integer milliseconds UTC.
     """
@@ -63,7 +63,7 @@ class Visit:
 
     @property
     def client(self) -> AsyncClient:
-        """The client that carries out what the caller does."""
+        """The client, acting for the caller."""
         return acting_for(self.serving.client, self.caller.principal)
 
     def may(self, scope: str) -> bool:
@@ -71,29 +71,29 @@ class Visit:
         return AccessScope(scope) in self.caller.scopes
 
     def rendered(self, template: str, **values: Any) -> str:
-        """The text of a template."""
+        """A template's text."""
         return rendered(template, visit=self, caller=self.caller, query=self.query, root=self.root, now=self.now, **values)
 
     def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
-        """A page, or a part of one, of a template."""
+        """A page of a template, or a part of one."""
         return html(self.rendered(template, **values), status=status)
 
     async def drawn(self, template: str, *, status: int = 200, **values: Any) -> Response:
-        """A page that is rendered beside the loop, since what it shows may be long."""
+        """A page that is rendered outside the event loop, since its content may be long."""
         return await asyncio.to_thread(partial(self.page, template, status=status, **values))
 
     def to(self, path: str) -> Response:
-        """The way to another page of this application, after a form was taken."""
+        """A redirect to another page of this application, after a form was accepted."""
         return RedirectResponse(f"{self.root}{path}", status_code=303)
 
 
 def _of_form(limits: Limits) -> int:
-    """The room of a form that decides: it has what was typed as well as what it was made from."""
+    """The bytes that a form with a decision may have: what was typed, and what it was made from."""
     return 2 * of_decision(limits)
 
 
 class Query(BaseModel):
-    """The query of a page. A form sends each of its fields; an empty one says nothing."""
+    """The query of a page. A form sends each of its fields; an empty one counts as absent."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -103,7 +103,7 @@ class Query(BaseModel):
         return {name: value for name, value in given.items() if value != ""}
 
     def set_of(self, *names: str) -> dict[str, str]:
-        """Those of these fields that are set, as the URL has them."""
+        """Those of these fields that are set, as in the URL."""
         return {name: str(value) for name in names if (value := getattr(self, name))}
 
 
@@ -115,7 +115,7 @@ class Page:
         method: `GET` or `POST`.
         path: The path; `{name}` stands for a part.
         run: The function that answers.
-        scope: What the caller must be allowed.
+        scope: The scope that a caller needs.
         query: The model of its query.
         streams: Whether it answers with an event stream.
         room: How many bytes the fields of its form may have together.
@@ -137,7 +137,7 @@ def routes_of(pages: Sequence[Page], serving: Serving) -> list[Route]:
         by_method = {one.method: one for one in pages if one.path == path}
         route = Route(path, partial(_answered, by_method, serving), methods=list(by_method))
         if route.methods is not None and any(one.streams for one in by_method.values()):
-            route.methods.discard("HEAD")  # the head of a stream would never end
+            route.methods.discard("HEAD")  # the head of an endless stream would never end
         found.append(route)
     return found
 
@@ -183,7 +183,7 @@ async def _answered(by_method: Mapping[str, Page], serving: Serving, request: Re
         return failed(refusal, root, caller, fragment=fragment)
     except HoldfastError as error:
         return failed(error, root, caller, fragment=fragment)
-    except Exception:  # a mistake of ours: its traceback is for the log alone
+    except Exception:  # a bug of ours: its traceback is for the log alone
         logger.exception("%s %s failed", request.method, wanted.path)
         return failed(None, root, caller, fragment=fragment)
     if isinstance(found, EventStream):
@@ -205,21 +205,21 @@ def _check(caller: Caller, wanted: Page) -> None:
 
 
 def failed(error: HoldfastError | None, root: str, caller: Caller | None, *, fragment: bool) -> Response:
-    """The page of an error, or the notice of one for a page that is open; None stands for a mistake of the server's own."""
+    """The page of an error, or a notice for a page that is already open; None stands for a bug in the server."""
     problem = unexpected() if error is None else problem_of(error)
     headers = {}
-    if fragment:  # the notice, whatever the request was to change
+    if fragment:  # a notice, whatever part the request was for
         headers = {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML"}
     values = {"problem": problem, "root": root, "caller": caller}
     return page("notice.html" if fragment else "error.html", status=problem["status"], headers=headers, **values)
 
 
 def _signing_in(request: Request, root: str, *, fragment: bool) -> Response:
-    """The way to the page that signs in, and back to where the caller wanted to be."""
+    """The redirect to the sign-in page, which leads back to the requested page."""
     wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     target = f"{root}/signin"
     if request.method == "GET" and not fragment:
         target += f"?next={quote(wanted, safe='/')}"
-    if fragment:  # the page says so, and keeps what somebody has typed
+    if fragment:  # the page shows a notice, and keeps what was typed
         return Response(status_code=401)
     return RedirectResponse(target, status_code=303)
