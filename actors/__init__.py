@@ -1,9 +1,7 @@
-"""The Ray shells: `ConversationActor`, which hosts conversations, and `Worker`, which runs models and tools.
+"""The Ray actors: `ConversationActor`, which hosts conversations, and `Worker`, which runs models and tools.
 
-Names are imported when they are first used: settings and outcomes are needed where ray must not be imported.
-
-Whatever reaches the store may raise `StoreError`, and whatever reaches Ray `ClusterUnavailable`: docstrings name what else is
-raised.
+Names are imported when they are first used: settings and answers are needed where ray must not be imported. Code that reaches
+the store may raise `StoreError`, and code that reaches Ray `ClusterUnavailable`; docstrings name these only if they tell more.
 """
 
 from typing import TYPE_CHECKING

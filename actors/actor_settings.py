@@ -1,4 +1,4 @@
-"""The settings with which actors and workers are made. Plain values: they travel by pickle between processes of one build."""
+"""The settings with which actors and workers are made: plain values, pickled between processes of one build."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -14,11 +14,11 @@ from .build import CIPHER, CIPHER_DIGITS, this_release
 
 RAY_NAMESPACE = "holdfast"
 CLUSTER_DIGITS = 16
-"""How much of a cluster's id stands in the names of its actors: enough to tell it from any other."""
+"""How many digits of a cluster's id stand in the names of its actors: enough to tell clusters apart."""
 
 
 class _Sealed:
-    """A value that is pickled behind a seal with its build: a process of another build refuses it before it reads the value."""
+    """A value pickled with the mark of its build: a process of another build refuses it before reading the value."""
 
     __slots__ = ()
 
@@ -33,7 +33,7 @@ def _unsealed(data: bytes) -> Any:
 
 
 def short_name(name: str) -> str:
-    """The name of an actor, worker or sweeper among those of its store: `actor:3f2a...`, `worker:...:0`, `sweeper`."""
+    """The name of an actor, worker or sweeper within its store: `actor:3f2a...`, `worker:...:0`, `sweeper`."""
     for sort in (":worker:", ":actor:"):
         _, found, rest = name.partition(sort)
         if found:
@@ -42,7 +42,7 @@ def short_name(name: str) -> str:
 
 
 def release_with(cipher: CipherAt | None) -> str:
-    """The release of actors that run this Holdfast with this cipher; actors with another cipher, or none, are of another.
+    """The release of actors that run this Holdfast with this cipher; another cipher, or none, is another release.
 
     The cipher's digest follows the build in the local part (PEP 440), so that of two ciphers of one build neither is older.
     """
@@ -53,7 +53,7 @@ def release_with(cipher: CipherAt | None) -> str:
 class StoreAddress:
     """The address of a store, and the id that it must have; `home` is that of the embedded Redis, '' for any other Redis.
 
-    `cipher` says where the cipher of the store's payloads is found. It comes over Ray, never from the store, as it names code.
+    `cipher` says where the code of the store's cipher is found; it comes over Ray, never from the store.
     """
 
     redis_url: str = field(repr=False)
@@ -71,8 +71,8 @@ class ActorSettings(_Sealed):
         release: The release of Holdfast that the actors run.
         cluster: The id of the Ray cluster that the actors are made in.
         gone: The ids of clusters that are proven to be gone, with all their processes.
-        sweeper: The function that makes the store's sweeper where the cluster has none, called with these settings and with
-            the nodes to avoid as `avoid`. It is handed in, since this package does not know the sweeper.
+        sweeper: Makes the store's sweeper if the cluster has none, given these settings and `avoid`, the nodes to avoid. It is
+            passed in, since this package does not import the sweeper.
     """
 
     store: StoreAddress
@@ -87,12 +87,12 @@ class ActorSettings(_Sealed):
 
     @property
     def family(self) -> str:
-        """The beginning of the names of this store's actors, whatever release of Holdfast they run."""
+        """Name prefix of this store's actors of every release and cluster."""
         return f"holdfast:{self.store.namespace}:{self.store.store_id}:"
 
     @property
     def prefix(self) -> str:
-        """The beginning of the names of this store's actors of this release: releases do not talk to each other."""
+        """Name prefix of this store's actors of this release: releases do not talk to each other."""
         return f"{self._of_cluster(self.cluster)}{self.release}:"
 
     @property
@@ -101,11 +101,7 @@ class ActorSettings(_Sealed):
         return f"{self.prefix}sweeper"
 
     def judges(self, name: str) -> bool:
-        """Whether an actor of that name lives only if this cluster knows the name.
-
-        That holds for names made in this very cluster, and in a cluster that is proven to be gone. Nothing can be known here
-        of the actors of any other cluster.
-        """
+        """Whether this cluster knows every living actor of that name: it made the name, or a cluster proven to be gone did."""
         return name.startswith(tuple(map(self._of_cluster, (self.cluster, *self.gone))))
 
     def _of_cluster(self, cluster: str) -> str:
@@ -114,23 +110,20 @@ class ActorSettings(_Sealed):
 
 @dataclass(frozen=True, slots=True)
 class SweeperToKeep:
-    """The sweeper that workers look after: the function that makes it where it is missing, and its release."""
+    """The sweeper that workers look after: the function that makes it if it is missing, and its release."""
 
     ensure: Callable[..., object]
     release: str
 
     @classmethod
     def of(cls, settings: ActorSettings) -> "SweeperToKeep | None":
-        """The sweeper of these settings; None where they have no function that makes one."""
+        """The sweeper of these settings, if they have one."""
         return None if settings.sweeper is None else cls(functools.partial(settings.sweeper, settings), settings.release)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings(_Sealed):
-    """The settings with which a worker is made: the store that it serves, and which code it runs in which environment.
-
-    `needed` names the variables that the app must find in its environment.
-    """
+    """The settings with which a worker is made; `needed` names the variables that the app must find in its environment."""
 
     store: StoreAddress
     name: str

@@ -13,17 +13,17 @@ from .workers import WorkPaused
 
 LAG_S = PAUSE_LAG_MS / 1000
 FRESH_S = LAG_S / 2
-"""For how long a reading is used again. Work that begins has the rest of `LAG_S` to reach the store, or the model."""
+"""Seconds for which a reading is reused. Work that begins has the rest of `LAG_S` to reach the store, or the model."""
 LOOK_S = 1.0
-"""Seconds between looks of waiting work whether its pause is over."""
+"""Seconds between looks whether a pause is over."""
 
 
 class Readings:
-    """What a process reads of the store again and again: callers at one time share a reading, which serves for `FRESH_S`.
+    """Repeated readings from the store: concurrent callers share a reading, which is reused for `FRESH_S`.
 
     Args:
-        read: Reads it, and keeps what it has read.
-        what: What cannot be said without a reading of the last `LAG_S`; None if an older one does, too.
+        read: Reads, and keeps what it has read.
+        what: What is unknown without a reading from the last `LAG_S`, for the error message; None if an older one suffices.
     """
 
     def __init__(self, read: Callable[[], Awaitable[None]], what: str | None) -> None:
@@ -33,11 +33,7 @@ class Readings:
         self._reading = SingleFlight(self._look)
 
     async def fresh(self) -> None:
-        """Return once there is a reading that serves.
-
-        Raises:
-            StoreUnavailable: It took too long.
-        """
+        """Return once a fresh reading exists; raises `StoreUnavailable` if reading took too long."""
         if now_s() - self._asked_at_s >= FRESH_S:
             await self._reading.result()
             if self._what is not None and now_s() - self._asked_at_s >= LAG_S:
@@ -58,11 +54,11 @@ class Admission:
         self._readings = Readings(self._look, "whether new work is paused")
 
     async def admit(self, agent: str) -> int:
-        """Let a piece of the agent's new work begin; the time by which it must begin, in ms UTC by the store's clock.
+        """Let a piece of the agent's new work begin, and return the time by which it must, in ms UTC by the store's clock.
 
         Raises:
             WorkPaused: The agent's new work waits.
-            StoreUnavailable: Whether new work waits cannot be said now.
+            StoreUnavailable: Whether new work waits is unknown now.
         """
         await self._readings.fresh()
         pause = self._seen.of(agent)
@@ -73,7 +69,7 @@ class Admission:
         return self._seen.now + PAUSE_LAG_MS
 
     async def reopened(self, agent: str) -> None:
-        """Return once the agent's new work need not wait any more, as far as this process knows then."""
+        """Return once the agent's new work is not paused any more, as far as this process knows."""
         while True:
             await asyncio.sleep(LOOK_S * random.uniform(0.75, 1.25))  # noqa: S311 - jitter
             try:
@@ -85,5 +81,5 @@ class Admission:
     async def _look(self) -> None:
         try:
             self._seen = await self._store.paused()
-        except CorruptStore as error:  # an unreadable pause is no fault of the conversation that asks
+        except CorruptStore as error:  # an unreadable pause is not the conversation's fault
             raise StoreUnavailable(f"whether new work is paused cannot be read ({error})") from None

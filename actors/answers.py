@@ -10,14 +10,14 @@ from holdfast.persistence import Owner
 
 @dataclass(frozen=True, slots=True)
 class Hosted:
-    """The actor hosts the conversation now; `first` is its answer to the command that came with the request, if one did."""
+    """The actor hosts the conversation now; `first` is its answer to the command sent along, if any."""
 
     first: "AnswerToAsk | None" = None
 
 
 @dataclass(frozen=True, slots=True)
 class NotHosted:
-    """The actor does not host the conversation: the registry asks anew."""
+    """The actor does not host the conversation; the registry looks for its owner again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class OwnedElsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """The command was judged, and the events that it led to are durable."""
+    """The command was judged, and its events are durable."""
 
     reply: Reply
 

@@ -1,7 +1,7 @@
 """Which build of Holdfast a process runs.
 
-A version says what a build calls itself; a digest of its files says what it is. Two builds that both call themselves "0.1.0" (a
-development install, an image made from a branch) may have other classes under the same names.
+A version is only a name; a digest of the files identifies the build. Two builds with the version "0.1.0" (a development
+install, an image made from a branch) may have other classes under the same names.
 """
 
 import functools
@@ -12,9 +12,9 @@ from pathlib import Path
 
 BUILD_DIGITS = 12
 CIPHER = ".cipher."
-"""The mark in a release between the build and the digest of the path at which its actors find their cipher."""
+"""In a release, the mark between the build and the digest of the cipher's path."""
 CIPHER_DIGITS = 8
-"""Fewer digits than a build has, so that no build by itself ends in `.cipher.` and so many characters."""
+"""Fewer digits than a build has, so that no build ends in `.cipher.` and so many digits."""
 _SUFFIXES = (".py", ".lua")
 ROOT = "holdfast"
 PACKAGES = (
@@ -31,13 +31,13 @@ def this_release() -> str:
 
 
 def build_of(release: str) -> str:
-    """The build of a release, whatever cipher its actors have."""
+    """The build of a release, without its cipher."""
     build, _, cipher = release.rpartition(CIPHER)
     return build if len(cipher) == CIPHER_DIGITS and build else release
 
 
 def _digest() -> str:
-    """The SHA-256 of the files that run in actors and speak to them, as they are at the first call: soon after the import."""
+    """The SHA-256 of the files that actors and their callers run, as of the first call, soon after the import."""
     found = hashlib.sha256()
     for package in PACKAGES:
         spec = find_spec(package)

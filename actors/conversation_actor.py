@@ -1,7 +1,4 @@
-"""The Ray shell of a conversation: a `Host` in an actor of its own, connected to the store on first use.
-
-It imports neither litellm nor the user's app.
-"""
+"""The Ray actor of a conversation: a `Host`, connected to the store on first use. It imports neither litellm nor the app."""
 
 import asyncio
 import os
@@ -49,21 +46,17 @@ class ConversationActor:
         self._connecting = asyncio.Lock()
 
     async def warm(self, *, offer: bool) -> str:
-        """Connect to the store and, with `offer`, offer this actor for adoption; the actor's name.
-
-        Raises:
-            HoldfastError: The store cannot be opened.
-        """
+        """Connect to the store and, with `offer`, offer this actor for adoption; the actor's name."""
         host = await self._connected()
-        await asyncio.to_thread(schema.problem, "{}", {})  # the schema library is imported now, not at the first answer
+        await asyncio.to_thread(schema.problem, "{}", {})  # imports the schema library now, not at the first answer
         if offer:
             await host.offer_blank()
         return self._name
 
     async def activate(self, asked: bytes) -> bytes:
-        """Host a conversation, after leaving the one that is hosted now, if that rests; a packed `AnswerToActivate`.
+        """Host a conversation, if the one hosted now rests and can be left; a packed `AnswerToActivate`.
 
-        The request is packed: the arguments of `Host.activate`, in order, and the id of the HTTP request that led here, if any.
+        `asked` is packed: the arguments of `Host.activate`, in order, and the id of the HTTP request that led here, if any.
         """
         conversation_id, seen_token, because, create, first, *request = wire.unpack(asked)
         try:
@@ -74,16 +67,13 @@ class ConversationActor:
             return wire.pack(await host.activate(conversation_id, seen_token, because, create=create, first=first))
 
     async def ask(self, asked: bytes) -> bytes:
-        """Have a packed `(conversation_id, command, request)` judged, if this actor hosts it; a packed `AnswerToAsk`.
-
-        `request` is the id of the HTTP request that led here; '' or left out where there is none.
-        """
+        """Have a packed `(conversation_id, command, request id)` judged, if this actor hosts it; a packed `AnswerToAsk`."""
         conversation_id, command, *request = wire.unpack(asked)
         with about(conversation=conversation_id, request="".join(request)):
             return wire.pack(NotHosted() if self._host is None else await self._host.ask(conversation_id, command))
 
     async def ping(self) -> str | None:
-        """The id of the conversation that is hosted; None while the actor is blank."""
+        """The id of the hosted conversation; None if the actor is blank."""
         return self._host.hosted if self._host is not None else None
 
     async def leave(self) -> None:
@@ -130,5 +120,5 @@ def _leave() -> None:
 
 
 def _clock() -> int:
-    """The actor's clock: milliseconds that also pass while the machine sleeps, whatever is done to its wall clock."""
+    """The actor's clock in ms: monotonic, and not stopped while the machine sleeps."""
     return time.clock_gettime_ns(_STEADY) // 1_000_000

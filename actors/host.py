@@ -37,11 +37,11 @@ logger = logging.getLogger("holdfast.actor")
 
 UNLIMITED = 1_000_000_000
 PARKABLE = 1 << 50
-"""What is added to the rank of an actor on offer whose conversation would be parked: those that are at rest are taken first."""
+"""Added to an actor's rank if its conversation would be parked, so that actors with resting conversations are taken first."""
 
 
 class Host:
-    """Hosts one conversation at a time; another conversation can adopt the actor once the hosted one rests or is left."""
+    """Hosts one conversation at a time; another can adopt the actor once the hosted one rests or is left."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Host:
 
     @property
     def hosted(self) -> str | None:
-        """The id of the conversation that is hosted; None while the actor is blank."""
+        """The id of the hosted conversation; None if the actor is blank."""
         return self._activation.conversation_id if self._activation is not None and not self._activation.over else None
 
     async def activate(
@@ -108,7 +108,7 @@ class Host:
         create: bool,
         first: Command | None = None,
     ) -> AnswerToActivate:
-        """Host a conversation, after leaving the one that is hosted now, if that rests, and have its `first` command judged."""
+        """Host a conversation, if the one hosted now rests and can be left, and have the `first` command judged."""
         began_s = time.perf_counter()
         answer = await self._activate(conversation_id, seen_token, because, create=create)
         if first is None or not isinstance(answer, Hosted):
@@ -173,15 +173,15 @@ class Host:
             return Failed(error)
 
     async def offer_blank(self) -> None:
-        """Offer this actor, which hosts nothing, for adoption; a worn actor is not offered, and leaves soon."""
+        """Offer this blank actor for adoption; a worn actor is not offered, and leaves soon."""
         self._blank_since = self._clock()
-        worn = self._worn()  # a worn actor on offer would, with much to do, be adopted again and again
+        worn = self._worn()  # under load, a worn actor on offer would be adopted again and again
         if worn:
             self._rested.set()
         else:
             self._on_offer = True
         try:
-            await self._store.hosts(self._name, None)  # if this process hangs from now on, no conversation did it
+            await self._store.hosts(self._name, None)  # if this process hangs from now on, no conversation is to blame
             if worn:
                 return
             await self._store.offer(self._name, 0)
@@ -190,7 +190,7 @@ class Host:
         self._reached(Step.PASSIVATE_3_OFFERED)
 
     async def _keep_house(self) -> None:
-        """Leave a conversation that rests for long, stay on offer while idle, and end where there are blank actors enough."""
+        """Leave a conversation that rests for long, stay on offer while idle, and end if there are enough blank actors."""
         tick_s = pause_s = self._timing.tick_ms / 1000
         while not self._leaving:
             with contextlib.suppress(TimeoutError):
@@ -209,7 +209,7 @@ class Host:
                 logger.exception("%s could not keep house", self._name)
 
     def _idle_ms(self) -> float:
-        """For how long this actor has nothing to look at, unless its conversation comes to rest: many actors rest at once."""
+        """Ms until this actor's next look, unless its conversation comes to rest: many actors rest at once."""
         activation, timing, now = self._activation, self._timing, self._clock()
         until = [self._heard_at + timing.lease_ms / 3]
         if activation is None:
@@ -221,7 +221,7 @@ class Host:
         return max(min(until) - now, timing.tick_ms)
 
     async def _be_heard(self) -> None:
-        """Send a heartbeat, and what was counted, about every third of a lease, after a look whether this node is drained."""
+        """About every third of a lease, look whether this node is drained, then send a heartbeat and the counts."""
         now = self._clock()
         if now - self._heard_at >= self._timing.lease_ms / 3:
             self._heard_at = now
@@ -240,7 +240,7 @@ class Host:
                 await self.offer_blank()
             elif activation is not None and activation.rested_at is not None:
                 if now < activation.offer_at:
-                    pass  # it has rested for a moment only
+                    pass  # it has rested only for a moment
                 elif now - activation.rested_at < (park_ms if activation.parkable else linger_ms) and not worn:
                     rank = PARKABLE * activation.parkable + (activation.rested_since or 1)
                     await self._store.offer(self._name, rank)
@@ -262,5 +262,5 @@ class Host:
                     self._leave()
 
     def _worn(self) -> bool:
-        """Whether this process is to end when it can: it was used for long enough, or grew too much, or its node is drained."""
+        """Whether this process should end when it can: it has had enough adoptions, grew too much, or its node is drained."""
         return self._drained or self._adoptions >= self._process_limits.adoptions or resident_mb() > self._allowed_mb

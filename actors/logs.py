@@ -1,6 +1,6 @@
-"""The logs of Holdfast's processes: they hold no secrets, no text of others can pose as a log line, and lines have one form.
+"""The logs of Holdfast's processes: free of secrets, and no logged text can pose as a log line.
 
-Lines are JSON or readable text. Both come after the guard, so neither shows what the guard hides.
+Lines are JSON or readable text. Both are formatted after the guard, so neither shows what it hides.
 """
 
 import json
@@ -46,7 +46,7 @@ INDENT = "    "
 ABOUT_RECORD = "holdfast_about"
 """The attribute of a guarded record that says what it is about: conversation, effect, request, trace."""
 GUARDED = "holdfast_guarded"
-"""The attribute of a guarded record that holds the redaction that it went through."""
+"""The attribute of a guarded record that holds the redaction applied to it."""
 MESSAGE = 8192
 """How many characters of a message are logged."""
 TRACEBACK = 65_536
@@ -60,7 +60,7 @@ class Guard(logging.Filter):
         self._redaction = redaction
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let the record pass, without secrets in its message, traceback and stack; it goes through one redaction once."""
+        """Redact the record's message, traceback and stack, once for each redaction, and let it pass."""
         if getattr(record, GUARDED, None) is self._redaction:
             return True
         try:
@@ -93,12 +93,12 @@ def line(text: str) -> str:
 
 
 def guard_of(name: str) -> Guard:
-    """The guard of a logger; a plain one if it has none."""
+    """The guard of a logger, or a new one without secrets."""
     return next((known for known in logging.getLogger(name).filters if isinstance(known, Guard)), Guard())
 
 
 def guard() -> None:
-    """Guard those of Holdfast's own loggers that are not guarded yet, in whatever process a client runs."""
+    """Guard those of Holdfast's own loggers that are not guarded yet, in any process of a client."""
     for name in OURS:
         logger = logging.getLogger(name)
         if not any(isinstance(known, Guard) for known in logger.filters):
@@ -120,7 +120,7 @@ def guard_process(redaction: Redaction, *, loggers: Iterable[str] = (*OURS, *OTH
 
 
 def guard_app() -> None:
-    """Log the app's warnings, the errors that end its threads and those that nobody can catch, rather than print them raw."""
+    """Log the app's warnings, errors that end its threads and uncatchable errors, instead of printing them raw."""
     warnings.showwarning = _warned  # `logging.captureWarnings` hides warnings where nobody has configured logging
     threading.excepthook = _thread_died
     sys.unraisablehook = _unraisable
@@ -153,7 +153,7 @@ class JsonLines(logging.Formatter):
         self._process = process
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line; a field that is not known is left out."""
+        """The line; unknown fields are left out."""
         said: dict[str, Any] = {
             "time": _time(record),
             "level": record.levelname,
@@ -182,14 +182,13 @@ class TextLines(logging.Formatter):
 
 
 class Lines(logging.StreamHandler[TextIO]):
-    """Writes Holdfast's log lines; `write_lines` makes at most one of these in a process."""
+    """Writes Holdfast's log lines; `write_lines` keeps at most one per process."""
 
 
 def write_lines(process: str, settings: LogSettings, *, stream: TextIO | None = None, anew: bool = True) -> None:
     """Have this process write Holdfast's log lines, from this level on and in this form.
 
-    An earlier call no longer counts; or, where this is not to begin `anew`, it is the one that counts. Records still go on to
-    the handlers that an app has set up for all loggers.
+    The last call counts; with `anew` false, the first. Records still reach the handlers that an app has set up for all loggers.
     """
     logger = logging.getLogger(ROOT)
     before = [one for one in logger.handlers if isinstance(one, Lines)]

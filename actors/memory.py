@@ -15,15 +15,12 @@ def resident_mb() -> float:
 
 
 def allowed_mb(configured: float) -> float:
-    """The size in MiB to which this process may grow: the configured one, but at least one and a half times its size now.
-
-    Otherwise the workers of an app that simply needs more would be replaced without end, before they have done anything.
-    """
+    """The MiB to which this process may grow, at least 1.5 times its size now: a large app must not be replaced endlessly."""
     return max(configured, _ROOM * resident_mb())
 
 
 def footprint(value: object) -> int:
-    """About how many bytes of memory a record takes: its texts, and something for each of its parts."""
+    """About how many bytes of memory a record takes: its texts, and a fixed size for each of its parts."""
     if isinstance(value, str):
         return sys.getsizeof(value)
     if isinstance(value, tuple):

@@ -1,7 +1,7 @@
-"""Who was proven: a server signs the commands of those whom it has verified, and an actor takes no other proof.
+"""Proven principals: a server signs the commands of callers that it has verified, and an actor accepts no other proof.
 
-The key lies in the vault, which every process in the cluster can read: code that takes it from there can sign as well as a
-server. What is closed is the client's interface, and the way to an actor without the key.
+The key lies in the vault, which every process in the cluster can read: code that takes it from there can sign like a server.
+The signature protects against clients and against actors' callers without the key.
 """
 
 import json
@@ -16,20 +16,20 @@ from .signature import is_signature, keyed
 
 SIGNED_AS = "holdfast-proven-1"
 STAMPS = {"now", "spec", "known", "trace", "read", "salt", "signature", "traceparent"}
-"""What is not signed: what the actor stamps, the spec, which counts as it was published, and what is no part of the request."""
+"""Unsigned fields: what the actor stamps, the spec (its published form counts), and what is no part of the request."""
 
 CheckProof: TypeAlias = Callable[[str, Command], Awaitable[None]]
-"""Refuses a command for a conversation whose principal says to be proven and is not."""
+"""Refuses a command whose principal claims to be proven and is not."""
 
 
 def proven_in(command: Command) -> Principal | None:
-    """The principal of a command that says to be proven; None where it has none, or states it."""
+    """The principal of a command, if it claims to be proven; else None."""
     principal: Principal | None = getattr(command, "principal", None)
     return None if principal is None or principal.proof is Proof.STATED else principal
 
 
 def signed(key: bytes, store: StoreAddress, conversation_id: str, command: Command) -> Command:
-    """The command as a server of this store vouches for its principal, for this conversation alone."""
+    """The command with a server's signature for its principal, valid for this store and conversation only."""
     return command.model_copy(update={"signature": _signature(key, store, conversation_id, command)})
 
 
@@ -42,7 +42,7 @@ async def refuse_proof(conversation_id: str, command: Command) -> None:
 
 
 class Proofs:
-    """What an actor takes for proven."""
+    """Checks proofs by the servers' key."""
 
     def __init__(self, store: StoreAddress, key: Callable[[], Awaitable[bytes]]) -> None:
         self._store = store
@@ -50,7 +50,7 @@ class Proofs:
         self._key: bytes | None = None
 
     async def check(self, conversation_id: str, command: Command) -> None:
-        """Refuse a command whose principal says to be proven, unless a server has signed it."""
+        """Refuse a command whose principal claims to be proven, unless a server has signed it."""
         principal = proven_in(command)
         if principal is None:
             return

@@ -1,4 +1,4 @@
-"""The published record of an app, which counts only as its publisher signed it, and the agent specs that a process has read."""
+"""The published records of apps, which count only with their publisher's signature, and the agent specs read so far."""
 
 import shlex
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ from .workers import NoApp, PublishedAgent
 
 
 class Published:
-    """The apps of one store. A record that no publisher wrote is waited out, and named as the app's problem."""
+    """The apps of one store. Work waits while a record has no valid signature, and the app's `problem` says so."""
 
     def __init__(self, store: Directory, address: StoreAddress, key: Callable[[], Awaitable[bytes | None]]) -> None:
         self._store = store
@@ -23,13 +23,13 @@ class Published:
         self._whole: dict[str, AgentSpec] = {}
 
     async def record(self, app: str) -> AppRecord | None:
-        """The record of an app; None where nobody has published the app."""
+        """The record of an app; None if it was never published."""
         record = await self._verified(app)
         await self._settle(app)
         return record
 
     async def agent(self, app: str, agent: str) -> PublishedAgent | None:
-        """The code and the spec that a turn of an agent begins with; None where nobody has published the app."""
+        """The code and spec with which a turn of an agent begins; None if the app was never published."""
         record = await self._verified(app)
         if record is None:
             return None
@@ -41,7 +41,6 @@ class Published:
         return found
 
     async def _whole_agent(self, record: AppRecord, agent: str) -> PublishedAgent:
-        """As `published_agent`; a spec that was found whole is not read again."""
         digest = record.agents.get(agent, "")
         if digest in self._whole:
             return PublishedAgent(record.code, self._whole[digest])
@@ -72,7 +71,7 @@ class Published:
 
 
 async def published_agent(store: Directory, record: AppRecord, agent: str) -> PublishedAgent:
-    """The record's code and an agent's spec, which is stored under the digest that was signed, and must have that digest."""
+    """The record's code and an agent's spec, verified against the digest that was signed."""
     digest = record.agents.get(agent)
     spec = await store.spec(digest) if digest is not None else None
     if spec is not None and spec.model_copy().digest != digest:
@@ -85,17 +84,17 @@ def _fix(app: str) -> str:
 
 
 SPECS = 1024
-"""How many specs are kept, those that were used last."""
+"""How many specs are kept, the last used ones."""
 
 
 class SpecCache:
-    """Specs by their digests. The content of a spec follows from its digest, so a store that is set back has no other."""
+    """Specs by their digests. A digest determines its spec, so a store that is restored to an earlier state changes nothing."""
 
     def __init__(self) -> None:
         self._specs: dict[str, AgentSpec] = {}
 
     async def find(self, store: Directory, digest: str) -> AgentSpec | None:
-        """The spec of a digest; None if the store has none under it."""
+        """The spec of a digest; None if the store has none."""
         spec = self._specs.pop(digest, None) or await store.spec(digest)
         if spec is None:
             return None

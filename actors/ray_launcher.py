@@ -103,7 +103,7 @@ async def _answered(answer: Awaitable[_T]) -> _T:
 
 
 def find(name: str) -> Any | None:
-    """The handle of a named actor; None if no actor has that name."""
+    """The handle of a named actor; None if there is none."""
     in_cluster()
     try:
         return ray.get_actor(name, namespace=RAY_NAMESPACE)
@@ -112,14 +112,14 @@ def find(name: str) -> Any | None:
 
 
 def named(prefix: str) -> list[str]:
-    """The sorted names of all actors whose name begins with this prefix."""
+    """The sorted names of all actors with this name prefix."""
     in_cluster()
     actors = list_named_actors(all_namespaces=True)
     return sorted(actor["name"] for actor in actors if actor["namespace"] == RAY_NAMESPACE and actor["name"].startswith(prefix))
 
 
 def in_cluster() -> None:
-    """Make sure that this process is in a cluster: Ray would silently start one of its own."""
+    """Raise `ClusterUnavailable` if this process is in no cluster: Ray would silently start one of its own."""
     if not ray.is_initialized():
         raise ClusterUnavailable("this process is in no Ray cluster (any more)")
 
@@ -133,10 +133,7 @@ def spawn(
     generation: int = 0,
     avoid: Collection[str] = (),
 ) -> Any:
-    """The handle of the worker for an app's code; if there is none, one is made, if possible on another node than `avoid`.
-
-    Ray restarts a worker that dies, with the same environment and as a new incarnation.
-    """
+    """The handle of the worker for an app's code, made if missing, off `avoid` if possible; Ray restarts it if it dies."""
     return _spawned(worker_settings(settings, record, slot, environment or {}, generation=generation), avoid)
 
 
@@ -149,6 +146,6 @@ def _spawned(settings: WorkerSettings, avoid: Collection[str]) -> Any:
         get_if_exists=True,
         num_cpus=0,
         max_restarts=-1,
-        max_concurrency=10_000,  # more calls than a worker carries out at once, so that it always says how it is
+        max_concurrency=10_000,  # more calls than a worker carries out, so that it always answers
         **in_turn(turn_of(settings.base), avoid),
     ).remote(settings)

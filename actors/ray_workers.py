@@ -1,4 +1,4 @@
-"""Workers as named actors: named by the code that they run, made where they are missing, told apart by their incarnation."""
+"""Workers as named actors: named by the code that they run, made if missing, told apart by their incarnation."""
 
 import asyncio
 import binascii
@@ -28,22 +28,22 @@ _Request: TypeAlias = ModelRequest | RunRequest
 ALONE = "alone-"
 """Slot-name prefix of workers that run few claims at once, usually one."""
 PREPARED_S = 20.0
-"""How long a call waits for a worker that imports its app; the worker goes on importing, and the call comes back."""
+"""Seconds that a call waits for a worker that imports its app; the import goes on, and the call is repeated."""
 LOOK_ABROAD_S = 1.0
 SILENT_S = 2 * EVERY_S
-"""How long a worker of another cluster must be seen not to attest its claims before it is taken for gone."""
+"""Seconds without an attestation of its claims after which a worker of another cluster counts as gone."""
 
 
 class WorkerUnavailable(Exception):
-    """The worker does not answer now; it may live on, or be started again under the same name. The message says why."""
+    """The worker does not answer now; it may live, or be restarted under the same name. The message says why."""
 
 
 class WorkerDied(WorkerUnavailable):
-    """The cluster knows that the worker is dead, and starts none in its place."""
+    """The cluster knows that the worker is dead and will not be restarted."""
 
 
 class WorkerHandle(Protocol):
-    """One named worker, whichever process it is by now. Any method may raise `WorkerUnavailable`, too."""
+    """One named worker, in whichever process it runs now. Every method may also raise `WorkerUnavailable`."""
 
     async def prepare(self) -> str:
         """See `Worker.prepare`."""
@@ -64,11 +64,11 @@ class WorkerHandle(Protocol):
         """See `Worker.keeps`."""
 
     def drop(self, incarnation: str) -> None:
-        """See `Worker.drop`; nobody waits for the answer."""
+        """See `Worker.drop`; the answer is not awaited."""
 
 
 class Launcher(Protocol):
-    """Finds and launches the workers of a cluster, and knows what they are given."""
+    """Finds and launches the workers of a cluster, and knows their key and environment."""
 
     async def find(self, name: str) -> WorkerHandle | None:
         """The worker of that name; None if there is none."""
@@ -80,14 +80,11 @@ class Launcher(Protocol):
         """See `Vault.environment`."""
 
     async def spawn(self, settings: WorkerSettings, *, avoid: Collection[str]) -> WorkerHandle:
-        """The worker that the settings name; if there is none, one is made, if possible on another node than `avoid`.
-
-        The cluster restarts a worker that dies.
-        """
+        """The worker that the settings name, made if missing, off `avoid` if possible; the cluster restarts it if it dies."""
 
 
 class RayWorkers:
-    """The workers of one store, which a launcher finds and makes."""
+    """The workers of one store, found and made by a launcher."""
 
     def __init__(self, store: DirectoryAndRuns, settings: ActorSettings, launcher: Launcher) -> None:
         self._store = store
@@ -120,16 +117,16 @@ class RayWorkers:
         request: _Request,
         ask: Callable[[WorkerHandle, bytes], Awaitable[bytes]],
     ) -> Any:
-        """The answer of the first worker that has room for the work; where none has, the work waits at the conversation's own.
+        """The answer of the first worker with room for the work; if none has, it waits at the conversation's own worker.
 
-        That one is asked first: it knows the transcript, and what it has begun of this work.
+        The conversation's own is asked first: it knows the transcript, and which work it has begun.
         """
         own, *others = self._slots(request.conversation_id, request.max_claims)
         answer = await self._answer(app, code, own, replace(request, waits=not others), ask)
         for slot in others:
             if answer is not NoOutcome.FULL:
                 return answer
-            if not self._is_open(app, code, slot):  # it may take long to open: this work does not wait for it
+            if not self._is_open(app, code, slot):  # opening may take long, so this work does not wait
                 self._background.start(self._opened(app, code, slot))
                 continue
             with contextlib.suppress(NoWorker, HoldfastError):
@@ -154,7 +151,7 @@ class RayWorkers:
         self, worker: str, incarnation: str, conversation_id: str, effect_id: str, *, briefly: bool = False
     ) -> RunAnswer | ModelAnswer:
         """See `Workers.join`."""
-        handle = await self._launcher.find(worker)  # by its name: a kept handle may be of one that has left
+        handle = await self._launcher.find(worker)  # by name: a kept handle may belong to a worker that has left
         if handle is None and not self._settings.judges(worker):
             return await self._abroad(incarnation, conversation_id, effect_id)
         if handle is None:
@@ -171,11 +168,7 @@ class RayWorkers:
         return outcome
 
     async def _elsewhere(self, name: str, handle: WorkerHandle, incarnation: str) -> NoOutcome:
-        """`GONE` if the process of another release that had this run is gone; else `NoWorker`, as the run's record will say.
-
-        Raises:
-            NoWorker: The worker's process lives, or does not answer: look at the run's record again.
-        """
+        """`GONE` if another release's process that had this run is gone; else raises `NoWorker`: look at the record again."""
         process = await self._asked(name, handle, handle.process())
         if not incarnation.startswith(f"{process}."):
             return NoOutcome.GONE
@@ -183,9 +176,9 @@ class RayWorkers:
         raise NoWorker(message)
 
     async def _abroad(self, incarnation: str, conversation_id: str, effect_id: str) -> NoOutcome:
-        """Follow a run of a worker of another cluster, which cannot be asked from here but attests its claims in the store.
+        """Follow a run of a worker in another cluster, which attests its claims in the store.
 
-        The worker's silence counts only after a while: a store that was away, or went back, has no attestation at first.
+        Silence counts only after `SILENT_S`: a store that was away, or was restored, has no attestation at first.
         """
         loop = asyncio.get_running_loop()
         heard_at = loop.time()
@@ -200,7 +193,7 @@ class RayWorkers:
             await asyncio.sleep(LOOK_ABROAD_S)
 
     def drop(self, worker: str, incarnation: str) -> None:
-        """See `Workers.drop`. What is not heard is found by the worker itself: it looks which of its claims stand."""
+        """See `Workers.drop`. If the message is lost, the worker finds out itself: it looks which of its claims stand."""
         self._background.start(self._drop(worker, incarnation))
 
     async def _drop(self, worker: str, incarnation: str) -> None:
@@ -237,7 +230,7 @@ class RayWorkers:
         return name, handle
 
     def _slots(self, conversation_id: str, max_claims: int) -> Sequence[str]:
-        """The slots of the workers that may do a conversation's work, its own first; one where its claims are limited."""
+        """The slots of the workers that may do a conversation's work, its own first; only one if its claims are limited."""
         process_limits, number = self._settings.process_limits, binascii.crc32(conversation_id.encode())
         if max_claims:
             return (f"{ALONE}{number % process_limits.alone}",)
@@ -268,7 +261,7 @@ class RayWorkers:
 
 
 def worker_name(settings: ActorSettings, app: str, code: str, slot: str) -> str:
-    """The name of the store's worker in a slot for this code of this app; the names of its successors are made from it."""
+    """The name of the worker in a slot for this code of an app; its successors' names derive from it."""
     return f"{settings.prefix}worker:{digest(app, code)}:{slot}"
 
 
@@ -280,7 +273,7 @@ def successor_name(base: str, generation: int) -> str:
 async def ensure_worker(
     store: Directory, settings: ActorSettings, launcher: Launcher, record: AppRecord, slot: str
 ) -> tuple[str, int, WorkerHandle]:
-    """The base name, generation and handle of the worker in this slot for a signed record; a missing worker is made.
+    """The base name, generation and handle of the worker in this slot for a signed record, made if it is missing.
 
     Raises:
         ClusterStopped: Holdfast was stopped on this cluster.

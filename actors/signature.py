@@ -1,4 +1,4 @@
-"""Signing app records with a key that Redis does not hold: what a worker imports, and from where, is the publisher's word."""
+"""Signing app records with a key that Redis does not hold, so that only the publisher says what workers import."""
 
 import hashlib
 import hmac
@@ -9,12 +9,12 @@ from holdfast.persistence import AppRecord
 from .actor_settings import StoreAddress
 
 SIGNED_AS = "holdfast-app-1"
-"""The first part of every signed record, so that no signature of anything else can pass for that of an app record."""
+"""The first part of every signed record: no signature of anything else can pass for that of an app record."""
 PRINT_DIGITS = 16
 
 
 def sealed(key: bytes, store: StoreAddress, record: AppRecord) -> AppRecord:
-    """The record with its signature, which holds for this store alone."""
+    """The record with its signature, valid for this store only."""
     return record.model_copy(update={"signature": _signature(key, store, record)})
 
 
@@ -26,12 +26,12 @@ def vouched(key: bytes | None, store: StoreAddress, app: str, record: AppRecord)
 
 
 def is_signature(said: str, right: str) -> bool:
-    """Whether a signature is the right one, in a time that tells nothing of it."""
+    """Whether a signature is right, compared in constant time."""
     return hmac.compare_digest(right.encode(), said.encode("utf-8", "replace"))
 
 
 def keyed(key: bytes, *parts: str) -> str:
-    """A keyed digest of the parts, in hexadecimal: without the key, nobody can test guessed values against it."""
+    """A keyed digest of the parts, in hexadecimal: guessed values cannot be tested without the key."""
     return hmac.new(key, _packed(parts), hashlib.sha256).hexdigest()
 
 
@@ -46,7 +46,7 @@ def _signature(key: bytes, store: StoreAddress, record: AppRecord) -> str:
     main_file = [] if record.main_file is None else [record.main_file]
     rules = [part for pair in sorted(record.rules.items()) for part in pair]
     tools = [[part for pair in sorted(record.primaries.items()) for part in pair], record.approving]
-    later = [rules, *tools] if any(tools) else [rules] if rules else []  # never one list in the place of another
+    later = [rules, *tools] if any(tools) else [rules] if rules else []  # so that no list can pass for another
     lists = (record.python_path, main_file, record.environment, agents, prints, *later)
     fixed = (SIGNED_AS, store.store_id, store.namespace, record.app, record.code, record.source)
     return keyed(key, *fixed, *(part for found in lists for part in (str(len(found)), *found)))

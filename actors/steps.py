@@ -1,7 +1,7 @@
-"""The numbered steps of what actors and workers do.
+"""The numbered steps of actors and workers.
 
-At each step a process may die, freeze, or live on after another has taken over. The tests of faults and the simulation make
-that happen at every one. In production nobody listens, and a step costs one call.
+At each step a process may die, freeze, or outlive its replacement; the fault tests and the simulation force that at every step.
+In production no listener is set, and a step costs one call.
 """
 
 import os
@@ -37,12 +37,12 @@ class Step(StrEnum):
 
 
 Reached: TypeAlias = Callable[[Step], None]
-"""A function that is told each step as it is reached."""
+"""A function that is called with each step."""
 
 TRAPS = "HOLDFAST_TRAPS"
 """The variable that names a folder of traps, in tests of faults."""
 LISTENERS = "holdfast.steps"
-"""The entry points of packages that make a process's step listener from that folder."""
+"""The entry points by which a package makes a process's step listener from that folder."""
 
 
 def untrapped(_: Step) -> None:
@@ -52,7 +52,7 @@ def untrapped(_: Step) -> None:
 def reached_here() -> Reached:
     """The step listener of this process: none, unless `HOLDFAST_TRAPS` is set.
 
-    The variable names a folder and never code: the listener is the one that an installed package has registered.
+    The variable names a folder, never code: the listener is one that an installed package has registered.
     """
     folder = os.environ.get(TRAPS)
     if not folder:

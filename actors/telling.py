@@ -1,4 +1,4 @@
-"""Telling the store what a process has counted: when it keeps house anyway, and only if it has counted anything."""
+"""Telling the store what a process has counted, along with its housekeeping."""
 
 import logging
 
@@ -10,7 +10,7 @@ logger = logging.getLogger("holdfast.actor")
 
 
 async def tell(store: Tallies, counts: Counts) -> None:
-    """Add to the store's counts what was counted here since the last time; what cannot be told is told the next time."""
+    """Add the counts since the last call to the store's; if it does not answer, they are added the next time."""
     taken = counts.taken()
     if not taken:
         return

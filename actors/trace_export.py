@@ -1,4 +1,4 @@
-"""The export of this process's spans, as the `OTEL_*` variables of OpenTelemetry say."""
+"""The export of this process's spans, configured by OpenTelemetry's `OTEL_*` variables."""
 
 import asyncio
 import logging
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 EXPORTERS = "opentelemetry_traces_exporter"
 """The entry points of exporters."""
 FLUSH_S = 3.0
-"""How long a process that ends waits for its last spans to be sent."""
+"""Seconds that an ending process waits for its last spans to be sent."""
 SERVICE = "holdfast"
-"""The service that spans are of, where no `OTEL_*` variable names one."""
+"""The service name of spans, unless an `OTEL_*` variable sets one."""
 
 logger = logging.getLogger("holdfast.actor")
 
@@ -29,8 +29,8 @@ logger = logging.getLogger("holdfast.actor")
 def export_spans(process: str, settings: TraceSettings) -> None:
     """Have this process export its spans, if that is on and no tracer provider is set up yet.
 
-    Nothing here waits: a thread sends the spans, and those that find its queue full are dropped. An export that cannot be
-    set up is a warning in the log, and what the process is for goes on.
+    Nothing waits here: a thread sends the spans, and a full queue drops further ones. A failed setup is logged as a warning,
+    and the process works on.
     """
     if not settings.on or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return
@@ -38,12 +38,12 @@ def export_spans(process: str, settings: TraceSettings) -> None:
         _set_up(process)
     except ModuleNotFoundError as error:
         logger.warning("spans are not exported: %s; install holdfast[tracing]", PLAIN.said(error, 300))
-    except Exception as error:  # noqa: BLE001 - variables that OpenTelemetry refuses are no reason not to work
+    except Exception as error:  # noqa: BLE001 - a process works even if OpenTelemetry refuses its variables
         logger.warning("spans are not exported: %s", PLAIN.said(error, 300))
 
 
 async def flush_spans(within_s: float = FLUSH_S) -> None:
-    """Send the spans that have ended, for so long at most: a collector that does not answer holds up nobody's end."""
+    """Send the spans that have ended, within `within_s`: a collector that does not answer must not delay the process's end."""
     flush = getattr(tracer_provider(), "force_flush", None)
     if flush is None:
         return
@@ -59,7 +59,7 @@ def _set_up(process: str) -> None:
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - as above
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - as above
 
-    if tracer_provider() is not None or isinstance(trace._TRACER_PROVIDER, trace.NoOpTracerProvider):  # noqa: SLF001 - set so
+    if tracer_provider() is not None or isinstance(trace._TRACER_PROVIDER, trace.NoOpTracerProvider):  # noqa: SLF001 - the app has turned tracing off
         logger.info("spans go where the tracer provider that stands already sends them")
         return
     exporter = _exporter()
@@ -67,14 +67,14 @@ def _set_up(process: str) -> None:
         return
     named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     said = {"service.instance.id": process} | ({} if named else {"service.name": SERVICE})
-    # What the SDK does at the interpreter's end may wait for the collector; `flush_spans` has a bound.
+    # At exit the SDK may wait for the collector without limit; `flush_spans` has a time limit.
     provider = TracerProvider(resource=Resource.create(said), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
 
 
 def _exporter() -> "SpanExporter | None":
-    """The exporter that `OTEL_TRACES_EXPORTER` names, OTLP over HTTP if nothing else is; None for `none`."""
+    """The exporter named by `OTEL_TRACES_EXPORTER`, by default OTLP over HTTP; None for `none`."""
     name = os.environ.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
     if name == "none":
         return None

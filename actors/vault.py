@@ -1,6 +1,6 @@
-"""The vault of a Holdfast store: its keys and apps' variables, which Ray's control store keeps, and never Redis.
+"""The vault of a store: its keys and its apps' variables, kept by Ray's control store and never by Redis.
 
-Every process in the cluster can read the vault: Ray has the variables of its workers in its control process anyway.
+Every process in the cluster can read the vault: Ray's control process has the variables of its workers anyway.
 """
 
 import json
@@ -21,18 +21,14 @@ KEY_BYTES = 32
 
 
 class Vault:
-    """The vault of one store. Every method blocks, and raises `ClusterUnavailable` where the cluster does not answer.
-
-    Attributes:
-        known: The key, if it has been read.
-    """
+    """The vault of one store, whose methods all block; `known` is the key, if it has been read."""
 
     def __init__(self, address: StoreAddress) -> None:
         self._prefix = f"{address.namespace}:{address.store_id}:"
         self.known: bytes | None = None
 
     def key(self) -> bytes | None:
-        """The key that app records are signed with, which never changes; None before anybody has published or brought one."""
+        """The key that app records are signed with, which never changes; None if the store has none yet."""
         if self.known is None:
             self.known = self._get("key")
         return self.known
@@ -41,8 +37,8 @@ class Vault:
         """The key that app records are signed with, made if there is none.
 
         Args:
-            brought: The key to take where there is none; None for a random one.
-            must_be: Whether the cluster must not have another key than `brought`.
+            brought: The key to store if there is none; None for a random one.
+            must_be: Whether the cluster's key must equal `brought`.
 
         Raises:
             ConfigurationError: The cluster has another key than it must have.
@@ -59,7 +55,7 @@ class Vault:
         return key
 
     def servers_key(self) -> bytes:
-        """The key with which servers sign whom they have verified, made by the first that needs it. Each Ray has another."""
+        """The key with which servers sign for verified callers, made on first use. Each Ray cluster has its own."""
         found = self._get("servers")
         if found is None:
             self._put("servers", secrets.token_bytes(KEY_BYTES), overwrite=False)
@@ -69,16 +65,16 @@ class Vault:
         return found
 
     def put_environment(self, app: str, code: str, values: Mapping[str, str]) -> None:
-        """Keep the variables that an app's workers are given."""
+        """Keep the variables for an app's workers."""
         self._put(_entry(app, code), json.dumps(dict(values)).encode(), overwrite=True)
 
     def environment(self, app: str, code: str) -> dict[str, str]:
-        """The variables for this code of an app; empty where nobody has handed them over."""
+        """The variables for this code of an app; empty if there are none."""
         found = self._get(_entry(app, code))
         return dict(json.loads(found)) if found is not None else {}
 
     def forget_others(self, app: str, code: str) -> None:
-        """Drop the variables that other code of the app was given."""
+        """Drop the variables for all other code of the app."""
         for name in self._names(_entry(app, "")):
             if name != _entry(app, code):
                 self._delete(name)

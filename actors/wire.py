@@ -1,7 +1,6 @@
-"""How commands, effects, settings and answers travel between our own Ray processes: as bytes, between processes of one build.
+"""How commands, settings and answers travel between Holdfast's Ray processes of one build: as bytes that are never stored.
 
-Ray pickles values of classes that it does not know in Python, and for each argument anew; bytes it only copies. These bytes are
-never stored.
+Ray pickles values of unknown classes in Python, anew for each argument; it only copies bytes.
 """
 
 import functools
@@ -17,19 +16,15 @@ _MARK_BYTES = 8
 
 
 def pack(value: Any) -> bytes:
-    """The value as bytes, behind the mark of this build; the value and everything in it must be of importable classes."""
+    """The value as bytes, behind the mark of this build; all its classes must be importable."""
     return _mark() + pickle.dumps(value, protocol=5)
 
 
 def unpack(data: bytes) -> Any:
-    """The value that `pack` was given. Bytes of another build are refused before anything of them is read.
-
-    Raises:
-        OtherBuild: The bytes come from another build.
-    """
+    """The value that `pack` was given; `OtherBuild`, before anything is read, if the bytes come from another build."""
     if data[:_MARK_BYTES] != _mark():
         raise OtherBuild(this_release())
-    return pickle.loads(data[_MARK_BYTES:])  # noqa: S301 - the bytes come over Ray, which pickles by itself: its callers can do worse
+    return pickle.loads(data[_MARK_BYTES:])  # noqa: S301 - Ray itself unpickles what its callers send
 
 
 @functools.cache

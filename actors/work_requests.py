@@ -1,4 +1,4 @@
-"""The requests of actors to workers. Plain values: they travel as `wire` packs them."""
+"""The requests of actors to workers: plain values that `wire` packs."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -9,8 +9,6 @@ from holdfast.trace_context import trace_id_of
 
 
 class _Request:
-    """A request: it says what log lines of its work are about."""
-
     __slots__ = ()
     conversation_id: str
     effect_id: str
@@ -19,7 +17,7 @@ class _Request:
 
     @property
     def about(self) -> dict[str, str]:
-        """What log lines of this work are about."""
+        """The fields of log lines about this work."""
         return {
             "conversation": self.conversation_id,
             "effect": self.effect_id,
@@ -33,15 +31,15 @@ class ModelRequest(_Request):
     """Call the model with the transcript up to `upto_seq`; `attempt` counts the tries of this effect by one activation.
 
     Attributes:
-        max_claims: How many claims the worker may have meanwhile, this one included, as a process may have died of this
+        max_claims: How many claims the worker may have meanwhile, including this one, if a process may have died of this
             conversation's work; 0 for any number.
-        waits: Whether the work takes its place in the worker's line; else it is refused as `FULL` where it would have to.
-        log_tail: The durable events that end at `upto_seq`, as many as the actor had; the worker reads those before them.
+        waits: Whether the work may queue at the worker; if not, the worker refuses it as `FULL` when it is busy.
+        log_tail: The durable events that end at `upto_seq`, as many as the actor had; the worker reads earlier ones.
         lineage: The id of the log as this activation writes it: a place in it stands for one entry and all before it.
-        instead_of: A claim of this effect whose process is gone; it gives way to the claim for this request.
-        request: The id of the HTTP request that led here, for log lines; '' where there is none.
-        traceparent: The trace context of the turn's span; None where there is none.
-        message_seq: The place of the turn's message.
+        instead_of: A claim of this effect whose process is gone; the new claim replaces it.
+        request: The id of the HTTP request that led here, for log lines; '' if there is none.
+        traceparent: The trace context of the turn's span, if any.
+        message_seq: The place of the turn's message in the log.
     """
 
     conversation_id: str
@@ -62,7 +60,7 @@ class ModelRequest(_Request):
 
 @dataclass(frozen=True, slots=True)
 class RunRequest(_Request):
-    """Run a server call's callback. Its fields are those of `RunTool`, which it is made `of`, and of `ModelRequest`."""
+    """Run a server call's callback. Its fields are those of `RunTool`, from which `of` makes it, and of `ModelRequest`."""
 
     conversation_id: str
     agent: str

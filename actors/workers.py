@@ -11,34 +11,34 @@ from .work_requests import ModelRequest, RunRequest
 ModelOutcome: TypeAlias = ModelReplied | ModelFailed
 RunOutcome: TypeAlias = RunFinished | RunSuspended | RunRuled
 GRACE_S = 30.0
-"""Seconds beyond the bound of a run or model call for which its claim stands, and its worker may still answer."""
+"""Seconds beyond the time limit of a run or model call for which its claim stands and its worker may still answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedAgent:
-    """The code and the spec that a turn begins with; `spec` is None where the app has no such agent."""
+    """The code and spec that a turn begins with; `spec` is None if the app has no such agent."""
 
     code: str
     spec: AgentSpec | None
 
 
 class NoWorker(Exception):
-    """No worker could carry the effect out now; ask again after a moment. The message says why."""
+    """No worker can carry the effect out now; ask again after a moment. The message says why."""
 
 
 class NoApp(NoWorker):
-    """No worker can carry the effect out before somebody acts: the app is not as it was published, or cannot be opened."""
+    """No worker can carry the effect out until the app is repaired: it is not as published, or cannot be opened."""
 
 
 class WorkPaused(Exception):
-    """The work is new, and new work is paused; it can begin once the pause is over. The message says whose work waits."""
+    """The work is new, and new work is paused until the pause is over. The message says whose work waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """The work goes on: this incarnation of a worker has claimed it, and says so before there is an outcome.
+    """The work goes on: this incarnation of a worker has claimed it, and there is no outcome yet.
 
-    Where it has not `begun`, it waits for its turn at that worker, and is claimed when that comes.
+    If it has not `begun`, it is queued at that worker, and claimed when its turn comes.
     """
 
     incarnation: str
@@ -49,7 +49,7 @@ class Claimed:
 class NoOutcome(StrEnum):
     """Why a worker has no outcome of a run or model call."""
 
-    FULL = "full"  # the work would have to wait for its turn, and may not: another worker may have room
+    FULL = "full"  # the work may not queue here; another worker may have room
     NOT_MINE = "not_mine"  # the work was not runnable: another incarnation has claimed it, or it is settled
     GONE = "gone"  # the incarnation that claimed the work is gone
     FORGOTTEN = "forgotten"  # the incarnation that claimed the work lives, but has ended it since: the record is older
@@ -63,10 +63,10 @@ class Workers(Protocol):
     """The workers that run effects."""
 
     async def published(self, app: str, agent: str) -> PublishedAgent | None:
-        """The code and spec that a turn of an app's agent begins with, as published; None where the app is not known."""
+        """The published code and spec that a turn of an app's agent begins with; None if the app is unknown."""
 
     async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelAnswer:
-        """Claim the model call, call the model, record the outcome and return it; `Claimed` where that takes longer.
+        """Claim the model call, call the model, record the outcome and return it; `Claimed` if that takes longer.
 
         Raises:
             WorkPaused: The call was not claimed, since new work waits.
@@ -74,12 +74,7 @@ class Workers(Protocol):
         """
 
     async def run_tool(self, app: str, code: str, request: RunRequest) -> RunAnswer:
-        """Claim the run, run its body, record its outcome and return it; `Claimed` where that takes longer.
-
-        Raises:
-            WorkPaused: The run was not claimed, since new work waits.
-            NoWorker: The worker died or cannot import the app; the run's record says how far the run came.
-        """
+        """As `call_model`, for a run and its body."""
 
     async def join(
         self, worker: str, incarnation: str, conversation_id: str, effect_id: str, *, briefly: bool = False
@@ -87,4 +82,4 @@ class Workers(Protocol):
         """Wait for what a worker's incarnation has claimed; its outcome, or why there is none; `briefly`, also `Claimed`."""
 
     def drop(self, worker: str, incarnation: str) -> None:
-        """Tell a worker that nobody waits any more for what this incarnation of it has claimed."""
+        """Tell a worker that the claim of this incarnation is not awaited any more."""

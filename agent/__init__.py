@@ -1,7 +1,7 @@
 """The declarations of a user: agents, their tools, and the app that holds them.
 
-A declaration is checked where it stands, so a wrong one fails at import: whatever takes a declaration raises a
-`ConfigurationError` (of a permission rule an `InvalidRule`) that names the field, the problem and the fix.
+A declaration is checked where it stands, so that a wrong one fails at import: with a `ConfigurationError` (for a permission
+rule, an `InvalidRule`) that names the field, the problem and the fix.
 """
 
 from holdfast.conversation import AgentSpec, Approval, Approvers, Executor, Limits, OnLost, ToolSpec

@@ -28,19 +28,19 @@ class Agent:
         model_options: More arguments of the model call, such as `temperature`. Options that say where the call goes, or to whom
             (`api_base`, headers, callbacks, ...), are not stored: workers take them from the app that they import. Credentials
             are refused; they belong in the environment.
-        limits: The bounds of the agent's conversations.
-        execution: How the calls of one answer of the model are carried out: `parallel` (side by side; what needs nobody runs),
-            `sequential` (in the model's order; where one waits for somebody the next ones wait, too, and after a failure they
-            go on) or `batch` (nothing runs before everything that needs a person is decided).
+        limits: The limits of the agent's conversations.
+        execution: How the calls of one answer are carried out: `parallel` (side by side; a call that needs no person runs at
+            once), `sequential` (in the model's order; a call that waits for a person holds up the next ones, a failed one does
+            not) or `batch` (no call runs before every person's decision is made).
         errors: How much of a tool's exception the model reads and the store keeps: its class and text (`full`), its class alone
-            (`type`), or the text that a function of the exception returns, in the worker and within 10 s; if the function
-            fails or takes longer, the class alone. Known secrets are redacted.
-        rules: The permission rules of the agent's tools; the app's count as well.
-        unattended: What is done instead of asking, in conversations that are started with `attended=False`.
+            (`type`), or the text that a function of the exception returns, in the worker and within 10 s; if the function fails
+            or takes longer, the class alone. Known secrets are redacted.
+        rules: The permission rules of the agent's tools; the app's apply as well.
+        unattended: What happens instead of asking a person, in conversations started with `attended=False`.
 
     Attributes:
-        name, tools: As they were given.
-        errors, unattended, rules: As they were given; they belong to the code of the app, and are not stored with the spec.
+        name, tools: As given.
+        errors, unattended, rules: As given; they belong to the app's code, and are not stored with the spec.
         spec: The agent as the state machine knows it; its digest names exactly this declaration without `own_options`.
         own_options: The model options that are not stored, by name.
     """

@@ -15,7 +15,7 @@ from .rules import Rules
 
 ENVIRONMENT = ("*_API_KEY", "*_API_BASE")
 APP_KEY = "HOLDFAST_APP_KEY"
-"""The variable with the key that signs app records. Workers never get it: a model says which of their tools run."""
+"""The variable with the key of app records. Workers never get it, since a model decides which of their tools run."""
 
 
 class App:
@@ -26,15 +26,15 @@ class App:
     Args:
         agents: The agents, of different names.
         lifespan: A context manager function (async or not; a plain generator function will do) that takes nothing or the app,
-            and yields the resources, such as a database handle. It is entered once per worker; tools find the resources
-            in `ToolContext.resources`.
+            and yields the resources, such as a database handle. It is entered once per worker; tools find the resources in
+            `ToolContext.resources`.
         env: Names of environment variables, or patterns of them, that workers need; a client passes their values on.
-        encrypt: The cipher of the conversations' payloads in Redis: an object with `encrypt(data, context)` and
-            `decrypt(data, context)`, both from bytes to bytes, that is a global of a module; or its import path,
-            `package.module:name`. None: nothing is encrypted. Every process needs its keys in the environment.
+        encrypt: The cipher of the conversations' payloads in Redis: an object with `encrypt(data, context)` and `decrypt(data,
+            context)`, both from bytes to bytes, that is a global of a module; or its import path, `package.module:name`. None:
+            payloads are not encrypted. Every process needs its keys in the environment.
         rules: The permission rules of all agents' tools.
 
-    All but `lifespan` are attributes, as they were given; `module` is the name of the module that constructed the app.
+    All but `lifespan` are attributes, as given; `module` is the name of the module that constructed the app.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class App:
         return found
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The variables of an environment that the app's patterns name, with their values; never the key of app records."""
+        """The variables of an environment that match the app's patterns, with their values; never the key of app records."""
         return {
             name: value
             for name, value in sorted(environ.items())

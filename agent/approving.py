@@ -1,4 +1,4 @@
-"""Whether a call needs an approval, where a function of the app says so."""
+"""Whether a call needs an approval, according to a function of the app."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -19,9 +19,9 @@ class TurnContext:
     Attributes:
         conversation_id: The conversation.
         agent: The agent's name.
-        requester: Who sent the message that the turn answers, and how that was proven; None: nobody said.
+        requester: The sender of the message that the turn answers, and how that was proven; None: not stated.
         context: The JSON value that `start` was given for this conversation.
-        attended: Whether there is somebody to ask, as `start` was told.
+        attended: Whether there is a person to ask, as `start` was told.
     """
 
     conversation_id: str
@@ -32,7 +32,7 @@ class TurnContext:
 
 
 Needs: TypeAlias = Callable[[dict[str, Any]], bool | str] | Callable[[dict[str, Any], TurnContext], bool | str]
-"""Says of a call's arguments, and of its turn, whether a person approves it first: True or False, `required` or `auto`."""
+"""Whether a person must approve a call first, by its arguments and its turn: True or False, `required` or `auto`."""
 _NOWHERE = TurnContext(conversation_id="", agent="")
 
 
@@ -50,7 +50,7 @@ class Approving:
         self._failed = f"{field} could not say whether a call needs an approval, so a person is asked"
 
     def needed(self, arguments: Mapping[str, Any] | None, turn: TurnContext) -> bool:
-        """Whether a person approves the call first; true where the arguments cannot be read, or the function does not say."""
+        """Whether a person must approve the call first; true if the arguments are unreadable or the function fails."""
         if arguments is None:
             return True
         given = (copy.deepcopy(dict(arguments)), *((turn,) if self.takes_turn else ()))

@@ -1,7 +1,7 @@
 """The model options that an agent may have, and which of them are stored with its spec.
 
-A program that can write to the store could change stored options. So only options that say how a model answers are stored.
-Those that say where a call goes, with which headers or to which callback, stay in the app: the worker takes them from there.
+A program that can write to the store could change stored options, so only options that say how a model answers are stored.
+Options that say where a call goes, with which headers or to which callback, stay in the app, where the worker reads them.
 """
 
 import base64
@@ -35,14 +35,14 @@ _SECRET_VALUE = re.compile(
     r"|\b(AKIA|ASIA)[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\b(gh[pousr]|glpat|hf|gsk)[_-]\w{20,}|\bxox[abprs]-[\w-]{10,}"
     r"|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+"
 )
-_TOKEN = re.compile(r"e[wy][\w-]{8,4096}(?=\.[\w-]*\.)")  # what may be the header of a JSON Web Token: `{` in base64
+_TOKEN = re.compile(r"e[wy][\w-]{8,4096}(?=\.[\w-]*\.)")  # the possible header of a JSON Web Token: `{` in base64
 _SCHEMA = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "properties"})
-"""Keys of which every JSON Schema has one. Names in a schema (`response_format`) describe fields and hold no credentials."""
+"""Every JSON Schema has one of these keys. Names in a schema (`response_format`) describe fields, not credentials."""
 _FIX = "set it in the environment (such as OPENAI_API_KEY) and let App(env=[...]) pass it on"
 
 
 def checked(options: Any, field: str) -> tuple[JsonText, dict[str, Any]]:
-    """The JSON text of the options that are stored, and by name the options that stay with the app."""
+    """The JSON text of the stored options, and by name the options that stay with the app."""
     text = checks.json_object(options, field)
     values = loads(text)
     for name, fix in _RESERVED.items():
@@ -56,7 +56,7 @@ def checked(options: Any, field: str) -> tuple[JsonText, dict[str, Any]]:
 
 
 def _refuse_credentials(value: Any, field: str, *, secret: bool = False) -> None:
-    """Refuse strings and numbers under a name that is a credential's, however deep, and strings that look like one."""
+    """Refuse strings and numbers under a credential's name, at any depth, and strings that look like a credential."""
     if isinstance(value, Mapping):
         within = secret and not _SCHEMA & value.keys()
         for name, child in value.items():

@@ -26,7 +26,7 @@ class InvalidArguments(ValueError):
 
 
 class ValidatorRaised(InvalidArguments):
-    """A validator of the app raised an exception that does not describe the arguments; that exception is the cause."""
+    """A validator of the app failed for a reason other than the arguments; its exception is the cause."""
 
 
 class Callback:
@@ -53,7 +53,7 @@ class Callback:
 
     @property
     def docstring(self) -> str | None:
-        """The docstring of the function, None without one."""
+        """The docstring of the function, if any."""
         found: str | None = self._body.__doc__
         return found
 
@@ -63,12 +63,7 @@ class Callback:
         return {name: found for name, found in self.signature.parameters.items() if name not in self.contexts}
 
     def hint(self, name: str) -> Any:
-        """The type that a parameter is annotated with; `Any` without an annotation.
-
-        Raises:
-            NameError: The annotation uses a name that is not known where the function is defined.
-            TypeError, AttributeError, SyntaxError: The annotation cannot be evaluated for another reason.
-        """
+        """The annotated type of a parameter, `Any` without one; raises the errors of evaluating the annotation."""
         annotation = self.signature.parameters[name].annotation
         if annotation is inspect.Parameter.empty:
             return Any
@@ -87,7 +82,7 @@ class Callback:
 
     @property
     def blocks(self) -> bool:
-        """Whether the function is a plain one, which keeps a thread until it returns."""
+        """Whether the function is not a coroutine function, and so keeps a thread until it returns."""
         return not inspect.iscoroutinefunction(self._body)
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext, in_thread: InThread = asyncio.to_thread) -> Any:
@@ -131,7 +126,7 @@ def _attempt(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
 
 @contextmanager
 def _unforked() -> Iterator[None]:
-    """End a process that the body has forked and that leaves the body: it must not go on as a second worker."""
+    """End a process that the body has forked and that leaves the body: it must not become a second worker."""
     process = os.getpid()
     try:
         yield
@@ -145,7 +140,7 @@ def _ended(error: BaseException) -> RuntimeError:
 
 
 def _body(function: Any) -> Any:
-    """The function under a `functools.partial` or an object with `__call__`: its kind and its globals count."""
+    """The function in a `functools.partial` or an object with `__call__`, for its kind and its globals."""
     while isinstance(function, partial):
         function = function.func
     if not inspect.isroutine(function):
@@ -154,7 +149,7 @@ def _body(function: Any) -> Any:
 
 
 def _namespace(body: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The globals and, for a function declared within a function, the locals that its annotations may name."""
+    """The globals and, for a nested function, the locals that its annotations may name."""
     outer: dict[str, Any] = getattr(inspect.unwrap(body), "__globals__", {})
     frames = []
     frame: types.FrameType | None = sys._getframe()  # noqa: SLF001 - as typing.NamedTuple does

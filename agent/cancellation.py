@@ -1,4 +1,4 @@
-"""The cancellation of a call, as its body sees it: a flag that threads may read and that coroutines may await."""
+"""The cancellation of a call, as its body sees it: a flag that threads may read and coroutines may await."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ import threading
 
 
 class Cancellation:
-    """A flag that is set once, from any thread; a body waits for it on whichever event loop it runs."""
+    """A flag that is set once, from any thread; a body may wait for it on any event loop."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -19,7 +19,7 @@ class Cancellation:
         return self._set
 
     def set(self) -> None:
-        """Set the flag, and wake those who wait for it."""
+        """Set the flag, and wake its waiters."""
         with self._lock:
             self._set, waiting, self._waiting = True, self._waiting, set()
         for future in waiting:

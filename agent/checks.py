@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def text(value: Any, field: str) -> str:
-    """The value, if it is a string that UTF-8 can carry."""
+    """The value, if it is a string that UTF-8 can encode."""
     if not isinstance(value, str):
         raise ConfigurationError(field, f"{type(value).__name__} is not text", "give a string")
     try:
@@ -54,7 +54,7 @@ def rules(value: Any, field: str) -> Rules | None:
 
 
 def items(value: Any, kind: type, what: str, field: str) -> Iterable[Any]:
-    """The value, if it is a list, and not one of its items; `what` says of what in an error."""
+    """The value, if it is a list (not a single item); `what` names the items in an error."""
     if isinstance(value, kind | str | Mapping) or not hasattr(value, "__iter__"):
         name = field.rpartition(".")[2]
         raise ConfigurationError(field, f"{type(value).__name__} is no list of {what}", f"give a list: {name}=[...]")
@@ -102,7 +102,7 @@ def json_schema(value: Any, field: str) -> JsonText:
 
 
 def object_schema(value: Any, field: str) -> JsonText:
-    """The text of a valid JSON Schema whose type is `object`, as models' arguments are."""
+    """The text of a valid JSON Schema of type `object`, as models' arguments are."""
     schema = json_schema(value, field)
     kind = loads(schema).get("type")
     if kind != "object":

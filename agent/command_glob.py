@@ -1,4 +1,4 @@
-"""Globs of commands, as what denies or asks reads them: `git push *` is about `git` with `push` among its words."""
+"""Globs of commands in rules that deny or ask: `git push *` matches `git` with `push` among its words."""
 
 from holdfast.conversation.text.confusables import skeleton
 from holdfast.conversation.text.glob import Glob
@@ -11,11 +11,11 @@ _JOINTS = frozenset({"|", "||", "&&", "&"})
 
 
 class CommandGlob:
-    """A glob of commands: the name of a program, and words that stand in this order among its own, whatever else stands there.
+    """A glob of commands: the name of a program, and words that must occur in this order among its words.
 
     Attributes:
         name: The program's name; None if it has wildcards.
-        is_command: Whether it says by itself that its argument holds commands: it begins with a name, and words follow.
+        is_command: Whether the glob itself shows that it matches commands: it begins with a name, and words follow.
     """
 
     __slots__ = ("_expression", "_named", "is_command", "name")
@@ -37,11 +37,11 @@ class CommandGlob:
             self._expression = Regex(found + r"\t")
 
     def is_among(self, certain: str) -> bool:
-        """Whether one of the commands in `Commands.certain` is what the glob says."""
+        """Whether one of the commands in `Commands.certain` matches."""
         return self._expression is not None and self._expression.found(certain)
 
     def may_be_among(self, possible: str) -> bool:
-        """Whether one in `Commands.possible` may be; of a word behind an unknown program the name is enough."""
+        """Whether one in `Commands.possible` may match; behind an unknown program, the name alone is enough."""
         return self.is_among(possible) or (self._named is not None and self._named.found(possible))
 
 

@@ -1,8 +1,8 @@
 """The commands in a text that a shell may read, for rules that deny or ask.
 
-A *plain* text is read here: words of letters, digits and a few signs, quoted literals, joined by `;`, `&&`, `||`, `|` and ends
-of lines. Of any other text it cannot be told what runs, so rules about commands ask about it at least; where a grammar of bash
-finds a rule's words in it, the rule does what it says.
+A *plain* text is parsed here: words of letters, digits and a few signs, quoted literals, joined by `;`, `&&`, `||`, `|` and
+newlines. What any other text runs is unknown, so rules about commands at least ask about it; if a bash grammar finds a rule's
+words in it, the rule applies in full.
 """
 
 import posixpath
@@ -20,7 +20,7 @@ _CONTINUED = re.compile(r"\\\r?\n")
 _QUOTING = re.compile(r"[\\'\"^]")
 _SIMPLE = re.compile(r"[\w./+-]*")
 _GLUED = re.compile(r"-[a-z]*?[sc](.+)|--[\w-]+=(.+)", re.DOTALL)
-"""A command in the option of what runs it."""
+"""A command in an option of the program that runs it."""
 _BETWEEN = re.compile(r"[\s;&|(){}\[\]$`<>=,:!@]+")
 _GAP = re.compile(r"[\t\n]")
 _RUNNING = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "--exec", "--exec-batch"})
@@ -37,7 +37,7 @@ class Commands:
         said: The text in the letters in which it runs, in each way it may be decoded.
 
     Attributes:
-        unclear: Whether it runs what cannot be told from it.
+        unclear: Whether it runs something that the text does not show.
     """
 
     def __init__(self, said: Sequence[str]) -> None:
@@ -49,13 +49,13 @@ class Commands:
         self._possible: dict[frozenset[str], str | None] = {}
 
     def read(self, text: str, deep: int = 0) -> None:
-        """Take in a text, folded or not."""
+        """Read a text, folded or not."""
         if deep > _MOST_DEEP:
             self.unclear = True
         elif is_plain_script(text):
             self._plain(text, deep)
         else:
-            self.unclear |= deep == 0  # of what a plain text holds, it is known whether its program runs it
+            self.unclear |= deep == 0  # inside a plain text, it is known whether its program runs the part
             for said in dict.fromkeys((text, _CONTINUED.sub("", text))):
                 self._parsed += len(said)
                 for found in grammar.found_in(said) if self._parsed <= _MOST_PARSED else ():
@@ -66,7 +66,7 @@ class Commands:
 
     @cached_property
     def lines(self) -> list[str]:
-        """Each command as a line of words with single spaces, also behind what wraps it."""
+        """Each command as a line of words with single spaces, also without its wrappers."""
         return [
             " ".join(words[start:])
             for words in self._found
@@ -75,7 +75,7 @@ class Commands:
 
     @cached_property
     def certain(self) -> str:
-        """The haystack of commands for `CommandGlob`."""
+        """The commands as text for `CommandGlob` to search."""
         return _haystack(
             [_BEGUN + word if place == 0 or name_of(words[0]) in WRAPPERS else word for place, word in enumerate(words)]
             for found in self._found
@@ -83,11 +83,7 @@ class Commands:
         )
 
     def possible(self, known: frozenset[str]) -> str | None:
-        """The haystack of what may run besides; None where it cannot be told.
-
-        Args:
-            known: Programs that rules name: their first word that is no option is no program.
-        """
+        """What else may run, as text to search; None if unknown. The first plain word of a program in `known` is no program."""
         if known not in self._possible:
             self._possible[known] = None if self.unclear else self._words_but_of(known)
         return self._possible[known]
@@ -130,19 +126,18 @@ class Commands:
 
 
 def _beyond_the_first(words: Sequence[str]) -> Sequence[str]:
-    """The words of a command but its program and the first, if that is no option and plain: a subcommand, or a file."""
+    """The words of a command after its program and its subcommand or file (a plain first word that is no option)."""
     return words[2 if len(words) > 1 and words[1][:1] != "-" and _SIMPLE.fullmatch(words[1]) else 1 :]
 
 
 def _spelled(words: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The words as they stand, and without what leads nowhere in paths."""
     yield words
     if any("/" in word for word in words):
         yield [word if "://" in word else posixpath.normpath(word) for word in words]
 
 
 def _parts(word: str) -> list[str]:
-    """A word, and what a program may take out of it: what an option holds, and each word of a text."""
+    """A word, and what a program may take out of it: an option's value, and each word of a text."""
     if _SIMPLE.fullmatch(word) is None:
         parts = [part for part in _BETWEEN.split(_QUOTING.sub("", word)) if part]
         return [word, *(parts if not word.startswith("-") or not parts else [*_held_by(parts[0]), *parts[1:]])]

@@ -11,40 +11,40 @@ from holdfast.errors import InvalidInput
 from .cancellation import Cancellation
 
 PROGRESS_BYTES = 64 << 10
-"""The largest report of progress, in bytes of its JSON text."""
+"""The most bytes of JSON text in one progress report."""
 
 STATUS_LENGTH = 64
 LARGEST = 1 << 53
-"""Beyond which a number of things is none: floats and pages count exactly below it."""
+"""The limit of amounts: below it, floats and browsers count exactly."""
 
 
 class Report(Protocol):
-    """What `report_progress` calls."""
+    """The function that `report_progress` calls."""
 
     def __call__(self, value: Any, message: str | None, **how_far: Any) -> None:
-        """Take a JSON value and a text, and those of `status`, `loaded` and `total` that were given."""
+        """Take a JSON value, a text, and `status`, `loaded` and `total` if given."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:
-    """The call that a tool's body serves; a parameter annotated with it receives it, and the model does not see that parameter.
+    """The call that a tool's body serves, passed to a parameter annotated with it, which the model does not see.
 
     Attributes:
         conversation_id: The conversation of the call.
         turn_id: The turn of the call.
-        tool_call_id: The call; unique in its conversation for ever. Conversation and call together are the idempotency key:
-            a run that was lost is run again under the same key.
+        tool_call_id: The call, unique in its conversation. Conversation and call together are the idempotency key: a lost run
+            is run again under the same key.
         attempt: 1 at first, and one more each time a lost run is run again.
-        requester: Who sent the message that this turn answers, and how that was proven; None: nobody said.
-        approver: Who decided that the call runs, and how that was proven; of a call that runs by grants, who gave the first of
-            them. None: nobody did, or nobody said who.
-        decision: What was decided, for a tool with `resume="pass_to_tool"` and a body that goes on after it raised `Suspend`;
+        requester: The sender of the message that this turn answers, and how that was proven; None: not stated.
+        approver: The person who let the call run, and how that was proven; for a call that runs by grants, the giver of the
+            first one. None: no approval, or its principal is not stated.
+        decision: The decision, for a tool with `resume="pass_to_tool"` and a body that continues after it raised `Suspend`;
             None at first.
         context: The JSON value that `start` was given for this conversation.
         resources: The resources that the app's lifespan yielded in this worker.
-        report: The function that `report_progress` calls, in the thread that the body runs in; None without streaming.
-        cancellation: What `cancelled` and `wait_cancelled` tell of.
+        report: The function that `report_progress` calls, in the body's thread; None without streaming.
+        cancellation: The flag behind `cancelled` and `wait_cancelled`.
     """
 
     conversation_id: str
@@ -61,15 +61,15 @@ class ToolContext:
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for the result any more: the turn was cancelled, or the run's time is up.
+        """Whether the result is not awaited any more: the turn was cancelled, or the run's time limit has passed.
 
-        A body is not interrupted then, for it may be in the middle of something. One that takes long looks here now and then,
-        and ends where that does no harm; what it returns is kept as a late outcome, and the model does not read it.
+        The body is not interrupted, since it may be in the middle of something. A long one checks this now and then, and ends
+        where that does no harm; its result is kept as a late outcome that the model does not read.
         """
         return self.cancellation.is_set
 
     async def wait_cancelled(self) -> None:
-        """Return once `cancelled` is true; for a body that waits for something else beside it."""
+        """Return once `cancelled` is true, for a body that also waits for something else."""
         await self.cancellation.wait()
 
     def report_progress(
@@ -88,12 +88,12 @@ class ToolContext:
             message: A short line that says the same to a person.
             status: A word for what the body is doing, such as `downloading`; at most `STATUS_LENGTH` characters.
             loaded: How much is done, in a unit of yours, from 0.
-            total: How much there is to do, in the same unit; a page draws a bar of the two.
+            total: How much there is to do, in the same unit; a page draws a progress bar from both.
 
         Raises:
             RuntimeError: The tool is not declared with `streaming=True`.
-            InvalidInput: The value is not JSON, or larger than `PROGRESS_BYTES`; the status is no short text, or an amount is
-                none.
+            InvalidInput: The value is not JSON, or larger than `PROGRESS_BYTES`; the status is not short text, or an amount is
+                not a number from 0.
         """
         if self.report is None:
             raise RuntimeError("this tool cannot report progress; declare it with streaming=True")

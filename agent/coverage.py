@@ -1,4 +1,4 @@
-"""Whether a pattern covers a call: beyond doubt, as what allows must, or perhaps, as is enough for what denies or asks."""
+"""Whether a pattern covers a call: certainly, as rules that allow need, or possibly, as rules that deny or ask need."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ from .patterns import Condition, Pattern
 from .readings import Readings, text_of
 
 MOST_VALUES = 1024
-"""How many values an argument may have, lists and what lies in them together, for a pattern to allow it."""
+"""How many values an argument may have, including lists and their contents, for a pattern to allow it."""
 _KEPT = 8192
-"""How long a text may be, in characters, whose readings are kept for a while."""
+"""The most characters of a text whose readings are cached."""
 
 
 _COMMANDS = frozenset({"command", "cmd"})
-"""Names of arguments that hold commands, whatever rules say of them."""
+"""Names of arguments that always hold commands."""
 
 
 class Covered(IntEnum):
-    """Whether a pattern covers a call, for what denies or asks."""
+    """Whether a pattern covers a call, for rules that deny or ask."""
 
     NO = 0
-    PERHAPS = 1  # what the call's command runs cannot be told, and it may be what the pattern says
-    YES = 2  # in some way in which it may be read
+    PERHAPS = 1  # it is unknown what the command runs, and it may match
+    YES = 2  # it matches in some reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Shells:
     """What the rules about a tool say of commands.
 
     Attributes:
-        arguments: The arguments that hold commands; None for the primary one.
-        programs: The programs that rules name: the first of their words that is no option is known to be no program.
+        arguments: The arguments that hold commands; None stands for the primary one.
+        programs: The programs that rules name: their first word that is no option is known not to be a program.
     """
 
     arguments: frozenset[str | None]
@@ -45,7 +45,7 @@ class Shells:
 
     @classmethod
     def of(cls, patterns: Iterable[Pattern]) -> "Shells":
-        """What these patterns say."""
+        """Collect them from these patterns."""
         globs = [(one.argument, one.command) for pattern in patterns for one in pattern.conditions if one.command is not None]
         arguments = frozenset(argument for argument, command in globs if command.is_command)
         held = arguments | _COMMANDS | {None}
@@ -53,7 +53,7 @@ class Shells:
 
 
 class Inspected:
-    """A call as patterns look at it; what several of them ask is found out once.
+    """A call as patterns inspect it; shared results are computed once.
 
     Args:
         tool: The tool's name.
@@ -85,13 +85,13 @@ class Inspected:
         self._readings: dict[str, Readings | None] = {}
 
     def is_covered(self, pattern: Pattern) -> bool:
-        """Whether the pattern covers the call beyond doubt."""
+        """Whether the pattern certainly covers the call."""
         if not pattern.names(self.tool):
             return False
         return not pattern.conditions or (not self.opaque and all(map(self._holds, pattern.conditions)))
 
     def may_be_covered(self, pattern: Pattern) -> Covered:
-        """Whether the pattern covers the call in any way in which it may be read."""
+        """Whether the pattern covers the call in any of its readings."""
         if not pattern.may_name(self.tool):
             return Covered.NO
         found = Covered.YES
@@ -112,12 +112,12 @@ class Inspected:
     def _may_hold(self, condition: Condition) -> Covered:
         name = self._primary if condition.argument is None else condition.argument
         if name is None:
-            return Covered.YES  # nobody said which argument is meant
+            return Covered.YES  # the meant argument is unknown
         if name not in self._readings:
             values = list(_possible(self._arguments, name))
             self._readings[name] = _readings(values) if values else None
         readings = self._readings[name]
-        if readings is None:  # what is left out is not there, but for what the tool is about
+        if readings is None:  # a missing argument does not match, unless it is the primary one
             return Covered.YES if condition.argument is None else Covered.NO
         if condition.loose.may_cover(readings):
             return Covered.YES
@@ -137,7 +137,7 @@ def _readings(values: list[Any]) -> Readings:
 
 @lru_cache(maxsize=16)
 def readings_of(text: str) -> Readings:
-    """What a text may mean. A call is judged when it is proposed and again before it runs: for the latter it is still known."""
+    """The readings of a text, cached because a call is judged when it is proposed and again before it runs."""
     return Readings(text)
 
 
@@ -153,9 +153,9 @@ def _object(arguments: object) -> Mapping[str, Any] | None:
 
 
 def _certain(arguments: Mapping[str, Any], name: str) -> list[Any] | None:
-    """The scalars that an argument has; None where its name could also mean another one, or one of them is left out."""
+    """The scalars that an argument certainly has; None if one is missing, or its name may also mean another argument."""
     if "." in name and name in arguments:
-        return None  # either this one, or the one in an object
+        return None  # either this argument, or one inside an object
     here: list[Any] = [arguments]
     for part in name.split("."):
         after: list[Any] = []
@@ -175,7 +175,7 @@ def _like(name: str) -> Any:
 
 
 def _possible(arguments: Mapping[str, Any], name: str) -> list[Any]:
-    """Every value that an argument may have, also under names that look like its own."""
+    """Every value that an argument may have, including those under look-alike names."""
     found = [value for key, value in arguments.items() if skeleton(key) == skeleton(name)]
     if "." in name:
         here: list[Any] = [arguments]
@@ -193,7 +193,7 @@ def _possible(arguments: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def defaults_of(parameters: str) -> dict[str, Any]:
-    """The defaults that the JSON Schema of a tool's parameters names; what cannot be read has none."""
+    """The defaults in the JSON Schema of a tool's parameters; none if it is unreadable."""
     try:
         schema = jsontext.loads(parameters)
     except jsontext.NotJson:

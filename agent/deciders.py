@@ -1,4 +1,4 @@
-"""Who may decide a tool's calls, as its declaration says: the same for each call, or by a function of the arguments."""
+"""Who may decide a tool's calls, as declared: the same for each call, or by a function of the arguments."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -15,7 +15,7 @@ _FIX = 'give Approvers("role:finance"), a list ["role:finance"], or a function (
 
 
 class Deciders(Declared[ApproverTerms | None]):
-    """The declaration of who may decide a tool's calls; a call of which its function does not say it does not run."""
+    """The declaration of who may decide a tool's calls; a call does not run if its function fails."""
 
     def __init__(self, declared: DecidedBy, field: str) -> None:
         def read(said: Any) -> ApproverTerms | None:

@@ -15,11 +15,11 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 
 def code_digest(path: str, *, main_file: str | None = None) -> str:
-    """The SHA-256, in hexadecimal, of the app's own source files as they stand on the disk now.
+    """The SHA-256, in hexadecimal, of the app's own source files as they are on disk now.
 
-    These are the app's module, the modules of its tools, and whatever their import statements lead to in the directories
-    they are imported from. The digest does not depend on other imports of this process, so two processes agree.
-    Left out: the standard library, packages installed in site-packages, and Holdfast.
+    These are the app's module, the modules of its tools, and all that their import statements lead to in the directories they
+    are imported from, except the standard library, packages in site-packages, and Holdfast. Other imports of this process do
+    not matter, so two processes agree.
 
     Args:
         path: The app's import path, as in `load`.
@@ -45,7 +45,6 @@ def _modules_of_tools(app: App) -> list[ModuleType]:
 
 
 def _collect(name: str, file: Path, directory: Path, files: dict[str, Path]) -> None:
-    """Add a module and all modules that its import statements lead to, directly or through others."""
     owner = name.partition(".")[0]
     waiting = [(name, file)]
     while waiting:
@@ -63,11 +62,11 @@ def _collect(name: str, file: Path, directory: Path, files: dict[str, Path]) -> 
 
 
 def _imports(source: bytes, name: str, *, is_package: bool) -> Iterator[str]:
-    """The dotted names that a module may import, wherever the statement stands; `from a import b` may mean a.b."""
+    """The dotted names that a module may import, at any place in it; `from a import b` may mean a.b."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        return  # somebody is editing the file; its content counts all the same
+        return  # the file is being edited; its content still counts
     package = name.split(".") if is_package else name.split(".")[:-1]
     yield ".".join(package)
     for node in ast.walk(tree):
@@ -87,7 +86,7 @@ def _source(directory: Path, parts: list[str]) -> Path | None:
 
 
 def _foreign(name: str, file: Path, *, owner: str | None) -> bool:
-    """Whether a module is no part of the app's own code; an installed app (`owner`) owns its top-level package."""
+    """Whether a module is not the app's own code; an installed app (`owner`) owns its top-level package."""
     top = name.partition(".")[0]
     if top in ("holdfast", owner):
         return top == "holdfast"
@@ -96,7 +95,7 @@ def _foreign(name: str, file: Path, *, owner: str | None) -> bool:
 
 
 def _name(module: ModuleType) -> str:
-    """The module's name, the same in a worker as in the process whose script it is."""
+    """The module's name, which is the same in a worker and in the process that runs it as a script."""
     return MAIN if module.__name__ == WORKER_MAIN else module.__name__
 
 
@@ -108,7 +107,6 @@ def _file(module: ModuleType) -> Path | None:
 
 
 def _directory(module: ModuleType, file: Path) -> Path:
-    """The directory from which the module was imported: the entry of sys.path."""
     depth = len(module.__name__.split(".")) + (file.name == "__init__.py")
     return file.parents[min(depth, len(file.parents)) - 1]
 

@@ -23,7 +23,7 @@ class Disclosure(StrEnum):
 
 
 Errors: TypeAlias = str | Callable[[BaseException], str]
-"""A `Disclosure`, or a function of the app that makes the text that is told of an exception."""
+"""A `Disclosure`, or a function of the app from an exception to the text that is told."""
 
 
 def checked(errors: Any, field: str) -> Errors:
@@ -41,9 +41,9 @@ def checked(errors: Any, field: str) -> Errors:
 
 
 def told(errors: Errors, error: BaseException) -> str:
-    """The text that is told of an exception, secrets included; the name of its class where the app's function fails.
+    """The text that is told of an exception, secrets included; the name of its class if the app's function fails.
 
-    A text of Holdfast's own about wrong arguments is told whatever the policy says.
+    Holdfast's own texts about wrong arguments are told under every policy.
     """
     if isinstance(error, ValidatorRaised) and error.__cause__ is not None:
         return f"$: a validator raised {told(errors, error.__cause__)}"
@@ -58,7 +58,7 @@ def told(errors: Errors, error: BaseException) -> str:
         text = errors(error)
         if not isinstance(text, str):
             raise TypeError(f"it returned {type(text).__name__}, not text")  # noqa: TRY301 - logged like any other failure
-    except BaseException:  # noqa: BLE001 - the app's code failed, and the class of the exception is told all the same
+    except BaseException:  # noqa: BLE001 - if the app's code fails, the exception's class is told
         _LOG.warning("errors= could not say what is told of %s", name, exc_info=True)
         return name
     return text

@@ -16,7 +16,7 @@ class Docstring(NamedTuple):
 
 
 def parse(text: str | None) -> Docstring:
-    """The parts of a docstring, each empty where it is missing."""
+    """The parts of a docstring, each empty if it is missing."""
     lines = inspect.cleandoc(text or "").splitlines()
     first = next((index for index, line in enumerate(lines) if not line.strip() or _SECTION.match(line)), len(lines))
     start = next((index + 1 for index, line in enumerate(lines) if _SECTION.match(line)), len(lines))

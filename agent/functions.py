@@ -1,4 +1,4 @@
-"""Functions of the app that say something of a call: whether one can be asked, and what it says."""
+"""Calling functions of the app that answer a question about a call."""
 
 import copy
 import inspect
@@ -13,11 +13,11 @@ _LOG = logging.getLogger("holdfast.agent")
 
 
 class UntoldError(Exception):
-    """A function of the app does not say what it is asked."""
+    """A function of the app failed to answer."""
 
 
 def takes(function: Callable[..., Any], *args: Any) -> bool:
-    """Whether a function can be called with so many arguments."""
+    """Whether a function can be called with this number of arguments."""
     try:
         inspect.signature(function).bind(*args)
     except (TypeError, ValueError):
@@ -26,16 +26,16 @@ def takes(function: Callable[..., Any], *args: Any) -> bool:
 
 
 def is_async(function: object) -> bool:
-    """Whether a function, or an object that can be called, gives what must be awaited."""
+    """Whether a function or callable object is async."""
     return any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None))))  # noqa: B004 - is it async?
 
 
 def asked(call: Callable[[], Any], read: Callable[[Any], T], failed: str) -> T:
-    """What a function of the app says, as `read` takes it.
+    """The answer of a function of the app, as converted by `read`.
 
     Raises:
-        UntoldError: The function fails, or `read` does; that is logged with the text `failed`. Nothing that the function
-            raises passes, a `Suspend` or a cancellation of its own included, but for Ctrl-C.
+        UntoldError: The function or `read` fails, which is logged with the text `failed`. The function's own errors, including
+            `Suspend` and cancellations, become this one, except KeyboardInterrupt.
     """
     try:
         said = call()
@@ -54,10 +54,10 @@ class Declared(Generic[T]):
 
     Args:
         declared: The value, or the function.
-        field: What errors name.
-        read: Checks a value, and gives it in the form that is kept.
-        fix: What to declare instead of what cannot be used.
-        failed: What is logged, after the field, where the function fails.
+        field: The field that errors name.
+        read: Checks a value, and converts it to the form that is kept.
+        fix: What to declare instead of an unusable value.
+        failed: The log text, after the field, if the function fails.
     """
 
     def __init__(self, declared: Any, field: str, *, read: Callable[[Any], T], fix: str, failed: str) -> None:
@@ -70,11 +70,11 @@ class Declared(Generic[T]):
 
     @property
     def by_function(self) -> bool:
-        """Whether a function of the app says it."""
+        """Whether a function of the app answers."""
         return self._function is not None
 
     def of(self, arguments: Mapping[str, Any]) -> T:
-        """What holds of a call with these arguments; the function is given a copy of them."""
+        """The answer for a call with these arguments; a function gets a copy of them."""
         function = self._function
         if function is None:
             return self._fixed

@@ -1,4 +1,4 @@
-"""The commands that a grammar of bash finds in a text: in each branch, substitution and here-document."""
+"""The commands that a bash grammar finds in a text: in each branch, substitution and here-document."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     import tree_sitter
 
 LONGEST = 4096
-"""How many bytes are parsed: of some texts without sense, the grammar takes the square of their length, 0.1 s at most here."""
+"""The most bytes that are parsed: the grammar needs quadratic time for some nonsense texts (here at most 0.1 s)."""
 _BODIES = frozenset({"heredoc_body", "herestring_redirect"})
 _BESIDE = frozenset({"variable_assignment", "variable_assignments", "file_redirect", "herestring_redirect", "heredoc_redirect"})
 
 
 def found_in(text: str) -> Iterator[list[str] | str]:
-    """Each command in a text as its words, quoted as they stand, and each here-document as its text; none of one too long."""
+    """Each command in a text as its words, with quotes, and each here-document as its text; none for a text too long."""
     source = text.encode(errors="replace")
     if len(source) > LONGEST:
         return
@@ -37,7 +37,7 @@ def _said(source: bytes, node: "tree_sitter.Node") -> str:
 
 
 def _parser() -> "tree_sitter.Parser":
-    import tree_sitter  # noqa: PLC0415 - only who judges a command that is not plain pays for it
+    import tree_sitter  # noqa: PLC0415 - needed only to judge a command that is not plain
 
     return tree_sitter.Parser(_language())
 

@@ -1,8 +1,8 @@
-"""Whether a plain text runs what its words do not say.
+"""Whether a plain text may run something that its words do not say.
 
-It does unless it is clear: each of its commands has bare words alone, or is of a program that is known to run none of the texts
-among them; a pipe leads into filters; what a shell or an interpreter runs was there before anything in the text could make it;
-and no builtin and no variable changes what names mean.
+It may unless all of these hold: each command has only bare words, or a program known not to run its other words; pipes lead
+only into filters; whatever a shell or an interpreter runs existed before the text could create it; no builtin and no variable
+changes the meaning of names.
 """
 
 import re
@@ -28,7 +28,7 @@ _HARMLESS = re.compile(
     r"_(?:ENV|URL|HOST|PORT|KEY|TOKEN|ID|NAME|LEVEL|MODE|DEBUG|VERSION|USER|PASSWORD|REGION|TAG))"
     r"(?:=[\w./:=@,+-]*)?|NODE_OPTIONS=--max-old-space-size=\d+)"
 )
-"""A variable by which no shell and no program runs others than the words say."""
+"""A variable that changes neither what shells run nor what programs run."""
 _OPENING = frozenset({"if", "then", "else", "elif", "fi", "do", "done"})
 _AWK = re.compile(r"system|getline|(?<!\|)\|(?!\|)|@")
 _ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n\[]|\\[^\n]|\[\^?[^/\[\]\\\n^]+\])*/)"
@@ -39,12 +39,12 @@ _SHELL_OPTION, _SHELL_TEXT = re.compile(r"-[eux]+"), re.compile(r"-[leux]*c")
 _PYTHON_OPTION = re.compile(r"-[uBOsEI]+")
 _VERSION = frozenset({"--version", "--help", "-V", "-v"})
 _MODULES = frozenset({"venv", "json", "unittest", "compileall", "py_compile", "ensurepip", "http", "sysconfig", "site", "this"})
-"""The modules of Python's own that run no words."""
+"""Standard Python modules that do not run their words."""
 _NAMES = re.compile(r"[\s=,:;]+")
 _SYSTEM = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[\w.+-]+")
 _IDLE = re.compile(r"/(?:\.?/)+")
 _OF_THE_SYSTEM = re.compile(r"(?:^|[=,:@]|^-\w+|\.\.)/(?:proc|dev(?!/(?:null|zero)$))(?:/|$)|(?:^|/)proc/", re.IGNORECASE)
-"""A path to what a process has: its program, its variables, what it reads."""
+"""A path to a process's own files: its program, its variables, its inputs."""
 _PIPED_BLOCK = re.compile(r"(?:^|[\s;])fi\s*+\|(?!\|)")
 _OUTPUT = re.compile("-o|--out").match
 _SUBCOMMAND = re.compile(r"-{0,2}[a-z][a-z\d:-]*|-[A-Z]")
@@ -61,23 +61,21 @@ def unquoted(word: str) -> str:
 
 @lru_cache(maxsize=64)
 def hides(text: str) -> bool:
-    """Whether a text, in the letters in which it runs, runs what its words do not say, as far as can be told."""
+    """Whether a text, in the letters in which it runs, may run something that its words do not say."""
     return not is_plain_script(text) or _Text().hides(text)
 
 
 @dataclass
 class _Text:
-    """What the commands of a text have done so far."""
-
-    has_written: bool = False  # a file may hold now what it did not before
-    has_poured: bool = False  # of what a command of the text said
-    has_told: bool = False  # a program of its own files a text, which it may keep in one
-    named: dict[str, set[str]] = field(default_factory=dict)  # by what may be a file's name: the programs that named it
+    has_written: bool = False  # a file may have new content
+    has_poured: bool = False  # a file may have content from a command of the text
+    has_told: bool = False  # a program that writes its own files was given a text
+    named: dict[str, set[str]] = field(default_factory=dict)  # the programs that named a possible file, by its name
 
     def hides(self, text: str) -> bool:
         commands = list(_commands(text))
         for place, (before, words, piped) in enumerate(commands):
-            if not piped:  # what reads a pipe writes while its first command runs
+            if not piped:  # the readers of a pipe write while its first command runs
                 for _, reading, _ in takewhile(lambda one: one[2], islice(commands, place + 1, None)):
                     self._name(reading[1:], kind_of(reading[0]) if reading else "")
             if self._hides(before, words, piped=piped):
@@ -94,7 +92,7 @@ class _Text:
         return bool(words) and self._command(words)
 
     def _command(self, words: Sequence[str]) -> bool:
-        """Whether a command hides one, or what it runs behind its first words does."""
+        """Whether a command, or the one that it wraps, may run something that its words do not say."""
         kind = kind_of(words[0])
         if not BARE.fullmatch(words[0]) or words[0][:1] in ("-", "+", "") or _leads_out(words[0]):
             return True
@@ -141,7 +139,7 @@ class _Text:
         )
 
     def _may_run(self, kind: str, words: Sequence[str]) -> bool:
-        """Whether words of a program, the first of them bare, may run what they do not say."""
+        """Whether a program's words, the first of them bare, may run something that they do not say."""
         word, rest = words[0], words[1:]
         if _LONG_CLUSTER.fullmatch(word) or (
             ASSIGNMENT.match(word) and not _HARMLESS.fullmatch(word) and not _OPERAND.match(word)
@@ -160,7 +158,7 @@ class _Text:
         )
 
     def _script(self, kind: str, rest: Sequence[str]) -> bool:
-        """Whether it cannot be told what a shell or an interpreter runs."""
+        """Whether it is unknown what a shell or an interpreter runs."""
         if len(rest) == 1 and rest[0] in _VERSION:
             return False
         option = _SHELL_OPTION if kind in programs.SHELLS else _PYTHON_OPTION if kind == "python" else None
@@ -220,12 +218,11 @@ def _commands(text: str) -> Iterator[tuple[list[str], list[str], bool]]:
 
 
 def _names(word: str) -> Iterator[str]:
-    """What may be names of files in a word."""
     return (name for part in _NAMES.split(word) if (name := name_of(part).lstrip("-").lower()) and name.strip("."))
 
 
 def _is_of_the_project(program: str) -> bool:
-    """Whether it is a path, and none of where a system has its programs."""
+    """Whether a program is given by a path outside the system's program directories."""
     return "/" in program and not _SYSTEM.fullmatch(program)
 
 
@@ -234,13 +231,12 @@ def _leads_out(word: str) -> bool:
 
 
 def _is_inert(kind: str, rest: Sequence[str]) -> bool:
-    """Whether a command neither runs a program nor writes a file."""
     understood = kind not in _UNDERSTOOD or _UNDERSTOOD[kind](rest)
     return kind in programs.INERT and understood and all(map(programs.INERT[kind].fullmatch, rest))
 
 
 def _behind(kind: str, words: Sequence[str]) -> Sequence[str] | None:
-    """The words of the command that a program runs as they are; None where it runs none, or it cannot be told which."""
+    """The words of the command that a program wraps; None if there is none, or it is unknown."""
     if kind not in programs.PREFIXES or (found := programs.PREFIXES[kind].match(" ".join(words[1:]) + " ")) is None:
         return None
     return words[1 + found[0].count(" ") :] or None

@@ -1,4 +1,4 @@
-"""Hosts as those who resolve them read them: an address has one form, a name has letters, and what has neither is unclear.
+"""Hosts as resolvers read them: an address has one canonical form, a name has letters, and anything else is unclear.
 
 Where resolvers differ, each reading counts: `inet_aton` and browsers read `0177.0.0.1` as 127.0.0.1, others as 177.0.0.1.
 """
@@ -16,7 +16,7 @@ from holdfast.conversation.text.matching import ends_in_number
 
 _MOST_DIGITS = 64
 _LONGEST = 45
-"""How many characters an address of IPv6 has at most: six groups, and IPv4."""
+"""The most characters of an IPv6 address: six groups, and IPv4."""
 _PART = r"(?:0x[0-9a-f]*+|[0-9]++)"
 _NUMERIC = re.compile(rf"{_PART}(?:\.{_PART}){{0,3}}\.?")
 _NUMBERS = re.compile(rf"(?:(?<![\w.:-])|(?<=\s-[a-z])){_NUMERIC.pattern}(?![\w-]|\.\w|:[0-9a-f]*:)")
@@ -42,7 +42,9 @@ _BREAKS = re.compile(r"[\t\r\n]")  # which browsers leave out of URLs
 _AUTHORITIES = (
     re.compile(r"(?:(?<=:)|(?<![^\s'\"(<=]))[/\\]+([^\s/\\?#]+)([^\s?#]*)"),
     re.compile(r"(?<![^\s'\"(<=])https?:([^\s/\\?#]+)([^\s?#]*)"),  # without slashes, as browsers read it
-    re.compile(r"(?:(?<=:)|(?<![^\s'\"(<=]))//([^\s/?#\\]*+\\[^\s/?#]*)([^\s?#]*)"),  # to whom a backslash ends no host
+    re.compile(
+        r"(?:(?<=:)|(?<![^\s'\"(<=]))//([^\s/?#\\]*+\\[^\s/?#]*)([^\s?#]*)"
+    ),  # as readers for which a backslash does not end the host
 )
 _BARE_AUTHORITY = re.compile(r"^([^\s/\\?#:]+(?::[0-9]*)?)([/\\][^\s?#]*)?")
 _SCHEMED = re.compile(
@@ -58,12 +60,12 @@ _MAIL = re.compile(r"[^\s<>(),;:\[\]/?&=@]+@\[?[^\s<>(),;:\[\]/?&=@]+")
 
 
 def mapped(text: str) -> str:
-    """The text with the characters for which IDNA has others: it knows some that this Python's Unicode does not have yet."""
+    """The text with the characters that IDNA maps replaced; IDNA knows some that this Python's Unicode lacks."""
     return text if text.isascii() else "".join(map(_mapped, text))
 
 
 def host_of(label: str) -> str:
-    """A host as its owner reads it: folded, `xn--` decoded, without dots at its end."""
+    """A host in canonical letters: folded, `xn--` decoded, without trailing dots."""
     said = skeleton(label).strip(".")
     if "xn--" in said:
         said = ".".join(map(_decoded, said.split(".")))
@@ -71,19 +73,19 @@ def host_of(label: str) -> str:
 
 
 def canonical(host: str) -> str:
-    """A host in the form of the address that it is, if it is one; else as `host_of` has it."""
+    """A host as a canonical address if it is one; else as `host_of` returns it."""
     said = host_of(host)
     long = _long(said.strip("[]"))
     return _address(said) or said if long is None else _embedded(long) or str(long)
 
 
 def is_of_addresses(glob: str) -> bool:
-    """Whether a glob in small letters is about addresses: `10.*`, `fd00:*`, `::1`, `0x7f000001`."""
+    """Whether a lower-case glob is about addresses: `10.*`, `fd00:*`, `::1`, `0x7f000001`."""
     return _ADDRESSES.fullmatch(glob) is not None or (_NUMERIC.fullmatch(glob) is not None and _may_stand_alone(glob))
 
 
 def spelled(text: str) -> Iterator[str]:
-    """The readings of a text in small letters in which each address has its usual form; then IPv4 within IPv6 its own, too."""
+    """Readings of a lower-case text with canonical addresses; the second one also replaces IPv4 within IPv6."""
     whole = _NUMERIC.fullmatch(text.strip()) is not None
     for other in (False, True):
 
@@ -102,14 +104,14 @@ def spelled(text: str) -> Iterator[str]:
 
 
 def hosts(text: str) -> Iterator[str]:
-    """What may be hosts in a text in small letters: names with letters of any script, addresses in their usual form."""
+    """Possible hosts in a lower-case text: names with letters of any script, and canonical addresses."""
     for token in dict.fromkeys((*_TOKENS.findall(text), *_TOKENS.findall(_BREAKS.sub("", text)))):
         for said in (token, token[2:]) if _OPTION.match(token) else (token,):
             if host := host_of(said):
                 yield from _same(canonical(said) if _may_stand_alone(host) else host)
                 yield host
         if token.startswith("."):
-            yield f".{host_of(token)}"  # below it, by a label that has a character which no host should have
+            yield f".{host_of(token)}"  # a host below it, whose label has an illegal character
     if text.count(":") > 1:
         for found in _LONG.finditer(text):
             if (address := _long(found[2])) is not None:
@@ -117,7 +119,7 @@ def hosts(text: str) -> Iterator[str]:
 
 
 def urls(text: str) -> Iterator[str]:
-    """What may be URLs in a text: each as its host and its path, with a port and without it; no scheme, user and query."""
+    """Possible URLs in a text: each as its host and path, with and without a port, and without scheme, user and query."""
     for said in dict.fromkeys((text, _BREAKS.sub("", text))):
         found = [one for expression in _AUTHORITIES for one in expression.findall(said)]
         for authority, path in (*found, *_BARE_AUTHORITY.findall(said.strip())):
@@ -130,7 +132,7 @@ def urls(text: str) -> Iterator[str]:
 
 
 def authorities(text: str) -> Iterator[str]:
-    """The hosts of what are surely URLs in a text, which may have names of one word: with a port and without."""
+    """The hosts of certain URLs in a text, which may be single words: with and without a port."""
     for authority in _SCHEMED.findall(text) if ":" in text else ():
         name, ports = _placed(authority)
         for host in dict.fromkeys((host_of(name), *_same(canonical(name)))):
@@ -138,19 +140,19 @@ def authorities(text: str) -> Iterator[str]:
 
 
 def _placed(authority: str) -> tuple[str, tuple[str, ...]]:
-    """The host of a URL, and its port; two where it has none."""
+    """The host of a URL, and its port; two default ports if it has none."""
     place = authority.rpartition("@")[2]
     port = _PORT.search(place)
     return _PORT.sub("", place), (port_of(port[1]),) if port and port[1] else (":80", ":443")
 
 
 def port_of(digits: str) -> str:
-    """A port in its usual form, after its colon."""
+    """A port in canonical form, after its colon."""
     return f":{digits.lstrip('0') or '0'}"
 
 
 def mails(text: str) -> Iterator[str]:
-    """What may be addresses of mail in a text: each with its host as `host_of` has it."""
+    """Possible mail addresses in a text, each with its canonical host."""
     if "@" in text:
         for token in _MAIL.findall(_COMMENT.sub("", text).replace('"', "")):
             local, _, host = token.rpartition("@")
@@ -158,7 +160,7 @@ def mails(text: str) -> Iterator[str]:
 
 
 def is_unclear(text: str) -> bool:
-    """Whether a URL in a text in small letters has a host that may be any: one that is put in later, or that none can read."""
+    """Whether a URL in a lower-case text has an unknown host: one that is substituted later, or that no resolver reads."""
     return any(map(_is_unclear, _SCHEMED.findall(text)))
 
 
@@ -173,7 +175,7 @@ def _is_unclear(authority: str) -> bool:
 
 
 def _same(host: str) -> Iterator[str]:
-    """The host, and what else the machine itself is called where it is that."""
+    """The host, and the other names of this machine if it is one of them."""
     yield host
     local = host.strip("[]")
     if local in _LOCAL or local.endswith(".localhost") or local in {"0.0.0.0", "::", "::1"} or _is_loopback(local):  # noqa: S104
@@ -181,7 +183,7 @@ def _same(host: str) -> Iterator[str]:
 
 
 def _may_stand_alone(host: str) -> bool:
-    """Whether a host is an address wherever it stands: small numbers are, only where a host is expected."""
+    """Whether a host is an address wherever it stands; a small number is one only where a host is expected."""
     return "." in host or host.startswith("0x") or (_address(host) or "0.").partition(".")[0] != "0"
 
 
@@ -190,10 +192,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _address(host: str, *, decimal: bool = False) -> str | None:
-    """The IPv4 address that a system takes numbers for: `127.0.0.1` for `2130706433`, `0x7f.1` and `0177.0.0.1`.
-
-    With `decimal` a number that begins with a zero is none of base 8.
-    """
+    """The IPv4 address that a system reads from numbers such as `0x7f.1`; with `decimal`, a leading 0 does not mean base 8."""
     if not _NUMERIC.fullmatch(host):
         return None
     parts = []
@@ -222,7 +221,7 @@ def _parsed(text: str) -> ipaddress.IPv6Address | None:
 
 
 def _embedded(long: ipaddress.IPv6Address) -> str | None:
-    """The IPv4 address that a system, or a gateway on the way, reaches under one of IPv6; None if there is none."""
+    """The IPv4 address that a system or gateway reaches under an IPv6 address; None if there is none."""
     number = int(long)
     if number <= 1:
         return None  # `::` and `::1`

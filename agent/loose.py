@@ -1,4 +1,4 @@
-"""Conditions in the reading of what denies or asks: whether a value may be meant, in whatever way it may be read."""
+"""Conditions in rules that deny or ask: whether they cover a value in any of its readings."""
 
 import re
 from collections.abc import Iterable
@@ -13,16 +13,16 @@ from .readings import Readings, is_number, number_of, paths_of
 
 _ANY, _WITHIN, _ADDRESS = r"[^\n]*", r"[^/\n]*", "[0-9a-f.:]*"
 _ELSEWHERE = r"(?:(?:/|~[^/\n]*/|(?:\.\./)+|\$[^/\n]*/|[a-z]:/)(?:[^\n]*/)?)?"
-"""What leads from anywhere to a path that is written from where the tool works."""
+"""The beginning of a path that leads from anywhere to one relative to the tool's directory."""
 _PORTED = re.compile(r"(.*?)(?::([0-9]+))?", re.DOTALL)
 _DOT = re.compile(r"(?<=[^\\.])\.$")
 _HOST_FIRST = re.compile(r"(?:\*\*?\.)?[a-z0-9-]+(?:\.[a-z0-9-]+)+(?::[0-9]+)?/")
 _DOWNWARD = r"(?:/|(?:\.\./)+)"
-"""What leads to the root, or may."""
+"""The beginning of a path that leads, or may lead, to the root."""
 
 
 class LooseText:
-    """A text that is compared with: in letters of whatever case or look, a number in whatever form."""
+    """A text compared with any spelling: upper or lower case, look-alike letters, equal numbers."""
 
     __slots__ = ("_expression", "_mail", "_path", "_url")
 
@@ -66,7 +66,7 @@ class LooseRegex:
 
 
 class LooseGlob:
-    """A glob that covers whatever may be meant."""
+    """A glob that covers a value in any of its readings."""
 
     __slots__ = ("_hosts", "_lines", "_mails", "_named", "_paths", "_prefix", "_urls", "_words")
 
@@ -116,7 +116,7 @@ class LooseGlob:
         )
 
     def _may_go_on(self, value: Readings) -> bool:
-        """Whether what a shell would put in may make it what the glob says."""
+        """Whether a shell's substitutions may turn a word of the value into one that the glob covers."""
         return self._words is not None and self._prefix.strip() != "" and any(map(self._meets, value.cut_words))
 
     def _meets(self, cut: str) -> bool:
@@ -145,7 +145,7 @@ def _host_part(part: str) -> str:
 
 
 def _path(glob: Glob) -> str:
-    """The expression of a path's glob; what is about all in a folder is about the folder, too."""
+    """The expression of a path's glob; a glob for all in a folder also covers the folder."""
     expression = glob.expression(_WITHIN, _ANY).removeprefix(literal("./"))
     if glob.stars and glob.stars[-1] == "**" and glob.parts[-1] == "" and glob.parts[-2].endswith("/"):
         expression = expression[: -len(literal("/") + _ANY)] + f"(?:{literal('/')}{_ANY})?"
@@ -155,14 +155,13 @@ def _path(glob: Glob) -> str:
 
 
 def _mail(glob: Glob) -> str:
-    """The expression of a glob about addresses of mail, whose host is in the form in which hosts are compared."""
     local, at, host = glob.parts[-1].rpartition("@")
     parts = (*glob.parts[:-1], local + at + (canonical(host) if at else _host_part(host)))
     return Glob(glob.text, parts, glob.stars).expression(_ANY)
 
 
 def _url(glob: Glob, pages: str = rf"(?:/{_ANY})?") -> Regex:
-    """The expression of a URL's glob without its scheme; without a path it is about all of the host's pages."""
+    """The expression of a URL's glob without its scheme; without a path it covers all of the host's pages."""
     place = Glob.of(glob.text.partition("://")[2])
     host, slash, path = place.parts[0].partition("/")
     parts = list(place.parts)

@@ -1,4 +1,4 @@
-"""The parameters of a Python function as a model sees them: their JSON Schema, and pydantic's judgement of arguments."""
+"""A Python function's parameters as a model sees them: their JSON Schema, and pydantic's validation of arguments."""
 
 import inspect
 from collections.abc import Mapping
@@ -24,11 +24,7 @@ _WORDS = {
 
 
 class Parameters:
-    """The rules for a model's arguments that follow from a function's signature.
-
-    Attributes:
-        schema: The JSON Schema of the arguments; it refuses unknown ones.
-    """
+    """The rules for arguments from a function's signature; `schema` is their JSON Schema, which refuses unknown ones."""
 
     schema: JsonText
 
@@ -44,16 +40,12 @@ class Parameters:
             self.schema = dumps(type_schema.inlined(schema))
         except NotJson as error:
             raise ConfigurationError(field, f"its JSON Schema is not JSON ({error})", "correct the defaults") from error
-        problem = schema_problem(self.schema)  # edited arguments are judged by it
+        problem = schema_problem(self.schema)  # edited arguments are checked by it
         if problem is not None:
             raise ConfigurationError(field, f"no value could be judged by its JSON Schema ({problem})", "correct the types")
 
     def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as the function's types, defaults applied.
-
-        Raises:
-            InvalidArguments: The arguments do not fit; the message is one line, with the paths of the first misfits.
-        """
+        """The arguments as the function's types, defaults applied; `InvalidArguments` has the paths of the first errors."""
         try:
             text = dumps(dict(arguments))
         except NotJson as error:
@@ -62,7 +54,7 @@ class Parameters:
             values: dict[str, Any] = self._adapter.validate_json(text)
         except ValidationError as error:
             raise InvalidArguments(_line(error)) from error
-        except (Exception, Suspend) as error:  # a validator of the user's may raise anything, and suspends nothing
+        except (Exception, Suspend) as error:  # a user's validator may raise anything, and cannot suspend
             raise ValidatorRaised(f"$: a validator raised {type(error).__name__}") from error
         return values
 

@@ -22,15 +22,15 @@ _SYNTAX = 'write "package.module:app", as you would import it'
 
 
 def load(path: str, *, main_file: str | None = None) -> App:
-    """The app that an import path leads to; modules are also looked for in the current directory, after all other places.
+    """The app that an import path leads to; the current directory is searched for modules last.
 
     Args:
-        path: `package.module:app`; `:app` may be left out. `__main__:app` is the script that runs.
+        path: `package.module:app`; `:app` may be left out. `__main__:app` is the running script.
         main_file: The script's file, in another process than the script's. It is loaded as a module of another name, so that
             code under `if __name__ == "__main__"` does not run.
 
     Raises:
-        AppNotFound: The path is ill-formed, does not import, or leads to no `App`; an error of the module's own is its cause.
+        AppNotFound: The path is ill-formed, does not import, or leads to no `App`; the module's own error is its cause.
         ConfigurationError: The module declares a tool, an agent or the app wrongly.
     """
     module_name, attribute = split(path)
@@ -62,19 +62,19 @@ def split(path: str) -> tuple[str, str]:
 
 
 def module_of(path: str, *, main_file: str | None = None) -> ModuleType:
-    """The module of an import path, imported if it was not; arguments and errors are those of `load`."""
+    """The module of an import path, imported if necessary; arguments and errors are those of `load`."""
     name, _ = split(path)
     if name == MAIN or name not in sys.modules:
         here = _here()
         if here is not None and str(here) not in python_path():
-            sys.path.append(str(here))  # a file that happens to lie here must not stand in for an installed package
+            sys.path.append(str(here))  # a file here must not shadow an installed package
         importlib.invalidate_caches()  # the file may be new
     try:
         if name == MAIN:
             return sys.modules[MAIN] if main_file is None else _script(Path(main_file).resolve())
         return importlib.import_module(name)
     except ConfigurationError:
-        raise  # this error names the fault better than one about the path could
+        raise  # it names the fault better than an error about the path
     except (Exception, SystemExit) as error:  # noqa: BLE001 - importing runs the user's code
         _refuse(name, error)
 
@@ -99,7 +99,7 @@ def main_file(path: str) -> str | None:
 
 
 def path_of(app: App) -> str:
-    """The import path of an app: the global that holds it, in the module that constructed it or else in another one.
+    """The import path of an app: the global that holds it, preferably in the module that constructed it.
 
     Raises:
         ConfigurationError: The value is no `App`, or no loaded module has the app as a global, so no worker could find it.
@@ -116,11 +116,11 @@ def path_of(app: App) -> str:
 def cipher_path(app: App) -> str | None:
     """The import path of an app's cipher; None without a cipher.
 
-    Of several modules that have the cipher as a global, the path names the cipher's own, else one that does not declare the
-    app: every process that opens the store imports that module.
+    If several modules have the cipher as a global, its own module is preferred, then one that does not declare the app: every
+    process that opens the store imports that module.
 
     Raises:
-        ConfigurationError: No loaded module but the running script has the cipher as a global.
+        ConfigurationError: No importable module has the cipher as a global.
     """
     cipher = app.encrypt
     if cipher is None or isinstance(cipher, str):
@@ -136,7 +136,6 @@ def cipher_path(app: App) -> str | None:
 
 
 def _globals(wanted: object, modules: Sequence[str]) -> Iterator[str]:
-    """The import paths of an object as a global of these modules."""
     for name in modules:
         for attribute, value in list(getattr(sys.modules.get(name), "__dict__", {}).items()):
             if value is wanted and attribute.isidentifier():
@@ -144,7 +143,7 @@ def _globals(wanted: object, modules: Sequence[str]) -> Iterator[str]:
 
 
 def python_path() -> list[str]:
-    """The directories and archives that this process imports from, absolute, in order; a worker with them finds the same."""
+    """This process's import directories and archives, absolute, in order; a worker with them finds the same modules."""
     here = _here()
     entries = [Path(entry) if here is None else here / entry for entry in sys.path]  # "" is the current directory
     return list(dict.fromkeys(os.path.normpath(entry) for entry in entries if entry.is_absolute() and entry.exists()))
@@ -158,7 +157,7 @@ def _here() -> Path | None:
 
 
 def placed(theirs: Sequence[str], mine: Sequence[str]) -> list[str]:
-    """This process's search path with the entries that only another process has, in the order that they have there.
+    """This process's search path, extended by another's entries in their order.
 
     Entries before the first shared one come first; the others, such as a directory that is searched last, come last.
     """

@@ -1,4 +1,4 @@
-r"""Patterns of permission rules: which tools and arguments one is about.
+r"""Patterns of permission rules: which tools and arguments a rule covers.
 
     read_file  file_*  mcp__github__*          the tool's name; `*` stands for any characters
     /mcp__.*__(get|list)_.*/                   the tool's name, by a regular expression
@@ -7,9 +7,9 @@ r"""Patterns of permission rules: which tools and arguments one is about.
     Bash(command =~ "(?i)\brm\b")              and an argument, by a regular expression
     Pay(currency = "EUR", to ~ "shop-*")       and several arguments, all of them
 
-One pattern is read in two ways. What *allows* must cover a call beyond doubt: a text is compared as it stands, and one that
-could be more than it seems (a second command, a way out of a folder, another host) is not covered. What *denies* or *asks*
-covers whatever may be meant: each part of a command, letters of whatever case or look, texts that are written in percents.
+A pattern has two readings. A rule that *allows* must cover a call certainly: a text is compared as it stands, and one that
+could mean more (a second command, a way out of a folder, another host) is not covered. A rule that *denies* or *asks* covers
+every possible meaning: each part of a command, any case and look-alike letters, percent-encoded text.
 """
 
 import re
@@ -29,7 +29,7 @@ from .loose import LooseGlob, LooseRegex, LooseText
 from .readings import Readings
 
 LONGEST = 1024
-"""How many characters a pattern may have."""
+"""The most characters of a pattern."""
 MOST_CONDITIONS = 16
 _NAME = re.compile(r"[A-Za-z0-9_*-]{1,128}")
 _ARGUMENT = re.compile(r"\s*(?P<argument>[A-Za-z_][A-Za-z0-9_.-]{0,127})\s*(?P<comparison>=~|~|=)\s*(?=\")")
@@ -40,7 +40,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 class BadPattern(ValueError):
-    """A text that is no pattern; `at` is the place of the mistake in it."""
+    """A text that is not a pattern; `at` is the place of the mistake in it."""
 
     def __init__(self, problem: str, at: int) -> None:
         super().__init__(problem, at)
@@ -53,34 +53,34 @@ class Comparison(StrEnum):
 
     EQUALS = "="  # it is the text
     GLOB = "~"  # the glob covers it
-    REGEX = "=~"  # the regular expression matches it: all of it for what allows, a part of it for what denies or asks
+    REGEX = "=~"  # matched whole by rules that allow, searched for by rules that deny or ask
 
 
 class Strict(Protocol):
-    """A comparison beyond doubt."""
+    """A comparison that must hold certainly."""
 
     def covers(self, text: str, /) -> bool:
-        """Whether the text is what is said, and nothing else."""
+        """Whether the text certainly matches."""
 
 
 class Loose(Protocol):
-    """A comparison with whatever may be meant."""
+    """A comparison that may hold in any reading."""
 
     def may_cover(self, value: Readings, /) -> bool:
-        """Whether the value may be what is said."""
+        """Whether the value matches in any reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What an argument must be.
+    """A condition on an argument.
 
     Attributes:
         argument: The argument's name, with dots into objects; None for the tool's primary argument.
         comparison: How it is compared.
-        text: With what.
-        strict: The comparison as what allows reads it.
-        loose: The comparison as what denies or asks reads it.
-        command: The comparison as what denies or asks reads it of commands; None where it is no glob of commands.
+        text: What it is compared with.
+        strict: The comparison for rules that allow.
+        loose: The comparison for rules that deny or ask.
+        command: The comparison with commands for rules that deny or ask; None if it is not a glob of commands.
     """
 
     argument: str | None
@@ -91,20 +91,20 @@ class Condition:
     command: CommandGlob | None = field(default=None, repr=False, compare=False)
 
     def is_exactly(self, text: str) -> bool:
-        """Whether it says this text and no other."""
+        """Whether the condition matches this text and no other."""
         literal = self.comparison is Comparison.GLOB and len(text) <= len(self.text) and Glob.of(self.text).literal
         return self.comparison is Comparison.EQUALS or literal == text
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A pattern, read.
+    """A parsed pattern.
 
     Attributes:
         text: The pattern as it was written.
         tool: The tool's name: a glob, or a regular expression.
-        regex: Whether it is the latter.
-        conditions: What its arguments must be, all of them.
+        regex: The regular expression, if it is one.
+        conditions: The conditions on its arguments, which must all hold.
     """
 
     text: str
@@ -120,18 +120,18 @@ class Pattern:
         return self.regex is None and "*" not in self.tool
 
     def names(self, tool: str) -> bool:
-        """Whether the pattern names a tool beyond doubt."""
+        """Whether the pattern certainly names a tool."""
         return self.strict_name.matches(tool)
 
     def may_name(self, tool: str) -> bool:
-        """Whether the pattern may be about a tool, whose name may only look like another one."""
+        """Whether the pattern may name a tool, look-alike names included."""
         if self.regex is not None:
             return self.regex.found(tool) or self.regex.found(skeleton(tool))
         return self.loose_name.matches(skeleton(tool))
 
 
 class StrictText:
-    """A text that is compared with as it stands."""
+    """A text that is compared as it stands."""
 
     __slots__ = ("_text",)
 
@@ -144,10 +144,10 @@ class StrictText:
 
 
 class StrictRegex:
-    """A regular expression that covers a text beyond doubt.
+    """A regular expression that must cover a text certainly.
 
-    Nobody means `;` who writes `npm .*`. So a character by which a text becomes more than it seems (`;`, `$`, `@`, an end of
-    line, a way up) is covered only where the expression itself says it, escaped if it has a meaning there.
+    The author of `npm .*` does not mean `;`. A character that can give a text another meaning (`;`, `$`, `@`, a newline, a way
+    up) is covered only if the expression itself contains it, escaped if it is special there.
     """
 
     __slots__ = ("_doubtful", "_regex", "_up")
@@ -155,7 +155,7 @@ class StrictRegex:
     def __init__(self, regex: Regex) -> None:
         self._regex = regex
         said = re.sub(r"\(\?P?<\w+>", "(", regex.pattern)
-        backslash, said = r"\\" in said, said.replace(r"\\", "\0")  # one that is meant escapes nothing
+        backslash, said = r"\\" in said, said.replace(r"\\", "\0")  # an escaped backslash escapes nothing
         doubtful = {char for char in ";&`<>!#%@~" if char not in said}
         doubtful |= {char for char in "|$(){}[]\\^?" if f"\\{char}" not in said}
         doubtful |= {char for name, char in (("n", "\n"), ("r", "\r"), ("t", "\t")) if f"\\{name}" not in said}
@@ -163,7 +163,7 @@ class StrictRegex:
         self._up = r"\.\." in said
 
     def covers(self, text: str) -> bool:
-        """Whether the expression matches the whole of a text, and says each of its characters that needs saying."""
+        """Whether the expression matches the whole text and contains each of its risky characters."""
         if len(text) > LONGEST_TEXT or not self._doubtful.isdisjoint(text) or (leads_up(text) and not self._up):
             return False
         if not has_clear_hosts(text):
@@ -199,7 +199,6 @@ def parsed(text: str) -> Pattern:
 
 
 def _end_of_regex(text: str) -> int:
-    """The place of the slash that ends the expression: the last one, or the last one before `(`."""
     bare, opened = text.rfind("/"), text.find("/(", 1)
     end = opened if opened > 1 and text.endswith(")") else bare
     if end < 2 or (end != len(text) - 1 and text[end + 1] != "("):  # noqa: PLR2004 - the second slash, with something before it
@@ -242,7 +241,7 @@ def _primary(text: str, at: int) -> Condition:
 
 
 def _condition(argument: str, comparison: Comparison, said: str, at: int) -> Condition:
-    r"""A condition with a quoted text: `\"` is a quotation mark in it; what else has a backslash is the comparison's own."""
+    r"""A condition with a quoted text: `\"` is a quotation mark in it; other backslashes belong to the comparison."""
     match comparison:
         case Comparison.GLOB:
             return _glob(argument, _ESCAPE.sub(_unquoted, said), at)

@@ -1,16 +1,16 @@
-"""What programs do with the words of their command: of which it is known that they run no text, and write no file."""
+"""What programs do with the words of their command: which are known to run no text, or to write no file."""
 
 import re
 from collections.abc import Sequence
 
 _WORD = r"[\w./:=@,+-]*"
 BARE = re.compile(_WORD)
-"""A word of which no shell and no program makes several."""
+"""A word that no shell and no program splits."""
 SHELLS = frozenset(
     ("sh", "bash", "rbash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "pwsh", "powershell", "cmd")
 )
 LIKE_BASH = frozenset({"sh", "bash", "dash", "ash", "ksh"})
-"""Shells whose plain texts mean what bash takes them for."""
+"""Shells that read plain texts as bash does."""
 SOURCES = frozenset({".", "source"})
 _INTERPRETER = re.compile(r"(python|pypy|ipython|perl|raku|ruby|node|deno|bun|php|lua|tclsh|wish|guile|pdb)(?:js|jit)?")
 WRAPPERS = SHELLS | {
@@ -18,12 +18,12 @@ WRAPPERS = SHELLS | {
     *("timeout", "stdbuf", "setsid", "xargs", "parallel", "find", "fd", "flock", "script", "watch", "busybox", "docker"),
     *("sudo", "doas", "su", "runuser", "ssh"),
 }
-"""What runs commands among its words: a rule finds them there. Of another program a rule is not sure that it does."""
+"""Programs that run commands among their words, where a rule certainly finds them; in other programs only possibly."""
 _READING = WRAPPERS | {
     *("declare", "typeset", "local", "readonly", "export", "test", "read", "unset", "compgen", "complete"),
     *("split", "tar", "tmux", "screen", "entr"),
 }
-"""What may take a quoted word for commands, or for a program: a rule finds them there."""
+"""Programs that may take a quoted word for commands or a program, where a rule finds them."""
 BUILTINS = frozenset(
     {
         *("eval", "trap", "alias", "unalias", "enable", "hash", "jobs", "fc", "bind", "complete", "compgen", "compopt"),
@@ -31,7 +31,7 @@ BUILTINS = frozenset(
         *("unset", "set", "shopt", "function", "coproc", "for", "select", "case", "while", "until", "builtin"),
     }
 )
-"""What of a shell runs words later, or changes what names mean."""
+"""Shell builtins that run words later, or change what names mean."""
 FED = frozenset(
     {
         *("xargs", "parallel", "at", "batch", "crontab", "run-parts", "split", "csplit", "script", "flock", "watch", "entr"),
@@ -39,7 +39,7 @@ FED = frozenset(
         *("m4", "gdb", "dc", "bc", "expect", "strace", "ltrace", "busybox", "rename", "prename"),
     }
 )
-"""What runs words that the text need not have."""
+"""Programs that run words from outside the text."""
 PREFIXES = {
     "timeout": re.compile(r"(?:-k \S+ |-s \w+ |--preserve-status |--foreground |-v )*[\d.]+[smhd]? "),
     "nice": re.compile(r"(?:-n -?\d+ |-n-?\d+ |-\d+ )?"),
@@ -53,7 +53,7 @@ PREFIXES = {
     "docker": re.compile(r"(?:compose )?exec (?:-[itT]+ )*[\w.-]+ "),
     "kubectl": re.compile(r"exec (?:-[it]+ )*(?:-n [\w.-]+ )?[\w./-]+ -- "),
 }
-"""What runs the words behind it as they are, and what may stand before them."""
+"""Programs that run the words behind them as a command, and what may stand before those."""
 
 _FIND = (
     r"i?name|i?path|wholename|type|maxdepth|mindepth|size|[acm]time|[acm]min|newer\w*|not|o|a|or|and|print0?|printf|empty|prune"
@@ -79,9 +79,9 @@ INERT = {
     "rg": re.compile(r"-[^-z]*|--(?:files|hidden|no-ignore|i?glob|type|count|context|max-count|sort|json).*|[^-].*", re.DOTALL),
     "find": re.compile(rf"-(?:{_FIND})|[^-].*", re.DOTALL),
 }
-"""What neither runs a program nor writes a file, each with what its words may be for that."""
+"""Programs that neither run a program nor write a file, with the words for which that holds."""
 PIPED = INERT.keys() | {"tee"}
-"""What runs nothing of what it reads."""
+"""Programs that run nothing of what they read."""
 TOOLS = frozenset(
     {
         *("npm", "npx", "yarn", "pnpm", "pip", "uv", "poetry", "cargo", "go", "cmake", "git", "pytest", "docker", "apt"),
@@ -89,13 +89,13 @@ TOOLS = frozenset(
         *("kubectl", "systemctl", "terraform", "gh", "prettier"),
     }
 )
-"""What writes files of its own, and none that its words say."""
+"""Programs that write files of their own, and none that their words name."""
 KEEPING = frozenset(
     ("cp", "mv", "ln", "chmod", "chown", "touch", "rm", "rmdir", "tee", "dd", "uniq", "sort", "sed", "awk", "gzip")
 )
-"""What runs no word, and no file that its words name."""
+"""Programs that run no word, and no file that their words name."""
 POURING = frozenset({"tee", "dd", "awk", "sort", "uniq"})
-"""What writes into a file what it reads or is told."""
+"""Programs that write their input or their words into a file."""
 HANDLING = frozenset(
     (
         "add",
@@ -115,17 +115,17 @@ HANDLING = frozenset(
         "stash",
     )
 )
-"""What git does with files that it does not run."""
+"""git's subcommands that handle files without running them."""
 KNOWN_FILE = re.compile(
     r"(?:^|/)(?:package\.json|\.npmrc|(?:gnu)?makefile|[^/]+\.(?:mk|gradle)|setup\.(?:py|cfg)|pyproject\.toml|conftest\.py"
     r"|cargo\.toml|build\.rs|pom\.xml|rakefile|gemfile|cmakelists\.txt|dockerfile|[^/]*compose\.ya?ml|\.git/.*|\.git\w+)$",
     re.IGNORECASE,
 )
-"""A file that programs run by themselves: what the text makes of it, it may have filled."""
+"""A file that programs run by themselves, and that the text may have written."""
 
 
 def _row(options: str, more: str = "(?!)", begin: str = "") -> re.Pattern[str]:
-    """What the words of a program may be that runs no text: bare ones, those of `more`, and whatever these options say."""
+    """The words with which a program runs no text: bare ones, those of `more`, and the values of these options."""
     said = rf"(?:(?:-(?:{options.partition(' ')[0]})|--(?:{options.partition(' ')[2]}))"
     return re.compile(rf"{begin}(?:{said}[\t=])[^\t]*\t|(?:{_WORD}|{more})\t)*+", re.DOTALL)
 
@@ -154,7 +154,7 @@ _TEXTS = {
     "make": (re.compile(rf"(?:(?:-[Bksn]*j?\d*|-C\t{_WORD}|(?!-){_WORD})\t)*"),),
     **dict.fromkeys(("prettier", "eslint", "ruff", "black", "mypy"), (_row("(?!) (?!)", r"[\w./*{},@-]+"),)),
 }
-"""Of programs that run no text, what their words may be; of others, they are bare."""
+"""The words with which programs run no text; for programs not listed, bare words."""
 _VERSION = re.compile(r"[\d.-]+$")
 _SAME = {"gawk": "awk", "mawk": "awk", "nawk": "awk", "gmake": "make", "gsed": "sed", "gfind": "find"}
 
@@ -165,24 +165,24 @@ def name_of(word: str) -> str:
 
 
 def kind_of(word: str) -> str:
-    """The program that a word runs, in whichever version."""
+    """The program that a word runs, without its version."""
     name = name_of(word).lower()
     kind = name if name in INERT else _VERSION.sub("", name) or name
     return _SAME.get(kind, kind)
 
 
 def is_interpreter(word: str, *, of_any_name: bool = False) -> bool:
-    """Whether a word names a program that runs programs; with `of_any_name` also where more follows, as in `perl5-x`."""
+    """Whether a word names an interpreter; `of_any_name` also accepts a suffix, as in `perl5-x`."""
     found = _INTERPRETER.match(name := name_of(word).lower())
     return found is not None and (of_any_name or re.fullmatch(r"[\d.]*-?|[\d.]+-[\w-]*", name[found.end() :]) is not None)
 
 
 def reads_text(name: str) -> bool:
-    """Whether a program may take a quoted word for commands, or for a program: a rule finds them there."""
+    """Whether a program may take a quoted word for commands or a program."""
     return name in _READING or is_interpreter(name)
 
 
 def is_text_inert(kind: str, words: Sequence[str]) -> bool:
-    """Whether a program is known to run none of its words that are not bare."""
+    """Whether a program is known not to run its words, bare ones aside."""
     line = "".join(word.replace("\t", " ") + "\t" for word in words)
     return kind in KEEPING or any(row.fullmatch(line) for row in _TEXTS.get(kind, (_BARE_WORDS,)))

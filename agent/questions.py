@@ -48,7 +48,7 @@ _PARAMETERS = {
 
 
 class _Questions(Tool):
-    """A human tool whose arguments are questions: the core judges them where the model asks, and the answers by them."""
+    """A human tool whose arguments are questions: the core checks them when the model asks, and the answers by them."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name, description=_DESCRIPTION, parameters=_PARAMETERS, executor=Executor.HUMAN)
@@ -58,6 +58,6 @@ class _Questions(Tool):
 ask_user_questions: Tool = _Questions("ask_user_questions")
 """A tool for the `tools=` of an agent: the model asks the user up to 16 questions in one call, and reads the answers by id.
 
-Each question is a choice of one option, a choice of several, or a text; it may be required and may have a default. Questions
-that cannot be used are an error that the model reads. An answer is judged by the questions of its own call.
+Each question is a choice of one option, a choice of several, or a text; it may be required and may have a default. Unusable
+questions are an error that the model reads. An answer is judged by the questions of its own call.
 """

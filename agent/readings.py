@@ -1,4 +1,4 @@
-"""What a value of a call's argument may mean, for rules that deny or ask: each text in it, in each way it may be read."""
+"""The readings of a call's argument, for rules that deny or ask: each text in it, in each way it may be read."""
 
 import posixpath
 import re
@@ -15,31 +15,31 @@ from . import hosts
 from .commands import Commands
 
 LONGEST = 65_536
-"""How many characters the texts of a value may have together; of a longer one anything is taken to be meant."""
+"""The most characters of all texts of a value; a longer value may mean anything."""
 MOST_TEXTS = 4096
 _MOST_ROUNDS = 4
-_OVERLONG = re.compile(r"%c[01]|%e0%[89]|%f0%8", re.IGNORECASE)  # which some decoders take for ASCII, and others do not
+_OVERLONG = re.compile(r"%c[01]|%e0%[89]|%f0%8", re.IGNORECASE)  # ASCII for some decoders and not for others
 _WORDS = re.compile(r"[\s;&|(){}`<>=,:'\"\[\]]+")
 _QUOTING = re.compile(r"[\\'\"^]")
 _SLASHES = re.compile(r"^/+")
 _ROOTS = re.compile(r"^(?:/(?:private|system/volumes/data))+(?=/)")
 _LINK = re.compile(r"(?:^|/)(?:proc/[^/]+(?:/task/[^/]+)?/(?:root|cwd|fd/[^/]+)|dev/fd/[^/]+)$")
-"""What leads to a folder that only the process knows: its root, where it works, what it has open."""
+"""A path to a folder that only the process knows: its root, its working directory, its open files."""
 _DEEPEST = 6
 _BASES = re.compile(r"^[~$][^/]*(?:/|$)")
 _TRAILING = re.compile(r"(?<=[^/. ])(?:[. ]+|:[^/:][^/]*|::\$data)(?=/|$)")  # what Windows cuts off, or takes for a stream
-_CUT = re.compile(r"[*?$]|~[0-9]")  # by what a shell puts in, or by Windows, which has `secret~1` for `secrets`
+_CUT = re.compile(r"[*?$]|~[0-9]")  # cut by a shell's substitution, or by Windows (`secret~1` for `secrets`)
 _FILE = re.compile(r"\bfile:[/\\]{2}[^/\\\s]*")
 _NUMBER = re.compile(r"\s*[+-]?[0_]*[0-9](?:_?[0-9]){0,29}(?:\.[0-9]{0,30}0*)?(?:e[+-]?0*[0-9]{1,2})?\s*", re.IGNORECASE)
 _TRUE, _FALSE = frozenset({"true", "1", "on", "t", "y", "yes"}), frozenset({"false", "0", "off", "f", "n", "no"})
-"""What a tool's parameter takes for true and false, besides the values themselves."""
+"""Texts that a tool's parameter takes for true and false, besides the values themselves."""
 
 
 class Readings:
-    """What a value may mean. Each haystack is a text whose lines are readings, between two ends of lines.
+    """The readings of a value. Each haystack is a text with one reading per line, between newlines.
 
     Attributes:
-        texts: Its texts as they stand, and with their percents read.
+        texts: Its texts as they stand, and percent-decoded.
         opaque: Whether it cannot be inspected, so that it may mean anything.
     """
 
@@ -47,7 +47,7 @@ class Readings:
         self.opaque = False
         found = dict.fromkeys(self._leaves(value))
         self.texts: list[str] = []
-        self.whole: list[str] = []  # the texts in small letters: folded, and as they stand
+        self.whole: list[str] = []  # the texts in lower case: folded, and as they stand
         for text in () if self.opaque else found:
             self._take(text)
 
@@ -71,7 +71,7 @@ class Readings:
 
     @cached_property
     def paths(self) -> str:
-        """The haystack of whole texts as paths: as they stand, and without what leads nowhere."""
+        """The haystack of whole texts as paths: as they stand, and normalized."""
         return _haystack(path for text in self.whole for path in (_flat(text), *paths_of(text)))
 
     @cached_property
@@ -82,38 +82,38 @@ class Readings:
 
     @cached_property
     def hosts(self) -> str:
-        """The haystack of what may be hosts: domains with letters of any script, addresses in any form."""
+        """The haystack of possible hosts: domains with letters of any script, addresses in any form."""
         return _haystack(host for text in self.whole for host in hosts.hosts(text))
 
     @cached_property
     def authorities(self) -> str:
-        """The haystack of the hosts of what are surely URLs."""
+        """The haystack of the hosts of certain URLs."""
         return _haystack(host for text in self.whole for host in hosts.authorities(text))
 
     @cached_property
     def urls(self) -> str:
-        """The haystack of what may be URLs: each as its host and its path, without scheme, user, port and query."""
+        """The haystack of possible URLs: each as its host and path, without scheme, user, port and query."""
         return _haystack(url for text in self.whole for url in hosts.urls(text))
 
     @cached_property
     def mails(self) -> str:
-        """The haystack of what may be addresses of mail."""
+        """The haystack of possible mail addresses."""
         return _haystack(mail for text in self.whole for mail in hosts.mails(text))
 
     @cached_property
     def unclear_host(self) -> bool:
-        """Whether it has a URL whose host may be any."""
+        """Whether it has a URL with an unknown host."""
         return any(map(hosts.is_unclear, self.whole))
 
     @cached_property
     def unclear_path(self) -> bool:
-        """Whether it has a path that goes on from where a process works, or from what it has open: any folder."""
+        """Whether it has a path below a process's working directory or open files, which may be any folder."""
         linked = (text for text in self.whole if "proc" in text or "fd" in text)
         return any(_behind_links(word)[1] for text in linked for word in _words(text))
 
     @cached_property
     def cut_words(self) -> set[str]:
-        """What is certain of words that go on with what a shell would put in."""
+        """The known beginnings of words that a shell would complete."""
         words = {word for text in self.whole for word in _words(text)}
         found = (_CUT.split(word)[0] for word in words if _CUT.search(word))
         return {posixpath.normpath(cut) + ("/" if cut.endswith("/") else "") for cut in found if cut}
@@ -142,7 +142,7 @@ class Readings:
         first = len(self.whole)
         self.texts.append(text)
         self._see(skeleton(text))
-        self._see(text.casefold())  # what looks like a quotation mark or a slash is none for most programs
+        self._see(text.casefold())  # most programs do not accept look-alike quotation marks or slashes
         if not text.isascii():
             self._see(skeleton(hosts.mapped(text)))
         self._decode(text, first)
@@ -160,7 +160,7 @@ class Readings:
             self._see(skeleton(reading))
             self._see(reading.casefold())
         place = first
-        while place < len(self.whole):  # the percents may themselves be in letters that only look like those of ASCII
+        while place < len(self.whole):  # the percent signs may themselves be look-alikes
             self._see(skeleton(unquote(self.whole[place])))
             place += 1
             if len(self.whole) - first > 8 * _MOST_ROUNDS:
@@ -181,7 +181,7 @@ class Readings:
 
 
 def _truths(text: str) -> Iterator[str]:
-    """The truth value that a tool may be given for a text, and the number for a truth value."""
+    """The truth value that a tool may read from a text, and the number for a truth value."""
     if text in _TRUE:
         yield "true"
     if text in _FALSE:
@@ -191,12 +191,12 @@ def _truths(text: str) -> Iterator[str]:
 
 
 def text_of(value: Any) -> str:
-    """A scalar of JSON as a text: itself, or as JSON writes it."""
+    """A JSON scalar as text: a string as it is, others as JSON."""
     return value if isinstance(value, str) else jsontext.dumps(value)
 
 
 def number_of(text: str) -> str:
-    """A number in its shortest form, in which equal ones are equal: `1000` for `1e3` and `1000.00`."""
+    """A number in its shortest form, which is the same for equal numbers: `1000` for `1e3` and `1000.00`."""
     number = Decimal(text.strip())
     return f"{number.normalize():f}" if number else "0"
 
@@ -215,7 +215,7 @@ def _flat(text: str) -> str:
 
 
 def paths_of(text: str) -> Iterator[str]:
-    """A text in small letters as a path, without what leads nowhere; in each way it may be read."""
+    """The readings of a lower-case text as a path, normalized."""
     flat = _flat(text)
     for said in {flat, flat.strip(), flat.replace("\\", "/"), flat.replace("\\", "/").strip(), _QUOTING.sub("", flat).strip()}:
         behind, _ = _behind_links(said)
@@ -228,7 +228,7 @@ def paths_of(text: str) -> Iterator[str]:
 
 
 def _behind_links(path: str) -> tuple[str | None, bool]:
-    """The path from where the last link of a process leads, None without one; and whether that may be any folder."""
+    """The path behind the last process link (None without one), and whether that may be any folder."""
     parts, linked, anywhere = list[str](), False, False
     for part in path.split("/") if "proc" in path or "fd" in path else ():
         if part == ".." and parts and parts[-1] != "..":
@@ -241,7 +241,7 @@ def _behind_links(path: str) -> tuple[str | None, bool]:
 
 
 def _outside(path: str) -> Iterator[str]:
-    """The path without the folder that a shell puts in first, where it leads out of that."""
+    """The path without the folder that a shell puts in first, if the path leads out of that."""
     if _BASES.match(path) and (rest := posixpath.normpath(_BASES.sub("", path))).startswith(".."):
         yield rest
 

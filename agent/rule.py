@@ -1,4 +1,4 @@
-"""One permission rule: a pattern, and what people and the model read of it."""
+"""One permission rule: a pattern, and the texts that people and the model read about it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,13 +20,13 @@ class Rule:
     """One rule.
 
     Args:
-        pattern: The calls that it is about: `Bash(npm *)`.
-        name: The rule's name, in what the model and the log read; the pattern by default.
+        pattern: The calls that it covers: `Bash(npm *)`.
+        name: The rule's name for the model and the log; the pattern by default.
         reason: Why, for the model and for people; at most 500 characters.
         approvers: Who may approve, for a rule that asks: `Approvers`, or a list of roles and ids (`role:finance`,
-            `id:ana@shop.example`), beside those whom the tool names. None: this rule restricts nobody.
+            `id:ana@shop.example`). The tool's own approvers apply as well. None: this rule does not restrict it.
 
-    Each is an attribute, too; `pattern` as it was read. The error of a pattern has a » at the place of the mistake.
+    Each is an attribute, too; `pattern` is the parsed pattern. A pattern's error has a » at the place of the mistake.
     """
 
     __slots__ = ("_own_name", "approvers", "name", "pattern", "reason")
@@ -55,7 +55,7 @@ class Rule:
         return hash((self.pattern.text, self.name, self.reason, self.approvers))
 
     def to_dict(self) -> dict[str, Any]:
-        """The rule as plain JSON values; what was left out is left out."""
+        """The rule as plain JSON values, without what was left out."""
         found: dict[str, Any] = {"pattern": self.pattern.text}
         if self._own_name is not None:
             found["name"] = self._own_name
@@ -87,7 +87,7 @@ def _approvers(given: object) -> Approvers | None:
 
 
 def _pointed(pattern: str, at: int) -> str:
-    """The pattern with a » at a place; of a long one what is around the place."""
+    """The pattern with a » at a place; a long one is cut to the part around it."""
     begin, end = max(at - 60, 0), at + 40
     before = ("…" if begin else "") + pattern[begin:at]
     return repr(f"{before}»{pattern[at:end]}{'…' if end < len(pattern) else ''}")

@@ -19,7 +19,7 @@ from .rule import Rule, RuleEffect
 VERSION = 1
 """The version of the form in which rules are stored and sent."""
 MOST = 1000
-"""How many rules there may be."""
+"""The most rules in one `Rules`."""
 _FIELDS = ("allow", "ask", "deny", "default")
 _RULE_FIELDS = ("pattern", "name", "reason", "approvers")
 _KNOWN_TOOLS = 512
@@ -28,15 +28,15 @@ _UNCLEAR = "what the command runs cannot be told from it, and this rule may be a
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What rules say of a call.
+    """The verdict of rules on a call.
 
     Attributes:
-        effect: What is to become of it.
-        rule: The name of the rule that says so; None for the default, or the tool's own approval.
+        effect: Whether the call is allowed, asked about or denied.
+        rule: The name of the deciding rule; None for the default, or the tool's own approval.
         reason: Why, in the rule's words.
         approvers: Who may approve; None: no rule restricts it.
         by: What decided: `rule`, `default`, or the `tool`'s own declaration.
-        also: The approvers of further rules that ask about the call; who approves it must be among these, too.
+        also: The approvers of further rules that ask about the call; an approver must be among these, too.
     """
 
     effect: RuleEffect
@@ -54,14 +54,14 @@ class Verdict:
 
 
 class Rules:
-    """Rules in three lists, each an attribute, as is the default. Deny goes over ask, and ask over allow, in any order.
+    """Rules in three lists, which are attributes like the default. Deny wins over ask, and ask over allow, in any order.
 
     Args:
-        allow: Calls that run without asking. A rule lifts a tool's own `approval="required"` only where it names the tool in
-            full, without a wildcard.
+        allow: Calls that run without asking. A rule lifts a tool's own `approval="required"` only if it names the tool in full,
+            without a wildcard.
         ask: Calls that a person approves first.
         deny: Calls that do not run.
-        default: What holds where no rule is about a call: `allow`, `ask` or `deny`; None leaves it to the tool's own approval.
+        default: The effect on calls that no rule covers: `allow`, `ask` or `deny`; None leaves it to the tool's own approval.
     """
 
     def __init__(
@@ -85,28 +85,28 @@ class Rules:
         return hash(self.digest)
 
     def __bool__(self) -> bool:
-        """Whether there is anything by which to judge: a rule or a default."""
+        """Whether there is a rule or a default."""
         return bool(self.allow or self.ask or self.deny) or self.default is not None
 
     @classmethod
     def load(cls, path: str | Path) -> "Rules":
-        """The rules in a file of YAML or JSON: an object with the lists `allow`, `ask` and `deny`, and `default`.
+        """The rules in a YAML or JSON file: an object with the lists `allow`, `ask` and `deny`, and `default`.
 
         An entry is a pattern, or an object with `pattern`, `name`, `reason` and `approvers`.
 
         Raises:
-            InvalidRule: The file cannot be read, or a rule in it cannot be used; the error names the file, list and number, and
-                points at the mistake.
+            InvalidRule: The file or a rule in it is unusable; the error names the file, list and number, and points at the
+                mistake.
         """
-        from .rules_file import read  # noqa: PLC0415 - YAML is for who has it in files
+        from .rules_file import read  # noqa: PLC0415 - only rules in files need YAML
 
         return cls._of(_of_data(read(Path(path)), str(path)))
 
     @classmethod
     def together(cls, app: "Rules | None", agent: "Rules | None") -> "Rules":
-        """The rules of an app and of an agent as one: deny of either goes over ask of either, and that over allow of either.
+        """The rules of an app and of an agent as one: deny of either wins over ask of either, and that over allow of either.
 
-        The agent's default counts before the app's. Of several rules that cover a call, the app's are named first.
+        The agent's default comes before the app's. If several rules cover a call, the app's are named first.
         """
         one, other = app or cls(), agent or cls()
         default = one.default if other.default is None else other.default
@@ -131,7 +131,7 @@ class Rules:
 
         Raises:
             NewerRecord: The text has a version that this release cannot read.
-            InvalidRule: The text is not what `to_json` makes, or a rule in it cannot be used.
+            InvalidRule: The text is not from `to_json`, or a rule in it is unusable.
         """
         try:
             found = jsontext.loads(text)
@@ -145,7 +145,7 @@ class Rules:
         return cls._of(_of_data(found, "rules"), most=2 * MOST)  # those of an app and an agent together
 
     def to_json(self) -> str:
-        """The rules as a JSON text, in which they are stored and sent; equal rules have equal texts."""
+        """The rules as JSON text, in which they are stored and sent; equal rules have equal texts."""
         found: dict[str, Any] = {"version": VERSION}
         for name in ("allow", "ask", "deny"):
             if rules := getattr(self, name):
@@ -156,7 +156,7 @@ class Rules:
 
     @cached_property
     def digest(self) -> str:
-        """The name of exactly these rules: the SHA-256 of their JSON text, in hexadecimal."""
+        """The SHA-256 of the rules' JSON text, in hexadecimal, which identifies them."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def verdict(
@@ -169,21 +169,21 @@ class Rules:
         executor: Executor | str = Executor.SERVER,
         defaults: Mapping[str, Any] | None = None,
     ) -> Verdict:
-        """What is to become of a call.
+        """The verdict on a call.
 
-        Arguments that cannot be inspected (no JSON object, too long, nested too deep) are caught by every rule about the tool
-        that denies or asks, and a person is asked where only a rule about some arguments allows the tool.
+        Arguments that cannot be inspected (no JSON object, too long, nested too deep) are covered by every rule about the tool
+        that denies or asks; if only rules about some arguments allow the tool, a person is asked.
 
         Args:
             tool: The tool's name.
             arguments: The call's arguments: an object, or the text of one as the model wrote it; None: unreadable.
             primary: The name of the argument that a pattern without names is about.
-            required: Whether the tool itself wants an approval.
+            required: Whether the tool itself requires an approval.
             executor: Who produces the result. Calls of human and provider tools can only be denied.
             defaults: The values of arguments that are left out.
         """
         deny, ask, allow, shells = self._about(tool)
-        alone = executor in (Executor.HUMAN, Executor.PROVIDER)  # nobody can be asked about its calls
+        alone = executor in (Executor.HUMAN, Executor.PROVIDER)  # its calls cannot be approved by a person
         if not (deny or ask or allow) and not alone:
             return self._otherwise((), required=required)
         call = Inspected(tool, arguments, primary, defaults, shells=shells)
@@ -212,12 +212,11 @@ class Rules:
         return Verdict(RuleEffect.ASK, named.name, reason, first, also=tuple(also))
 
     def _otherwise(self, lets: Sequence[Rule], *, required: bool, doubtful: bool = False) -> Verdict:
-        """The verdict on a call that no rule denies or asks about, and these rules allow."""
         for rule in lets:
             if not required or rule.pattern.names_in_full:
                 return Verdict(RuleEffect.ALLOW, rule.name, rule.reason)
         if lets:
-            return Verdict(RuleEffect.ASK, by="tool")  # allowed by rules that do not name it in full, and it wants an approval
+            return Verdict(RuleEffect.ASK, by="tool")  # no rule names it in full, and it requires an approval
         if self.default is RuleEffect.DENY:
             return Verdict(RuleEffect.DENY, by="default")
         if required:
@@ -227,9 +226,9 @@ class Rules:
         return Verdict(RuleEffect.ALLOW, by="tool" if self.default is None else "default")
 
     def hides(self, tool: str, *, executor: Executor | str = Executor.SERVER) -> bool:
-        """Whether the model is not to know of a tool: it is denied whatever its arguments are.
+        """Whether a tool is hidden from the model: it is denied with any arguments.
 
-        A provider runs its tool without asking, so its tool is hidden where any call of it may be denied.
+        A provider runs its tool without asking, so its tool is hidden if any call of it may be denied.
 
         Args:
             tool: The tool's name.
@@ -240,11 +239,11 @@ class Rules:
         return any(not rule.pattern.conditions for rule in self._about(tool)[0])
 
     def _about(self, tool: str) -> tuple[tuple[Rule, ...], tuple[Rule, ...], tuple[Rule, ...], Shells]:
-        """The rules that deny, ask and allow, as far as they are about a tool, and what they say of commands."""
+        """The rules that deny, ask and allow a tool, and what they say of commands."""
         found = self._by_tool.get(tool)
         if found is None:
             if len(self._by_tool) >= _KNOWN_TOOLS:
-                self._by_tool.clear()  # names of tools come from declarations; sending others gains nothing
+                self._by_tool.clear()  # a bound in case of invented names: real ones come from declarations
             deny = tuple(rule for rule in self.deny if rule.pattern.may_name(tool))
             ask = tuple(rule for rule in self.ask if rule.pattern.may_name(tool))
             allow = tuple(rule for rule in self.allow if rule.pattern.names(tool))
@@ -257,7 +256,6 @@ _Read: TypeAlias = tuple[tuple[Rule, ...], tuple[Rule, ...], tuple[Rule, ...], R
 
 
 def _rules(effect: str, given: object, where: str | None = None) -> tuple[Rule, ...]:
-    """The rules of a list, as code gives it; or as plain values, which stand in the place `where`."""
     field, of_data = effect if where is None else f"{where}: {effect}", where is not None
     if isinstance(given, str) or not isinstance(given, list if of_data else Sequence):
         fix = "write a list of patterns" if of_data else "give a list of patterns or rules"
@@ -301,7 +299,6 @@ def _default(field: str, given: object) -> RuleEffect | None:
 
 
 def _of_data(found: object, where: str) -> _Read:
-    """The rules in plain values, as a file or a JSON text has them."""
     if not isinstance(found, Mapping):
         raise InvalidRule(where, f"it holds {type(found).__name__}, no object", "write the lists allow, ask and deny")
     _check_fields(where, found, _FIELDS)

@@ -1,4 +1,4 @@
-"""Reading a file of permission rules: YAML, of which JSON is a part, bounded before it is built."""
+"""Reading a file of permission rules: YAML, which includes JSON, bounded before it is built."""
 
 from pathlib import Path
 from typing import Any
@@ -8,13 +8,13 @@ import yaml
 from holdfast.errors import InvalidRule
 
 LONGEST_BYTES = 1 << 20
-"""How long a file may be, in bytes."""
+"""The most bytes of a file."""
 _MOST_EVENTS = 50_000
 _MOST_DEEP = 8
 
 
 def read(path: Path) -> Any:
-    """What a file holds, as plain values."""
+    """The content of a file, as plain values."""
     where = str(path)
     try:
         with path.open("rb") as file:
@@ -43,7 +43,7 @@ def read(path: Path) -> Any:
 
 
 def _check_bounds(text: str) -> None:
-    """Refuse what grows while it is read, before it does: aliases, deep nesting, very many values."""
+    """Refuse aliases, deep nesting and very many values before they are built."""
     deep = 0
     for number, event in enumerate(yaml.parse(text, Loader=yaml.SafeLoader)):
         if isinstance(event, yaml.AliasEvent):

@@ -1,4 +1,4 @@
-"""What a server tool's body raises to have a person look at something before it goes on."""
+"""The exception with which a server tool's body has a person review something before it goes on."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ _RAISED: ContextVar["Noticed | None"] = ContextVar("holdfast_raised", default=No
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a `Suspend` asks for, checked; payload and schema are JSON texts."""
+    """The checked arguments of a `Suspend`; payload and schema are JSON texts."""
 
     title: str
     message: str
@@ -38,27 +38,27 @@ class Terms:
 class Suspend(BaseException):
     """Raised in the body of a server tool: the call waits for a person's verdict, and no process waits with it.
 
-    It is no `Exception`, so that an `except Exception` lets it pass. The body is left as by any exception, and what it had
-    done before stays done. By default the person's word is the call's result, which the agent reads: a `Review` of `"review"`
-    sends it back to the agent with the notes. With `resume="pass_to_tool"` the body runs again from its start, and reads the
-    decision in `ToolContext.decision`. One call may be suspended 8 times.
+    It is no `Exception`, so that an `except Exception` lets it pass. The body is left as by any exception, and what it has done
+    stays done. By default the person's answer is the call's result, which the agent reads: a `Review` of `"review"` sends it
+    back to the agent with the notes. With `resume="pass_to_tool"` the body runs again from its start, and reads the decision in
+    `ToolContext.decision`. One call may be suspended 8 times.
 
     Args:
         title: What it is about, in one line of at most 200 characters.
         message: What the person is asked, as text.
-        report_md: What the person is to read, in markdown.
+        report_md: What the person should read, in markdown.
         payload: What it is about as data: any JSON value, or what pydantic can make one of.
         action: What is asked for, in one word: the label of the wait.
-        response_schema: The JSON Schema of an `Answer`, if the wait takes one beside a `Review`.
+        response_schema: The JSON Schema of an `Answer`, if one is accepted besides a `Review`.
         resume: `use_as_result`, or `pass_to_tool`.
-        expires_s: How long the wait may take, in seconds; by default as long as an approval of the tool.
+        expires_s: How long the call may wait, in seconds; by default as long as an approval of the tool.
         approvers: Who may settle it: `Approvers`, or a list of roles and ids; by default those of the tool.
 
     Title, message, report, payload and schema together may be as long as a result (`Limits.result_bytes`).
 
-    A body that catches it, and returns a result all the same, has failed: a run notices each `Suspend` that is made in its own
-    coroutine, its tasks and `asyncio.to_thread`. It does not notice one that was made elsewhere: in a thread of a pool of the
-    app's own, in a task that another run has begun, or when the module was imported. So make it where it is raised.
+    A body that catches it and still returns a result has failed: a run notices each `Suspend` made in its own coroutine, its
+    tasks and `asyncio.to_thread`. Make it where it is raised: one made in a thread of the app's own pool, in a task of another
+    run, or when the module was imported is not noticed.
 
     Attributes:
         terms: What it asks for.
@@ -97,7 +97,7 @@ class Suspend(BaseException):
 
 
 class Noticed:
-    """How many `Suspend`s a run has made. A task of the body's that outlives the run is not counted any more."""
+    """How many `Suspend`s a run has made; a task of the body that outlives the run does not count."""
 
     def __init__(self) -> None:
         self.open = True
@@ -106,7 +106,7 @@ class Noticed:
 
 @contextmanager
 def noticed() -> Iterator[Noticed]:
-    """A context in which every `Suspend` is counted that is made in it, in its tasks and in threads with its contextvars."""
+    """Count every `Suspend` made in this context, in its tasks and in threads with its contextvars."""
     raised = Noticed()
     token = _RAISED.set(raised)
     try:
@@ -117,7 +117,7 @@ def noticed() -> Iterator[Noticed]:
 
 
 def suspend_in(error: BaseException) -> Suspend | None:
-    """The `Suspend` that an exception is, or that a group of exceptions holds and nothing else; None if it is another."""
+    """The `Suspend` that an exception is, or the only one that an exception group holds; else None."""
     if isinstance(error, Suspend):
         return error
     if isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:

@@ -32,7 +32,7 @@ from .touching import Touched, Touching
 
 PROMPT_BYTES = 4 * 1024
 SHOWN_CHARACTERS = 600
-"""The longest text about arguments that do not fit, in characters."""
+"""The most characters of a text about arguments that do not fit."""
 DEFAULT_CHOICES = (Choice.APPROVE, Choice.EDIT, Choice.DENY)
 NO_PARAMETERS = '{"type":"object","properties":{}}'
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -51,8 +51,8 @@ class Tool:
         parameters: The JSON Schema of the arguments, as a dict or as JSON text, passed to the model verbatim. By default it
             comes from the callback's signature, and pydantic then validates the model's arguments.
         executor: Who produces the result: `server` (the callback), `human`, `client` or `provider`.
-        approval: `auto`, or `required`: a person approves before it runs; or a plain function that says so of a call's
-            arguments, or of its arguments and its `TurnContext`, in a worker: True or False. Where it fails, a person is asked.
+        approval: `auto`, or `required`: a person approves before it runs; or a plain function, run in a worker, that decides by
+            a call's arguments, or by its arguments and its `TurnContext`: True or False. If it fails, a person is asked.
         callback: The body of a server tool, sync or async. Parameters annotated with `ToolContext` receive the context, the
             others the arguments by keyword. A human or client tool's body never runs.
         prompt: The text for the person who decides, or a function of the arguments that returns it; at most 4 KiB.
@@ -60,25 +60,25 @@ class Tool:
             Schema.
         streaming: Whether the body reports progress.
         on_lost: The treatment of a run whose worker is gone: `redispatch` (run again with the same idempotency key; default of
-            ungated tools), `ask` (a person has it run again, or gives its result; default of gated tools) or `error` (the
-            model reads "outcome unknown").
+            ungated tools), `ask` (a person has it run again, or gives its result; default of gated tools) or `error` (the model
+            reads "outcome unknown").
         approval_timeout_s: How long an approval may take, in seconds; the agent's limit by default.
         answer_timeout_s: How long an answer of a human or client tool may take, in seconds; the agent's limit by default.
         run_timeout_s: How long the body may run, in seconds; the agent's limit by default.
-        strict: Whether the model's arguments must keep to a verbatim `parameters`.
-        decisions: What a person may say of a call that needs an approval, of `approve` (it runs as it is), `edit` (with other
-            arguments), `deny` and `answer` (what its result is); the first three by default. A call can always be cancelled.
+        strict: Whether the model's arguments must fit a verbatim `parameters`.
+        decisions: The decisions on a call that needs an approval, of `approve` (it runs as it is), `edit` (with other
+            arguments), `deny` and `answer` (with this result); the first three by default. A call can always be cancelled.
         resume: What a decision does: `replay` (an approved call runs; an answer is its result), `pass_to_tool` (the body runs,
-            also after an answer, and reads the decision in `ToolContext.decision`) or `use_as_result`, which is what human and
-            client tools do.
-        definition: A provider tool as its provider wants it, passed through verbatim.
+            also after an answer, and reads the decision in `ToolContext.decision`) or `use_as_result`, the default of human and
+            client tools.
+        definition: A provider tool in its provider's form, passed through verbatim.
         primary: The name of the argument that a permission rule like `Bash(npm *)` is about; one of `parameters`.
         targets: What a call touches, for grants: a list of `Target`, or a plain function of the arguments that returns one, run
-            in a worker. A call whose targets cannot be told, or are more than 8, is covered by no grant; without `targets`, a
-            call is covered by a grant for its tool alone.
+            in a worker. No grant covers a call whose function fails or returns more than 8; without `targets`, only a grant for
+            the tool itself covers a call.
         approvers: Who may decide a call that waits: `Approvers`, a list of roles and ids, or a plain function of the arguments
-            that returns one of them or None, run in a worker. Where the function fails, the call does not run. None: anybody
-            who may decide at all.
+            that returns one of them or None, run in a worker. If the function fails, the call does not run. None: anybody who
+            may decide at all.
 
     Attributes:
         name: The tool's name.
@@ -160,7 +160,7 @@ class Tool:
             functools.update_wrapper(self, callback, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The result of the plain function, as if it had not been declared a tool."""
+        """The result of the plain function, as if it were not a tool."""
         if self.callback is None:
             raise TypeError(f"tool {self.name!r} has no callback to call")
         return self.callback(*args, **kwargs)
@@ -171,16 +171,16 @@ class Tool:
 
     @property
     def validates(self) -> bool:
-        """Whether pydantic judges the model's arguments, with the app's validators if there are any."""
+        """Whether pydantic validates the model's arguments, with the app's validators if any."""
         return self._parameters is not None
 
     def validate(
         self, arguments: Mapping[str, Any], *, errors: Errors = Disclosure.FULL, redaction: Redaction = PLAIN
     ) -> str | None:
-        """The misfits of a model's arguments, in one line with paths (`$.amount: ...`); None if the tool may run with them.
+        """The errors in a model's arguments, in one line with paths (`$.amount: ...`); None if the tool may run with them.
 
-        A verbatim schema is not judged here: the state machine does that, where the tool is `strict`. `errors` says how much
-        is told of an exception of an app's validator; `redaction` removes the secrets.
+        A verbatim schema is not checked here: the state machine does that if the tool is `strict`. `errors` says how much is
+        told of an exception of an app's validator; `redaction` removes the secrets.
         """
         if self._parameters is None:
             return None
@@ -198,7 +198,7 @@ class Tool:
             text = self._prompt(copy.deepcopy(dict(arguments)))
             if not isinstance(text, str):
                 raise TypeError(f"it returned {type(text).__name__}, not text")  # noqa: TRY301 - logged like any other failure
-        except (Exception, SystemExit, Suspend):  # noqa: BLE001 - a prompt is a courtesy; without it the arguments are still shown
+        except (Exception, SystemExit, Suspend):  # noqa: BLE001 - without a prompt, the arguments are still shown
             _LOG.warning("the prompt of tool %r could not be rendered", self.name, exc_info=True)
             return None
         encoded = text.encode(errors="replace")  # a lone surrogate cannot be stored
@@ -214,11 +214,11 @@ class Tool:
 
     @property
     def approves_by_turn(self) -> bool:
-        """Whether that function is one of the turn, too."""
+        """Whether that function also takes the turn."""
         return self._approving is not None and self._approving.takes_turn
 
     def needs_approval(self, arguments: Mapping[str, Any] | None, turn: TurnContext) -> bool:
-        """Whether the declaration wants a person to approve a call; `arguments` are None where they cannot be read."""
+        """Whether the declaration requires a person's approval of a call; `arguments` are None if unreadable."""
         if self._approving is None:
             return self.spec.approval is Approval.REQUIRED
         return self._approving.needed(arguments, turn)
@@ -238,7 +238,7 @@ class Tool:
         return self._touching is not None and self._touching.by_function
 
     def touched(self, arguments: Mapping[str, Any]) -> tuple[CallTarget, ...] | None:
-        """What a call touches, for grants; None where the tool does not declare it, nothing where that cannot be told."""
+        """The targets of a call, for grants; None if the tool declares none, empty if its function fails."""
         return None if self._touching is None else self._touching.by(arguments)
 
     @property
@@ -252,13 +252,12 @@ class Tool:
         """Run the body of a server tool once and return its result.
 
         A tool made from a signature gets the values its annotations name, defaults applied; one with a verbatim schema gets the
-        arguments as they are. Coroutine functions are awaited; `in_thread` runs others in a thread, as `asyncio.to_thread`
-        does.
+        arguments as they are. Coroutine functions are awaited; `in_thread` runs others, as `asyncio.to_thread` does.
 
         Raises:
             InvalidArguments: The arguments do not fit; the body did not run.
             ConfigurationError: The tool has no body that Holdfast may run.
-            Exception: Whatever the body raises.
+            Exception: Any error of the body.
         """
         if self._run is None or self.spec.executor is not Executor.SERVER:
             problem = f"the {self.spec.executor} produces the result, so Holdfast never runs the tool"
@@ -280,7 +279,7 @@ class Tool:
 
 
 class Options(TypedDict, total=False):
-    """The keyword arguments of `tool`; as those of `Tool`, without the callback."""
+    """The keyword arguments of `tool`: those of `Tool`, without the callback."""
 
     name: str | None
     description: str | None
@@ -367,7 +366,6 @@ def _check_body(field: str, who: Executor, callback: Any, definition: Any, param
 
 
 def _check_applicable(field: str, who: Executor, gate: Approval, given: dict[str, Any]) -> None:
-    """Refuse an option that nothing would ever read."""
     runs, answered = who is Executor.SERVER, who in (Executor.HUMAN, Executor.CLIENT)
     rules = {
         "decisions": (gate is Approval.REQUIRED, "nobody is asked to approve", 'use it with approval="required"'),

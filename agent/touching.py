@@ -33,7 +33,7 @@ class Touching(Declared[tuple[CallTarget, ...]]):
         super().__init__(declared, field, read=read, fix=_FIX, failed=failed)
 
     def by(self, arguments: Mapping[str, Any]) -> tuple[CallTarget, ...]:
-        """What a call with these arguments touches; nothing, which no grant covers, where the function does not say it."""
+        """The targets of a call with these arguments; none, which no grant covers, if the function fails."""
         try:
             return self.of(arguments)
         except UntoldError:

@@ -7,14 +7,14 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerati
 from pydantic.json_schema import GenerateJsonSchema
 
 UNUSABLE = (PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError, NameError, TypeError)
-"""What is raised of a type of which no schema can be made."""
+"""The errors for a type that has no schema."""
 _DEFINITIONS = "#/$defs/"
 MAX_INLINED = 5_000
-"""How many values a schema may have with each definition inlined: models nested in each other can double at each level."""
+"""The most values of a schema with its definitions inlined: models nested in each other can double at each level."""
 
 
 class PlainSchema(GenerateJsonSchema):
-    """Pydantic's generator, but it invents no titles and leaves out a default that JSON cannot carry, without a warning."""
+    """Pydantic's generator without invented titles; a default that JSON cannot represent is left out without a warning."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as the base class declares it
 
@@ -23,7 +23,7 @@ class PlainSchema(GenerateJsonSchema):
         return False
 
     def decimal_schema(self, schema: Any) -> dict[str, Any]:
-        """The schema without the pattern of some releases of pydantic, which looks ahead and so has no linear time."""
+        """The schema without the pattern of some pydantic releases, whose lookahead does not match in linear time."""
         made = super().decimal_schema(schema)
         for one in (made, *made.get("anyOf", ())):
             one.pop("pattern", None)
@@ -31,7 +31,7 @@ class PlainSchema(GenerateJsonSchema):
 
 
 def of(adapter: TypeAdapter[Any]) -> dict[str, Any]:
-    """The schema of the values that an adapter accepts, as pydantic generates it (definitions apart)."""
+    """The schema of the values that an adapter accepts, as pydantic generates it, with definitions apart."""
     return adapter.json_schema(schema_generator=PlainSchema)
 
 
@@ -61,7 +61,6 @@ def _placed(node: Any, definitions: dict[str, Any]) -> Any:
 
 
 def _size(node: Any, definitions: dict[str, Any], known: dict[str, int]) -> int:
-    """How many values a node has with its definitions inlined."""
     if isinstance(node, list):
         return 1 + sum(_size(item, definitions, known) for item in node)
     if not isinstance(node, dict):

@@ -1,4 +1,4 @@
-"""What an agent does instead of asking, in conversations that nobody attends."""
+"""What an agent does instead of asking, in unattended conversations."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -19,15 +19,15 @@ _Mode = TypeVar("_Mode", bound=StrEnum)
 
 @dataclass(frozen=True, kw_only=True)
 class UnattendedCall:
-    """A call that would ask somebody, for the function that decides instead.
+    """A call that would ask a person, for the function that decides instead.
 
     Attributes:
         tool: The tool's name.
         arguments: The call's arguments.
         turn: The turn in which the model asks for the call.
-        prompt: What a person would be asked, as the tool's `prompt` rendered it; None without one.
+        prompt: The question for a person, rendered from the tool's `prompt`; None without one.
         questions: The questions of a call of `ask_user_questions`; None for every other call.
-        rule: The name of the permission rule that asks for an approval; empty where none does.
+        rule: The name of the permission rule that asks for an approval; empty if none does.
         rule_reason: Why that rule asks, in its words.
     """
 
@@ -48,15 +48,15 @@ Deciding: TypeAlias = Callable[[UnattendedCall], Decision | None]
 class Unattended:
     """What an agent does instead of asking, in conversations that were started with `attended=False`.
 
-    Nothing is ever allowed by default: where a function fails, says None or decides what does not fit, a person is asked. A
-    permission rule that denies goes over everything here. Reviews, lost runs and what clients do are as in every conversation.
+    No call is allowed by default: if a function fails, returns None or an unfitting decision, a person is asked. A permission
+    rule that denies wins over everything here. Reviews, lost runs and client tools are as in every conversation.
 
     Args:
-        approvals: What becomes of a call that needs an approval: `ask` (it waits for a person), `deny`, or a plain function of
+        approvals: What happens to a call that needs an approval: `ask` (it waits for a person), `deny`, or a plain function of
             the `UnattendedCall` that decides as a person may (`Approve()`, `Deny("why")`, ...), but gives no scope.
-        questions: What becomes of a human tool's call: `ask`, `cancel`, `defaults` (the defaults of `ask_user_questions` are
-            the answers; a call is cancelled where a required answer has no default, and so is every other human tool's), or
-            such a function (`Answer({...})`, `Cancel()`, `Deny()`).
+        questions: What happens to a human tool's call: `ask`, `cancel`, `defaults` (the defaults of `ask_user_questions` are
+            the answers; a call is cancelled if a required answer has no default, and so is every other human tool's), or such a
+            function (`Answer({...})`, `Cancel()`, `Deny()`).
     """
 
     approvals: str | Deciding = UnattendedApprovals.ASK
@@ -72,15 +72,15 @@ class Unattended:
 
     @property
     def by_function(self) -> bool:
-        """Whether a function of the app decides anything."""
+        """Whether a function of the app decides in either case."""
         return callable(self.approvals) or callable(self.questions)
 
     def about_approval(self, call: UnattendedCall) -> DecisionRecord | None:
-        """The decision of the function for approvals; None: there is no function, or it leaves the call to a person."""
+        """The decision of the function for approvals; None without one, or if it leaves the call to a person."""
         return _decided(self.approvals, call, "Unattended.approvals")
 
     def about_questions(self, call: UnattendedCall) -> DecisionRecord | None:
-        """The decision of the function for questions; None: there is no function, or it leaves the call to a person."""
+        """The decision of the function for questions; None without one, or if it leaves the call to a person."""
         return _decided(self.questions, call, "Unattended.questions")
 
 
@@ -112,5 +112,5 @@ def _ruling(said: Any) -> DecisionRecord | None:
 
 
 def call_of(tool: str, arguments: Mapping[str, Any], turn: TurnContext, **said: Any) -> UnattendedCall:
-    """The call as a function of the app is given it: with a copy of the arguments, and with the further fields in `said`."""
+    """The call for a function of the app: with a copy of the arguments, and the further fields in `said`."""
     return UnattendedCall(tool=tool, arguments=copy.deepcopy(dict(arguments)), turn=turn, **said)

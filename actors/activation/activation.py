@@ -1,7 +1,7 @@
 """One conversation in one actor: a queue of commands, the loop that takes them, and the outstanding effects.
 
-The loop decides, appends, adopts the state, replies, and only then starts the outstanding effects. It knows no Ray and no
-status: the machine says what a command means and which effects must be going on.
+The loop decides, appends, adopts the state, replies, and only then starts the outstanding effects. It uses no Ray and reads no
+status: the state machine says what a command means and which effects are outstanding.
 """
 
 import asyncio
@@ -42,16 +42,16 @@ from .turn_trace import TurnTrace
 logger = logging.getLogger("holdfast.actor")
 
 MOST_WAITING = 500
-"""How many commands may wait for one conversation; one more is refused with `Overloaded`."""
+"""How many commands may wait for one conversation; further ones are refused with `Overloaded`."""
 RETRY_AFTER_MS = 1000
 QUEUED_LOOK_MS = 30_000
-"""After how many ms a conversation is looked at whose work waits for its turn, or for an app: looking means asking again."""
+"""How long (ms) a conversation is left while its work waits for a worker or an app; then another activation asks again."""
 CIPHER_AGAIN_S = 1.0
 """Seconds after which an outcome that could not be encrypted is put into the mailbox again."""
 
 
 class Activation:
-    """One activation of one conversation. The object is dropped whole when the activation ends: nothing of it is reused."""
+    """One activation of one conversation. When it ends, the object is dropped whole, and no part of it is reused."""
 
     def __init__(self, context: ActivationContext, conversation_id: str) -> None:
         self.conversation_id = conversation_id
@@ -75,16 +75,12 @@ class Activation:
 
     @property
     def rested_at(self) -> int | None:
-        """The moment since which the conversation rests, in ms by the actor's clock; None while it does not rest.
-
-        A conversation rests while no effect is outstanding, or none needs this activation: each is claimed by a worker, or
-        waits for the end of a pause.
-        """
+        """Since when no effect needs this activation, in ms by the actor's clock; None while the conversation does not rest."""
         return self._rest.since
 
     @property
     def offer_at(self) -> int:
-        """While the conversation rests: the moment from which its actor may go on offer, in ms by the actor's clock."""
+        """When the actor of a resting conversation may go on offer, in ms by the actor's clock."""
         return self._rest.offer_at
 
     @property
@@ -94,11 +90,11 @@ class Activation:
 
     @property
     def rested_since(self) -> int | None:
-        """The moment since which the conversation rests, in ms UTC by the store's clock; None while it does not rest."""
+        """Since when the conversation rests, in ms UTC by the store's clock; None while it does not rest."""
         return None if self.rested_at is None else self._owned.time.at(self.rested_at)
 
     async def activate(self, *, seen_token: str, because: TakeoverReason, create: bool) -> Moved | None:
-        """Take the conversation over and start its outstanding effects; `Moved` names another owner, None means success."""
+        """Take the conversation over and start its outstanding effects; `Moved` if another activation owns it, else None."""
         moved = await self._owned.take_over(seen_token, because, create=create)
         if moved is not None:
             return moved
@@ -114,14 +110,14 @@ class Activation:
         return None
 
     async def ask(self, command: Command) -> Reply:
-        """Have a command judged in its turn; its reply, once the events that it led to are durable.
+        """Queue a command, and return its reply once its events are durable.
 
         Raises:
             Fenced: Another activation owns the conversation; nothing was decided here.
             Overloaded: Too many commands wait already; nothing was decided.
             CipherMissing: The store is encrypted, and this process has no cipher; nothing was written.
             CipherFailed: Something cannot be encrypted or decrypted; nothing was written.
-            StoreError: Whether the command was written is unknown.
+            StoreError: It is unknown whether the command was written.
             HoldfastError: The command was refused.
         """
         if self.over:
@@ -133,7 +129,7 @@ class Activation:
         return await asked.reply
 
     async def passivate(self) -> bool:
-        """Leave the conversation if it rests, after the commands that wait now; true if this activation is over then."""
+        """Leave the conversation if it rests once the commands waiting now are judged; true if this activation is over then."""
         if self.over:
             return True
         leave = Leave()
@@ -157,10 +153,10 @@ class Activation:
             self._stop()
 
     async def _released(self) -> bool:
-        """Give the conversation up if it rests: no command waits and no effect needs this activation; true if it was given up.
+        """Release the conversation if no command waits and no effect needs this activation; true if it was released.
 
-        Where workers keep effects, the conversation is parked: it is looked at after a while, or as soon as an outcome is
-        recorded. A release whose outcome is unknown counts as done: the lease ends, and then another activation can take over.
+        If workers keep effects, the conversation is parked: it is taken up again after `look_ms`, or once an outcome is
+        recorded. A release of unknown outcome counts as done: the lease ends, and then another activation can take over.
         """
         owned, effects = self._owned, self._effects
         paused = effects.paused
@@ -168,7 +164,7 @@ class Activation:
             return False
         look_ms = max(self._context.timing.lease_ms, QUEUED_LOOK_MS if effects.queued else 0)
         effects.left()
-        effects.cancel_all()  # effects that wait for the end of a pause must not begin from now on
+        effects.cancel_all()  # effects that wait for the end of a pause must not begin now
         self._reached(Step.PASSIVATE_1_BEGUN)
         try:
             await self._context.store.release(owned.conversation_id, owned.token, paused=paused, look_ms=look_ms)
@@ -185,16 +181,16 @@ class Activation:
             self._stop()
             asked.fail(error)
             return
-        except asyncio.CancelledError:  # this activation is over, and whether the command was written is unknown
+        except asyncio.CancelledError:  # this activation is over; it is unknown whether the command was written
             asked.fail(StoreUnavailable("the conversation was given up here in the middle of this"))
             raise
         except (CipherFailed, CipherMissing) as error:  # nothing was written
             asked.fail(error)
-            if not asked.outside and not isinstance(asked.command, Wake):  # the effect is over: only its outcome is told again
+            if not asked.outside and not isinstance(asked.command, Wake):  # the effect is over; only recording is tried again
                 logger.warning("conversation %s: %s waits: %s", self.conversation_id, asked.command.kind, error)
                 asyncio.get_running_loop().call_later(CIPHER_AGAIN_S, self._mailbox.tell, asked.command)
         except StoreError as error:
-            # Whether the command was written is unknown, so the state in memory may be wrong. The caller may repeat it.
+            # It is unknown whether the command was written, so the state in memory may be wrong. The caller may repeat it.
             asked.fail(error)
             await self._begin_anew()
             if isinstance(error, CorruptStore) and not self.over:
@@ -219,7 +215,7 @@ class Activation:
         self._counted.written(write)
 
     async def _begin_anew(self) -> None:
-        """Drop the state in memory and take the conversation over anew by its own token, however long the store stays away."""
+        """Drop the state in memory and take the conversation over with its own token; try until the store answers."""
         self._effects.cancel_all()
         self._trace.left()
         self._owned.unsure = True
@@ -245,14 +241,14 @@ class Activation:
                 return
 
     async def _strike(self, process: str | None, what: str, *, limit: int | None = None) -> bool:
-        """Count a strike; true if this activation is over now, since the conversation is in quarantine or was left before."""
+        """Count a strike; true if this activation is over now (the conversation is in quarantine, or had been left)."""
         if await self._owned.strike(process, what, limit=limit):
             self._counted.quarantined()
             self._stop()
         return self.over
 
     def _tended(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """A task without which this activation cannot go on: if it breaks, the activation ends and another takes over."""
+        """Start a task that this activation needs: if it fails, the activation ends, and another can take over."""
 
         def tended(task: "asyncio.Task[None]") -> None:
             if not task.cancelled() and (error := task.exception()) is not None:
@@ -278,16 +274,15 @@ class Activation:
                 self._effects.start()
 
     async def _watch_lease(self) -> None:
-        """Stop following effects when the lease ends: another activation may follow them then. What workers claimed goes on."""
+        """Stop following effects when the lease ends, since another activation may follow them then. Claimed work goes on."""
         while not self.over:
             await self._owned.lease.ended()
             self._effects.cancel_all()
 
     def _stop(self) -> None:
-        """End this activation at once: its tasks stop, and every waiting command fails with `Fenced`."""
         self._owned.over = True
         self._trace.left()
-        self._context.rested.set()  # its actor is free
+        self._context.rested.set()  # wakes the actor's housekeeping: the actor is free
         self._effects.cancel_all()
         for own in self._own:
             if own is not asyncio.current_task():

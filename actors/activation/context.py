@@ -1,4 +1,4 @@
-"""What an actor gives to each of its activations."""
+"""The surroundings of an activation."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,8 +21,8 @@ class ActivationContext:
 
     Attributes:
         actor: The actor's name.
-        clock: A clock that nobody sets, in milliseconds since an arbitrary moment.
-        rested: The event that is set where the conversation is found at rest.
+        clock: A monotonic clock, in milliseconds since an arbitrary moment.
+        rested: Set when the conversation comes to rest.
         strikes: The crash count at which a conversation is put in quarantine.
         patience: How long actors wait for work that a worker keeps.
     """

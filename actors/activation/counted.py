@@ -1,4 +1,4 @@
-"""Counting what an activation decided. Only what it has written itself counts, so a revival counts nothing twice."""
+"""Counting what an activation decided. It counts only what it has written itself, so that a takeover counts nothing twice."""
 
 from holdfast import metrics
 from holdfast.conversation import Event, State
@@ -16,23 +16,23 @@ from holdfast.errors import Fenced, HoldfastError, StaleCall
 from holdfast.persistence import Append, TakeoverReason
 
 NEW = "new"
-"""Why a conversation is taken up that was not there before."""
+"""The reason counted for the first activation of a conversation."""
 FAILED = "failed"
 MS = 1000
 
 
 class Counted:
-    """The counts of one activation, which go on in those of its process."""
+    """The counts of one activation, added to those of its process."""
 
     def __init__(self, counts: Counts) -> None:
         self._counts = counts
 
     def taken_over(self, state: State, because: TakeoverReason) -> None:
-        """Count a conversation that was taken up in this state."""
+        """Count a takeover."""
         self._counts.add(metrics.ACTIVATIONS, because.value if state.seq else NEW)
 
     def written(self, write: Append) -> None:
-        """Count what a write has made durable."""
+        """Count the events of a durable write."""
         for event in write.events:
             self._event(event, write.before, write.after.agent)
 
@@ -47,7 +47,7 @@ class Counted:
                 pass
 
     def lost(self, agent: str) -> None:
-        """Count a run whose worker was gone without an outcome."""
+        """Count a run whose worker died without an outcome."""
         self._counts.add(metrics.LOST, agent)
 
     def quarantined(self) -> None:

@@ -1,4 +1,4 @@
-"""Carrying out one effect: model calls and runs are followed by their records, each within a bound of time."""
+"""Carrying out one effect: model calls and runs are followed by their records, each within a time limit."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -36,18 +36,18 @@ from .judging import begun
 from .ownership import Ownership
 
 LOOK_S = 5.0
-"""Seconds between looks at a record that no worker has claimed: the bound of the work begins with its claim."""
+"""Seconds between looks at a record that no worker has claimed: the time limit of the work begins with its claim."""
 
 
 class EffectRunner:
-    """One try at one effect, with the state that the conversation has when the try begins.
+    """One attempt at one effect, with the conversation's state at the beginning of the attempt.
 
     Args:
-        run: The record of the effect as it was at the takeover, if it is used for the first time.
+        run: The effect's record as read at the takeover, for its first attempt.
         strike: Counts a strike for a process that died; true if the activation is over then.
-        kept: Called once a worker that lives is known to have claimed the work, or to have it in its line.
+        kept: Called once a living worker has claimed the work, or has it in its queue.
         works: Called once that worker does not have it any more.
-        traceparent: The trace context of the turn's span; None where there is none.
+        traceparent: The trace context of the turn's span, if any.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class EffectRunner:
         self._traceparent = traceparent
 
     async def outcome(self, effect: Effect, attempt: int) -> Command | None:
-        """The command that tells the machine the effect's outcome; None if it has no record, or the activation is over."""
+        """The command that records the effect's outcome; None if it has no record, or the activation is over."""
         match effect:
             case BeginTurn():
                 return await begun(self._context, effect, self._state)
@@ -121,7 +121,7 @@ class EffectRunner:
         asked_at_s = claimed_at_s = now_s()
 
         def left_s() -> float:
-            """How long the claim may still stand: up to its own bound, or for the bound of the work since it was seen."""
+            """Seconds for which the claim still counts: up to its own limit, or the work's limit since the claim was seen."""
             if claim is None:
                 return LOOK_S
             return (claim.until - self._owned.time.now()) / 1000 if claim.until else claimed_at_s + bound_s + GRACE_S - now_s()
@@ -141,7 +141,7 @@ class EffectRunner:
                         claim, claimed_at_s = run, now_s()
                     case RunStatus.CLAIMED if left_s() <= 0:
                         return _overdue(effect, bound_s)
-                    case RunStatus.RUNNABLE if now_s() - asked_at_s >= GRACE_S:  # it waits its turn, or its request is lost
+                    case RunStatus.RUNNABLE if now_s() - asked_at_s >= GRACE_S:  # it is queued, or its request is lost
                         _give_up(watching)
                         watching, asked_at_s, claim = asyncio.create_task(self._watch(effect, dispatch)), now_s(), None
                     case RunStatus.RUNNABLE:
@@ -154,7 +154,7 @@ class EffectRunner:
     async def _watch(
         self, effect: CallModel | RunTool, dispatch: Callable[[str], Awaitable[ModelAnswer | RunAnswer]]
     ) -> ModelOutcome | RunOutcome | RunLost | None:
-        """Follow an effect by its record: dispatch what is runnable, join what is claimed, take the outcome of what is done."""
+        """Follow an effect by its record: dispatch runnable work, join claimed work, return the outcome of finished work."""
         conversation_id, effect_id = self._state.conversation_id, effect.effect_id
         run, self._run = self._run, None  # the record as it was at the takeover, used once
         run = run or await self._store.run(conversation_id, effect_id)
@@ -195,7 +195,7 @@ class EffectRunner:
         return None
 
     def _runs_again(self, effect: RunTool) -> bool:
-        """Whether the machine starts a lost run again without asking anybody, so that it might end process after process."""
+        """Whether a lost run is started again unasked, so that it might kill one process after another."""
         call = self._state.turn.call(effect.tool_call_id) if self._state.turn is not None else None
         return call is not None and call.on_lost is OnLost.REDISPATCH
 
@@ -209,7 +209,7 @@ class EffectRunner:
 
 
 def _give_up(task: "asyncio.Task[ModelOutcome | RunOutcome | RunLost | None]") -> None:
-    """End a task whose result, or failure, does not matter any more: the record has said what counts."""
+    """Cancel a task whose result does not matter any more, since the record has decided."""
     task.cancel()
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 

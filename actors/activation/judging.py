@@ -1,4 +1,4 @@
-"""Judging a command: decide, append, adopt the state; and the beginning of the turn that a command leads to."""
+"""Judging a command: decide, append, adopt the state, and begin the turn that follows from it."""
 
 import asyncio
 import logging
@@ -22,11 +22,11 @@ from .turn_trace import TurnTrace
 logger = logging.getLogger("holdfast.actor")
 
 AT_ONCE_S = 0.25
-"""How long a command waits, at most, for the beginning of the turn that it leads to; a turn can begin with a later write."""
+"""Seconds that a command waits at most for the turn that it begins; the turn can also begin with a later write."""
 
 
 async def begun(context: ActivationContext, effect: BeginTurn, state: State) -> TurnPrepared:
-    """The outcome of `BeginTurn`: a turn has to its end the code and the spec that are published when it begins."""
+    """The outcome of `BeginTurn`: a turn keeps to its end the code and spec that are published when it begins."""
     app, agent = state.app, state.agent
     await context.admission.admit(agent)  # else a paused turn would begin with the code from before the pause
     published = await context.workers.published(app, agent)
@@ -38,7 +38,7 @@ async def begun(context: ActivationContext, effect: BeginTurn, state: State) -> 
 
 
 class Judge:
-    """The one writer of a conversation."""
+    """The only writer of a conversation."""
 
     def __init__(
         self,
@@ -54,15 +54,13 @@ class Judge:
         self._adopted = adopted
 
     async def judge(self, command: Command) -> Reply:
-        """Judge a command; its reply, once the events that it led to are durable.
+        """Judge a command, and return its reply once its events are durable.
 
-        The idempotency records of accepted ids stand beside the log and in no state, so `decide` has none of them at first: it
-        judges as if the command's ids were new, and the append is refused where one of them is known. The command is then
-        judged again with the records of these ids, which make it a duplicate. New ids, which nearly all are, cost no read.
-
-        A refusal is confirmed by an append of no events: a deposed activation must not say a final no.
-
-        A turn that the command leads to begins in the same write, if it is known in a moment with what it begins.
+        The idempotency records of accepted ids stand beside the log and not in the state. `decide` first judges as if the
+        command's ids were new; if one is known, the append is refused, and the command is judged again with the known records,
+        which make it a duplicate. New ids, which nearly all are, cost no read. A refusal is confirmed by an append without
+        events: a deposed activation must not give a final no. If the command begins a turn whose code and spec are known at
+        once, the same write begins it.
         """
         owned = self._owned
         spec = await owned.spec_for(command)
@@ -113,7 +111,7 @@ class Judge:
             return judgement.reply
 
     async def _read(self, command: Command, spec: AgentSpec | None) -> dict[int, Event]:
-        """The entries of the log that a command is judged by: none but for what the state leaves out and the spec has not."""
+        """The log entries that a command is judged by: those with facts that neither the state nor the spec has."""
         places = command.reads(self._owned.state, spec)
         if not places:
             return {}
@@ -123,7 +121,7 @@ class Judge:
     async def _read_all(self, places: Sequence[int]) -> Sequence[Event | None]:
         try:
             return await self._store.at(self._owned.conversation_id, places)
-        except (CorruptStore, NewerRecord):  # what can be read is; what cannot is missed only where it is needed
+        except (CorruptStore, NewerRecord):  # an unreadable entry fails only a command that needs it
             return [await self._read_one(place) for place in places]
 
     async def _read_one(self, place: int) -> Event | None:
@@ -135,7 +133,6 @@ class Judge:
         return found
 
     async def _with_beginning(self, judgement: Judgement, now: int) -> tuple[Judgement, TurnPrepared | None]:
-        """The judgement with the beginning of the turn that it leads to, and that beginning, if it is known in a moment."""
         if judgement.state is None:
             return judgement, None
         begins = await self._at_once(self._owned.state, judgement.state)
@@ -144,16 +141,13 @@ class Judge:
         try:
             stamped = begins.stamped(now, begins.spec, {}, self._trace.beginning(judgement.state), salt=uuid.uuid4().hex)
             return judgement.then(decide(judgement.state, stamped)), begins
-        except Exception:  # it is found again where the beginning is carried out by itself, and costs this command nothing
+        except Exception:  # the separate `BeginTurn` meets it again; this command does not fail
             logger.exception("conversation %s: its turn cannot begin at once", self._owned.conversation_id)
             return judgement, None
 
     async def _at_once(self, before: State, after: State) -> TurnPrepared | None:
-        """The outcome of a `BeginTurn` that is outstanding only after a command, so that one write holds both.
-
-        None if there is no such effect, or if its outcome is not known in a moment: then it is carried out like any other.
-        """
-        if after.turn is not None:  # else each end of one run of many would list the others
+        """The outcome of a `BeginTurn` that this command makes outstanding; None without one, or after `AT_ONCE_S`."""
+        if after.turn is not None:  # otherwise the end of each run would list all other runs
             return None
         effect = next((effect for effect in outstanding(after) if isinstance(effect, BeginTurn)), None)
         if effect is None or effect_of(before, effect.effect_id) is not None:

@@ -8,13 +8,13 @@ from holdfast.conversation import Event
 from holdfast.conversation.records.events import ModelAnswered
 
 MOST = 64
-"""How many events a log tail keeps; the worker reads those before them from the store."""
+"""How many events a log tail keeps; the worker reads earlier ones from the store."""
 MOST_BYTES = 1 << 20
-"""About how much memory the events of a log tail may take, in bytes."""
+"""About how many bytes of memory the events of a log tail may take."""
 
 
 class LogTail:
-    """The end of one log, from the model's last answer on, as far as this activation wrote it."""
+    """The end of one log since the model's last answer, as far as this activation wrote it."""
 
     def __init__(self) -> None:
         self.lineage = uuid.uuid4().hex
@@ -24,7 +24,7 @@ class LogTail:
         self._sizes: list[int] = []
 
     def add(self, seq: int, events: Sequence[Event]) -> None:
-        """Keep durable events, the last of which stands at `seq`."""
+        """Keep durable events; `seq` is the place of the last one."""
         if not events:
             return
         if self._seq != seq - len(events):
@@ -41,5 +41,5 @@ class LogTail:
             del self._sizes[0], self._events[0]
 
     def upto(self, seq: int) -> tuple[Event, ...]:
-        """The events up to `seq`; none if the log tail does not end there."""
+        """The events up to `seq`; none if the log tail ends elsewhere."""
         return tuple(self._events) if seq == self._seq else ()

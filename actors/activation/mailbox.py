@@ -11,10 +11,7 @@ from holdfast.log_context import REQUEST
 
 @dataclass(slots=True)
 class Asked:
-    """A command and its future reply; `outside` is false for the conversation's own commands, such as outcomes.
-
-    `request` is the id of the HTTP request that led to the command, for log lines; '' where there is none.
-    """
+    """A command, its future reply and its HTTP request's id or ''; `outside` is false for the conversation's own commands."""
 
     command: Command
     outside: bool = True
@@ -22,12 +19,12 @@ class Asked:
     reply: "asyncio.Future[Reply]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def answer(self, reply: Reply) -> None:
-        """Give the reply, unless nobody waits for it any more."""
+        """Give the reply, unless its caller has stopped waiting."""
         if not self.reply.done():
             self.reply.set_result(reply)
 
     def fail(self, error: HoldfastError) -> None:
-        """Give an error in place of the reply, unless nobody waits for it any more."""
+        """Give an error in place of the reply, unless its caller has stopped waiting."""
         if not self.reply.done():
             self.reply.set_exception(error)
 
@@ -39,7 +36,7 @@ class Leave:
     done: "asyncio.Future[bool]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def settle(self, left: bool) -> None:  # noqa: FBT001 - the answer itself
-        """Give the answer, unless nobody waits for it any more."""
+        """Give the answer, unless its caller has stopped waiting."""
         if not self.done.done():
             self.done.set_result(left)
 
@@ -72,13 +69,13 @@ class Mailbox:
         self._queue.put_nowait(item)
 
     def tell(self, command: Command) -> None:
-        """Add a command for whose reply nobody waits."""
+        """Add a command whose reply is not awaited."""
         asked = Asked(command, outside=False)
         asked.reply.add_done_callback(_retrieve)
         self.put(asked)
 
     def refuse(self, error: StoreError) -> None:
-        """Fail every command from outside, none of which was judged, with `StoreUnavailable`; all other items stay."""
+        """Fail every command from outside with `StoreUnavailable`, since none was judged; keep all other items."""
         for _ in range(self._queue.qsize()):
             match self._queue.get_nowait():
                 case Asked(outside=True) as asked:
@@ -87,7 +84,7 @@ class Mailbox:
                     self.put(item)
 
     def close(self, error: HoldfastError) -> None:
-        """Fail every waiting command with this error; a waiting `Leave` is answered with true, since the activation is over."""
+        """Fail every waiting command with this error, and answer every `Leave` with true, since the activation is over."""
         while not self._queue.empty():
             match self._queue.get_nowait():
                 case Asked() as asked:
@@ -97,6 +94,6 @@ class Mailbox:
 
 
 def _retrieve(reply: "asyncio.Future[Reply]") -> None:
-    """Take note of a reply's error, as nobody else does: the effect of an outcome that was not recorded stays outstanding."""
+    """Retrieve a reply's error: the effect of an unrecorded outcome stays outstanding."""
     if not reply.cancelled():
         reply.exception()

@@ -1,4 +1,4 @@
-"""The outstanding effects of an activation: those that go on, and those that must be started or dropped after a write."""
+"""The outstanding effects of an activation: those that go on, and those to start or drop after a write."""
 
 import asyncio
 import logging
@@ -42,26 +42,20 @@ logger = logging.getLogger("holdfast.actor")
 
 LONGEST_DELAY_S = 5.0
 UNEXPLAINED = 20
-"""How many unexplained failures of an effect put its conversation in quarantine: its tries until then take about a minute."""
+"""How many unexplained failures of an effect put its conversation in quarantine (after about a minute)."""
 UNREADABLE = 5
-"""How many failures put the conversation in quarantine if a record cannot be read, which mends itself less often."""
+"""How many failures to read a record put its conversation in quarantine: unreadable records seldom recover."""
 
 
 class _Failures:
-    """The count of one effect's failures in one activation."""
-
     def __init__(self) -> None:
         self._count = 0
 
     def unexplained(self, error: Exception) -> str | None:
-        """Count an error that nobody foresaw; the reason for quarantine, None while the effect may be tried again."""
         return self._counted(error, UNEXPLAINED)
 
     def waited(self, error: Exception) -> str | None:
-        """Count an error if its cause is `CorruptStore`; the reason for quarantine, None while the effect may be tried again.
-
-        A record of a newer release does not count: processes of that release can read it.
-        """
+        """Count an error caused by `CorruptStore`; the reason for quarantine, if any. Newer releases' records do not count."""
         # A worker may have met the unreadable record: then Ray has wrapped the error that was raised there.
         reasons = (error, error.__cause__, getattr(error.__cause__, "cause", None))
         unreadable = next((reason for reason in reasons if isinstance(reason, CorruptStore)), None)
@@ -77,8 +71,8 @@ class Outstanding:
 
     Args:
         rest: The rest of the activation, which is told what goes on.
-        strike: Counts a strike against the conversation for the process that died (None: for a cause of its own), with the
-            reason and, with `limit`, the crash count that means quarantine; true if the activation is over now.
+        strike: Counts a strike for a process that died (None: for the conversation itself), with the reason and optionally
+            another `limit` for quarantine; true if the activation is over now.
     """
 
     def __init__(
@@ -97,7 +91,7 @@ class Outstanding:
         self._mailbox = mailbox
         self._rest = rest
         self._strike = strike
-        self._requests: dict[int, str] = {}  # the ids of the HTTP requests that sent messages which wait, by place in the log
+        self._requests: dict[int, str] = {}  # HTTP request ids of waiting messages, by place in the log
         self._trace = trace
         self._changed: set[str] | None = None  # ids of the effects changed since the last look; None: all may have changed
 
@@ -113,11 +107,11 @@ class Outstanding:
 
     @property
     def queued(self) -> bool:
-        """Whether an effect waits for its turn at a worker, which has no claim yet by which that could be told."""
+        """Whether an effect waits in a worker's queue, which has no claim yet."""
         return self._rest.queued
 
     def start(self) -> None:
-        """Start the outstanding effects that do not go on yet and drop those no longer outstanding, if the lease is held."""
+        """If the lease is held, start outstanding effects that do not run yet, and drop those that are settled."""
         owned = self._owned
         if owned.over or owned.unsure or not owned.lease.held:
             return
@@ -141,10 +135,7 @@ class Outstanding:
             self._changed = None
 
     def _note_requests(self, write: Append) -> None:
-        """Keep which request sent a message, and have what a turn leads to say that of its message.
-
-        A turn whose message has waited begins with what ends the turn before it, which another request led to.
-        """
+        """Note each message's HTTP request, and set it for the message's turn, even if another turn's end begins that."""
         request = REQUEST.get()
         for seq, event in enumerate(write.events, write.before.seq + 1):
             if isinstance(event, MessageAccepted):
@@ -153,26 +144,26 @@ class Outstanding:
                 REQUEST.set(self._requests.pop(event.message_seq, ""))
 
     def look_at_all(self) -> None:
-        """Have the next `start` look at every effect, since the state was taken anew from the store."""
+        """Have the next `start` look at every effect, since the state was read anew from the store."""
         self._changed = None
 
     def left(self) -> None:
-        """Note that the conversation is left, while workers keep its effects or none is outstanding."""
+        """Note that the conversation is left."""
         self._rest.left()
 
     def cancel_all(self) -> None:
-        """Stop waiting for every effect, each of which goes on in its worker: another activation may follow it."""
+        """Stop waiting for every effect. Each goes on in its worker, and another activation may follow it."""
         self._changed = None
         for task in self.tasks.values():
             task.cancel()
         self.tasks.clear()
 
     async def replace(self, command: Command, error: Exception) -> None:
-        """Go on after a command that could not be judged or written, for a reason that nobody foresaw.
+        """Go on after a command that could not be judged or written, for an unexpected reason.
 
         A client's command was refused, and needs nothing more. An outcome is replaced by a failure that can be recorded:
-        carrying its effect out again would bring the same outcome, at a cost. If the failure cannot be recorded either, the
-        effect is carried out again after a while; each time counts as a strike, so that this ends in quarantine.
+        carrying out its effect again would bring the same outcome, at a cost. If the failure cannot be recorded either, the
+        effect is carried out again after a delay; each time counts as a strike, so that this ends in quarantine.
         """
         said = PLAIN.said(error, 200)
         if isinstance(command, ModelReplied | RunFinished | RunSuspended | RunRuled) and getattr(command, "ok", True):
@@ -181,7 +172,7 @@ class Outstanding:
             await self.put_off(command, said)
 
     async def put_off(self, command: Command, said: str) -> None:
-        """Count a strike for an outcome that cannot be recorded, and carry its effect out again later; `said` is the reason."""
+        """Count a strike for an outcome that cannot be recorded (`said`: why), and carry its effect out again later."""
         match command:
             case Wake():
                 await self._strike(None, f"what is due cannot be settled ({said})")
@@ -194,18 +185,14 @@ class Outstanding:
                 pass
 
     async def _again(self, effect_id: str) -> None:
-        """Start an effect anew after a delay that grows with the crash count; its place in `tasks` is taken meanwhile."""
+        """Start an effect again after a delay that grows with the crash count; until then this task stands in `tasks`."""
         await asyncio.sleep(min(2 ** max(self._owned.blame.crash_count - 1, 0), LONGEST_DELAY_S))
         self.tasks.pop(effect_id, None)
         self._changed = None
         self.start()
 
     def _looked_at(self) -> dict[str, Effect | None]:
-        """The effects that may have to be started or dropped, by id; None for an effect that is not outstanding.
-
-        While runs go on, these are only the effects that the writes since the last look have changed: the end of one run among
-        a thousand costs as much as the end of one among two.
-        """
+        """The effects to look at, by id (None: settled): while runs go on, only those that changed since the last look."""
         state = self._owned.state
         changed, self._changed = self._changed, set()
         if changed is not None:
@@ -244,7 +231,7 @@ class Outstanding:
                 self._see_whether_it_rests()
                 await self._rest.reopened(effect.effect_id, self._owned.state.agent)
                 self._see_whether_it_rests()
-                continue  # a wait for the end of a pause is no try
+                continue  # waiting for the end of a pause does not count as a try
             except (NoWorker, StoreError, ClusterError) as error:
                 logger.warning("conversation %s: %s waits: %s", conversation_id, effect.effect_id, error)
                 enough, no_app = failures.waited(error), isinstance(error, NoApp)
@@ -265,20 +252,19 @@ class Outstanding:
         return isinstance(effect, CallModel) and not self._owned.over and effect in outstanding(self._owned.state)
 
     def _kept(self, effect_id: str, claimed: Claimed) -> None:
-        """Note that a worker keeps an effect, so that the conversation may be left meanwhile."""
         self._rest.kept(effect_id, queued=not claimed.begun)
         self._see_whether_it_rests()
 
     def _works(self, effect_id: str) -> None:
-        """Note that no worker keeps an effect any more: until one does, this activation is needed."""
+        """Note that no worker keeps an effect any more, so that it needs this activation."""
         self._rest.works(effect_id)
         self._see_whether_it_rests()
 
     async def _unrecorded(self, effect: Effect) -> RunLost | None:
-        """`RunLost` for a run that has no record and is still outstanding, else None: it is settled, or has a record now.
+        """`RunLost` for an outstanding run without a record; None if the effect is settled, or has a record now.
 
-        Only the owner can tell these apart, and the reply to a `Wake` shows that this activation is the owner. A model call
-        that an older release began has no record, and the write for the `Wake` gives it one.
+        Only the owner can tell, and the reply to a `Wake` proves the ownership. A model call that an older release began has no
+        record; the write for the `Wake` makes one.
         """
         if isinstance(effect, CallModel):
             self._owned.unrecorded.add(effect.effect_id)
@@ -302,7 +288,7 @@ class Outstanding:
 
 
 def _instead_of(outcome: ModelReplied | RunFinished | RunSuspended | RunRuled, said: str) -> ModelFailed | RunFinished:
-    """The failure to record in place of an outcome that could not be judged or written; `said` says what was raised then."""
+    """The failure to record in place of an outcome that could not be judged or written; `said` says why."""
     problem = f"what came back cannot be recorded ({said})"
     if isinstance(outcome, ModelReplied):
         return ModelFailed(effect_id=outcome.effect_id, error=problem, reason=FailureReason.UNUSABLE)

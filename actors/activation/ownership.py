@@ -1,4 +1,4 @@
-"""The ownership of a conversation: what an activation holds of it from its takeover on, and for how long."""
+"""The ownership of a conversation: what an activation holds of it since its takeover, and for how long."""
 
 import asyncio
 import logging
@@ -28,16 +28,16 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Whether the lease is not over."""
+        """Whether the lease has not ended."""
         return now_s() < self._until_s
 
     def granted(self, asked_at_s: float) -> None:
-        """Note that the store granted the lease; its time counts from before the request was sent."""
+        """Note that the store granted the lease; it counts from before the request was sent."""
         self._until_s = asked_at_s + self._length_s
         self._given.set()
 
     async def ended(self) -> None:
-        """Return once the lease is over, which had been granted since the last time: a conversation that rests has none."""
+        """Return once a lease has ended that was granted since the last call: a resting conversation has none."""
         await self._given.wait()
         while (left_s := self._until_s - now_s()) > 0:  # noqa: ASYNC110 - a write in between prolongs the lease
             await asyncio.sleep(left_s)
@@ -45,7 +45,7 @@ class Lease:
 
 
 class StoreClock:
-    """The store's clock in ms UTC, reckoned from what it said last. It never goes back, whatever is done to any wall clock."""
+    """The store's clock in ms UTC, estimated from its last reading. It never goes back, whatever wall clocks do."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
@@ -53,7 +53,7 @@ class StoreClock:
         self._latest = 0
 
     def heard(self, now: int) -> None:
-        """Note the time that the store's clock says now."""
+        """Take a reading of the store's clock."""
         self._offset = now - self._clock()
 
     def now(self) -> int:
@@ -62,7 +62,7 @@ class StoreClock:
         return self._latest
 
     def at(self, moment: int) -> int:
-        """The time by the store's clock at a moment that the actor's clock has shown."""
+        """The time by the store's clock at a moment of the actor's clock."""
         return moment + self._offset
 
 
@@ -74,11 +74,11 @@ class Ownership:
         unsure: Whether the outcome of the last write is unknown, so that effects that seem outstanding may be settled.
         token: The token by which the store knows this activation as the owner.
         state: The last durable state.
-        spec: The spec that commands are judged with; None while it is not known.
+        spec: The spec that commands are judged with; None while it is unknown.
         tail_bytes: The size of the log after the last snapshot.
-        runs: The records of runs and model calls as they were at the takeover, or as a write made them; each is used once.
-        unrecorded: Model calls found without a record, to which the next write gives one.
-        blame: The crash count of the conversation, as last heard: processes that died of its work since its log got further.
+        runs: The records of runs and model calls as read at the takeover or made by a write; each is used once.
+        unrecorded: Model calls found without a record; the next write makes one.
+        blame: The last known crash count of the conversation: processes that died of its work since its log last advanced.
     """
 
     def __init__(self, context: ActivationContext, conversation_id: str) -> None:
@@ -99,7 +99,7 @@ class Ownership:
         self._store = context.store
 
     async def take_over(self, seen_token: str, because: TakeoverReason, *, create: bool) -> Moved | None:
-        """Become the owner and take the state from the store; `Moved` names another owner, None means success.
+        """Become the owner and take the state from the store; returns `Moved` if another activation owns it, else None.
 
         Raises:
             LeaseHeld: The owner still works on the conversation.
@@ -128,7 +128,7 @@ class Ownership:
                 self.tail_bytes = acquired.tail_bytes
                 self.log_tail = LogTail()
                 self.runs = dict(acquired.runs)
-                self.unrecorded.clear()  # a write of unknown outcome may have given them records, which are claimed by now
+                self.unrecorded.clear()  # a write of unknown outcome may have made their records, claimed by now
                 self.time.heard(acquired.now)
                 self.spec = await self._spec()
                 return None
@@ -138,7 +138,6 @@ class Ownership:
 
         Raises:
             Fenced: Another activation owns the conversation.
-            StoreError: Whether the lease was renewed is unknown.
         """
         asked_at_s = now_s()
         now = await self._store.renew(self.conversation_id, self.token, self._context.timing.lease_ms)
@@ -146,7 +145,7 @@ class Ownership:
         self.lease.granted(asked_at_s)
 
     def adopt(self, write: Append, written: Appended) -> None:
-        """Adopt the state that a write has made durable, and reset the crash count if the write advances the conversation."""
+        """Adopt the state of a durable write, and reset the crash count if the write advances the conversation."""
         self.state, self.tail_bytes = write.after, written.tail_bytes
         self.unrecorded.clear()
         self.log_tail.add(write.after.seq, write.events)
@@ -155,7 +154,7 @@ class Ownership:
             self.blame = Blame()
 
     def unrecorded_in(self, state: State) -> list[str]:
-        """The model calls without a record that are still outstanding in this state, as they are in the last durable one."""
+        """The model calls without a record that are still outstanding in this state."""
         return [name for name in self.unrecorded if effect_of(state, name) is not None]
 
     async def strike(self, process: str | None, what: str, *, limit: int | None = None) -> bool:
@@ -178,7 +177,7 @@ class Ownership:
         return False
 
     async def spec_for(self, command: Command) -> AgentSpec | None:
-        """The spec that a command is judged with: the one that it brings itself, else that of the turn."""
+        """The spec that a command is judged with: its own if it brings one, else the turn's."""
         if command.kind == "turn_prepared" or (command.kind == "start" and command.spec is not None):
             return command.spec
         if self.spec is None and self.state.seq:
@@ -186,7 +185,7 @@ class Ownership:
         return self.spec
 
     async def _spec(self) -> AgentSpec | None:
-        """The stored spec of the turn that goes on, else the spec that a next turn would begin with; None if none is stored."""
+        """The stored spec of the current turn, else of the next one; None if none is stored."""
         state, turn = self.state, self.state.turn
         if turn is None or not turn.spec_digest:
             record = await self._store.app(state.app) if state.app else None

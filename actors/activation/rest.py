@@ -1,4 +1,4 @@
-"""The rest of an activation: the time in which nothing goes on, or nothing that needs it; and how long an actor waits then."""
+"""The rest of an activation: when no effect needs it, and how long its actor then keeps the conversation."""
 
 import asyncio
 from collections import deque
@@ -7,30 +7,30 @@ from collections.abc import Callable, Collection
 from holdfast.actors.admission import Admission
 
 HOLD_MS = 250
-"""How long an actor keeps a conversation whose work ends soon: to leave it and to be taken for it again costs more."""
+"""How long (ms) an actor keeps a conversation whose work ends soon: leaving it and taking it over again costs more."""
 OFFER_AFTER_MS = 5
-"""How long a conversation must have come to rest, at least, before its actor goes on offer."""
+"""How long (ms) a conversation must have rested before its actor goes on offer."""
 REMEMBERED = 16
 TRIED = 32
-"""Of how many waits one is held in any case, while most work goes on for longer: else nothing would show that it does not."""
+"""While most waits are long, every 32nd is held for `HOLD_MS` anyway: only that shows when waits become short."""
 TELLING = REMEMBERED // 2
-"""For how many waits a short one counts while most were long: of those that are cut off, nobody knows how long they were."""
+"""How many short waits one counts for while most are long: the length of a wait that is cut off is unknown."""
 
 
 class Patience:
-    """What one process has seen of the work that workers kept: whether most of it was over within `HOLD_MS`."""
+    """Whether most of the work that workers kept lately took longer than `HOLD_MS`, as one process has seen it."""
 
     def __init__(self) -> None:
         self._long: deque[bool] = deque(maxlen=REMEMBERED)
         self._waits = 0
 
     def hold_ms(self) -> int:
-        """How long the wait that begins now is held before the actor goes on offer."""
+        """How long (ms) the wait that begins now is held before the actor goes on offer."""
         self._waits += 1
         return OFFER_AFTER_MS if self._most_are_long and self._waits % TRIED else HOLD_MS
 
     def waited(self, for_ms: int, *, over: bool) -> None:
-        """Note a wait: how long it was, and whether the work was over then; a short one that was cut off says nothing."""
+        """Note a wait of `for_ms`; `over`: the work was over then. A short wait that was cut off tells nothing."""
         if for_ms >= HOLD_MS:
             self._long.append(True)
         elif over:
@@ -45,8 +45,8 @@ class Rest:
     """Since when one activation rests, and which of its effects do not need it.
 
     Attributes:
-        since: The moment since which the conversation rests, by the actor's clock; None while it does not rest.
-        offer_at: The moment from which its actor may go on offer, while it rests.
+        since: Since when the conversation rests, by the actor's clock; None while it does not rest.
+        offer_at: When the actor of a resting conversation may go on offer.
     """
 
     def __init__(self, admission: Admission, *, clock: Callable[[], int], rested: asyncio.Event, patience: Patience) -> None:
@@ -63,11 +63,11 @@ class Rest:
         self._queued: set[str] = set()
 
     def paused(self, effects: Collection[str]) -> bool:
-        """Whether there are any of these effects and all of them wait for the end of a pause."""
+        """Whether there are effects and all of them wait for the end of a pause."""
         return 0 < len(effects) <= len(self._paused) and self._paused.issuperset(effects)
 
     def kept_elsewhere(self, effects: Collection[str]) -> bool:
-        """Whether there are any of these effects and each is kept by a worker, or waits for an app or the end of a pause."""
+        """Whether there are effects and each is kept by a worker, or waits for an app or the end of a pause."""
         elsewhere = (self._kept, self._paused, self._waiting)
         if not 0 < len(effects) <= sum(map(len, elsewhere)):
             return False
@@ -97,18 +97,18 @@ class Rest:
 
     @property
     def queued(self) -> bool:
-        """Whether an effect waits for its turn at a worker, or for an app that can be opened."""
+        """Whether an effect waits in a worker's queue, or for an app that can be opened."""
         return bool(self._queued or self._waiting)
 
     def kept(self, effect_id: str, *, queued: bool) -> None:
-        """Note that a worker that lives has claimed an effect, or has it `queued` in its line."""
+        """Note that a living worker has claimed an effect, or has it `queued`."""
         self._kept.add(effect_id)
         self._waiting.discard(effect_id)
         if queued:
             self._queued.add(effect_id)
 
     def waits(self, effect_id: str) -> None:
-        """Note that no worker can take an effect before somebody acts: another activation can try it again just as well."""
+        """Note that an effect waits for an app that needs repair: any later activation can try it again just as well."""
         self.works(effect_id)
         self._waiting.add(effect_id)
 
@@ -126,7 +126,7 @@ class Rest:
         self._paused.add(effect_id)
 
     async def reopened(self, effect_id: str, agent: str) -> None:
-        """Return once the pause of the agent's new work is over, for which this effect waits."""
+        """Return once the pause of the agent's new work, for which this effect waits, is over."""
         try:
             await self._admission.reopened(agent)
         finally:

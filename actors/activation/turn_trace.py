@@ -1,8 +1,8 @@
-"""The spans of the turns that go on in one activation, and of the waits that end in it.
+"""The spans of the turns in one activation, and of the suspensions that end in it.
 
-No span is open while a turn waits for somebody: the turn's span ends there, and another begins when the turn goes on, perhaps
-days later in another process, by the trace context that the log has. A turn's span that is open when its process dies is never
-seen; what was done in it is, in the same trace.
+No span is open while a turn waits for a decision: the turn's span ends, and another begins when the turn goes on, perhaps days
+later in another process, with the trace context from the log. If a process dies, its open turn span is lost; the spans of the
+work in it are not.
 """
 
 from opentelemetry.trace import Span
@@ -24,30 +24,31 @@ from holdfast.persistence import Append
 from holdfast.settings import TraceContinuation, TraceSettings
 
 WAITING = "waiting"
-"""The outcome of a turn's span that ends since the turn waits for somebody."""
+"""The outcome of a turn's span that ends because the turn waits for a decision."""
 LEFT = "left"
-"""The outcome of a turn's span that ends since its actor leaves the conversation: workers are at it, or another takes over."""
+"""The outcome of a turn's span that ends because its actor leaves the conversation."""
 BEFORE = "before"
-"""The link to the turn's span before this one."""
+"""The link to the turn's previous span."""
 DECISION = "decision"
-"""The link to the span in which somebody decided."""
+"""The link to the span of the decision."""
 NO_DECISIONS = frozenset({SettledBy.EXPIRY, SettledBy.CANCELLATION})
 
 
 class TurnTrace:
-    """The span of the turn that goes on in one activation, if it is traced."""
+    """The span of the current turn, if it is traced."""
 
     def __init__(self, conversation_id: str, settings: TraceSettings) -> None:
         self._conversation_id = conversation_id
         self._settings = settings
         self._span: Span | None = None
-        self._first: Span | None = None  # of a turn that begins once it is written
-        self._resumed: Span | None = None  # of a turn that goes on once it is written
+        self._first: Span | None = None  # the first span of a turn, until its beginning is written
+        self._resumed: Span | None = None  # the next span of a turn, until its continuation is written
 
     def of(self, state: State, command: Command, now: int) -> str | None:
-        """The trace context of the turn's span that a command belongs to, for its events; None where there is none.
+        """The trace context of the turn's span for the events of a command; None if there is none.
 
-        A span that begins with the command is the turn's once that is `written`. `now` is the store's time, in ms UTC.
+        A span that begins with the command becomes the turn's span once that is `written`. `now` is the store's time, in ms
+        UTC.
         """
         self._first = self._resumed = None
         if isinstance(command, TurnPrepared):
@@ -61,7 +62,7 @@ class TurnTrace:
         return None if span is None else traces.traceparent_of(span)
 
     def beginning(self, state: State) -> str | None:
-        """The trace context of the first span of the next turn, for its event; its parent is what the message came with."""
+        """The trace context of the next turn's first span, for its event; its parent is the message's trace context."""
         if not state.queue:
             return None
         message = state.queue[0]
@@ -70,7 +71,7 @@ class TurnTrace:
         return traces.traceparent_of(self._first)
 
     def for_work(self, state: State) -> str | None:
-        """The trace context of the span that the turn's work belongs to; after a takeover the turn goes on with another one."""
+        """The trace context of the span that the turn's work belongs to; a takeover begins a new span."""
         if state.turn is None:
             return None
         if self._span is None:
@@ -78,10 +79,10 @@ class TurnTrace:
         return traces.traceparent_of(self._span)
 
     def written(self, write: Append, command: Command) -> None:
-        """Let spans begin and end with what a write has made durable."""
+        """Begin and end spans by the events of a durable write."""
         for event in write.events:
             match event:
-                case TurnStarted(traceparent=str()):  # one that is cancelled before it began has none
+                case TurnStarted(traceparent=str()):  # a turn cancelled before it began has none
                     self._span, self._first = self._first, None
                 case SuspensionSettled():
                     self._waited(event, write.before, command)
@@ -105,7 +106,7 @@ class TurnTrace:
     def _goes_on(self, state: State, command: Command | None) -> Span:
         turn = state.turn
         before = None if turn is None else turn.latest or turn.traceparent
-        if busy(state):  # in another process: nobody has waited
+        if busy(state):  # the turn has not waited: another process takes it over
             return self._begun(state, state.turns, parent=before, links={BEFORE: before})
         first = None if turn is None or self._settings.continuation is TraceContinuation.LINK else turn.traceparent
         return self._begun(state, state.turns, parent=first, links={BEFORE: before, DECISION: _caller(command)})

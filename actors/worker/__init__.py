@@ -1,4 +1,1 @@
-"""The worker, which runs models and tools: its app, its model calls and its tool runs.
-
-Only workers import litellm and users' apps, so this package's root imports nothing.
-"""
+"""The worker: its app, model calls and tool runs. This root imports nothing: only workers import litellm and users' apps."""

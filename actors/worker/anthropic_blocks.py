@@ -1,8 +1,8 @@
 """The content blocks of an answer in Anthropic's stream: kept as they came, and sent back unchanged.
 
-litellm hands text, thinking and calls on without their order, and takes a call that Anthropic executed itself for one of ours.
-Anthropic verifies signed thinking by its place, and refuses a result that its call does not precede. The texts of a block are
-not kept twice: the block's `length` says how many characters of the message's text, or reasoning, belong to the block.
+litellm loses the order of text, thinking and calls, and takes a call that Anthropic executed itself for one of ours. Anthropic
+verifies signed thinking by its place, and refuses a result whose call does not precede it. Texts are not kept twice: a block's
+`length` says how many characters of the message's text, or reasoning, belong to it.
 """
 
 import json
@@ -14,9 +14,9 @@ from holdfast.conversation.text import jsontext
 OURS = "tool_use"
 RESULT = "_tool_result"
 CALLER = "caller"
-"""The field of a call of ours that says which code of the provider's made it."""
+"""The field of one of our calls that says which of the provider's code made it."""
 TEXTS = {"text": "text", "thinking": "thinking"}
-"""The name of the field that holds a block's text, by the type of the block."""
+"""The name of the field that holds a block's text, by block type."""
 
 
 class AnthropicBlocks:
@@ -29,7 +29,7 @@ class AnthropicBlocks:
         self._pieces: dict[int, list[str]] = {}
 
     def add(self, event: Mapping[str, Any], size: int) -> int:
-        """Add an event of `size` bytes to its block; the number of these bytes that litellm does not hand on."""
+        """Add an event of `size` bytes to its block; how many of these bytes litellm does not hand on."""
         index, kind = event.get("index"), event.get("type")
         part = event.get("content_block") if kind == "content_block_start" else event.get("delta")
         if not (isinstance(index, int) and isinstance(part, dict) and isinstance(part.get("type"), str)):
@@ -41,13 +41,13 @@ class AnthropicBlocks:
         return 0
 
     def within(self, message: object) -> None:
-        """Note the container in which Anthropic's code runs, which the beginning or the end of a message names."""
+        """Note the container in which Anthropic's code runs, named at the beginning or the end of a message."""
         match message:
             case {"container": {"id": str(container)}}:
                 self._container = container
 
     def container(self) -> str | None:
-        """The container in which Anthropic's code waits for calls of ours; None where none does."""
+        """The container in which Anthropic's code waits for our calls, if any."""
         return self._container if any(_is_codes(block) for block in self._blocks.values()) else None
 
     def _start(self, index: int, block: dict[str, Any], size: int) -> int:
@@ -86,7 +86,7 @@ class AnthropicBlocks:
         return size
 
     def kept(self, content: str, reasoning: str, calls: int) -> list[dict[str, Any]]:
-        """The blocks to keep beside the message; none where the message alone says all that they say."""
+        """The blocks to keep beside the message; none if the message says all that they say."""
         blocks = [self._blocks[index] | {"_": "".join(self._pieces[index])} for index in sorted(self._blocks)]
         plain = all(block["type"] in (OURS, "text") and not (block.get("citations") or block.get(CALLER)) for block in blocks)
         if plain or sum(block["type"] == OURS for block in blocks) != calls:
@@ -104,9 +104,9 @@ def _is_codes(block: Mapping[str, Any]) -> bool:
 
 
 def in_deltas(event: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The events in deltas that say what this event says at once, which litellm does not read; None where it does.
+    """Deltas that say what this event says in one piece, which litellm does not read; None if it reads the event.
 
-    A call that Anthropic's code makes comes with its arguments in its first event, or in the first event of the message.
+    A call that Anthropic's code makes has its arguments in its first event, or in the message's.
     """
     block, message = event.get("content_block"), event.get("message")
     if isinstance(block, dict):
@@ -152,7 +152,7 @@ def _kept(block: dict[str, Any], said: Mapping[str, bool]) -> dict[str, Any]:
 
 
 def whole(blocks: Sequence[Mapping[str, Any]], message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The blocks as they came, rebuilt from those kept beside a transcript's message; our calls have only an `index`."""
+    """The blocks as they came, rebuilt from those kept with a transcript's message; our calls have only an `index`."""
     texts = {"text": message.get("content") or "", "thinking": message.get("reasoning_content") or ""}
     places, calls = dict.fromkeys(texts, 0), 0
     found: list[dict[str, Any]] = []
@@ -170,12 +170,12 @@ def whole(blocks: Sequence[Mapping[str, Any]], message: Mapping[str, Any]) -> li
 
 
 def acceptable(blocks: Sequence[dict[str, Any]], answered: frozenset[str], *, last: bool) -> list[dict[str, Any]]:
-    """The blocks that Anthropic takes back: of an answer that was cut off some are incomplete.
+    """The blocks that Anthropic takes back: an answer that was cut off has incomplete ones.
 
     Args:
         blocks: The whole blocks of one message.
-        answered: The ids of the provider's calls that have their results, in this message or in those that go on from it.
-        last: Whether the provider is to go on from this message, so that results of its calls are still to come.
+        answered: The ids of the provider's calls with results, in this message or in its continuations.
+        last: Whether the provider will continue this message, so that results of its calls are still to come.
     """
 
     def complete(block: Mapping[str, Any]) -> bool:

@@ -1,7 +1,7 @@
-"""The thread with the event loop on which the app's async code runs, and the threads for the app's blocking code.
+"""The thread with the event loop for the app's async code, and the threads for the app's blocking code.
 
-App code that blocks there blocks neither the worker's model calls nor its claims, and every bound holds: the worker stops
-waiting. Bodies, the app's rules for its calls, and functions that async bodies hand to threads have a pool of threads each.
+App code that blocks there blocks neither the worker's model calls nor its claims, and every time limit holds: the worker stops
+waiting. Three thread pools serve bodies, the app's functions about calls, and functions that async bodies hand to threads.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ THREADS = 128
 RULES = 32
 """How many of the app's functions about calls run side by side: validators, `prompt=`, `approval=` and the like."""
 LEFT = THREADS // 2
-"""How many callbacks that passed their bounds may go on, and keep their threads, until another process is due."""
+"""How many callbacks may outlive their time limits, keeping their threads, before new work needs another process."""
 OPENING_S = 300.0
-"""How long the app's lifespan may take to open."""
+"""Seconds that the app's lifespan may take to open."""
 
 _T = TypeVar("_T")
 
@@ -55,12 +55,7 @@ class AppLoop:
 
     @classmethod
     async def open(cls, app: App) -> Self:
-        """A new loop on which the app's lifespan is entered.
-
-        Raises:
-            TimeoutError: The lifespan did not open within `OPENING_S`.
-            Exception: Any error that the lifespan raised.
-        """
+        """A new loop on which the app's lifespan is entered; raises its error, or TimeoutError after `OPENING_S`."""
         opened = cls()
         try:
             async with asyncio.timeout(OPENING_S) as bound:
@@ -75,23 +70,23 @@ class AppLoop:
 
     @property
     def left(self) -> int:
-        """How many callbacks passed their bounds here, whether or not they have ended since."""
+        """How many callbacks exceeded their time limits here, including those that have ended since."""
         return self._left + self._rules.left
 
     @property
     def held(self) -> int:
-        """How many callbacks go on here, or keep a thread, though nobody waits for them any more."""
+        """How many abandoned callbacks still run here, or keep a thread."""
         given_up = sum(work.given_up for work in tuple(self._going))
         return given_up + self._bodies.held + self._rules.held + self._app.held
 
     @property
     def idle(self) -> bool:
-        """Whether no code of the app runs here, or is about to run here."""
+        """Whether no app code runs here, or is about to."""
         return not (self._users or self._going or self.held)
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """A context in which the loop does not count as idle."""
+        """Keep the loop from counting as idle."""
         self._users += 1
         try:
             yield
@@ -115,11 +110,11 @@ class AppLoop:
         return await self._bodies.run(function, *args)
 
     async def asked(self, agent: str, what: str, function: Callable[[], _T], otherwise: _T) -> _T:
-        """What one of an agent's functions about a call says; `otherwise` where it fails, finds no thread or does not answer.
+        """The answer of one of an agent's functions about a call; `otherwise` if it fails, finds no thread or does not answer.
 
-        Each of the last two takes `FUNCTION_S` at most, and `what` names the function in the log.
+        The wait for a thread and for the answer take `FUNCTION_S` each at most; `what` names the function in the log.
         """
-        attempt = Asking().attempt(2 * FUNCTION_S)  # also where threads that hang leave none to begin in
+        attempt = Asking().attempt(2 * FUNCTION_S)  # one `FUNCTION_S` to get a thread, one to answer
         try:
             return await self._rules.run(
                 agent, partial(attempt.about(0), what, function, otherwise), attempt.left_s, wait_s=FUNCTION_S
@@ -135,8 +130,8 @@ class AppLoop:
 
         Args:
             agent: The agent's name.
-            judge: Judges the calls in a thread; it is given what asks about a call, by the call's number. Where a function
-                hangs, it begins anew in another thread, and is told there what was said before.
+            judge: Judges the calls in a thread, given a function from a call's number to its `Ask`. If a function hangs,
+                `judge` is called again in another thread, with the answers so far.
         """
         now_s = asyncio.get_running_loop().time
         until_s, asking = now_s() + JUDGING_S, Asking()

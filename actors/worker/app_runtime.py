@@ -17,11 +17,11 @@ from .ongoing import Ongoing
 logger = logging.getLogger("holdfast.worker")
 
 STUCK_S = 1.0
-"""How long the app's loop may be blocked before another loop takes its place for new work."""
+"""Seconds for which the app's loop may be blocked before another loop takes new work."""
 LOOPS = 4
 """How many loops, each with the app's lifespan entered on it, a worker has at most."""
 IMPORTING_S = 300.0
-"""How long importing the app may take."""
+"""Seconds that importing the app may take."""
 CLOSING_S = 30.0
 
 
@@ -30,7 +30,7 @@ class AllBlocked(Exception):
 
 
 class AppRuntime:
-    """The imported app, and the loops for its async code, one of which turns."""
+    """The imported app, and the loops for its async code."""
 
     def __init__(self, app: App, loop: AppLoop) -> None:
         self.app = app
@@ -39,12 +39,7 @@ class AppRuntime:
 
     @classmethod
     async def open(cls, settings: WorkerSettings) -> Self:
-        """The imported app, with its lifespan entered on a first loop.
-
-        Raises:
-            TimeoutError: Importing the app or entering its lifespan takes too long.
-            Exception: Any error that the app's import or its lifespan raised.
-        """
+        """The imported app, its lifespan entered on a first loop; raises their errors, or TimeoutError after their limits."""
         os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
         sys.path[:] = placed(settings.python_path, sys.path)
         try:
@@ -59,11 +54,11 @@ class AppRuntime:
         return cls(app, await AppLoop.open(app))
 
     async def loop(self) -> AppLoop:
-        """A loop that turns: a callback that blocks a loop keeps that loop, and the lifespan is entered anew on another.
+        """A loop that turns. A blocked loop is left to the callback that blocks it, and the lifespan entered on another.
 
         Raises:
             AllBlocked: This process has `LOOPS` loops, and none turns.
-            Exception: Any error that the lifespan raised.
+            Exception: Any error of the lifespan.
         """
         current = self._loops[-1]
         if await current.answers(STUCK_S):
@@ -74,11 +69,11 @@ class AppRuntime:
 
     @property
     def latest(self) -> AppLoop:
-        """The loop that was last found to turn; its threads can be used even if something blocks the loop now."""
+        """The loop that was last found to turn; its threads can be used even if the loop is blocked now."""
         return self._loops[-1]
 
     async def tidy(self) -> None:
-        """Close the replaced loops that turn again and on which nothing runs, and leave their lifespans."""
+        """Close the replaced loops that turn again and run nothing, and leave their lifespans."""
         for loop in self._loops[:-1]:
             turns = loop.idle and await loop.answers(STUCK_S)
             if turns and loop.idle and loop in self._loops[:-1]:
@@ -93,12 +88,12 @@ class AppRuntime:
 
     @property
     def left(self) -> int:
-        """How many callbacks passed their bounds on these loops, whether or not they have ended since."""
+        """How many callbacks exceeded their time limits on these loops, including those that have ended since."""
         return sum(loop.left for loop in self._loops)
 
     @property
     def worn(self) -> bool:
-        """Whether so many callbacks go on for which nobody waits that another process has to take new work."""
+        """Whether so many abandoned callbacks still run that another process has to take new work."""
         return sum(loop.held for loop in self._loops) >= LEFT
 
     async def close(self) -> None:
@@ -147,7 +142,7 @@ def _import_litellm() -> None:
 
 
 def agent_of(app: App, name: str) -> Agent | None:
-    """The agent of that name, None if the app has none."""
+    """The agent of that name; None if there is none."""
     return next((agent for agent in app.agents if agent.name == name), None)
 
 

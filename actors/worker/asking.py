@@ -1,4 +1,4 @@
-"""Asking the app's functions about the calls of a model's answer: each within a bound, and none of them loses the answer."""
+"""Asking the app's functions about the calls of a model's answer: with a time limit each, and never losing the answer."""
 
 import logging
 import math
@@ -10,9 +10,9 @@ from typing import Any, Protocol, TypeVar
 logger = logging.getLogger("holdfast.worker")
 
 FUNCTION_S = 10.0
-"""How long each of the app's functions about a call may take: validators, `prompt=`, `approval=` and the like."""
+"""Seconds for each of the app's functions about a call: validators, `prompt=`, `approval=` and the like."""
 JUDGING_S = 60.0
-"""How long all functions about an answer may take, with their wait for a thread; those that are left then are not asked."""
+"""Seconds for all functions about an answer, including waits for threads; the rest are not asked."""
 
 _T = TypeVar("_T")
 
@@ -21,17 +21,17 @@ class Ask(Protocol):
     """Asks one of the app's functions about one call."""
 
     def __call__(self, what: str, function: Callable[[], _T], otherwise: _T) -> _T:
-        """What the function says; `otherwise` where it does not answer. `what` names it, once for each call."""
+        """The function's answer; `otherwise` if there is none. `what` identifies the function within the call."""
 
 
 def at_once(what: str, function: Callable[[], _T], otherwise: _T) -> _T:
-    """Ask the function here, however long it takes."""
+    """Ask the function in this thread, without a time limit."""
     del what, otherwise
     return function()
 
 
 def here(call: int) -> Ask:
-    """Ask the functions about each call here, however long they take."""
+    """Ask the functions about each call in this thread, without a time limit."""
     del call
     return at_once
 
@@ -41,17 +41,17 @@ class _GivenUp(BaseException):
 
 
 class Asking:
-    """The functions of one judgement. Where one hangs, another thread goes on, which does not ask again what was asked."""
+    """The functions of one judgement. If one hangs, another thread continues, without repeating functions already asked."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, str], Any] = {}
 
     def attempt(self, within_s: float = math.inf) -> "Attempt":
-        """Asks in one more thread, within so many seconds."""
+        """One more thread's attempt, within so many seconds."""
         return Attempt(self._known, time.monotonic() + within_s)
 
     def known(self, call: int) -> Ask:
-        """Gives what was said about a call, and asks nothing more."""
+        """Gives the known answers about a call, and asks no function."""
 
         def found(what: str, function: Callable[[], _T], otherwise: _T) -> _T:
             del function
@@ -62,7 +62,7 @@ class Asking:
 
 
 class Attempt:
-    """What one thread asks. Whoever waits for the thread may give it up."""
+    """The questions of one thread, which its caller may give up."""
 
     def __init__(self, known: dict[tuple[int, str], Any], until_s: float) -> None:
         self._known = known
@@ -75,12 +75,12 @@ class Attempt:
         return partial(self._ask, call)
 
     def left_s(self) -> float:
-        """How long the thread may still take, and the function that it asks now."""
+        """Seconds that the thread, and the function it asks now, may still take."""
         asked, now_s = self._asked, time.monotonic()
         return min(self._until_s, (now_s if asked is None else asked[2]) + FUNCTION_S) - now_s
 
     def give_up(self) -> None:
-        """Take the function that is asked now for one that does not answer."""
+        """Record that the function asked now does not answer."""
         self._given_up, asked = True, self._asked
         if asked is not None:
             key, otherwise, _ = asked
@@ -93,7 +93,7 @@ class Attempt:
             self._asked = key, otherwise, time.monotonic()
             try:
                 told = function()
-            except BaseException:  # also a SystemExit, which would end the worker, a KeyboardInterrupt or a Suspend of its own
+            except BaseException:  # also SystemExit, which would end the worker, KeyboardInterrupt and Suspend
                 logger.warning("%s failed", what, exc_info=True)
                 told = otherwise
             self._asked = None

@@ -1,4 +1,4 @@
-"""Saying in the store that a worker's incarnation lives: actors of another cluster, which cannot ask it, trust its claims."""
+"""Attesting in the store that a worker's incarnation lives, for actors of another cluster, which cannot ask the worker."""
 
 import asyncio
 import logging
@@ -13,16 +13,16 @@ from holdfast.persistence import Runs
 logger = logging.getLogger("holdfast.worker")
 
 VALID_MS = 15_000
-"""For how long one attestation holds, by the store's clock."""
+"""How long (ms) one attestation holds, by the store's clock."""
 EVERY_S = 3.0
 SMALL = 8
-"""Beyond so many claims, their number is said whenever it has doubled, and not only every few seconds."""
+"""Above this number of claims, the number is also stored whenever it has doubled, not only every `EVERY_S`."""
 
 _T = TypeVar("_T")
 
 
 class Attestation:
-    """The attestation of one incarnation: one write every few seconds, however many runs it has, and none without a run."""
+    """The attestation of one incarnation: one write every few seconds for all its runs, and none without a run."""
 
     def __init__(self, incarnation: str) -> None:
         self._incarnation = incarnation
@@ -32,11 +32,7 @@ class Attestation:
         self._saying: asyncio.Task[None] | None = None
 
     async def during(self, store: Runs, run: Callable[[], Awaitable[_T]]) -> _T:
-        """Carry a run out; its result. The incarnation is attested from before the claim until the outcome is recorded.
-
-        Raises:
-            StoreError: The store does not answer, and the run was not begun.
-        """
+        """Carry out a run, attested from before its claim until its outcome is recorded; not begun if the store is away."""
         self._runs += 1
         try:
             if asyncio.get_running_loop().time() - self._said_at >= EVERY_S or self._runs > max(2 * self._said, SMALL):

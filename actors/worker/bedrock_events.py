@@ -1,4 +1,4 @@
-"""What Bedrock's events say that litellm's chunks of them do not: which calls Bedrock executes itself, and its own words."""
+"""Facts in Bedrock's events that litellm's chunks omit: which calls Bedrock executes itself, and its stop reasons."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from .model_answer import ModelAnswer
 
 DECODER = "AWSEventStreamDecoder"
-"""litellm's class that decodes the events and makes its chunks of them, one by one, in `_chunk_parser`."""
+"""litellm's class that decodes events to chunks, one by one, in `_chunk_parser`."""
 
 
 def listen(parser: Any, answer: ModelAnswer) -> None:
-    """Have the answer note what the events say before the parser makes chunks of them, if it is the one of Bedrock's."""
+    """If the parser is Bedrock's, note for the answer what each event says before the parser makes a chunk of it."""
     if type(parser).__name__ != DECODER:
         return
     parse = parser._chunk_parser  # noqa: SLF001 - the only place where an event is seen whole
@@ -19,7 +19,7 @@ def listen(parser: Any, answer: ModelAnswer) -> None:
         _note(answer, chunk_data)
         if "usage" not in chunk_data:
             return parse(chunk_data=chunk_data)
-        chunk = parse(chunk_data={"metrics": {}, **chunk_data})  # by these the parser knows such an event
+        chunk = parse(chunk_data={"metrics": {}, **chunk_data})  # by `metrics` the parser recognizes such an event
         answer.used(getattr(chunk, "usage", None))
         return chunk
 

@@ -1,4 +1,4 @@
-"""The bench: what a worker carries a run or a model call out with."""
+"""The bench: what a worker carries out a run or a model call with."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -31,7 +31,7 @@ class Room(Protocol):
         """Run a body's coroutine; its result."""
 
     async def asked(self, agent: str, what: str, function: Callable[[], _T], otherwise: _T) -> _T:
-        """What one of an agent's functions about a call says; `otherwise` where it does not answer."""
+        """The answer of one of an agent's functions about a call; `otherwise` if there is none."""
 
 
 async def at_any_time(agent: str) -> None:
@@ -41,15 +41,15 @@ async def at_any_time(agent: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What a worker carries a run or a model call out with.
+    """What a worker carries out a run or a model call with.
 
     Attributes:
         store: The store with the work's record.
         room: Where bodies run.
-        clock: Bounds a body: given seconds, it gives a context like that of `asyncio.timeout`.
+        clock: Limits a body's time: given seconds, returns a context manager like `asyncio.timeout`.
         admit: Called just before a claim: the time by which an agent's work must begin, in ms UTC by the store's clock (None:
-            any time); it raises where new work waits.
-        givers: The holders of API keys who gave grants; None where nobody holds a key.
+            any time); raises if new work is paused.
+        givers: The API-key holders who gave grants; None if there are no keys.
         redaction: The secrets of this process.
     """
 

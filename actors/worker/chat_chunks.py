@@ -1,7 +1,7 @@
-"""Chunks of OpenAI's chat interface, the form in which litellm takes any provider's answer, made of the events of others.
+"""Chunks of OpenAI's chat interface, litellm's form for every provider's answer, made from other events.
 
-litellm's own parser cannot read Cohere's events (version 2) as they really come. Its translation of OpenAI's Responses
-interface loses refusals, the reasoning after its first part, arguments that come in one piece, and the ids of some calls.
+litellm's own parser cannot read Cohere's real events (version 2). Its translation of OpenAI's Responses interface loses
+refusals, reasoning after its first part, arguments that come in one piece, and some call ids.
 """
 
 import math
@@ -11,13 +11,12 @@ from .kept_parts import KeptParts
 
 
 def _chunk(delta: dict[str, Any], reason: str | None = None, *, usage: dict[str, Any] | None = None) -> dict[str, Any]:
-    """A chunk with one choice."""
     choice = {"index": 0, "delta": delta, "finish_reason": reason}
     return {"object": "chat.completion.chunk", "choices": [choice]} | ({"usage": usage} if usage else {})
 
 
 def usage_of(asked: Any, answered: Any, **details: object) -> dict[str, Any] | None:
-    """The numbers of tokens of the request and of the answer, with details that are objects; None where they are no numbers."""
+    """The token counts of the request and the answer, with the details that are objects; None if they are no numbers."""
     if not all(isinstance(count, int | float) and math.isfinite(count) for count in (asked, answered)):
         return None
     counts = {"prompt_tokens": int(asked), "completion_tokens": int(answered), "total_tokens": int(asked + answered)}
@@ -25,10 +24,7 @@ def usage_of(asked: Any, answered: Any, **details: object) -> dict[str, Any] | N
 
 
 def cohere_chunk(event: dict[str, Any]) -> dict[str, Any] | None:
-    """The chunk of OpenAI's form that says what an event says; None where that is nothing.
-
-    The plan that Cohere's models make before their calls is their reasoning.
-    """
+    """The chunk of OpenAI's form for a Cohere event, if any; the plan before calls is the model's reasoning."""
     delta = event.get("delta")
     message = delta.get("message") if isinstance(delta, dict) else None
     match event, message:
@@ -51,11 +47,11 @@ def _cohere_usage(usage: Any) -> dict[str, Any] | None:
 
 
 RESPONSES = "/responses"
-"""Follows the route's name where what is kept goes back by this interface alone."""
+"""Suffix of the route's name if kept parts can go back only by this interface."""
 SEALED = ("id", "type", "summary", "encrypted_content")
-"""The keys of an item of reasoning that are sent back."""
+"""The keys of a reasoning item that are sent back."""
 CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
-"""The types of the items that are calls of ours, and where their arguments stand."""
+"""The types of the items that are calls of ours, and the field with their arguments."""
 
 
 class ResponsesEvents:
@@ -67,7 +63,7 @@ class ResponsesEvents:
         self._begun: set[int] = set()
 
     def chunk(self, event: dict[str, Any]) -> dict[str, Any] | None:
-        """The chunk of OpenAI's chat interface that says what an event says; None where that is nothing."""
+        """The chunk of OpenAI's chat interface for an event, if any."""
         place = event["output_index"] if isinstance(event.get("output_index"), int) else -1
         match event:
             case {"type": "response.output_text.delta", "delta": str(text)}:

@@ -1,4 +1,4 @@
-"""The claims of one worker's process: the work that is carried out here, each piece under an incarnation of its own."""
+"""The claims of one worker's process: each piece of work here has an incarnation of its own."""
 
 import asyncio
 import logging
@@ -19,13 +19,13 @@ from .refusals import shared
 logger = logging.getLogger("holdfast.worker")
 
 CONFIRM_S = 0.02
-"""How long after its claim work goes on before its caller is told so; most tools end sooner."""
+"""Seconds after its claim when a caller is told that the work goes on; most tools end sooner."""
 QUEUED_S = 0.5
-"""How long work waits for its turn before its caller is told so."""
+"""Seconds after which a caller is told that its work is queued."""
 GIVING_BACK_S = 30.0
-"""For how long it is tried to give work back that was said to wait here: a conversation is looked at by itself after this."""
+"""Seconds of trying to give queued work back; after this the conversation is looked at anyway."""
 LOOK_EVERY_S = 3.0
-"""How often the process looks whether its work is still waited for."""
+"""Seconds between looks whether this process's work is still waited for."""
 
 _T = TypeVar("_T")
 
@@ -34,8 +34,8 @@ _T = TypeVar("_T")
 class Claim(Generic[_T]):
     """One piece of work: its task, and the future that is done once its caller may be told that it goes on.
 
-    `work` names its conversation and its effect. Once nobody waits for it, a model call `ends`; a run is told so, and goes on.
-    It has `begun` once the claim was made; it is `queued` once a caller was told that it waits, and perhaps has left.
+    `work` names its conversation and its effect. When the work is settled, a model call (`ends`) is cancelled; a run is told
+    so, and goes on. `begun`: the claim was made; `queued`: a caller was told that it waits, and may have left.
     """
 
     incarnation: str
@@ -69,11 +69,11 @@ class Claims(Generic[_T]):
         self._giving_back = Background()
 
     def new(self, work: tuple[str, str], *, ends: bool = False, process: str | None = None) -> Claim[_T]:
-        """A claim to be made. Its incarnation names the task, too: when that is over, no other may claim its work once more."""
+        """A claim to be made. Its incarnation names the task too, so that no later task can claim the work under it."""
         return Claim(f"{process or self._process}.{uuid.uuid4().hex[:12]}", work, ends)
 
     async def during(self, claim: Claim[_T], work: Callable[[], Awaitable[_T]], store: Runs) -> _T:
-        """Carry the work out, in the task that calls this; `store` is told of work that was said to wait and is not begun."""
+        """Carry the work out in the current task; `store` is told of work that was reported as queued but never began."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine runs in a task
         claim.task = task
@@ -91,16 +91,12 @@ class Claims(Generic[_T]):
         return incarnation in self._claims
 
     def task(self, incarnation: str) -> "asyncio.Task[_T] | None":
-        """The task of that work, None if it does not go on here."""
+        """The task of that work; None if it does not go on here."""
         claim = self._claims.get(incarnation)
         return None if claim is None else claim.task
 
     async def answer(self, task: "asyncio.Task[_T]", *, briefly: bool = True) -> _T | Claimed:
-        """The outcome of a task; with `briefly`, `Claimed` if it goes on a moment after its claim, or waits for its turn.
-
-        Raises:
-            Dropped: The task was cancelled.
-        """
+        """The outcome of a task, `Dropped` if it was cancelled; with `briefly`, `Claimed` if it still runs, or is queued."""
         await asyncio.sleep(0)  # the task may not have begun
         claim = self._of_tasks.get(task)
         if briefly and claim is not None:
@@ -112,7 +108,7 @@ class Claims(Generic[_T]):
         return await shared(task)
 
     async def _give_back(self, claim: Claim[_T], store: Runs) -> None:
-        """Have the conversation looked at: the actor that was told of the work need not be there any more."""
+        """Have the conversation looked at: the actor that was told of the queued work may be gone."""
         backoff, now_s = Backoff(0.5, 5), asyncio.get_running_loop().time
         until_s = now_s() + GIVING_BACK_S
         while now_s() < until_s and all(other.work != claim.work for other in self._claims.values()):
@@ -124,7 +120,7 @@ class Claims(Generic[_T]):
             await backoff.sleep()
 
     def drop(self, incarnation: str) -> None:
-        """End work for which nobody waits any more, or tell it so."""
+        """End a model call whose result is not awaited any more; tell a run so."""
         claim = self._claims.get(incarnation)
         if claim is None:
             return
@@ -133,7 +129,7 @@ class Claims(Generic[_T]):
             claim.task.cancel()
 
     def look(self, store: Callable[[], Awaitable[Runs]]) -> None:
-        """Begin to look, again and again, which work is still waited for: who settled it may not have reached this process."""
+        """Look regularly which work is still awaited: the message that it is settled may be lost."""
         if self._looking is None:
             self._looking = asyncio.create_task(self._look(store))
 

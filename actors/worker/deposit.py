@@ -13,14 +13,7 @@ logger = logging.getLogger("holdfast.worker")
 async def deposit(
     store: Runs, request: ModelRequest | RunRequest, incarnation: str, outcome: bytes, *, keeps_late: bool = True
 ) -> bool:
-    """Record the outcome, however long the store stays away or the cipher fails; until then the work can be joined.
-
-    Returns:
-        Whether the outcome counts: false if the work is settled, or claimed by another by now.
-
-    Raises:
-        StoreError: The outcome cannot be recorded, however often it is tried.
-    """
+    """Record the outcome, however long the store is away or the cipher fails; false if the work is settled or reclaimed."""
     conversation_id, effect_id = request.conversation_id, request.effect_id
     backoff = Backoff(0.1, 5)
     while True:

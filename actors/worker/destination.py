@@ -1,4 +1,4 @@
-"""Where a model call goes, and with which options: the imported app says so; the store sets only `STORED_OPTIONS`."""
+"""Where a model call goes, and with which options: the imported app decides; the store sets only `STORED_OPTIONS`."""
 
 import logging
 import re
@@ -32,16 +32,16 @@ FIXED = {
     "together_ai": ("TOGETHERAI_API_KEY", "TOGETHER_AI_API_KEY", "TOGETHER_API_KEY"),
     "xai": ("XAI_API_KEY",),
 }
-"""Providers whose address is a constant or stands in the environment, with the variables of their own keys.
+"""Providers whose address is constant or set in the environment, with the variables of their own keys.
 
-A model's name is no part of such an address. Where a provider's own key is not set, litellm would send it another provider's.
+A model's name is no part of such an address. Without the provider's own key, litellm would send it another provider's.
 """
 _WORD = re.compile(r"(?!arn:)[A-Za-z0-9][A-Za-z0-9._:@+-]{0,199}")
-"""A part of a model's name that says nothing but which model it is."""
+"""A part of a model's name that only identifies the model."""
 
 
 class Elsewhere(Exception):
-    """The store names a model that the app does not name, and that could be called elsewhere; the message names the fix."""
+    """The store names a model that the app does not, and that could be called elsewhere; the message names the fix."""
 
 
 def arguments(
@@ -50,10 +50,10 @@ def arguments(
     """The model and the options of a call.
 
     Args:
-        spec: The stored spec. A turn that goes on may have begun with an older one than the app's.
-        agent: The app's agent that the spec names; None if the app does not have it any more.
-        provider: A function that gives the provider a model is called at; '' if none is known.
-        keyed: A function that tells whether a provider of `FIXED` would be called with its own key.
+        spec: The stored spec. A running turn may have begun with an older one than the app's.
+        agent: The app's agent that the spec names, if there is one.
+        provider: Gives the provider that a model is called at; '' if unknown.
+        keyed: Whether a provider of `FIXED` would be called with its own key.
 
     Raises:
         Elsewhere: The spec's model is not the agent's, and might choose a destination.
@@ -78,7 +78,7 @@ def arguments(
 
 
 def _place(model: str, provider: Callable[[str], str]) -> str:
-    """The part of a model's name that may choose where its calls go: models with one part go to one place. '' if unknown."""
+    """The part of a model's name that may choose its destination: equal parts, equal destination. '' if unknown."""
     words = model.split("/")
     family = words[0] if len(words) > 1 else provider(model)
     if family in FIXED:  # a prefix proves nothing: "azure/mistral-large-latest" is called as OpenAI's

@@ -1,7 +1,7 @@
 """The permission rules in force, as a worker has read them: each call is judged when it is proposed and before it runs.
 
-In all of this, `rules` are None where they cannot be read, `agent` is None where the app has none of that name any more, and a
-call's `arguments` are None where they cannot be read.
+Throughout, `rules` are None if unreadable, `agent` is None if the app no longer has it, and a call's `arguments` are None if
+unreadable.
 """
 
 import hashlib
@@ -30,30 +30,30 @@ UNTOLD = "the permission rules in force cannot be told, so every call is asked a
 UNREADABLE = RuleVerdict(
     effect=RuleEffect.ASK, reason="the permission rules cannot be read here", approvers=ApproverTerms(stated=True, each=True)
 )
-"""The verdict where rules are in force that this process cannot read: a person who says who they are is asked.
+"""The verdict if this process cannot read the rules in force: a person with a stated identity must approve.
 
-What these rules deny, no grant and no function of the app lifts. So neither stands for that person.
+No grant and no function of the app lifts what these rules may deny, so neither can replace that person.
 """
 
 UNTOLD_DECIDERS = RuleVerdict(
     effect=RuleEffect.DENY, reason="who may decide this call cannot be told (the tool's approvers= failed)"
 )
-"""The verdict on a call of which its tool cannot say who may decide it."""
+"""The verdict on a call whose tool cannot say who may decide it."""
 OTHERS = "others than those who have decided this call have to"
 
 
 class RulesInForce(Protocol):
-    """Where a worker finds the permission rules of an agent."""
+    """The source of an agent's permission rules in a worker."""
 
     async def rules(self, agent: str) -> Rules | None:
-        """The rules in force; rules that judge nothing where there are none, None where they cannot be read."""
+        """The rules in force; empty rules if there are none, None if they cannot be read."""
 
     async def begin_by(self, agent: str) -> tuple[Rules | None, int | None]:
-        """The rules in force, and the time by which work must begin that they let run, in ms UTC by the store's clock."""
+        """The rules in force, and the latest time at which work these rules allow may begin, in ms UTC by the store's clock."""
 
 
 class FixedRules:
-    """The rules of an agent that nobody publishes."""
+    """The rules of an agent that is not published."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -69,7 +69,7 @@ class FixedRules:
 
 
 class Gate:
-    """The rules in force for the agents of one published app; callers at one time share a reading, which must not be old."""
+    """The rules in force for the agents of one published app; concurrent callers share a recent reading."""
 
     def __init__(self, store: Directory, published: Callable[[], Awaitable[AppRecord | None]]) -> None:
         self._store = store
@@ -100,7 +100,7 @@ class Gate:
         troubles: list[str] = []
         try:
             record = await self._published()
-            digests = self._digests if record is None else dict(record.rules)  # whoever deletes the record lifts no rule
+            digests = self._digests if record is None else dict(record.rules)  # deleting the record must not lift a rule
             if digests is None:
                 troubles.append(f"{UNTOLD}: its app is not published")
         except (NoApp, CorruptStore, NewerRecord) as error:
@@ -127,7 +127,7 @@ class Gate:
 
 
 class CallRules:
-    """The permission rules of one model call: those of its beginning say what the model may know of, those of its end judge."""
+    """The permission rules of one model call: those at its beginning hide tools, those at its end judge calls."""
 
     def __init__(
         self, in_force: RulesInForce, rules: Rules | None, agent: str, turn: Callable[[], Awaitable[TurnContext]]
@@ -138,13 +138,13 @@ class CallRules:
         self.turn = turn
 
     def hides(self, tool: ToolSpec) -> bool:
-        """Whether the model is not told of a tool: rules deny it, or cannot be read and its provider would ask nobody."""
+        """Whether a tool is hidden from the model: rules deny it, or are unreadable and its provider would run it unasked."""
         if self._rules is None:
             return tool.executor is Executor.PROVIDER
         return self._rules.hides(tool.name, executor=tool.executor)
 
     async def now(self) -> Rules | None:
-        """The rules in force; those of the call's beginning where that cannot be said, for a run is judged again later."""
+        """The rules in force; if these are unknown, those at the call's beginning, since a run is judged again later."""
         try:
             return await self._in_force.rules(self._agent)
         except StoreError:
@@ -168,7 +168,7 @@ def proposed(
     *,
     ask: Ask = at_once,
 ) -> RuleVerdict | None:
-    """What becomes of a call that the model asks for; None where its declaration alone says so, without a function."""
+    """The verdict on a call that the model proposes; None if its tool's declaration decides, without rules or functions."""
     if rules is None:
         return UNREADABLE
     declared = agent.tool(tool) if agent is not None else None
@@ -178,27 +178,24 @@ def proposed(
         required = ask(f"approval= of {tool}", needed, declares)
     verdict = _verdict(rules, declared, tool, arguments, required=required)
     if declared is None and verdict.effect is RuleEffect.ALLOW:
-        return None  # whether its tool wants an approval is not known here: the spec says so
+        return None  # the spec says whether the tool requires an approval
     as_declared = declared is None or required == (declared.spec.approval is Approval.REQUIRED)
     return None if verdict.by == "tool" and as_declared else _ruled(verdict)
 
 
 def required_again(agent: Agent | None, request: RunRequest, arguments: Mapping[str, Any] | None, turn: TurnContext) -> bool:
-    """Whether the tool itself wants an approval of a run that nobody has approved, since a rule let it go on without asking.
-
-    That rule may not be in force any more. Of all other runs, this was settled when the call was proposed.
-    """
+    """Whether the tool itself requires an approval of a run that a rule, perhaps not in force now, let begin without one."""
     declared = agent.tool(request.tool) if agent is not None and lifted(request) else None
     return declared is not None and declared.needs_approval(arguments, turn)
 
 
 def lifted(request: RunRequest) -> bool:
-    """Whether a rule lets the call run without anybody's decision."""
+    """Whether a rule lets the call run without a decision."""
     return bool(request.rule) and not asked_about(request)
 
 
 def asked_about(request: RunRequest) -> bool:
-    """Whether a person has approved the run: by a decision on its call, or by a grant."""
+    """Whether a person has approved the run, by a decision on its call or by a grant."""
     return request.fulfilled is not None or bool(request.grants)
 
 
@@ -211,9 +208,9 @@ def stopped(
     required: bool,
     others: RuleVerdict | None = None,
 ) -> RuleVerdict | None:
-    """The verdict that does not let a run begin, None where it may: it is denied, or a person is asked who has not been.
+    """The verdict that blocks this run (denied, or another person must approve); None if it may begin.
 
-    A person who decided counts for what rules and the tool say now of who decides: where they name others, those are asked.
+    An earlier approval counts only if the rules and the tool, as they are now, name no other approvers.
     """
     if rules is None:
         return others if request.fulfilled is not None else UNREADABLE
@@ -231,7 +228,7 @@ def stopped(
 
 
 def asks_others(agent: Agent | None, request: RunRequest, arguments: Mapping[str, Any] | None) -> RuleVerdict | None:
-    """The verdict on a run with edited arguments, where its tool leaves those to others than who has decided the call."""
+    """The verdict on edited arguments: the tool may name other approvers for them than those who decided the call."""
     terms, untold = deciders(None if agent is None else agent.tool(request.tool), arguments)
     if untold is not None or not _widens(terms, request):
         return untold
@@ -239,7 +236,7 @@ def asks_others(agent: Agent | None, request: RunRequest, arguments: Mapping[str
 
 
 def _widens(terms: ApproverTerms | None, request: RunRequest) -> bool:
-    """Whether these terms ask for others than those who have approved the run, by a decision on it or by a grant."""
+    """Whether these terms name other approvers than those who approved the run, by a decision on it or by a grant."""
     granted = (request.approvers,) if request.grants and request.approvers is not None else ()
     return terms is not None and not any(one.implies(terms) for one in (*(request.fulfilled or ()), *granted))
 
@@ -247,7 +244,7 @@ def _widens(terms: ApproverTerms | None, request: RunRequest) -> bool:
 def deciders(
     tool: Tool | None, arguments: Mapping[str, Any] | None, ask: Ask = at_once
 ) -> tuple[ApproverTerms | None, RuleVerdict | None]:
-    """Who may decide a call as its tool says, and the verdict on a call of which the tool cannot say it."""
+    """Who may decide a call according to its tool, and the verdict if the tool cannot say."""
     if tool is None or arguments is None:
         return None, None
     untold: tuple[ApproverTerms | None, RuleVerdict | None] = None, UNTOLD_DECIDERS

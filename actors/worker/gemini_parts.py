@@ -1,7 +1,7 @@
-"""Gemini's candidates, put in the form that litellm's parser reads; the signatures of texts, which it loses, are kept.
+"""Gemini's candidates, put in the form that litellm's parser reads, with the text signatures that it loses.
 
-Gemini sends no arguments with a call that has none, where litellm counts on them, and sends them in pieces where
-`streamFunctionCallArguments` is set, which litellm does not know.
+Gemini omits the arguments of calls without any, which litellm expects, and sends them in pieces if
+`streamFunctionCallArguments` is set, which litellm does not support.
 """
 
 import re
@@ -20,7 +20,7 @@ class GeminiParts:
     def __init__(self) -> None:
         self.kept = KeptParts()
         self.unreadable = False
-        """Whether arguments came in pieces of an unknown form: then nobody knows what the call is."""
+        """Whether arguments came in pieces of an unknown form, so that the call is unknown."""
         self._open: dict[str, Any] | None = None
         self._open_size = 0
 
@@ -71,7 +71,6 @@ class GeminiParts:
 
 
 def _put(arguments: Any, piece: dict[str, Any]) -> bool:
-    """Put a piece of arguments where its path says; whether that could be done."""
     path = str(piece.get("jsonPath"))
     steps: list[str | int] = [int(place) if place else name or quoted for name, place, quoted in STEP.findall(path)]
     kind = next((name for name in VALUES if name in piece), None)

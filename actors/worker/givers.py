@@ -1,4 +1,4 @@
-"""The givers of grants: a run by a grant asks a person where its giver's API key does not let them decide the call any more."""
+"""The givers of grants: a run by a grant asks a person once its giver's API key may no longer decide the call."""
 
 from holdfast.actors.admission import Readings
 from holdfast.actors.work_requests import RunRequest
@@ -15,10 +15,10 @@ class GrantGivers:
         self._readings = Readings(self._look, None)
 
     async def lapsed(self, request: RunRequest) -> tuple[tuple[str, ...], int | None]:
-        """The grants of a run whose givers held an API key and may not decide its call any more.
+        """The grants of a run whose givers held an API key and may no longer decide its call.
 
-        Several keys of one name are one holder's: while one of them lets its holder decide, a grant stands. The second value is
-        the time by which a run that rests on this reading must begin, in ms UTC by the store's clock; None: at any time.
+        Keys of one name belong to one holder: a grant stands while one of them may decide. The second value is the latest time
+        at which a run based on this reading may begin, in ms UTC by the store's clock; None: any time.
         """
         if not request.givers:
             return (), None

@@ -1,4 +1,4 @@
-"""Seeing to it that the store has a sweeper, also while no client connects."""
+"""Keeping the store's sweeper alive, also while no client connects."""
 
 import asyncio
 import logging
@@ -13,11 +13,7 @@ LOOK_EVERY_S = 5.0
 
 
 async def keep_sweeper(kept: SweeperToKeep, connected: Callable[[], Awaitable[Directory]]) -> None:
-    """Check for ever, every few seconds, that the store's sweeper is there, and have it made where it is missing.
-
-    A worker whose release does not serve the store any more leaves that to the workers of the release that does. Once Holdfast
-    was stopped on the cluster, no sweeper is made.
-    """
+    """Have a missing sweeper made, every few seconds, while this release serves the store and Holdfast is not stopped."""
     while True:
         await asyncio.sleep(LOOK_EVERY_S)
         try:

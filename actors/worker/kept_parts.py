@@ -1,4 +1,4 @@
-"""The order of an answer's parts, where its provider wants some of them back as they came: signed texts, sealed reasoning.
+"""The order of an answer's parts, if its provider wants some of them back unchanged: signed texts, sealed reasoning.
 
 As with Anthropic's blocks, texts are not kept twice: a part's `length` says how many characters of the message's text it has.
 """
@@ -18,7 +18,7 @@ class KeptParts:
         self._parts: list[dict[str, Any]] = []
 
     def text(self, piece: str, signature: str = "") -> None:
-        """Add a piece of text; pieces without a signature are one part with the piece before."""
+        """Add a piece of text; a piece without a signature continues the part before."""
         if not (piece or signature):
             return
         last: dict[str, Any] = self._parts[-1] if self._parts else {}
@@ -40,11 +40,11 @@ class KeptParts:
         self.size += len(str(item))
 
     def other(self) -> None:
-        """Note that something stood here that is not sent back."""
+        """Note that a part stood here that is not sent back."""
         self._parts.append({"type": "other"})
 
     def kept(self, content: str) -> list[dict[str, Any]]:
-        """The parts to keep beside the message with this text; none where the message alone says all that they say."""
+        """The parts to keep beside the message with this text; none if the message says all that they say."""
         if not any(part["type"] == "reasoning" or "signature" in part for part in self._parts):
             return []
         texts = [jsontext.clean("".join(part["_"])) for part in self._parts if part["type"] == "text"]
@@ -60,10 +60,10 @@ def _kept(part: dict[str, Any], texts: list[str], *, said: bool) -> dict[str, An
 
 
 def messages(parts: Sequence[Mapping[str, Any]], plain: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The messages in place of one whose parts were kept, in their order, as litellm takes them and joins them again.
+    """The messages that replace one with kept parts, in their order, as litellm takes and joins them.
 
-    Reasoning goes with the part that it led to. OpenAI refuses reasoning whose id it knows where that part does not follow: it
-    goes without its id where the part is one that is not sent back.
+    Reasoning goes with the part that follows it. OpenAI refuses reasoning with a known id without that part: if the part is not
+    sent back, the reasoning goes without its id.
     """
     calls, text, place = list(plain.get("tool_calls") or ()), plain.get("content") or "", 0
     found: list[dict[str, Any]] = []

@@ -1,9 +1,7 @@
-"""Live events: deltas of text, reasoning and arguments, and progress. They are lossy: only those who listen get them.
+"""Live events: deltas of text, reasoning and arguments, and progress. Only current listeners get them, and some may be lost.
 
-Only the last progress of a run is kept.
-
-A live message is the msgpack array `[kind, effect_id, attempt, at, value]`; `at` is the worker's wall clock, in ms UTC; `value`
-is text, for arguments and progress JSON text.
+Only the last progress of a run is kept. A live message is the msgpack array `[kind, effect_id, attempt, at, value]`; `at` is
+the worker's wall clock, in ms UTC; `value` is text, for arguments and progress JSON text.
 """
 
 import asyncio
@@ -29,12 +27,12 @@ TEXT_DELTA = "text_delta"
 REASONING_DELTA = "reasoning_delta"
 ARGUMENTS_DELTA = "arguments_delta"
 UNHEARD_S = 1.0
-"""For how long no arguments are published where nobody listened the last time: an answer may have hundreds of calls."""
+"""Seconds without publishing arguments if the last event had no listener: an answer may have hundreds of calls."""
 PROGRESS_WAITING = 64
-"""How many reports of one run may wait to be published; if more wait, the oldest are lost."""
+"""How many reports of one run may wait to be published; beyond that, the oldest are lost."""
 PROGRESS_AT_ONCE = 32
 PROGRESS_PAUSE_S = 0.1
-"""For how long a run publishes nothing after `PROGRESS_AT_ONCE` reports in a row."""
+"""Seconds without publishing after `PROGRESS_AT_ONCE` reports in a row."""
 KEEP_EVERY_S = 0.5
 KEPT_BYTES = 4096
 KEPT_TEXT = 500
@@ -42,7 +40,7 @@ NUMBER_LENGTH = 400
 
 
 class Deltas:
-    """Publishes what a model says as it comes: the pieces of `DELTA_EVERY_S` together, and none later than that."""
+    """Publishes a model's answer as it comes: pieces are joined for up to `DELTA_EVERY_S`."""
 
     def __init__(self, store: Runs, request: ModelRequest, attempt: int) -> None:
         self._store = store
@@ -57,7 +55,7 @@ class Deltas:
         self._late: asyncio.Task[None] | None = None
 
     async def begin_anew(self) -> None:
-        """Publish what is not published yet; what comes from now on is of another try."""
+        """Publish the pending pieces; further ones belong to the next try."""
         await self.flush()
         self._attempt += 1
 
@@ -81,7 +79,7 @@ class Deltas:
             self._timer = asyncio.get_running_loop().call_later(wait_s, self._flush_late)
 
     async def flush(self) -> None:
-        """Publish the pieces that are not published yet, after those that are being published."""
+        """Publish the pending pieces, after those that are being published."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -102,11 +100,10 @@ class Deltas:
 
 
 class Progress:
-    """The function that `ToolContext.report_progress` calls, from whatever thread the body runs in.
+    """The function that `ToolContext.report_progress` calls, from any thread.
 
-    Reports are published to listeners one after the other: where a body reports faster than that, its oldest reports are lost.
-    The last report is kept in the store too, for later readers: at most one in `KEEP_EVERY_S`, since keeping one costs a write
-    to the disk.
+    Reports are published one after the other; if a body reports faster than that, its oldest reports are lost. The store also
+    keeps the last report for later readers, at most one in `KEEP_EVERY_S`, since each costs a write to the disk.
     """
 
     def __init__(self, store: Runs, request: RunRequest, loop: asyncio.AbstractEventLoop) -> None:
@@ -120,7 +117,7 @@ class Progress:
         self._keeping: asyncio.Task[None] | None = None
 
     def __call__(self, value: Any, message: str | None, **how_far: Any) -> None:
-        """Report a JSON value and a text, and how far the body is (`status`, `loaded`, `total`, as far as they are known)."""
+        """Report a JSON value and a text, and how far the body is (`status`, `loaded`, `total`, if known)."""
         text = jsontext.dumps({"value": value, "message": message, **how_far})
         head = ["progress", self._request.effect_id, self._request.attempt, _now()]
         last, payload = codec.pack([*head, _short(text, value, message, how_far)]), codec.pack([*head, text])
@@ -168,7 +165,6 @@ class Progress:
 
 
 def _short(text: str, value: Any, message: str | None, how_far: Mapping[str, Any]) -> str:
-    """The JSON text to keep of a report: all of it, or its message cut off where the report is large."""
     if len(text.encode()) <= KEPT_BYTES:
         return text
     plain = value if isinstance(value, bool | int | float) and len(str(value)) < NUMBER_LENGTH else None
@@ -176,7 +172,6 @@ def _short(text: str, value: Any, message: str | None, how_far: Mapping[str, Any
 
 
 async def _publish(store: Runs, conversation_id: str, payload: bytes) -> bool:
-    """Publish a live event; whether anybody listens."""
     try:
         return await store.publish(conversation_id, payload)
     except StoreError as error:

@@ -1,8 +1,8 @@
-"""Calling models, through litellm: the one file that imports it.
+"""Calling models through litellm; no other file imports it.
 
-litellm's retries are off and ours on: a call that fails for a reason that may pass (rate limits, 5xx, connection errors,
-timeouts) is repeated with backoff and jitter, honouring retry-after; one that fails for a lasting reason (a bad key, an unknown
-model, a context overflow) is not.
+litellm's retries are off and ours on: a call that fails for a transient reason (rate limits, 5xx, connection errors, timeouts)
+is repeated with backoff and jitter, honouring retry-after; one that fails for a lasting reason (a bad key, an unknown model, a
+context overflow) is not.
 """
 
 import asyncio
@@ -61,9 +61,9 @@ FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 8.0
 LONGEST_RETRY_AFTER_S = 60.0
 CLOSE_S = 5.0
-"""How long closing a connection may take."""
+"""Seconds that closing a connection may take."""
 ANTHROPIC_ELSEWHERE = frozenset({"vertex_ai", "azure_ai"})
-"""The other providers where Claude speaks Anthropic's interface."""
+"""Other providers whose Claude models speak Anthropic's interface."""
 PASSING_STATUSES = frozenset({408, 409, 425, 429})
 
 
@@ -79,10 +79,7 @@ async def call(
     redaction: Redaction = PLAIN,
     counts: ModelCounts | None = None,
 ) -> ModelOutcome:
-    """Call the spec's model with the messages; the outcome after all retries. The app's own rules run in the loop's threads.
-
-    Tools that permission rules hide are not sent.
-    """
+    """Call the spec's model without hidden tools; the outcome after all retries. App code runs in `loop`'s threads."""
     counts = counts or ModelCounts(Counts(), spec.model)
     try:
         called = destination.arguments(spec, agent, _provider, _keyed)
@@ -103,7 +100,7 @@ async def call(
     try:
         calls = await _verdicts(agent, spec, answer.calls(), loop=loop, redaction=redaction, rules=rules)
         return model_outcome.replied(request.effect_id, answer, calls, route=route)
-    except (Exception, Suspend) as error:  # the answer has been paid for, and asking again would bring another like it
+    except (Exception, Suspend) as error:  # the answer is paid for, and another would be like it
         logger.exception("model call %s of %s: its answer cannot be used", request.effect_id, request.conversation_id)
         problem = f"the model's answer cannot be used: {_words(error, redaction)}"
         return ModelFailed(effect_id=request.effect_id, error=problem, reason=FailureReason.UNUSABLE)
@@ -155,23 +152,23 @@ async def _stream(deltas: Deltas, answer: ModelAnswer, arguments: dict[str, Any]
             await deltas.add(*answer.add(chunk))
         answer.finish()
     except Exception:
-        answer.check()  # where the answer is beyond a limit, its stream was ended for that
+        answer.check()  # if the answer exceeds a limit, that is why its stream ended
         raise
     finally:
         await _close(stream)
-        await deltas.flush()  # also what an abandoned try has said, before the next one says anything
+        await deltas.flush()  # an abandoned try's text comes before the next try's
     return answer
 
 
 def _observed() -> bool:
-    """Whether somebody has litellm tell of whole answers, or counts on it to count or keep them."""
+    """Whether litellm has callbacks for whole answers, or counts or caches them."""
     told = [*litellm.callbacks, *litellm.success_callback, *litellm._async_success_callback]  # noqa: SLF001 - the coroutines
     # litellm itself adds "cache" with a call of Gemini's; what keeps answers is `litellm.cache`
     return any(one != "cache" for one in told) or bool(litellm.max_budget or litellm.cache)
 
 
 async def _close(stream: ProviderStream) -> None:
-    """Close the connection. An error in this is only logged: a whole answer is paid for, and a failed call has its reason."""
+    """Close the connection. An error is only logged: a whole answer is paid for, and a failed call has its reason."""
     try:
         async with asyncio.timeout(CLOSE_S):
             await stream.aclose()
@@ -201,30 +198,30 @@ def _arguments(
 
 
 def _route(called: dict[str, Any]) -> str:
-    """The name of the provider's interface that litellm chooses; '' if litellm knows none, and then the call itself fails."""
+    """The name of the provider's interface that litellm chooses; '' if unknown, and then the call itself fails."""
     return _provider(called["model"], called.get("custom_llm_provider"))
 
 
 def _by_responses(called: dict[str, Any], route: str, tools: list[dict[str, Any]]) -> bool:
-    """Whether litellm makes the call by OpenAI's Responses interface: where its model's name, or its tools, ask for that."""
+    """Whether litellm makes the call by OpenAI's Responses interface, because of the model's name or the tools."""
     try:
         model = litellm.get_llm_provider(model=called["model"], custom_llm_provider=called.get("custom_llm_provider"))[0]
         named = {name: called.get(name) for name in ("web_search_options", "reasoning_effort", "api_base")}
         found, _ = litellm.main.responses_api_bridge_check(model=model, custom_llm_provider=route, tools=tools, **named)
         return bool(found.get("mode") == "responses")
-    except Exception:  # noqa: BLE001 - then nothing goes back that only that interface reads
+    except Exception:  # noqa: BLE001 - then parts for that interface alone are not sent back
         return False
 
 
 def _cost_usd(called: dict[str, Any], answer: ModelAnswer) -> float | None:
-    """What an answer costs, in US dollars, by litellm's prices; None where it knows none, or the provider counted no tokens."""
+    """The cost of an answer in US dollars, by litellm's prices; None if the price or the token count is unknown."""
     if answer.usage is None:
         return None
     named = called.get("custom_llm_provider")
     try:
         parts = litellm.cost_per_token(model=called["model"], custom_llm_provider=named, usage_object=answer.usage)
         return float(sum(parts))
-    except Exception as error:  # noqa: BLE001 - a price that is not known spoils no answer
+    except Exception as error:  # noqa: BLE001 - an unknown price must not spoil the answer
         logger.debug("the cost of a call of %s is not known: %s", called["model"], type(error).__name__)
         return None
 
@@ -249,7 +246,6 @@ async def _verdicts(
     redaction: Redaction,
     rules: CallRules,
 ) -> tuple[ProposedCall, ...]:
-    """The calls with the app's verdicts. The app's own code gives them, in threads and within bounds."""
     if not calls:
         return ()
     there = await loop()

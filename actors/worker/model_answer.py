@@ -12,19 +12,19 @@ from .kept_parts import KeptParts
 from .reasoning_details import ReasoningDetails
 
 EMPTY_CHUNKS = 10_000
-"""How many pieces of a stream may bring nothing: role, usage, a sign of life."""
+"""How many pieces of a stream may bring no content: role, usage, keepalive."""
 LONGEST_ESCAPE = 6
 LINE_ROOM = 64 * 1024
-"""`LONGEST_ESCAPE`: the most bytes that JSON takes for one byte of text; `LINE_ROOM`: how many more bytes a line may have."""
+"""`LONGEST_ESCAPE`: the most bytes that JSON takes for one byte of text; `LINE_ROOM`: further bytes of a line."""
 ID_CHARS = 200
 NAME_CHARS = 256
 REASON_CHARS = 100
-"""How much is kept of a call's id, of its tool's name and of the word for how an answer ended; meaningful ones are shorter."""
+"""How many characters are kept of a call's id, its tool's name and the finish reason; meaningful ones are shorter."""
 EXECUTED = "srvtoolu_"
-"""The beginning of the ids of calls that Anthropic executes itself, on whatever route they come."""
+"""Id prefix of calls that Anthropic executes itself, on every route."""
 
 SIGNED = "__thought__"
-"""The mark between a call's id and the signature of the thought that led to it, in the ids that litellm makes for Gemini."""
+"""The mark between a call's id and the signature of its thought, in the ids that litellm makes for Gemini."""
 
 SAME = {
     **{word: word for word in ("stop", "length", "tool_calls", "function_call", "content_filter", "pause_turn")},
@@ -39,7 +39,7 @@ SAME = {
     **dict.fromkeys(("other", "no_image", "image_recitation", "image_other", "image_prohibited_content"), "content_filter"),
     "compaction": "pause_turn",
 }
-"""OpenAI's (or Anthropic's) word for how an answer ended, by the provider's word in lower case."""
+"""OpenAI's (or Anthropic's) finish reason, by the provider's word in lower case."""
 NO_REASONS = ("", "FINISH_REASON_UNSPECIFIED")
 FAILED = frozenset(
     {
@@ -49,9 +49,9 @@ FAILED = frozenset(
         *("too_many_tool_calls", "malformed_model_output", "malformed_tool_use"),
     }
 )
-"""The words, in lower case, by which providers say that an answer went wrong: then there is no answer."""
+"""Finish reasons, in lower case, by which providers report a failure: then there is no answer."""
 KNOWN = frozenset(SAME.values())
-"""The words with which a whole answer ends. An answer that ends with an unknown word is taken only if it has no calls."""
+"""The finish reasons of a whole answer. An answer with an unknown one is accepted only without calls."""
 CALLING = frozenset({"tool_calls", "function_call"})
 CUT = frozenset({"length", "content_filter"})
 
@@ -61,7 +61,7 @@ class Broken(Exception):
 
 
 class TooMuch(Exception):
-    """The answer is larger than the agent's limits allow; `reason` says which limit it passed."""
+    """The answer exceeds the agent's limits; `reason` says which."""
 
     def __init__(self, reason: FailureReason, message: str) -> None:
         super().__init__(reason, message)
@@ -93,7 +93,7 @@ class AnswerCall:
 
 @dataclass(frozen=True, slots=True)
 class CallPiece:
-    """A piece of a call: its place among the answer's calls from 0, the tool's name so far, and the piece of the arguments."""
+    """A piece of a call: the call's index in the answer, the tool's name so far, and the piece of the arguments."""
 
     index: int
     tool: str
@@ -113,22 +113,21 @@ class _Thinking:
 class ModelAnswer:
     """One answer of a model.
 
-    `add` takes the chunks that litellm makes of the stream; `received`, `heard`, `ended` and `refused` note what the provider
-    itself has sent.
+    `add` takes litellm's chunks of the stream; `received`, `heard`, `ended` and `refused` note what the provider itself sent.
     """
 
     def __init__(self, limits: Limits) -> None:
         self.blocks: AnthropicBlocks | None = None
         self.parts: KeptParts | None = None
         self.interface = ""
-        """Which of a provider's interfaces the answer came by, where it is not the usual one."""
+        """The provider's interface by which the answer came, unless it is the usual one."""
         self.details = ReasoningDetails()
         self.executed: set[str] = set()
-        """The ids of the calls that the provider executes itself, where its stream says so."""
+        """The ids of the calls that the provider executes itself, if its stream names them."""
         self.restarts = 0
-        """How often the provider has begun the answer anew in its stream."""
+        """How often the provider has restarted the answer in its stream."""
         self.call_made_text = False
-        """Whether litellm has turned the call with which it imitates a `response_format` into text."""
+        """Whether litellm has turned the call that imitates a `response_format` into text."""
         self._limits = limits
         self._ended: str | None = None
         self._size = 0
@@ -151,7 +150,7 @@ class ModelAnswer:
     # Noted from the provider's own stream.
 
     def received(self, data: bytes) -> bool:
-        """Count bytes as they come; false once the answer is too large. A line longer than any allowed answer is too large."""
+        """Count bytes as they come; false once the answer is too large, or a line longer than any allowed answer."""
         end = data.rfind(b"\n")
         self._line = self._line + len(data) if end < 0 else len(data) - end - 1
         if self._line > LINE_ROOM + LONGEST_ESCAPE * self._limits.reply_bytes:
@@ -159,58 +158,58 @@ class ModelAnswer:
         return self._fits
 
     def heard(self, *, brought: int = 0) -> bool:
-        """Count a piece of the provider's stream, and bytes that litellm does not hand on; false to stop reading."""
+        """Count a piece of the provider's stream, and `brought` bytes that litellm does not hand on; false to stop reading."""
         self._chunks += 1
         self._size += brought
         return not self._barren and self._fits
 
     def ended(self, reason: object) -> None:
-        """Note the provider's word for how the answer ended; of several, one that tells of a cut or a failure counts."""
+        """Note the provider's finish reason; of several, one that reports a cut or a failure counts."""
         if isinstance(reason, str) and reason not in NO_REASONS and self._ended not in CUT and not self._failed:
             self._ended = SAME.get(reason.lower(), reason)
 
     def used(self, usage: object) -> None:
-        """Note the provider's count of tokens, by which litellm's does not matter."""
+        """Note the provider's count of tokens, which replaces litellm's."""
         if usage:
             self._usage, self._exact = usage, True
 
     def used_output(self, tokens: object) -> None:
-        """Note Anthropic's last count of the answer's tokens; without one, litellm's is its first one, or an estimate."""
+        """Note Anthropic's last count of the answer's tokens; litellm's may be the first one, or an estimate."""
         self._output = None if tokens else (tokens,)
 
     def counted(self) -> None:
-        """Note that the provider has counted tokens. Where it has not, what litellm counts is an estimate."""
+        """Note that the provider has counted tokens; otherwise litellm's count is an estimate."""
         self._counted = True
 
     def restarted(self) -> None:
-        """Forget what the answer had so far: the provider has begun it anew."""
+        """Forget the answer so far, since the provider has restarted it."""
         self._clear()
         self._ended = None
         self.restarts += 1
 
     @property
     def usage(self) -> object:
-        """The provider's count of tokens, as litellm has it; None if there is none."""
+        """The provider's count of tokens, in litellm's form, if any."""
         return self._usage
 
     @property
     def told(self) -> bool:
-        """Whether the provider has said how the answer ended, and litellm has no count of its tokens still to hand on."""
+        """Whether the finish reason is known and no count of tokens is still to come."""
         return self._ended is not None and (self._exact or not self._counted)
 
     def detailed(self, details: object) -> None:
-        """Note `reasoning_details` of OpenRouter's."""
+        """Note OpenRouter's `reasoning_details`."""
         self._size += self.details.add(details)
 
     def refused(self, text: str) -> None:
-        """Note a piece of a refusal, which OpenAI sends in place of text."""
+        """Note a piece of a refusal, which OpenAI sends instead of text."""
         self._refusal.append(text)
         self._size += _bytes(text)
 
     # Folded from litellm's chunks.
 
     def add(self, chunk: Any) -> tuple[str, str, list[CallPiece]]:
-        """Fold a chunk into the answer; the text, the reasoning and the pieces of calls that the chunk brought."""
+        """Add a chunk to the answer; the text, the reasoning and the pieces of calls that it brought."""
         if self._counted and not self._exact:
             self._usage = getattr(chunk, "usage", None) or self._usage
         choice = next((one for one in chunk.choices or () if not getattr(one, "index", 0)), None)
@@ -245,9 +244,9 @@ class ModelAnswer:
         """Check that the answer, whose stream has ended, is whole.
 
         Raises:
-            Broken: The provider did not say how the answer ended, said that it went wrong, used an unknown word for the end of
-                an answer with calls, or announced calls and sent none.
-            TooMuch: The answer is beyond the limits.
+            Broken: The provider gave no finish reason, reported a failure, gave an unknown reason for an answer with calls, or
+                announced calls and sent none.
+            TooMuch: The answer exceeds the limits.
         """
         self.check()
         if self._ended is None:
@@ -269,25 +268,25 @@ class ModelAnswer:
 
     @property
     def finish_reason(self) -> str | None:
-        """The word for how the answer ended; a refusal that was not cut off counts as the content filter's."""
+        """The finish reason; a refusal that was not cut off counts as `content_filter`."""
         if self._refusal and self._ended not in CUT:
             return "content_filter"
         return None if self._ended is None else jsontext.clean(self._ended[:REASON_CHARS])
 
     @property
     def content(self) -> str | None:
-        """The text of the answer, or of the refusal where there is no other; None without either."""
+        """The text of the answer, else of the refusal; None without either."""
         pieces = self._texts or self._refusal
         return jsontext.clean("".join(pieces)) if pieces else None
 
     @property
     def reasoning(self) -> str | None:
-        """The thinking that the model showed; None if it showed none."""
+        """The thinking that the model showed, if any."""
         return jsontext.clean("".join(self._reasoning)) or None
 
     @property
     def tokens(self) -> tuple[int | None, int | None]:
-        """The numbers of tokens of the request and of the answer; None where the provider gave no count."""
+        """The token counts of the request and the answer; None if the provider gave none."""
         answered = getattr(self._usage, "completion_tokens", None) if self._output is None else self._output[0]
         return _count(getattr(self._usage, "prompt_tokens", None)), _count(answered)
 
@@ -350,7 +349,7 @@ class ModelAnswer:
         self._size += _bytes(signature)
 
     def _add_call(self, position: int, part: Any) -> CallPiece | None:
-        """Add a piece of a call; the piece, if the call is ours to answer."""
+        """Add a piece of a call; returns it if the call is ours to answer."""
         function = getattr(part, "function", None)
         call_id, name, arguments = _text(part, "id"), _text(function, "name"), _text(function, "arguments")
         if not (call_id or name or arguments):

@@ -1,4 +1,4 @@
-"""Counting one model call: how long it takes, when its answer begins, its tries, its tokens, its cost, and whose quota pays."""
+"""Counting one model call: duration, time to the first piece, tries, tokens, cost and quota."""
 
 import logging
 import math
@@ -22,11 +22,11 @@ class ModelCounts:
         self._waits = False
         self._repeated = 0
         self.cost_usd: float | None = None
-        """What the answer costs, in US dollars; None where that is not known."""
+        """The cost of the answer in US dollars; None if unknown."""
 
     @property
     def tries(self) -> int:
-        """How many tries there were so far, the one that goes on included."""
+        """How many tries there were, including the current one."""
         return self._repeated + 1
 
     def asked(self) -> None:
@@ -34,7 +34,7 @@ class ModelCounts:
         self._asked_s, self._waits = time.monotonic(), True
 
     def answers(self) -> None:
-        """Note that a piece of the answer is there; the first one of each request counts."""
+        """Note that a piece of the answer has come; only the first of each request counts."""
         if self._waits:
             self._waits = False
             self._counts.observe(metrics.MODEL_FIRST_S, time.monotonic() - self._asked_s, self._model)
@@ -45,7 +45,7 @@ class ModelCounts:
         self._counts.add(metrics.MODEL_RETRIES, self._model)
 
     def cost(self, usd: float | None) -> None:
-        """Count what an answer costs, in US dollars; None where its price is not known."""
+        """Count the cost of an answer in US dollars; None if unknown."""
         self.cost_usd = usd
         if usd is not None and 0 < usd < math.inf:
             self._counts.add(metrics.COST, self._model, by=usd)
@@ -66,7 +66,7 @@ logger = logging.getLogger("holdfast.worker")
 
 
 async def spend(store: QuotaStore, conversation_id: str, outcome: ModelOutcome, cost_usd: float | None) -> None:
-    """Count a model call. What cannot be counted is logged: its turn goes on."""
+    """Charge a model call to its quota. An error is logged, and the turn goes on."""
     tokens = 0 if isinstance(outcome, ModelFailed) else (outcome.input_tokens or 0) + (outcome.output_tokens or 0)
     cost = round(cost_usd * NANOS) if cost_usd is not None and 0 < cost_usd < math.inf else 0
     if not tokens and not cost:

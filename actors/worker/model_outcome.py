@@ -1,7 +1,4 @@
-"""The outcomes of model calls, for the machine: the whole answer with the app's verdicts, or why there is none.
-
-The worker makes these outcomes of what litellm streams; `holdfast.testing.run` makes them of what a script says.
-"""
+"""The outcomes of model calls: the worker makes them from litellm's stream, `holdfast.testing.run` from a script."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
@@ -24,7 +21,7 @@ from .model_answer import AnswerCall, ModelAnswer, TooMuch
 from .run_rules import alone
 
 UNVALIDATED = "$: a validator did not answer"
-"""What the model is told of arguments whose validators fail without a word, or hang."""
+"""What the model is told of arguments whose validators hang, or fail without a message."""
 WORDS = 2000
 """How many characters of a provider's error are kept."""
 
@@ -45,20 +42,20 @@ def replied(effect_id: str, answer: ModelAnswer, calls: tuple[ProposedCall, ...]
 
 
 def overdue(effect_id: str, limits: Limits) -> ModelFailed:
-    """The outcome of a call that passed its bound."""
+    """The outcome of a call that exceeded its time limit."""
     error = f"the model did not answer within {limits.model_timeout_s:g} s (Limits.model_timeout_s)"
     return ModelFailed(effect_id=effect_id, error=error, reason=FailureReason.MODEL_TIMEOUT)
 
 
 def excessive(effect_id: str, excess: TooMuch, redaction: Redaction) -> ModelFailed:
-    """The outcome of a call whose answer is beyond the agent's limits."""
+    """The outcome of a call whose answer exceeds the agent's limits."""
     return ModelFailed(effect_id=effect_id, error=redaction.redacted(str(excess), WORDS), reason=excess.reason)
 
 
 async def turn_of(store: Conversations, request: ModelRequest, agent: Agent | None) -> Callable[[], Awaitable[TurnContext]]:
-    """Gives the turn of a model call, with its requester and context where a function of the app may look at them.
+    """Give the turn of a model call, with its requester and context if a function of the app may look at them.
 
-    What the turn follows from is read at once, before the model is called: nothing of the store can spoil an answer later.
+    The log entries for it are read now, before the model is called, so that no error of the store can spoil an answer later.
     """
     named = partial(TurnContext, conversation_id=request.conversation_id, agent=request.agent)
     started, message = None, None
@@ -85,7 +82,7 @@ def judged(
     turn: TurnContext,
     asking: Callable[[int], Ask] = here,
 ) -> tuple[ProposedCall, ...]:
-    """The calls with the app's verdicts. The app's own code gives them: it may take long, or raise any error."""
+    """The calls with the app's verdicts, given by app code that may take long, or raise any error."""
     return tuple(
         _judged(agent, spec, call, redaction, rules=rules, turn=turn, ask=asking(place)) for place, call in enumerate(calls)
     )
@@ -101,7 +98,6 @@ def _judged(
     turn: TurnContext,
     ask: Ask,
 ) -> ProposedCall:
-    """The call with the app's verdict: what is wrong with its arguments, if anything, what rules say, and its prompt."""
     arguments, name = call.arguments, call.name
     problem: str | None = None
     shown: str | None = None
@@ -136,7 +132,7 @@ def _judged(
 
 
 def _touched(tool: Tool | None, arguments: dict[str, Any] | None, ask: Ask) -> tuple[CallTarget, ...] | None:
-    """What a call touches; nothing, which no grant covers, where the app has no such tool any more that could say it."""
+    """The targets of a call; none, which no grant covers, if the app no longer has the tool."""
     if tool is None or arguments is None:
         return ()
     otherwise: tuple[CallTarget, ...] | None = () if tool.touches_by_function else None

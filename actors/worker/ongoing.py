@@ -1,4 +1,4 @@
-"""Tasks that go on in this process, each under a key: a caller that asks for the same key joins the task."""
+"""Tasks in this process, by key: a caller with the key of a running task joins it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
@@ -8,7 +8,7 @@ _T = TypeVar("_T")
 
 
 class Ongoing(Generic[_T]):
-    """Tasks by key. A key holds all that the task's outcome follows from, so that different work never shares a task."""
+    """Tasks by key. A key holds all that determines the outcome, so that different work never shares a task."""
 
     def __init__(self) -> None:
         self._tasks: dict[Hashable, asyncio.Task[_T]] = {}
@@ -20,7 +20,7 @@ class Ongoing(Generic[_T]):
         return key in self._tasks
 
     def keys(self, wanted: Callable[[Any], bool]) -> list[Hashable]:
-        """The keys of the ongoing tasks that are wanted."""
+        """The keys of the running tasks that are wanted."""
         return [key for key in self._tasks if wanted(key)]
 
     def joined(self, key: Hashable, begin: Callable[[], Coroutine[Any, Any, _T]]) -> asyncio.Task[_T]:
@@ -40,4 +40,4 @@ class Ongoing(Generic[_T]):
         if self._tasks.get(key) is done:
             del self._tasks[key]
         if not done.cancelled():
-            done.exception()  # so that asyncio does not report an error for which no caller waits any more
+            done.exception()  # asyncio would report an error that no caller awaits

@@ -1,4 +1,4 @@
-"""The secrets of a worker's process, which no log line, error or span shows."""
+"""The secrets of a worker's process, hidden from log lines, errors and spans."""
 
 import os
 import traceback
@@ -15,7 +15,7 @@ TRACEBACK = 16_384
 
 
 class ProcessSecrets:
-    """What this process knows of secrets by now: `redaction` removes them."""
+    """The secrets that this process knows so far; `redaction` removes them."""
 
     def __init__(self, url: str, *, content: bool) -> None:
         self._unshared = {name: os.environ.pop(name) for name in (SIGNING,) if name in os.environ}
@@ -25,7 +25,7 @@ class ProcessSecrets:
         self.learn(())
 
     def learn(self, named: Iterable[str]) -> None:
-        """Take the values that these variables have in the environment now for secrets, too."""
+        """Treat the values of these environment variables as secrets too."""
         self._named.update(named)
         self.redaction = Redaction.of_process({**os.environ, **self._unshared}, self._named, urls=[self._url])
         logs.guard_process(self.redaction)

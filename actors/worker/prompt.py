@@ -1,6 +1,6 @@
 """The request to a model: the transcript's messages as its provider takes them, and the spec's tools.
 
-A message of the transcript has more than providers take: its reasoning, how it was cut off, and parts for one provider only.
+A transcript's message has more than providers take: its reasoning, its finish reason, and parts for one provider only.
 """
 
 import re
@@ -13,16 +13,16 @@ from holdfast.conversation.text import jsontext
 from . import anthropic_blocks, kept_parts, reasoning_details
 
 SENT = ("role", "content", "tool_calls", "tool_call_id", "name")
-"""The keys of a message that every provider takes; many providers refuse a key that they do not know."""
+"""The keys of a message that every provider takes; many refuse unknown keys."""
 
 
 def messages(transcript: Sequence[dict[str, Any]], *, instructions: str, route: str, anthropic: bool) -> list[dict[str, Any]]:
     """The messages to send, instructions first.
 
     Args:
-        transcript: The messages of the transcript, which are left as they are.
+        transcript: The messages of the transcript; not changed.
         instructions: The system message, if not empty.
-        route: The name of the provider's interface; parts for one provider only go back on the route that they came from.
+        route: The name of the provider's interface; parts for one provider go back only on the route that they came from.
         anthropic: Whether the interface is Anthropic's, on whatever route.
     """
     sent: list[dict[str, Any]] = [{"role": "system", "content": instructions}] if instructions else []
@@ -39,21 +39,21 @@ def messages(transcript: Sequence[dict[str, Any]], *, instructions: str, route: 
 
 
 def container(transcript: Sequence[Mapping[str, Any]]) -> str | None:
-    """The container in which Anthropic's code waits for the results that the transcript ends with; None where none does."""
+    """The container in which Anthropic's code waits for the results at the end of the transcript, if any."""
     last: Mapping[str, Any] = next((message for message in reversed(transcript) if message["role"] != "tool"), {})
     found = (last.get("provider") or {}).get("container")
     return found if isinstance(found, str) else None
 
 
 def tools(spec: AgentSpec, hidden: Callable[[ToolSpec], bool] = lambda _: False) -> list[dict[str, Any]]:
-    """The spec's tools as a provider takes them, but for the hidden ones; those that the provider executes as declared."""
+    """The spec's tools as a provider takes them, without hidden ones; those that the provider executes as declared."""
     return [_tool(spec, tool.name) for tool in spec.tools if not hidden(tool)]
 
 
 def _plain(message: dict[str, Any]) -> dict[str, Any]:
     """The message with tool calls that every provider takes back: a legal name, and arguments that parse.
 
-    The text that the model really wrote stays in the log; the result of the call has told the model what was wrong.
+    The model's own text stays in the log; the result of the call has told the model what was wrong.
     """
     plain = {key: message[key] for key in SENT if key in message}  # a copy: litellm may change what it is given
     if "tool_calls" in plain:
@@ -62,8 +62,7 @@ def _plain(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _signed(plain: dict[str, Any], message: Mapping[str, Any], provider: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The message with the thinking that led to it and to its calls, as litellm takes it: in one message or in several."""
-    # Of thinking without a signature litellm makes text.
+    # litellm turns thinking without a signature into text.
     blocks = [dict(block) for block in provider.get("thinking_blocks", ()) if block.get("signature", True)]
     if blocks:
         plain["thinking_blocks"] = blocks
@@ -87,7 +86,7 @@ def _call(called: dict[str, Any]) -> dict[str, Any]:
 
 
 def _open_from(transcript: Sequence[Mapping[str, Any]]) -> int:
-    """The place of the first assistant message from which the provider goes on, with or without results of our calls."""
+    """The place of the first assistant message that the provider continues, with or without results of our calls."""
     place = len(transcript)
     for role in ("tool", "assistant"):
         while place and transcript[place - 1]["role"] == role:
@@ -96,7 +95,7 @@ def _open_from(transcript: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _answered(transcript: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """The ids of the calls that Anthropic executed and answered: in the same message, or in one that goes on from it."""
+    """The ids of the calls that Anthropic executed and answered, in the same message or in a continuation."""
     return frozenset(
         str(block["tool_use_id"])
         for message in transcript
@@ -106,7 +105,7 @@ def _answered(transcript: Sequence[Mapping[str, Any]]) -> frozenset[str]:
 
 
 def _to_anthropic(message: dict[str, Any], answered: frozenset[str], *, last: bool) -> list[dict[str, Any]]:
-    """The messages to send for an assistant message, which litellm joins; `last`: the provider goes on from it."""
+    """The messages to send for an assistant message, which litellm joins; `last`: the provider continues it."""
     plain = _plain(message)
     blocks = anthropic_blocks.whole((message.get("provider") or {}).get("anthropic") or (), message)
     if not blocks:

@@ -1,13 +1,11 @@
 """Listening to a provider's stream before litellm reads it.
 
-litellm ends each stream that ends without an exception with a finish reason: "stop", if the provider gave none. In Anthropic's
-stream litellm takes null for "stop" too, in Gemini's each chunk that has none, and in most streams every reason that it does
-not know. So this module notes what the provider itself says.
-It raises no errors: litellm would take them for the provider's.
+litellm ends every stream without an error with a finish reason: "stop" if the provider gave none. It also reports "stop" for
+null in Anthropic's stream, for chunks without one in Gemini's, and for unknown reasons in most streams. So this module notes
+what the provider itself says. It raises no errors: litellm would take them for the provider's.
 
-Where an answer has come whole, litellm is not asked for the end: it would build the answer once more, in a thread, with its
-cost, for callbacks alone; and where the provider counted no tokens, it would load a tokenizer to estimate them. With
-callbacks, a budget or a cache it is asked.
+Once an answer is whole, litellm is not asked for the end: only for callbacks, it would build the answer again in a thread, with
+its cost; and it would load a tokenizer to estimate missing token counts. With callbacks, a budget or a cache it is asked.
 """
 
 import json
@@ -27,24 +25,24 @@ ANTHROPIC = "litellm.llms.anthropic."
 COHERE = "litellm.llms.cohere."
 GEMINI = "litellm.llms.vertex_ai.gemini."
 BRIDGE = "litellm.completion_extras.litellm_responses_transformation."
-"""Where litellm's parsers stand of the streams that are heard, or read, in a way of their own."""
+"""litellm's modules whose streams are read in a special way here."""
 OPENAI = "openai.types.chat."
 DATA = "data:"
 DONE = "[DONE]"
 UNREADABLE = "malformed_function_call"
-"""Google's word for a call that nobody can read."""
+"""Google's word for an unreadable call."""
 KEPT_CHUNKS = 10_000
-"""How many of an answer's last chunks litellm may keep, at least, for its usage and for callbacks that log whole answers."""
+"""How many of an answer's last chunks litellm keeps at least, for its usage and for logging callbacks."""
 
 
 class ProviderStream:
-    """One stream of litellm's, in which the answer notes what the provider sends before litellm reads it.
+    """One stream of litellm's; the answer notes what the provider sends before litellm reads it.
 
     Args:
-        stream: The stream.
-        answer: The answer.
+        stream: litellm's stream.
+        answer: The answer that takes the notes.
         made: Makes litellm's chunk of one in OpenAI's form.
-        observed: Whether somebody has litellm tell of whole answers, so that it must read each to its end.
+        observed: Whether litellm has callbacks for whole answers, so that it must read each to its end.
     """
 
     def __init__(self, stream: Any, answer: ModelAnswer, made: Callable[..., Any], *, observed: bool = True) -> None:
@@ -80,7 +78,7 @@ class ProviderStream:
             raise StopAsyncIteration from None
 
     def _forget(self) -> None:
-        """Drop the text and the chunks that litellm gathers: it joins all text anew for each chunk, and keeps every chunk."""
+        """Drop the text and chunks that litellm collects: it joins all text again for each chunk, and keeps every chunk."""
         if hasattr(self._stream, "response_uptil_now"):
             self._stream.response_uptil_now = ""
         chunks = getattr(self._stream, "chunks", None)
@@ -149,7 +147,7 @@ class _Lines:
 
     @property
     def understood(self) -> bool:
-        """Whether the provider's own words could be noted: some line had a form that is known here, and no line was garbled."""
+        """Whether the provider's own words could be noted: some line had a known form, and none was garbled."""
         return self._known and not self._garbled
 
     def __aiter__(self) -> Self:
@@ -163,7 +161,7 @@ class _Lines:
         if not (isinstance(text, str) and text.startswith(DATA)):
             return line
         text = text[len(DATA) :].strip()
-        if text == DONE:  # of it litellm makes an empty chunk, and after that it asks for no more
+        if text == DONE:  # litellm makes an empty chunk of it and reads no further
             raise StopAsyncIteration
         event = self._parsed(text)
         mended = self._mended(event)
@@ -175,7 +173,7 @@ class _Lines:
         return lines[0]
 
     def _mended(self, event: Any) -> list[dict[str, Any]] | None:
-        """The events that say the same as this one so that litellm reads them right; None where it does already."""
+        """Events equivalent to this one that litellm reads correctly; None if it reads this one correctly."""
         match event:
             case {"x_groq": {"usage": dict(usage)}} if not event.get("usage"):
                 return [event | {"usage": usage}]
@@ -186,7 +184,6 @@ class _Lines:
         return None
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """The events of a stream that litellm does not parse, in JSON or as litellm's objects."""
         async for line in self._lines:
             text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
             if isinstance(text, str):
@@ -247,7 +244,7 @@ class _Lines:
 
 
 class _Parsed:
-    """The chunks that are made of lines; those that have the provider's count of tokens say so."""
+    """The chunks parsed from lines; notes which ones have the provider's token count."""
 
     def __init__(self, source: Any, answer: ModelAnswer, *, observed: bool) -> None:
         self._source: AsyncIterator[Any] = aiter(source)
@@ -270,7 +267,7 @@ class _Parsed:
 
 
 class _Translated:
-    """litellm's chunks, made of the events of a provider whose answers litellm's own parser does not read right."""
+    """litellm's chunks, made from the events of a provider that litellm's own parser reads wrongly."""
 
     def __init__(
         self, events: AsyncIterator[Any], chunk: Callable[[Any], Any], made: Callable[..., Any], answer: ModelAnswer
@@ -297,7 +294,7 @@ class _Translated:
 
 
 class _Metered(httpx.AsyncByteStream):
-    """The bytes of a response, up to a line that is too long: clients join a line before anyone can look at it."""
+    """The bytes of a response, up to a line that is too long: clients buffer a whole line first."""
 
     def __init__(self, stream: httpx.AsyncByteStream, answer: ModelAnswer) -> None:
         self._stream = stream
@@ -325,12 +322,10 @@ def _meter(response: object, answer: ModelAnswer) -> None:
 
 
 class _Over(BaseException):
-    """The answer has come whole, and litellm need not be asked for the end. It catches each `Exception`."""
+    """The answer is whole, and litellm need not read the end. A BaseException, since litellm catches every `Exception`."""
 
 
 class _Chunks:
-    """The chunks of any other stream, as the provider's client parsed them."""
-
     def __init__(self, source: Any, answer: ModelAnswer, *, observed: bool) -> None:
         self._source = source
         self._chunks: AsyncIterator[Any] = aiter(source)
@@ -372,7 +367,7 @@ class _Chunks:
 
 
 def _hear_choice(answer: ModelAnswer, choice: object) -> None:
-    """Note the end or refusal in the first choice of OpenAI's form, an object or JSON; `n` in model_options makes more."""
+    """Note the finish reason or refusal in the first choice of OpenAI's form; `n` in model_options makes more choices."""
     if _of(choice, "index"):
         return
     answer.ended(_of(choice, "finish_reason"))

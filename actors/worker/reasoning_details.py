@@ -1,7 +1,7 @@
-"""The `reasoning_details` of OpenRouter's answers, which go back as they came, with the signatures that they have.
+"""The `reasoning_details` of OpenRouter's answers, which go back unchanged, with their signatures.
 
-The pieces of one text are joined, as OpenRouter's own client does. Texts that are the message's reasoning are not kept twice:
-a detail's `length` says how many characters of it are its own.
+The pieces of one text are joined, as OpenRouter's own client does. Texts that are the message's reasoning are not kept twice: a
+detail's `length` says how many of its characters belong to the detail.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ class ReasoningDetails:
         self._details: list[dict[str, Any]] = []
 
     def add(self, details: object) -> int:
-        """Add the details of a chunk; the number of bytes that are not in its reasoning."""
+        """Add the details of a chunk; how many bytes of them are not in its reasoning."""
         size = 0
         for detail in details if isinstance(details, list) else ():
             if not isinstance(detail, dict):

@@ -1,4 +1,4 @@
-"""Why a worker did not do what it was asked for: errors that cross Ray, and none that nobody foresaw as it was raised."""
+"""The errors by which a worker refuses a request; they cross Ray, and unexpected errors cross only as redacted text."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -18,15 +18,15 @@ class AppBroken(Exception):
 
 
 class Dropped(Exception):
-    """This call was sent away: its effect was dropped, or its turn has not come yet. The caller can ask again."""
+    """The request was sent away: its effect was dropped, or its turn has not come yet. The caller can ask again."""
 
 
 class Succeeded(Exception):
-    """This worker was used for long enough, was drained, or was not asked for work any more; its successor is in office."""
+    """This worker was used for long enough, drained, or idle for too long; its successor has taken over."""
 
 
 class Unforeseen(Exception):
-    """An error that nobody foresaw was raised in this process; the message has its traceback."""
+    """An unexpected error in this process; the message has its redacted traceback."""
 
 
 class _Redacting(Protocol):
@@ -39,7 +39,7 @@ _W = TypeVar("_W", bound=_Redacting)
 def told(
     method: Callable[Concatenate[_W, _P], Coroutine[Any, Any, _T]],
 ) -> Callable[Concatenate[_W, _P], Coroutine[Any, Any, _T]]:
-    """Replace an unforeseen error by its redacted traceback: Ray sends tracebacks, and only this process knows the secrets."""
+    """Replace an unexpected error by its redacted traceback: Ray sends tracebacks, and only this process knows the secrets."""
 
     @wraps(method)
     async def carried_out(self: _W, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:

@@ -1,6 +1,6 @@
 """Whether a run may begin: the rules in force, and the app's functions, are asked just before it is claimed.
 
-In a conversation that nobody attends, a function of the app decides about a call that would ask.
+In an unattended conversation, a function of the app decides calls that would ask a person.
 """
 
 from collections.abc import Mapping
@@ -31,8 +31,8 @@ async def judged(
 ) -> tuple[RuleVerdict | None, int | None]:
     """The verdict that blocks a run, if any, and the latest time at which it may begin otherwise.
 
-    The rules are read after the app's function has said its word: what they let run must begin soon. `edits` says whether a
-    person has edited the arguments.
+    The rules are read after the app's function has answered, because a run must begin soon after. `edits`: a person has edited
+    the arguments.
     """
     lapsed, held_until = ((), None) if bench.givers is None else await bench.givers.lapsed(request)
     if lapsed:
@@ -46,7 +46,7 @@ async def judged(
 async def decided_alone(
     bench: Bench, request: RunRequest, agent: Agent | None, arguments: dict[str, Any], *, turn: TurnContext, ruled: RuleVerdict
 ) -> DecisionRecord | None:
-    """What a function of the app decides about a run that is asked about only now; None where a person decides."""
+    """The decision of the app's function on a run that needs approval only now; None if a person decides."""
     declared = None if agent is None else agent.tool(request.tool)
     if agent is None or declared is None or turn.attended or not agent.unattended.by_function:
         return None
@@ -58,7 +58,7 @@ async def decided_alone(
 
 
 def earliest(*times: int | None) -> int | None:
-    """The earliest of some times; None stands for any time."""
+    """The earliest of these times; None stands for any time."""
     return min((time for time in times if time is not None), default=None)
 
 
@@ -91,7 +91,7 @@ def alone(
     *,
     prompt: str | None = None,
 ) -> DecisionRecord | None:
-    """What is decided about a call that the model asks for; None where it would not ask, or a person decides."""
+    """The app's decision on a proposed call; None if the call needs none, or a person decides."""
     if agent is None or tool is None or arguments is None or turn.attended or not agent.unattended.by_function:
         return None
     if tool.executor is Executor.HUMAN:

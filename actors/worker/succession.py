@@ -1,4 +1,4 @@
-"""When a worker gives way to its successor: it was used for long, grew too much, is to end, or was not asked for work."""
+"""When a worker gives way to its successor: after long use, growth or idleness, or when it should end."""
 
 import contextlib
 import logging
@@ -17,10 +17,10 @@ logger = logging.getLogger("holdfast.worker")
 
 
 class Succession:
-    """The end of one worker's term, and its successor in office.
+    """The end of one worker's term, and the handover to its successor.
 
     Attributes:
-        succeeded: Whether the successor is in office, or will be once the store is back.
+        succeeded: Whether the successor has taken over, or will once the store is back.
         effects: How many effects this worker has begun.
         asked_at: When it was last asked for work, by the monotonic clock.
     """
@@ -33,22 +33,17 @@ class Succession:
         self._allowed_mb = math.inf
 
     def opened(self) -> None:
-        """Bound the growth of this process from its present size on: the app is open."""
+        """Limit the growth of this process from its size now, when the app is open."""
         self._allowed_mb = allowed_mb(self._settings.memory_mb)
 
     async def begin(self, store: Directory) -> None:
-        """Take on nothing new, and put the successor in office; if the store is away, `hand_over` does that later."""
+        """Refuse new work, and let the successor take over; if the store is away, `hand_over` repeats that."""
         self.succeeded = True
         with contextlib.suppress(StoreError):
             await self._put_successor(store)
 
     async def hand_over(self, store: Directory, *, held: bool) -> None:
-        """Put a successor in office once this process has been used for long enough, has grown too much, or is to end.
-
-        Args:
-            store: The store.
-            held: Whether callbacks that passed their bound hold so much of this process that another is needed.
-        """
+        """Let a successor take over once this process is used up, too large, due to end, or `held` by abandoned callbacks."""
         settings = self._settings
         if await store.generation(settings.base) > settings.generation:
             self.succeeded = True
@@ -69,16 +64,9 @@ class Succession:
     async def end_unless_used(
         self, store: Store, record: AppRecord | None, used_at: float, working: Callable[[], bool]
     ) -> None:
-        """Give way to a successor, which is made when an actor asks for it, once this worker was not asked for long.
+        """Give way to a successor, made once an actor asks for it, if this worker was not used for `idle_s` since `used_at`.
 
-        This worker ends as a worn one does: an actor that asks meanwhile is refused before its work begins here, and asks the
-        successor.
-
-        Args:
-            store: The store.
-            record: The record of the app, None where there is none.
-            used_at: When the worker was last at work or asked for it, as far as the caller knows.
-            working: Says whether it is at work now.
+        An actor that asks meanwhile is refused before its work begins here, and asks the successor.
         """
         idle_s = self._settings.idle_s
         if not idle_s or self.succeeded or time.monotonic() - used_at < idle_s:
@@ -96,7 +84,7 @@ class Succession:
 
 
 async def under_way(store: Lists, record: AppRecord) -> bool:
-    """Whether a turn of the app's agents is at a model call or at runs: a turn that awaits an answer needs no worker."""
+    """Whether a turn of the app's agents is at a model call or runs tools: a suspended turn needs no worker."""
     for agent in record.agents:
         for status in (Status.GENERATING, Status.EXECUTING_TOOLS):
             if (await store.conversations(limit=1, agent=agent, status=status)).items:

@@ -1,4 +1,4 @@
-"""Threads for the app's blocking code: for bodies, and in fair shares for the functions of several agents about calls."""
+"""Threads for the app's blocking code: for bodies, and, shared fairly among agents, for functions about calls."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 def end_within(seconds: float) -> None:
-    """End this process after so many seconds at the latest: a held thread keeps the interpreter from ending by itself."""
+    """End this process after this many seconds at the latest: a held thread would keep the interpreter alive."""
     timer = threading.Timer(seconds, os._exit, (0,))
     timer.daemon = True
     timer.start()
@@ -29,7 +29,7 @@ class Threads(ThreadPoolExecutor):
 
     @property
     def held(self) -> int:
-        """How many threads run functions that nobody waits for any more."""
+        """How many threads run functions whose callers have stopped waiting."""
         return len(self._held)
 
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
@@ -55,7 +55,7 @@ class Threads(ThreadPoolExecutor):
 
 
 SHARE = 3
-"""How many threads one agent may hold for each that is free: a lone agent three quarters of all, and several still less."""
+"""How many threads one agent may hold per free thread: a lone agent gets three quarters of all, several each get less."""
 
 
 class NoThread(TimeoutError):
@@ -65,11 +65,11 @@ class NoThread(TimeoutError):
 class RuleThreads:
     """Threads for the functions of several agents.
 
-    A thread whose function nobody waits for any more is replaced by one of the spare threads, so it takes none from other
-    agents. It counts against its agent's share until the function returns.
+    An abandoned function's thread is replaced by a spare one, so that other agents lose none. It counts against its agent's
+    share until the function returns.
 
     Attributes:
-        left: How many functions were begun and not waited for to their end, whether or not they have ended since.
+        left: How many functions were abandoned, including those that have ended since.
     """
 
     def __init__(self, most: int, spare: int) -> None:
@@ -82,16 +82,13 @@ class RuleThreads:
 
     @property
     def held(self) -> int:
-        """How many threads run functions that nobody waits for any more."""
+        """How many threads run abandoned functions."""
         return self._held.total()
 
     async def run(self, agent: str, function: Callable[[], _T], left_s: Callable[[], float], *, wait_s: float) -> _T:
-        """Run a function of an agent in a thread, with the caller's contextvars; its result.
+        """Run a function of an agent in a thread, with the caller's contextvars; its result, or its error.
 
-        Raises:
-            NoThread: No thread came free in time.
-            TimeoutError: The function did not return in time.
-            Exception: Any error that the function raised.
+        Raises `NoThread` if no thread came free in time, and TimeoutError if the function did not return in time.
         """
         await self._enter(agent, wait_s)
         begun: Future[Any] | None = None
@@ -160,7 +157,7 @@ class RuleThreads:
         self._let_in()
 
     def _let_in(self) -> None:
-        """Let those who wait through: of the agents that have room, the one that holds the fewest threads comes first."""
+        """Let waiting callers through: among agents with room, the one that holds the fewest threads first."""
         while open_to := [agent for agent in self._line if self._has_room(agent)]:
             agent = min(open_to, key=self._holds)
             waiter = self._line[agent].popleft()

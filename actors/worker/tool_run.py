@@ -35,18 +35,18 @@ from .work_spans import run_span
 logger = logging.getLogger("holdfast.worker")
 
 NOT_GRANTED = RuleVerdict(effect=RuleEffect.ASK, reason="the grant by which it was to run has ended")
-"""The verdict on a run that could not be claimed and was to run by grants."""
+"""The verdict on a run that relied on grants and could not be claimed."""
 TOLD_S = 10.0
-"""How long the app's `errors=` function may take to say what the model is told of an exception."""
+"""Seconds for the app's `errors=` function to say what the model is told of an exception."""
 WENT_ON = "its body caught the Suspend that it had raised, and went on without anybody's word"
 UNMADE = "the tool's body raised a Suspend whose own constructor did not run: it asks for nothing"
 Said: TypeAlias = tuple[bool, str] | Terms
-"""What a body has come to: whether it succeeded, and the envelope; or what it asks for."""
+"""The end of a body: whether it succeeded, and the envelope; or what it asks for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The log entries that a run follows from: a run that follows from other entries is another one, even with the same ids."""
+    """The log entries that determine a run: with other entries it is another run, even with the same ids."""
 
     started: Event | None
     source: Event | None
@@ -72,7 +72,7 @@ async def run(
 ) -> RunOutcome | NoOutcome:
     """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable (in time).
 
-    A run that the rules in force do not let begin is not claimed: what they say of it is its outcome.
+    A run that the rules in force block is not claimed: their verdict is its outcome.
 
     Raises:
         WorkPaused: New work waits; nothing was claimed.
@@ -86,7 +86,7 @@ async def run(
         decision = _decision(agent, request, inputs)
         context = jsontext.loads(inputs.started.context) if isinstance(inputs.started, ConversationStarted) else None
         arguments = arguments_in(inputs.source, request.tool_call_id)
-    except jsontext.NotJson as error:  # the text was stored before there was such a bound; no later try would read more of it
+    except jsontext.NotJson as error:  # stored before this limit existed; a later try would fail as well
         unreadable = f"the tool did not run: its arguments or context cannot be read ({error})"
     turn = _turn(request, inputs, context)
 
@@ -112,7 +112,7 @@ async def run(
         follows=inputs.last,
     )
     if not claimed:
-        # Perhaps the grants have ended: the machine looks which ones still hold, and asks a person where none does.
+        # Perhaps the grants have ended: the machine checks which still hold, and asks a person if none does.
         return await refused(NOT_GRANTED) if request.grants else NoOutcome.NOT_MINE
     claim.made()
     bench.reached(Step.RUN_2_CLAIMED)
@@ -152,7 +152,7 @@ async def run(
 async def _refused(
     bench: Bench, request: RunRequest, inputs: Inputs, claim: Claim[Any], outcome: RunRuled
 ) -> RunRuled | NoOutcome:
-    """Record that the run does not begin; what was judged must still be what the log holds, which may have been set back."""
+    """Record that the run does not begin, if the log still holds what was judged (it may have been restored)."""
     if inputs.last is not None and await inputs_of(bench.store, request) != inputs:
         return NoOutcome.NOT_MINE
     recorded = await bench.store.refuse(
@@ -201,7 +201,6 @@ def _outcome(request: RunRequest, inputs: Inputs, result: Said, limits: Limits) 
 
 
 def _decision(agent: Agent | None, request: RunRequest, inputs: Inputs) -> Decision | None:
-    """The decision that the body is given, if it is to have one."""
     tool = agent.tool(request.tool) if agent is not None else None
     settled = inputs.passed
     if settled is None and tool is not None and tool.spec.resume is Resume.PASS_TO_TOOL:
@@ -212,7 +211,7 @@ def _decision(agent: Agent | None, request: RunRequest, inputs: Inputs) -> Decis
 
 
 def _approver(inputs: Inputs) -> Principal | None:
-    """Who let the call run: by a decision on the call itself, else by the grant that covers it."""
+    """Who approved the call: by a decision on it, else by the grant that covers it."""
     by = inputs.decided or inputs.granted
     return by.principal if isinstance(by, SuspensionSettled) else None
 
@@ -277,14 +276,14 @@ async def _told(agent: Agent, error: BaseException, in_thread: InThread) -> str:
 
 
 class _NoResult(Exception):
-    """The value that a body returned cannot be a result; the message says why, or the exception's cause does."""
+    """The value that a body returned cannot be a result; the message or the cause says why."""
 
 
 async def _resulting(tool: Tool, arguments: dict[str, Any], context: ToolContext, limits: Limits, in_thread: InThread) -> str:
-    """Run the body; the envelope of its result. It is made where the body runs, since a large one takes a while."""
+    """Run the body; the envelope of its result, made where the body runs, since a large one takes a while."""
     with noticed() as raised:
         value = await tool.invoke(arguments, context, in_thread=in_thread)
-    if raised.made:  # it was caught, and what it was to wait for may have been done
+    if raised.made:  # the body caught it, and may have done what should have waited
         raise _NoResult(WENT_ON)
     return _result(value, tool, limits)
 

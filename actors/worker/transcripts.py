@@ -1,9 +1,8 @@
-"""The transcripts that a worker keeps, so that a model call reads only what is new in the log.
+"""The transcripts that a worker keeps, so that a model call reads only new log entries.
 
-A log can be set back and go on otherwise, so a sequence number says nothing of the events before it. A transcript is continued
-only where it is known to be the beginning of the very log that the call is for: either the same activation has led to both (its
-appends are compare-and-set, so the log that it wrote stands), or the entries that the transcript ends with, times included,
-stand in the log at that place.
+A log can be restored and continue differently, so a sequence number does not identify the events before it. A transcript is
+continued only if it is known to be a prefix of the call's log: the same activation has written both (its appends are
+compare-and-set), or the transcript's last entries, times included, stand in the log at that place.
 """
 
 from collections import OrderedDict, deque
@@ -20,19 +19,19 @@ from holdfast.persistence import Conversations
 MOST_BYTES = 128 << 20
 """About how many bytes of memory these transcripts may take together."""
 OWN_BYTES = 4096
-"""About how many bytes a transcript takes beside its events."""
+"""About how many bytes a transcript takes besides its events."""
 PAGE = 500
 OVERLAP = 8
-"""How many known entries a page begins with, which show whether the log is still the same."""
+"""How many known entries a page begins with; they show whether the log is still the same."""
 TRIES = 3
-"""How often a transcript is read anew because the log has changed under the reader."""
+"""How often a transcript is read again because the log changed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """The messages to send to a model, and the last log entry behind them with its place.
 
-    `mark` tells apart readings of different logs, whatever their length.
+    `mark` identifies the log that was read: readings of different logs of equal length differ.
     """
 
     messages: list[dict[str, Any]]
@@ -60,7 +59,7 @@ class _Kept:
 
 
 class Transcripts:
-    """The transcripts of the conversations that called a model last."""
+    """The transcripts of the conversations that last called a model."""
 
     def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
         self.size_bytes = 0
@@ -71,11 +70,7 @@ class Transcripts:
         return len(self._kept)
 
     async def reading(self, store: Conversations, request: ModelRequest) -> Reading:
-        """The messages up to the request's place in the log.
-
-        Raises:
-            RuntimeError: The log does not reach that far, or changes again and again while it is read.
-        """
+        """The messages up to the request's place in the log; RuntimeError if the log ends before it, or keeps changing."""
         kept = self._taken(request.conversation_id)
         if kept is None or kept.seq > request.upto_seq:
             kept = _Kept()
@@ -101,7 +96,7 @@ class Transcripts:
 
 
 async def _continued(kept: _Kept, store: Conversations, request: ModelRequest) -> _Kept:
-    """The transcript up to where the request's own events begin. Each page begins with the entries that were read last."""
+    """The transcript up to the request's own events. Each page begins with the entries that were read last."""
     known_from = request.upto_seq - len(request.log_tail)
     certain = kept.seq == 0 or (bool(request.lineage) and kept.lineage == request.lineage)
     anew = 0

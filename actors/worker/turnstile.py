@@ -1,4 +1,4 @@
-"""A turnstile: it lets a limited number of callers in at once, in the order in which they came."""
+"""A turnstile: it lets a limited number of callers in at once, in their order of arrival."""
 
 import asyncio
 from collections import Counter, OrderedDict
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from holdfast.backoff import now_s
 
 KEEP_S = 60.0
-"""For how long the place of a caller who has left the line is kept."""
+"""Seconds for which the place of a caller that stopped waiting is kept."""
 MOST_WAITING = 10_000
 SOON_S = 0.01
 
 
 class NotYet(Exception):
-    """The caller's turn did not come in time; a caller who comes back soon has kept the place in the line."""
+    """The caller's turn did not come in time; a caller that soon returns keeps its place in the line."""
 
 
 @dataclass(slots=True, eq=False)
@@ -27,8 +27,8 @@ class _Place:
 class Turnstile:
     """Lets `places` callers in at once, and fewer beside one with a lower limit of its own.
 
-    A caller who stops waiting and soon comes back with the same ticket keeps the place. So no caller has to wait within one
-    call for as long as it takes, and none who asks again and again is overtaken for ever.
+    A caller that stops waiting keeps its place if it soon returns with the same ticket. So one call need not wait for the whole
+    time, and a caller that asks repeatedly is not overtaken forever.
     """
 
     def __init__(self, places: int, *, clock: Callable[[], float] | None = None) -> None:
@@ -44,11 +44,7 @@ class Turnstile:
         return waiting or not self._has_room(_Place(at_most or self._places))
 
     async def enter(self, ticket: Hashable, within_s: float, *, at_most: int = 0) -> None:
-        """Go through when it is the ticket's turn; `leave`, with the same limit, gives the place back.
-
-        Raises:
-            NotYet: The ticket's turn did not come within this time, the ticket waits already, or too many wait.
-        """
+        """Enter when it is the ticket's turn, or raise `NotYet`; `leave`, with the same limit, gives the place back."""
         place = self._line.get(ticket) or _Place()
         if place.waiter is not None:
             message = "this ticket waits already"
@@ -89,14 +85,13 @@ class Turnstile:
         self._let_in()
 
     def _let_in(self) -> None:
-        """Let those who still wait in the line through in their order, as far as there is room."""
         self._inside = +self._inside
         if self._again is not None:
             self._again.cancel()
             self._again = None
         for ticket, place in list(self._line.items()):
             if place.waiter is None or place.waiter.done():
-                if self._holds_up(place):  # until it has been away for too long, also if nobody comes or goes meanwhile
+                if self._holds_up(place):  # ends after `KEEP_S`, even if no caller comes or goes
                     left_s = KEEP_S - (self._clock() - place.left_at_s)
                     self._again = asyncio.get_running_loop().call_later(left_s + SOON_S, self._let_in)
                     return
@@ -108,11 +103,11 @@ class Turnstile:
             place.waiter.set_result(None)
 
     def _has_room(self, place: _Place) -> bool:
-        """Whether there is room, also for those inside."""
+        """Whether there is room, by every limit of the callers inside."""
         return self._inside.total() < min(self._places, place.at_most, *self._inside)
 
     def _before(self, place: _Place) -> bool:
-        """Whether a caller who still waits stands before this place in the line."""
+        """Whether another caller comes before this place in the line."""
         for other in self._line.values():
             if other is place:
                 return False

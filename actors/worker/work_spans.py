@@ -1,4 +1,4 @@
-"""The spans of a worker's work: one for each model call and one for each run of a tool."""
+"""The spans of a worker's work: one for each model call and each tool run."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,14 +17,14 @@ from holdfast.redaction import Redaction
 TEXT = 4096
 """How many characters of one text a span may show."""
 WORD = 100
-"""How many characters of a provider's word a span shows."""
+"""How many characters of a provider's finish reason a span shows."""
 MESSAGES = 16_384
-"""How many characters of messages a span may show: of the last ones, as many as there is room for."""
+"""How many characters of messages a span may show, taken from the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What spans show of what people, models and tools say: nothing without a `redaction`, which all of it goes through."""
+    """The content of messages and tools in spans: none without a `redaction`, which is applied to all of it."""
 
     redaction: Redaction | None = None
 
@@ -64,8 +64,6 @@ NO_CONTENT = Content()
 
 
 class _WorkSpan:
-    """The span of some work of a worker."""
-
     def __init__(self, span: Span, content: Content) -> None:
         self._span = span
         self._content = content
@@ -75,7 +73,7 @@ class ModelSpan(_WorkSpan):
     """The span of a model call."""
 
     def ended(self, outcome: ModelOutcome, *, tries: int = 1) -> None:
-        """Say what came of the call, and how many requests that took."""
+        """Record the outcome of the call, and how many requests it took."""
         if isinstance(outcome, ModelFailed):
             reason = "failed" if outcome.reason is None else outcome.reason.value
             _failed(self._span, reason, {traces.TRIES: tries})
@@ -98,7 +96,7 @@ class RunSpan(_WorkSpan):
     """The span of a run."""
 
     def ended(self, result: str, *, ok: bool) -> None:
-        """Say what came of the run; `result` is the envelope's text."""
+        """Record the outcome of the run; `result` is the envelope's text."""
         said = {traces.RESULT: self._content.of(result)}
         if ok:
             traces.say(self._span, said)
@@ -106,7 +104,7 @@ class RunSpan(_WorkSpan):
             _failed(self._span, "tool_error", said)
 
     def suspended(self, title: str) -> None:
-        """Say that the body asks for a person's word."""
+        """Record that the body asks for a person's decision."""
         traces.say(self._span, {traces.RESULT: self._content.of(title), traces.SUSPENDED: True})
 
 
@@ -129,7 +127,7 @@ def model_span(
 
 @contextmanager
 def run_span(request: RunRequest, arguments: Mapping[str, Any], content: Content = NO_CONTENT) -> Iterator[RunSpan]:
-    """The span of a run, as the current one: spans of the body's own are its children."""
+    """The span of a run, as the current one: the body's own spans are its children."""
     shown = None if content.redaction is None else json.dumps(arguments, ensure_ascii=False, default=str)
     said = {
         **_about(request, "execute_tool"),

@@ -61,20 +61,20 @@ logger = logging.getLogger("holdfast.worker")
 
 _T = TypeVar("_T")
 AT_ONCE = 1000
-"""How many async bodies go on at once; of those that block, as many as there are threads."""
+"""How many async bodies run at once; blocking ones are limited by the threads."""
 CONNECTIONS = ("AIOHTTP_CONNECTOR_LIMIT", "AIOHTTP_CONNECTOR_LIMIT_PER_HOST")
-"""The variables that say how many connections litellm may have: with fewer than model calls, some calls would wait there."""
+"""The variables that set litellm's number of connections; with too few, model calls would wait there."""
 TURN_S = 600.0
-"""For how long work waits for its turn before it is sent away and has to come back. Its caller is told that it waits."""
+"""Seconds that queued work waits before its caller must ask again; the caller is told that it waits."""
 LOOP_S = 12.0
-"""For how long a run waits for a loop before it is sent away and has to come back."""
+"""Seconds that a run waits for a loop before its caller must ask again."""
 SAID = 4096
-"""How many characters are kept of an error that the app's code raised."""
+"""How many characters of an error of the app's code are kept."""
 ENDING_S = 30.0
-"""For how long a worker that has left may take to end, even if callbacks hold its threads."""
+"""Seconds that a worker that has left may take to end, even if callbacks hold its threads."""
 DRAIN_CHECK_S = 5.0
 ALONE_IDLE_S = 30.0
-"""How long a worker for work that is done alone waits for more."""
+"""Seconds that a worker for work that is done alone waits for more."""
 
 
 class Worker:
@@ -82,10 +82,9 @@ class Worker:
 
     `prepare`, `call_model` and `run_tool` may raise:
         AppBroken: The app cannot be imported or opened here, or this worker ends.
-        Succeeded: This worker's successor is in office.
+        Succeeded: This worker's successor has taken over.
         Dropped: The work was dropped, or its turn has not come yet; it was not claimed.
         WorkPaused: New work of the agent waits; nothing was claimed.
-        StoreError: The store does not answer.
     """
 
     def __init__(self, settings: WorkerSettings) -> None:
@@ -120,17 +119,17 @@ class Worker:
         self._bench: Bench | None = None
         self._attestation = Attestation(self._incarnation)
         self._keeping: asyncio.Task[None] | None = None
-        if settings.sweeper is not None:  # from the start: a worker that Ray has started again may never be asked for anything
+        if settings.sweeper is not None:  # from the start: a restarted worker may never get a request
             self._begin_draining()
             self._keeping = asyncio.get_running_loop().create_task(keep_sweeper(settings.sweeper, self._connected))
 
     def without_secrets(self, error: BaseException) -> str:
-        """The traceback of an error, without the secrets of this process."""
+        """The traceback of an error, without this process's secrets."""
         return self._secrets.removed_from(error)
 
     @told
     async def prepare(self, environment: Mapping[str, str] | None = None) -> str:
-        """Import the app and open its resources, with these variables in the environment; the id of this incarnation."""
+        """Import the app and open its resources, with these environment variables; the id of this incarnation."""
         os.environ.update(environment or {})
         self._secrets.learn(environment or {})
         await self._open()
@@ -138,14 +137,14 @@ class Worker:
 
     async def process(self) -> str:
         """The id of this process's incarnation of the worker."""
-        self._begin_draining()  # also in a worker that Ray has started again and that is asked for nothing else
+        self._begin_draining()  # also in a restarted worker that gets no other request
         return self._incarnation
 
     async def retire(self) -> None:
-        """Take on no new work: this worker is drained, or another release serves the store. It ends once its work is over."""
+        """Refuse new work: this worker is drained, or another release serves the store. It ends once its work is done."""
         self._succession.succeeded = True
         self._begin_draining()
-        with contextlib.suppress(HoldfastError):  # an actor that comes back to this release finds a successor in office
+        with contextlib.suppress(HoldfastError):  # an actor that returns to this release finds the successor
             await self._succession.begin(await self._connected())
 
     async def leave(self) -> None:
@@ -155,20 +154,17 @@ class Worker:
         exit_actor()
 
     async def work(self) -> dict[str, Any]:
-        """The work of this worker in plain values: `app`, how many `runs` and `model_calls`, and whether it is `leaving`."""
+        """This worker's work in plain values: `app`, the numbers of `runs` and `model_calls`, whether it is `leaving`."""
         leaving = self._succession.succeeded or self._leaving
         return {"app": self._settings.app, "runs": len(self._runs), "model_calls": len(self._model_calls), "leaving": leaving}
 
     async def pid(self) -> int:
-        """The id of the process that runs this incarnation."""
+        """The id of this incarnation's process."""
         return os.getpid()
 
     @told
     async def call_model(self, asked: bytes) -> bytes:
-        """Claim a model call, call the model, judge the calls it asks for and record the outcome; a packed `ModelAnswer`.
-
-        A second request for a call that goes on joins it.
-        """
+        """Claim or join a model call, call the model, judge its calls, record the outcome; a packed `ModelAnswer`."""
         request: ModelRequest = wire.unpack(asked)
         with about(**request.about):
             return wire.pack(await self._model_called(request))
@@ -184,7 +180,8 @@ class Worker:
     async def join(self, incarnation: str, *, briefly: bool = False) -> bytes:
         """Wait for what this incarnation has claimed; a packed `RunAnswer` or `ModelAnswer`.
 
-        It is `GONE` if another has claimed it, `FORGOTTEN` if it is over here and, with `briefly`, `Claimed` where it goes on.
+        It is `GONE` if this process is another incarnation, `FORGOTTEN` if the work is over here and, with `briefly`, `Claimed`
+        while it goes on.
         """
         return wire.pack(await self._joined(incarnation, briefly=briefly))
 
@@ -201,7 +198,7 @@ class Worker:
                 (*ticket, request.upto_seq, request.lineage), lambda: self._transcripts.reading(store, request)
             )
         )
-        key = (*ticket, reading.mark, request.instead_of)  # the messages count: the log may have been set back
+        key = (*ticket, reading.mark, request.instead_of)  # includes the messages, since the log may have been restored
 
         def begun() -> Any:
             claim: Claim[Any] = self._claims.new(ticket, ends=True)
@@ -265,7 +262,6 @@ class Worker:
         return outcome
 
     async def _room(self, store: Store, runtime: AppRuntime) -> AppLoop:
-        """A loop of the app's that turns."""
         try:
             async with asyncio.timeout(LOOP_S) as bound:
                 return await runtime.loop()
@@ -281,7 +277,6 @@ class Worker:
             raise AppBroken(message) from None
 
     def _bench_at(self, store: Store, room: Room) -> Bench:
-        """The bench in this room, with the secrets that are known by now."""
         if self._bench is None:
             settings, read = self._settings, partial(store.app, self._settings.app)
             if ray.is_initialized():
@@ -306,7 +301,7 @@ class Worker:
         return NoOutcome.FORGOTTEN if task is None else await self._claims.answer(task, briefly=briefly)
 
     async def drop(self, incarnation: str) -> None:
-        """End a model call for which nobody waits any more: its stream is closed. A run is told so, and its outcome is late."""
+        """End a model call that is not awaited any more, closing its stream. A run is told so; its outcome is late."""
         self._claims.drop(incarnation)
 
     async def _connected(self) -> Store:
@@ -343,7 +338,7 @@ class Worker:
             self._succession.effects += 1
             result = await work()
             if ((self._settings.alone and runtime.left) or runtime.worn) and not self._succession.succeeded:
-                # A callback beyond its bound may go on here: the next call gets another process.
+                # A callback may outlive its time limit here, so the next call gets another process.
                 await self._succession.begin(store)
             return result
         finally:
@@ -360,7 +355,7 @@ class Worker:
     async def _open(self) -> tuple[Store, AppRuntime]:
         self._succession.asked_at = time.monotonic()
         if self._opened is None:
-            self._refuse_if_leaving()  # an app that could not be opened in time is not opened here again
+            self._refuse_if_leaving()  # an app that timed out while opening is not opened here again
             await shared(self._opening.begin())
         if self._opened is None:
             message = "the app is not open"
@@ -368,7 +363,7 @@ class Worker:
         return self._opened
 
     async def _open_anew(self) -> None:
-        """Open the app, once for all callers that wait for it: an app that cannot be opened is not tried anew for each."""
+        """Open the app once for all waiting callers: an app that cannot be opened is not tried again for each."""
         store = await self._connected()
         self._begin_draining()
         self._claims.look(self._connected)
@@ -422,7 +417,7 @@ class Worker:
         from . import model  # noqa: PLC0415 - litellm takes seconds; only workers pay, once
 
         async def latest() -> AppLoop:
-            return runtime.latest  # the app's rules run in threads: whether its event loop turns is no matter
+            return runtime.latest  # the app's rules run in threads, so its event loop need not turn
 
         agent = agent_of(runtime.app, request.agent)
         counts = ModelCounts(self._counts, spec.model)
