@@ -1,4 +1,4 @@
-"""The store, which keeps conversations: on Redis or, for unit tests, in memory."""
+"""The store of conversations: on Redis or, for unit tests, in memory."""
 
 from typing import TYPE_CHECKING
 
@@ -93,4 +93,4 @@ __all__ = [
 
 
 __getattr__ = lazily(__name__, {"memory_store": ("MemoryStore",), "opening": ("opened",), "redis_store": ("RedisStore",)})
-# The first is for tests, and `holdfast pending` counts milliseconds; the others import redis, which a client over HTTP lacks.
+# `MemoryStore` is for tests, and commands start faster without it; the others import redis, which a client over HTTP lacks.

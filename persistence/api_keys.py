@@ -1,4 +1,4 @@
-"""API keys as a store keeps them: whose they are, what they allow, and the digest of their secret, never the secret."""
+"""API keys in a store: holder, permissions, and the digest of the secret, never the secret."""
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -12,32 +12,29 @@ from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.errors import CorruptStore, InvalidInput, NewerRecord
 
 MOST_API_KEYS = 1_000
-"""How many API keys may stand in a namespace: each is looked up by its id, and the list has all of them."""
+"""The most API keys of a namespace: each listing reads all of them."""
 
 
 MOST_QUOTA, MOST_TOKENS = 1_000_000, 10**12
-"""The largest quotas; what is counted by request stands in the store for a day."""
+"""The largest quotas: of requests and US dollars, and of tokens. Each counted request is stored for a day."""
 
 
 class AccessScope(StrEnum):
-    """What a caller of the server may do. Each scope stands for itself: none includes another."""
+    """What a caller of the server may do. No scope includes another."""
 
     READ = "read"  # look at conversations, pending calls, agents and events
     START = "start"  # start, send, cancel, end, retry
-    UNATTENDED = "unattended"  # with `start`, start what nobody attends: the app's own word stands for people's
+    UNATTENDED = "unattended"  # with `start`, start unattended conversations: there the app decides in people's place
     DECIDE = "decide"  # decide pending calls; with `start`, cancel them and let the turn go on
     CLIENT = "client"  # carry out the calls of a client
     ADMIN = "admin"  # pause and resume
 
 
 class Quotas(Record):
-    """How much one key may use in a day, which begins with its first use; None: as much as it likes.
+    """How much one key may use in a day, which begins with its first use. None means no quota.
 
-    Attributes:
-        starts_per_day: How many messages it may send, first ones included: each starts a turn.
-        conversations_per_day: How many conversations it may start.
-        tokens_per_day: How many tokens the turns of its conversations may use until it is sent no more messages.
-        cost_usd_per_day: What these may cost likewise, in US dollars, by the prices that litellm knows.
+    Each message sent starts a turn, the first one included. Tokens and cost (in US dollars, by the prices that litellm knows)
+    are those of its conversations' turns: once they are used up, it may send no more messages.
     """
 
     starts_per_day: int | None = Field(default=None, ge=1, le=MOST_QUOTA)
@@ -47,24 +44,17 @@ class Quotas(Record):
 
     @property
     def of_usage(self) -> bool:
-        """Whether any is of what turns use."""
+        """Whether a quota limits what turns use: tokens or cost."""
         return self.tokens_per_day is not None or self.cost_usd_per_day is not None
 
 
 class ApiKey(Record):
     """One API key. Times in integer milliseconds UTC.
 
-    Attributes:
-        key_id: The public part of the key.
-        name: The name of whoever holds it: the `Principal.id` of what is done with it.
-        digest: The SHA-256 of the secret, in hexadecimal. The secret has 256 random bits: a slow hash would add nothing.
-        scopes: What the key allows.
-        agents: The agents whose conversations it may touch; None for all.
-        roles: The roles of the holder.
-        created_at: When the key was made.
-        expires_at: From when on it is refused; None: never.
-        quotas: How much it may use.
-        used_at: Roughly when it was last used, up to an hour early; None: not yet. Stored beside the key.
+    `name` is the holder's: the `Principal.id` of the holder's actions. `digest` is the SHA-256 of the secret in hexadecimal;
+    the secret has 256 random bits, so a slow hash would add nothing. `agents` are those whose conversations the key may touch;
+    None for all. The key is refused from `expires_at` on; None: never. `used_at` is its last use, up to an hour early; None:
+    never used. It is stored beside the key.
     """
 
     key_id: str
@@ -79,32 +69,32 @@ class ApiKey(Record):
     used_at: int | None = None
 
     def may_decide(self, agent: str, terms: ApproverTerms | None, at: int) -> bool:
-        """Whether its holder may decide calls of an agent that leave it to these terms, at a time in ms UTC."""
+        """Whether the holder may decide an agent's calls under these approver terms, at a time in ms UTC."""
         allowed = AccessScope.DECIDE in self.scopes and (self.agents is None or agent in self.agents)
         holder = Principal(self.name, roles=self.roles, proof=Proof.KEY)
         return allowed and not self.expired(at) and (terms is None or terms.outsider(holder) is None)
 
     def expired(self, at: int) -> bool:
-        """Whether the key is refused at a time, in ms UTC."""
+        """Whether the key has expired at a time in ms UTC."""
         return self.expires_at is not None and at >= self.expires_at
 
 
 class UnreadableApiKey(NamedTuple):
-    """An API key whose record cannot be read, and `why`: it lets nobody in, and can be removed by its id."""
+    """An API key with an unreadable record, and `why`: it admits nobody, and can be removed by its id."""
 
     key_id: str
     why: str
 
 
 class ApiKeyList(NamedTuple):
-    """All API keys of a namespace: those that can be read, the oldest first, and those that cannot."""
+    """All API keys of a namespace: the readable ones, oldest first, and the unreadable ones."""
 
     keys: tuple[ApiKey, ...]
     unreadable: tuple[UnreadableApiKey, ...] = ()
 
     @classmethod
     def of(cls, read: Mapping[str, Callable[[], ApiKey]]) -> "ApiKeyList":
-        """The list of the keys of these ids, each read by its function."""
+        """The list of these keys, by id, each read by its function."""
         keys, unreadable = [], []
         for key_id, key in read.items():
             try:
@@ -115,7 +105,7 @@ class ApiKeyList(NamedTuple):
 
 
 def too_many_keys() -> InvalidInput:
-    """The error that says that there is no room for another key."""
+    """The error for a key beyond `MOST_API_KEYS`."""
     return InvalidInput(
         "name", f"{MOST_API_KEYS} API keys stand already", "revoke those that nobody uses (`holdfast keys list`)"
     )
@@ -125,20 +115,20 @@ class ApiKeys(Protocol):
     """The verbs of a `Store` on API keys."""
 
     async def put_api_key(self, key: ApiKey) -> None:
-        """Store a key under its id, but for `used_at`.
+        """Store a key under its id, without `used_at`.
 
         Raises:
-            InvalidInput: `MOST_API_KEYS` other keys stand.
+            InvalidInput: The namespace has `MOST_API_KEYS` other keys.
         """
 
     async def api_key(self, key_id: str) -> ApiKey | None:
-        """The key of that id, None if there is none."""
+        """The key of that id; None if there is none."""
 
     async def api_keys(self) -> ApiKeyList:
-        """All keys, also those that have expired. One whose record cannot be read does not hide the others."""
+        """All keys, expired ones included. An unreadable record does not hide the others."""
 
     async def remove_api_key(self, key_id: str) -> bool:
-        """Remove a key; false if there was none before, whatever became of the replies to an operation that was repeated."""
+        """Remove a key; false if there was none. Repetitions after a lost reply do not change this answer."""
 
     async def note_api_key_use(self, key_id: str, at: int) -> None:
-        """Note when a key was used (ms UTC); nothing happens if the key is gone."""
+        """Note when a key was used (ms UTC); does nothing if the key is gone."""

@@ -1,4 +1,4 @@
-"""What an app's publisher says of it, for the workers that run it."""
+"""The record of a published app, for the workers that run it."""
 
 from collections.abc import Mapping
 
@@ -10,10 +10,10 @@ from holdfast.conversation.record import Record
 class AppRecord(Record):
     """An app as its last publisher described it, with the names of its environment variables, never their values.
 
-    `code` tells workers of different code apart; `source` is the digest of the app's source files, `prints` tell values of its
-    variables apart. `rules` are the digests of the permission rules of those agents that have any. What rules judge of a tool
-    and its spec does not say stands under `agent/tool`: in `primaries` the name of its primary argument, and in `approving` the
-    tools whose approval is a function of the app. The `signature` is made with a key that is not in the store.
+    `code` tells workers of different code apart; `source` is the digest of the app's source files, `prints` are fingerprints of
+    its variables' values. `rules` are the digests of the agents' permission rules. `primaries` (the name of a tool's primary
+    argument) and `approving` (tools whose approval is a function of the app) hold what rules need and a tool's spec lacks; both
+    name a tool as `agent/tool`. The `signature` is made with a key that is not in the store.
     """
 
     app: str

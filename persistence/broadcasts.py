@@ -1,7 +1,7 @@
-"""Published messages of a Redis, over one connection for all who listen in this process.
+"""Published messages of a Redis, over one connection for all listeners of this process.
 
-Who listens is told of a gap instead of an error: when the connection broke, messages may be lost, so whoever waits for news of
-something that is kept reads it anew, and learns then whether the server is gone.
+A broken connection may lose messages. Listeners are then told of a gap instead of an error: they read the stored values again,
+and learn from that read whether the server is gone.
 """
 
 import asyncio
@@ -17,20 +17,20 @@ from holdfast.errors import HoldfastError, StoreUnavailable
 from .redis_connection import SOCKET_TIMEOUT_S, translated
 
 KEEP_S = 10.0
-"""For how long a channel to which nobody listens stays subscribed to, in seconds: mostly somebody listens again at once."""
+"""Seconds for which a channel without listeners stays subscribed: usually the next listener comes at once."""
 PING_S = 5.0
-"""How often the connection is tried, in seconds."""
+"""Seconds between two pings of the connection."""
 SILENT_S = 15.0
-"""After how many seconds a connection on which nothing comes is given up."""
+"""Seconds of silence after which the connection is given up."""
 AHEAD = 1000
-"""How many messages wait for a listener; of those who do not fit, the oldest are dropped."""
+"""The most messages that wait for one listener; beyond that, the oldest are dropped."""
 
 
 logger = logging.getLogger(__name__)
 
 
 class Listener:
-    """One who listens to a channel."""
+    """One listener to a channel."""
 
     def __init__(self) -> None:
         self._messages: deque[bytes | None] = deque(maxlen=AHEAD)
@@ -38,25 +38,21 @@ class Listener:
         self._error: HoldfastError | None = None
 
     def tell(self, message: bytes | None) -> None:
-        """Have a message wait for the listener; None for a gap."""
+        """Queue a message; None stands for a gap."""
         if message is not None or not self._messages or self._messages[-1] is not None:
             full = len(self._messages) == AHEAD
             self._messages.append(message)
-            if full:  # what was dropped is a gap
+            if full:  # the dropped message left a gap
                 self._messages[0] = None
         self._arrived.set()
 
     def end(self, error: HoldfastError) -> None:
-        """Have the listener hear no more than what waits for it."""
+        """End the listener: once the queued messages are read, it raises this error."""
         self._error = error
         self._arrived.set()
 
     async def message(self) -> bytes | None:
-        """The next message, awaited for as long as it takes; None where messages may be lost.
-
-        Raises:
-            StoreUnavailable: The store was closed.
-        """
+        """Wait for the next message; None for a gap. `StoreUnavailable` once the store was closed."""
         while not self._messages:
             if self._error is not None:
                 raise self._error.with_traceback(None)
@@ -73,26 +69,21 @@ class _Channel:
         self.missed = False
 
     def interrupt(self, error: HoldfastError) -> None:
-        """Tell all who listen, or want to, that the connection broke."""
+        """Tell all listeners, also those that still subscribe, that the connection broke."""
         if not self.subscribed.done():
             self.subscribed.set_exception(error)
-            self.subscribed.exception()  # it is seen, though nobody may wait any more
+            self.subscribed.exception()  # marks the error as seen, for nobody may be waiting
         self.subscribed = asyncio.get_running_loop().create_future()
         self.missed = True
         self.tell(None)
 
     def tell(self, message: bytes | None) -> None:
-        """Tell all who listen."""
         for listener in self.listeners:
             listener.tell(message)
 
 
 class Broadcasts:
-    """The channels of a Redis to which this process listens.
-
-    Args:
-        connect: Makes a connection, not yet opened, whose reads wait without end.
-    """
+    """The channels of a Redis to which this process listens; `connect` makes an unopened connection without read timeout."""
 
     def __init__(self, connect: Callable[[], Any]) -> None:
         self._connect = connect
@@ -102,15 +93,15 @@ class Broadcasts:
         self._closed = False
 
     def listening(self, name: str) -> "_Listening":
-        """A listener to a channel, in a block of `async with`; it hears what is published from when the block begins.
+        """A listener for an `async with` block; it hears what is published on the channel once the block has begun.
 
-        To begin it raises `StoreUnavailable` where the server does not answer in time or the store was closed, and `WrongStore`
-        where the Redis there is not the store that this process has known.
+        Entering raises `StoreUnavailable` if the server does not answer in time or the store was closed, and `WrongStore` if
+        the Redis is not the store that this process knows.
         """
         return _Listening(self, name)
 
     async def begin(self, name: str, listener: Listener) -> None:
-        """Have a listener hear a channel; see `listening`."""
+        """Add a listener; see `listening`."""
         if self._closed:
             raise StoreUnavailable("the store was closed")
         channel = self._channels.get(name)
@@ -131,19 +122,19 @@ class Broadcasts:
             raise StoreUnavailable(f"no subscription within {SOCKET_TIMEOUT_S:g} s") from error
 
     def left(self, name: str, listener: Listener) -> None:
-        """Have a listener hear a channel no more."""
+        """Remove a listener."""
         channel = self._channels.get(name)
         if channel is not None and listener in channel.listeners:
             channel.listeners.discard(listener)
             channel.left_at_s = asyncio.get_running_loop().time()
 
     def hears(self, name: str) -> bool:
-        """Whether what is published on a channel is received already."""
+        """Whether the channel is subscribed to already."""
         channel = self._channels.get(name)
         return channel is not None and channel.subscribed.done()
 
     async def close(self) -> None:
-        """Listen to nothing any more."""
+        """End all listeners and the connection."""
         self._closed = True
         error = StoreUnavailable("the store was closed")
         for channel in self._channels.values():
@@ -157,13 +148,13 @@ class Broadcasts:
             await asyncio.gather(running, return_exceptions=True)
 
     async def _run(self) -> None:
-        """Keep a connection, until nobody has listened for a while."""
+        """Keep a connection while there are channels."""
         pauses = Backoff(0.02, 1.0)
         while self._channels:
             try:
                 async with translated():
                     await self._attend()
-            except Exception as error:  # of another kind only by a mistake of ours: nobody shall wait in vain
+            except Exception as error:  # even a bug of ours must not leave listeners waiting for ever
                 if not isinstance(error, HoldfastError):
                     logger.exception("the connection that hears for this process broke")
                 known = error if isinstance(error, HoldfastError) else StoreUnavailable(type(error).__name__)
@@ -201,22 +192,21 @@ class Broadcasts:
             return
         if kind == b"subscribe" and not channel.subscribed.done():
             channel.subscribed.set_result(None)
-            if channel.missed:  # what was published since the interruption; who was told of it may have read too early
+            if channel.missed:  # listeners told of the break may have read before messages that came since
                 channel.missed = False
                 channel.tell(None)
         elif kind == b"message":
             channel.tell(rest[1])
 
     async def _mind(self) -> None:
-        """Try the connection now and then, and leave the channels to which nobody listens any more."""
+        """Ping the connection every `PING_S`, and unsubscribe channels without listeners."""
         while True:
             await asyncio.sleep(PING_S)
             left = self._forget(KEEP_S)
             await self._send("UNSUBSCRIBE", *left)
-            await self._send("PING")  # its answer wakes the reader, which ends where no channel is left
+            await self._send("PING")  # its answer wakes the reader, which ends if no channel is left
 
     def _forget(self, after_s: float) -> list[str]:
-        """Forget the channels to which nobody has listened for so long, and name them."""
         before_s = asyncio.get_running_loop().time() - after_s
         left = [name for name, one in self._channels.items() if not one.listeners and one.left_at_s <= before_s]
         for name in left:
@@ -224,7 +214,7 @@ class Broadcasts:
         return left
 
     async def _send(self, command: str, *names: str) -> None:
-        """Send a command where there is a connection; one that is broken is seen by the read that waits on it."""
+        """Send a command if there is a connection; the waiting read notices a broken one."""
         connection = self._connection
         if connection is None or not connection.is_connected or not (names or command == "PING"):
             return
@@ -236,7 +226,7 @@ class Broadcasts:
 class _Listening:
     """A listener for the length of a block.
 
-    It is no generator: a loop that ends closes all generators at once, those of a block before those that are in the block.
+    This is a class, since a closing event loop closes all generators at once, outer blocks before inner ones.
     """
 
     def __init__(self, broadcasts: Broadcasts, name: str) -> None:

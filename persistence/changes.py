@@ -1,8 +1,8 @@
-"""Changes of the lists over all conversations, in their order, and cursors that resume them without a gap.
+"""Changes of the lists over all conversations, in order, with cursors that resume without a gap.
 
-Each bucket keeps its latest changes (`CHANGES_KEPT` of them) in a stream, written with the append that made them. The id of a
-change is the time of the store's clock and a number within that millisecond; all buckets share the clock, so a cursor is a
-time, with the changes of that very millisecond that were seen.
+Each bucket keeps its latest `CHANGES_KEPT` changes in a stream, written by the append that made them. The id of a change is the
+time of the store's clock and a number within that millisecond. All buckets share the clock, so a cursor is one time, plus the
+changes of that millisecond that were seen.
 """
 
 import re
@@ -19,11 +19,11 @@ from .keys import BUCKETS
 from .pages import PendingPlace
 
 CHANGES_KEPT = 2000
-"""How many changes a bucket keeps at least (see `note_change` in `_prelude.lua`)."""
+"""The fewest changes that a full bucket keeps (see `note_change` in `_prelude.lua`)."""
 CHANGES_AT_ONCE = 20
-"""How many changes of each bucket one page has at most."""
+"""The most changes of each bucket on one page."""
 CURSOR = re.compile(r"([0-9]{1,15})((?:_[0-5]?[0-9]-[0-9]{1,9}|_6[0-3]-[0-9]{1,9}){0,64})")
-"""The text of a cursor: milliseconds UTC, and of each bucket in which changes of that millisecond were seen the last number."""
+"""The text of a cursor: milliseconds UTC, then per bucket the last number seen within that millisecond."""
 
 Id = tuple[int, int]
 """The id of a change in its bucket: milliseconds UTC, and a number from 0."""
@@ -31,7 +31,7 @@ Id = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """A suspension that changed: its kind, and where it is."""
+    """A suspension that changed: its kind, and its place."""
 
     kind: SuspensionKind
     place: PendingPlace
@@ -39,21 +39,12 @@ class Suspended:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of one conversation in the lists: another status, other open suspensions, or something else to say of one.
+    """A change of one conversation in the lists: its status, its open suspensions, or the notes on one of them.
 
-    Attributes:
-        bucket: The conversation's bucket.
-        id: The change's id there.
-        conversation_id: The conversation.
-        first: The `seq` of the first of the events that made the change.
-        seq: The `seq` of the last one; smaller than `first` where no event did: a quarantine begins or ends.
-        agent: The name of the conversation's agent.
-        status: The status from now on.
-        pending: How many of its calls wait for a decision from now on.
-        opened: The suspensions that opened.
-        closed: The suspensions that closed.
-        noted: Those that stay open, and on which somebody voted or commented, or which somebody took on or gave back.
-        cursor: The cursor that resumes after this change; empty while it is not on a page.
+    `id` is unique in the `bucket`. `first` and `seq` are those of the first and last event that made the change; `seq` is
+    smaller than `first` if no event did (a quarantine begins or ends). `status` and `pending` (calls that wait for a decision)
+    are the new values. `noted` are open suspensions with a new vote, comment or assignment. `cursor` resumes after this change;
+    it is empty while the change is not on a page.
     """
 
     bucket: int
@@ -71,31 +62,24 @@ class Change:
 
     @property
     def at(self) -> int:
-        """When it was, in integer milliseconds UTC."""
+        """The time of the change, in integer milliseconds UTC."""
         return self.id[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in the changes: of each bucket the id after which it goes on.
-
-    A number of -1 stands before all changes of its millisecond.
-    """
+    """A place in the changes: per bucket, the id after which to go on; the number -1 precedes a millisecond's changes."""
 
     ids: Mapping[int, Id]
 
     @classmethod
     def before_all_of(cls, at: int) -> "Place":
-        """The place before the changes of a moment (ms UTC)."""
+        """The place before all changes of a time (ms UTC)."""
         return cls(dict.fromkeys(range(BUCKETS), (at, -1)))
 
     @classmethod
     def of(cls, cursor: str) -> "Place":
-        """The place that a cursor stands for.
-
-        Raises:
-            InvalidInput: The text is no cursor that Holdfast made.
-        """
+        """The place that a cursor names; `InvalidInput` if Holdfast did not make the text."""
         found = CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
         pairs = [pair.split("-") for pair in found[2].split("_")[1:]] if found is not None else []
         seen = {int(bucket): int(number) for bucket, number in pairs}
@@ -106,16 +90,16 @@ class Place:
 
     @property
     def at(self) -> int:
-        """The latest moment of which something was read, in integer milliseconds UTC."""
+        """The time of the latest change read, in integer milliseconds UTC."""
         return max(ms for ms, _ in self.ids.values())
 
     @property
     def cursor(self) -> str:
-        """The cursor that stands for this place."""
+        """The cursor of this place."""
         return self.cursor_at(self.at)
 
     def cursor_at(self, at: int) -> str:
-        """The cursor for this place if nothing after that moment (ms UTC) was read yet."""
+        """The cursor of this place, given that no change later than this time (ms UTC) was read."""
         seen = sorted((bucket, number) for bucket, (ms, number) in self.ids.items() if ms == at and number >= 0)
         return "_".join([str(at), *(f"{bucket}-{number}" for bucket, number in seen)])
 
@@ -130,12 +114,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class ChangePage:
-    """Some changes, oldest first.
+    """Some changes, oldest first, and the place after them, where the next page begins.
 
-    Attributes:
-        items: The changes.
-        place: The place after them, from which the next page is read.
-        missed: Whether changes after the earlier place were dropped before they were read: the lists must be read anew.
+    `missed` says that changes were dropped before they were read: the lists must then be read again.
     """
 
     items: Sequence[Change]
@@ -144,19 +125,19 @@ class ChangePage:
 
 
 class Changes(Protocol):
-    """The verbs of a `Store` for those who follow the lists."""
+    """The verbs of a `Store` that follow the lists."""
 
     async def changes(self, place: Place | None = None, *, block_ms: int = 0) -> ChangePage:
-        """The changes after a place, awaited for `block_ms` if there are none; without a place, none, and the present one."""
+        """The changes after a place; waits up to `block_ms` for one. Without a place: no changes, and the present place."""
 
     async def pending_at(self, places: Sequence[PendingPlace]) -> Sequence[PendingView]:
-        """The suspensions at these places in their logs, also if they are closed, as rows of `Lists.pending` are."""
+        """The suspensions, open or closed, at these places in their logs, as rows like those of `Lists.pending`."""
 
 
 def page(found: Mapping[int, Sequence[Change]], place: Place, *, missed: bool) -> ChangePage:
-    """A page of the changes of each bucket after a place, of which at most `CHANGES_AT_ONCE` were read.
+    """A page from each bucket's changes after a place, of which at most `CHANGES_AT_ONCE` were read.
 
-    Where a bucket has more, changes of others that are later than what was read of it wait for the next page.
+    If a bucket has more, changes of other buckets that are later than its last one read wait for the next page.
     """
     more = [changes[-1].at for changes in found.values() if len(changes) >= CHANGES_AT_ONCE]
     until = min(more) if more else None

@@ -1,11 +1,11 @@
 """Bytes: msgpack of pydantic records, each with its kind and version. Never pickle.
 
-A record is the array `[version, kind, fields]`; fields that have their default are left out. Records of an older version are
-upgraded by pure functions, newer ones refused. JSON from outside stands in a record as its text (UTF-8), never as msgpack
-values. An encrypted payload stands in a record of its own kind, with the version of the record in it.
+A record is the array `[version, kind, fields]` without fields that have their default. Pure functions upgrade records of an
+older version; newer ones are refused. JSON from outside is kept as its text (UTF-8), never as msgpack values. An encrypted
+payload is a record of its own kind, with the version of the record inside.
 
-Each function that decodes raises `CorruptStore` for bytes that are no record of its kind, `NewerRecord` for a newer version
-and, but for `decode_sealed`, `CipherMissing` for an encrypted record.
+Each decoding function raises `CorruptStore` for bytes that are no record of its kind, `NewerRecord` for a newer version and,
+except `decode_sealed`, `CipherMissing` for an encrypted record.
 """
 
 import contextlib
@@ -28,13 +28,13 @@ from .tickets import Ticket
 VERSION = 6
 """The record version that this code writes; it reads this version and every older one.
 
-6: calls that are held (`call_held`), reviews that a tool's body asks for, why it was decided (`reason`), the batch of a call,
-   what a decision does with it (`resume`, `resumed`, `decided_at`), the audit chain (`salt`, `head`, `shown`, `audit_head`).
-   Records of version 5 mean the same; no call was held, and nothing was chained.
+6: held calls (`call_held`), reviews that a tool's body asks for, reasons for decisions (`reason`), a call's batch, the effect
+   of a decision on it (`resume`, `resumed`, `decided_at`), the audit chain (`salt`, `head`, `shown`, `audit_head`).
+   Records of version 5 mean the same: no call was held, and nothing was chained.
 5: who sent, decided, cancelled or ended (`principal`); cancellations of the calls that wait (`pending_cancelled`); trace
-   contexts (`traceparent`). Records of version 4 mean the same: nobody had said who it was, and nothing was traced.
+   contexts (`traceparent`). Records of version 4 mean the same: no principal was named, and nothing was traced.
 4: the records of model calls, beside those of runs. Records of version 3 mean the same; a model call that was outstanding then
-   has no record, and is given one when it is taken up.
+   has no record, and gets one when it is taken up.
 3: the reasons why turns stopped or failed, reasoning, calls that the provider executed, limits of answers and of the queue.
    Records of version 2 mean the same; specs keep the digest under which they are stored.
 2: suspensions of kind `lost`, decisions of kind `redispatch`, `on_lost` of `ask`. Records of version 1 mean the same.
@@ -43,7 +43,7 @@ VERSION = 6
 Outcome: TypeAlias = RunFinished | RunSuspended | RunRuled | ModelReplied | ModelFailed
 Fields = dict[str, Any]
 UPGRADES: Mapping[tuple[str, int], Callable[[Fields], Fields]] = {}
-"""The function, by kind and version, that turns a record's fields into those of the next version, where they differ."""
+"""By kind and version: the function that turns a record's fields into those of the next version, if they differ."""
 
 SEALED = "sealed"
 _SEALED = b"\xa6sealed"
@@ -60,19 +60,19 @@ KINDS: dict[type[Record], str] = {
     ApiKey: "api_key",
     Ticket: "ticket",
 }
-"""The kinds of records that are no events or outcomes, which name their own."""
+"""The kinds of records; events and outcomes, which name their own kind, are left out."""
 _KIND_OF: Mapping[type[Record], str] = KINDS | {cls: kind for kind, cls in (_EVENTS | _OUTCOMES).items()}
 
 
 def encode(record: Record) -> bytes:
-    """The bytes of a record; those of an API key do not say when it was last used."""
+    """The bytes of a record; those of an API key leave out its last use."""
     if isinstance(record, ApiKey):
         record = record.model_copy(update={"used_at": None})
     return pack([VERSION, _KIND_OF[type(record)], record.model_dump(exclude_defaults=True)])
 
 
 def decode(cls: type[_R], data: bytes) -> _R:
-    """The record of a class among `KINDS` in these bytes."""
+    """The record of a class in `KINDS`, from its bytes."""
     kind, fields = _unpack(data)
     if kind != KINDS[cls]:
         raise CorruptStore(f"a {KINDS[cls]} record has the kind {kind!r}")
@@ -80,7 +80,7 @@ def decode(cls: type[_R], data: bytes) -> _R:
 
 
 def decode_api_key(data: bytes, used_at: int | None) -> ApiKey:
-    """The API key in these bytes, with the time of its last use."""
+    """The API key in these bytes, with the time of its last use (ms UTC)."""
     return decode(ApiKey, data).model_copy(update={"used_at": used_at})
 
 
@@ -90,7 +90,7 @@ def decode_event(data: bytes) -> Event:
 
 
 def decode_outcome(data: bytes) -> Outcome:
-    """The outcome of a run or a model call in these bytes."""
+    """The outcome of a run or model call in these bytes."""
     return cast("Outcome", _named(_OUTCOMES, data, "an outcome has the kind"))
 
 
@@ -102,7 +102,7 @@ def _named(kinds: Mapping[str, type[Record]], data: bytes, what: str) -> Record:
 
 
 def readable_apps(records: Iterable[bytes]) -> list[AppRecord]:
-    """The apps' records in these bytes, without those that cannot be read."""
+    """The readable app records among these."""
     found = []
     for data in records:
         with contextlib.suppress(StoreError):
@@ -111,13 +111,13 @@ def readable_apps(records: Iterable[bytes]) -> list[AppRecord]:
 
 
 def encode_sealed(ciphertext: bytes, seq: int | None = None) -> bytes:
-    """The record of an encrypted payload; that of a snapshot names its `seq` in the open, since the scripts look at it."""
+    """The record of an encrypted payload. A snapshot's `seq` stays readable, since scripts read it."""
     fields = {"data": ciphertext} if seq is None else {"seq": seq, "data": ciphertext}
     return pack_raw([VERSION, SEALED, fields])
 
 
 def is_sealed(data: bytes) -> bool:
-    """Whether a record, a live message or a text is encrypted: no plain one begins like the record of an encrypted payload."""
+    """Whether a record, live message or text is encrypted: its first bytes tell."""
     return data[2:9] == _SEALED and data[:1] == b"\x93"
 
 
@@ -136,17 +136,17 @@ def decode_sealed(data: bytes) -> bytes:
 
 
 def pack(value: Any) -> bytes:
-    """The bytes of plain values (strings, numbers and lists): of a live message, or of an index."""
+    """The bytes of plain values (strings, numbers, lists): live messages and index entries."""
     return cast("bytes", msgpack.packb(value))
 
 
 def pack_raw(value: Any) -> bytes:
-    """The bytes of plain values for a script: Redis's own msgpack knows no binary values, so bytes are of the older type."""
+    """The bytes of plain values for a script, in the older msgpack: Redis's own knows no binary type."""
     return cast("bytes", msgpack.packb(value, use_bin_type=False))
 
 
 def unpack(data: bytes) -> Any:
-    """The plain value that `pack` was given."""
+    """The value given to `pack`."""
     return msgpack.unpackb(data)
 
 
@@ -169,7 +169,7 @@ def _unpack(data: bytes) -> tuple[str, Fields]:
         raise CorruptStore(f"a record begins with {version!r:.20}, {kind!r:.20}, not with its version and kind")
     if version > VERSION:
         raise NewerRecord(kind, version, VERSION)
-    if kind == SEALED:  # the reader has not decrypted the record: that is no fault of the store
+    if kind == SEALED:  # the reader lacks the cipher: the store is not corrupt
         raise CipherMissing("a record")
     if version < 1:
         raise CorruptStore(f"a {kind!r:.40} record has version {version}, which never was")

@@ -24,17 +24,17 @@ from .database import Database
 from .runs import Run
 
 SMALL_COMPANY = 8
-"""Up to how many claims a process has died of each of them, for all that is known."""
+"""The most claims of a dead process for which each of their conversations gets a strike."""
 TURN_OVER = (TurnCompleted, TurnFailed, TurnCancelled, Ended)
-"""The events whose append always carries a snapshot, which is small then."""
+"""Events whose append always carries a snapshot, which is small then."""
 TAIL_BYTES = 64 * 1024
-"""How many bytes the log tail, which every revival reads, may have before an append carries a snapshot."""
+"""The size in bytes of the log tail at which an append carries a snapshot: every revival reads the tail."""
 MOST_PASSING = 256
-"""How many idempotency records of requests that changed nothing a conversation has; the oldest gives way."""
+"""The most idempotency records per conversation of requests that changed nothing; the oldest is dropped first."""
 PASSING_MS = 24 * 3_600_000
-"""How long (ms) they are kept after the last of them came."""
+"""How long (ms) those records are kept after the last of them came."""
 CALL_BYTES = 160
-"""About how many bytes a call takes in a snapshot."""
+"""The approximate size in bytes of a call in a snapshot."""
 
 
 class TakeoverReason(StrEnum):
@@ -47,7 +47,7 @@ class TakeoverReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """A conversation's quarantine: why none of its work is carried out, and since when (ms UTC)."""
+    """A conversation's quarantine: why its work stopped, and since when (ms UTC)."""
 
     reason: str
     at: int
@@ -55,10 +55,9 @@ class Quarantine:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of a conversation: the activation's token and epoch, and the actor that is the holder ('' where there is none).
+    """The owner of a conversation: the activation's token and epoch, and its actor (`holder`; '' if there is none).
 
-    `started` is false while an activation holds an id under which nothing was started yet; a conversation in `quarantine` has
-    no owner.
+    `started` is false while an activation holds an id under which nothing was started yet. In `quarantine` there is no owner.
     """
 
     token: str
@@ -70,21 +69,21 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """What the deaths of processes count for against a conversation, since its log last got further.
+    """A conversation's blame for dead processes, since the last progress in its log.
 
-    Attributes:
-        crash_count: How many processes its work took down, for all that is known.
-        company: How many claims a process may have that does its work, that work included; 0 for any number.
+    `crash_count` is how many processes its work is believed to have crashed; `company` the most claims that a process may have
+    if it runs this work, that work included (0: any number).
     """
 
     crash_count: int = 0
     company: int = 0
 
     def after(self, claims: int) -> "Blame":
-        """The blame once one more process has died that had so many claims; `strike.lua` does the same.
+        """The blame after the death of one more process, which had this many claims; `strike.lua` does the same.
 
-        Where they were many, nearly all had no part in it: none is struck, and the next process has half of them at most. So
-        the guilty one is among `SMALL_COMPANY` soon. The company only shrinks: a number of claims that is wrong ends no search.
+        Of many claims nearly all are innocent, so none gets a strike: the next process may only have half as many. Soon at most
+        `SMALL_COMPANY` are left, the guilty one among them. The company only shrinks, so a wrong number cannot prolong the
+        search.
         """
         among = min(self.company or claims, claims)
         return Blame(self.crash_count, among // 2) if among > SMALL_COMPANY else Blame(self.crash_count + 1, 1)
@@ -94,8 +93,8 @@ class Blame:
 class Acquired:
     """A won activation: everything that the actor needs to go on.
 
-    `now` is the store's clock, in ms UTC; `blame` is what the processes count for that its effects took down since its last
-    progress; `tail_bytes` is the size of the log after the last snapshot.
+    `now` is the store's clock, in ms UTC; `blame` counts the processes that crashed during its work since its last progress;
+    `tail_bytes` is the size of the log after the last snapshot.
     """
 
     epoch: int
@@ -108,7 +107,7 @@ class Acquired:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The conversation has another owner than the one that the caller had seen."""
+    """The conversation has another owner than the caller saw."""
 
     owner: Owner
 
@@ -117,10 +116,10 @@ class Moved:
 class Append:
     """One atomic write.
 
-    `events` lead from `before` to `after`; a write of no events only confirms that the writer is still the owner and that the
-    keys in `absent` are not known. `append_id` makes the write idempotent. `tail_bytes` is the size of the log tail, as the
-    writer was last told. `unrecorded` are outstanding model calls that have no record, and get one. `passing` are idempotency
-    records of a request that changed nothing: of these a conversation has `MOST_PASSING`, and forgets them after `PASSING_MS`.
+    `events` lead from `before` to `after`; a write without events only confirms that the writer is still the owner and that the
+    keys in `absent` are unknown. `append_id` makes the write idempotent. `tail_bytes` is the size of the log tail, as the
+    writer was last told. `unrecorded` are outstanding model calls without a record, which get one. `passing` are idempotency
+    records of requests that changed nothing: a conversation keeps up to `MOST_PASSING` of them, for `PASSING_MS`.
     """
 
     token: str
@@ -135,11 +134,11 @@ class Append:
     passing: Mapping[str, IdempotencyRecord] = field(default_factory=dict)
 
     def snapshot(self, tail_bytes: int) -> bool:
-        """Whether the write carries a snapshot of the new state, given the bytes of the log tail with these events.
+        """Whether the write carries a snapshot of the new state, given the size of the log tail with these events.
 
-        It does when a turn ended, when a call was suspended, since the conversation may rest then, and when the tail has become
-        long. The two latter wait until the tail is about as long as the snapshot itself: the bytes written for snapshots stay
-        in proportion to the events, however many calls a turn has.
+        It does when a turn ended, when a call was suspended (the conversation may rest then), and when the tail has become
+        long. In the last two cases the tail must be about as long as the snapshot itself: so the bytes of snapshots stay in
+        proportion to the events, however many calls a turn has.
         """
         if any(isinstance(event, TURN_OVER) for event in self.events):
             return True
@@ -148,12 +147,12 @@ class Append:
 
     @property
     def advances(self) -> bool:
-        """Whether the events bring the conversation a step further, which sets its crash count to 0."""
+        """Whether the events are progress, which sets the crash count to 0."""
         return any(not _standing_still(event) for event in self.events)
 
     @property
     def delta(self) -> Delta:
-        """The changes of suspensions and work records."""
+        """The changed suspensions and work records."""
         return delta(self.before, self.after, self.events)
 
 
@@ -166,7 +165,7 @@ class Appended:
     """The write is durable (as durable as the store is).
 
     `now` is the store's clock, in ms UTC; `tail_bytes` the size of the log after the last snapshot, for the next write;
-    `removed` are the claims of work that the write settled, by effect id: their workers may still be at it.
+    `removed` are the claims of settled work, by effect id: their workers may still be running it.
     """
 
     now: int
@@ -176,33 +175,33 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class KnownIds:
-    """Nothing was written: some keys in `Append.absent` are known, with these idempotency records."""
+    """Nothing was written: some keys in `Append.absent` are known, with these records."""
 
     now: int
     known: Mapping[str, IdempotencyRecord]
 
 
 class Stands(StrEnum):
-    """How a conversation that needs attention stands."""
+    """The answer to a look at a conversation that needs attention."""
 
-    PARKED = "parked"  # nobody owns it, and all its work is claimed, within the bounds of the claims
-    DONE = "done"  # nobody owns it, and an outcome is recorded: an activation finds that
-    WAKE = "wake"  # something is due, or the work or its owner may be lost
+    PARKED = "parked"  # it has no owner, and workers hold valid claims of all its work
+    DONE = "done"  # it has no owner, and an outcome is recorded for the next activation
+    WAKE = "wake"  # a deadline is due, or the work or its owner may be lost
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a conversation stands that needs attention, and the claims by which a parked one goes on."""
+    """The answer to a look at a conversation, and the claims on which a parked one depends."""
 
     stands: Stands
     claims: Sequence[Run] = ()
 
 
 class Conversations(Database, Protocol):
-    """The verbs of a `Store` that concern one conversation: who writes it, what is written, and how it is read."""
+    """The verbs of a `Store` that concern one conversation: its owner, its writes and its reads."""
 
     async def owner(self, conversation_id: str) -> Owner | None:
-        """The owner of the conversation; None if nothing was started under the id and no activation holds the id."""
+        """The owner; None if nothing was started under the id and no activation holds it."""
 
     async def acquire(
         self,
@@ -215,16 +214,16 @@ class Conversations(Database, Protocol):
         lease_ms: int,
         create: bool = False,
     ) -> Acquired | Moved:
-        """Take the conversation over by compare-and-set on the token; repeated with the same `new_token`, it answers the same.
+        """Take the conversation over by compare-and-set on the token; idempotent by `new_token`.
 
         An id under which nothing was started is held for some leases only, and then forgotten with its owner.
 
         Raises:
-            LeaseHeld: The owner still works on the conversation, and `because` is no reason to depose the owner.
+            LeaseHeld: The owner still works on the conversation, and `because` is no reason to depose it.
             ConversationNotFound: The conversation was never started, and `create` is false.
             Quarantined: The conversation is in quarantine.
-            CipherMissing: The conversation is encrypted, and this store has no cipher; the owner stays the one before.
-            CipherFailed: The conversation cannot be decrypted; the takeover is given up again.
+            CipherMissing: The conversation is encrypted, and this store has no cipher; the owner stays.
+            CipherFailed: The conversation cannot be decrypted; the takeover is undone.
         """
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
@@ -237,73 +236,62 @@ class Conversations(Database, Protocol):
         """
 
     async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:
-        """Renew the lease as the current owner (else: `Fenced`), and return the store's clock in ms UTC."""
+        """Renew the lease as the current owner (else: `Fenced`); returns the store's clock in ms UTC."""
 
     async def release(self, conversation_id: str, token: str, *, paused: bool = False, look_ms: int = 0) -> None:
-        """Give the conversation up; nothing happens if the token is not the owner's.
+        """Give the conversation up; does nothing if the token is not the owner's.
 
-        A conversation whose work goes on at workers needs attention after `look_ms`, or at once if an outcome is recorded.
-
-        A conversation released as `paused` while work is outstanding needs attention only for its deadlines, until an
-        activation takes it over or `readmit` finds that the pause is over.
+        A conversation with work at workers needs attention after `look_ms`, or at once if an outcome is recorded. One released
+        as `paused` with outstanding work needs attention only for its deadlines, until an activation takes it over or `readmit`
+        finds that the pause is over.
         """
 
     async def look(self, conversation_id: str, look_ms: int) -> Look:
-        """How a conversation stands that needs attention; a parked one needs it again after `look_ms`, or when due before."""
+        """Look at a conversation that needs attention; a parked one needs it again after `look_ms`, or when due before."""
 
     async def strike(
         self, conversation_id: str, token: str, *, process: str, reason: str, limit: int, claims: int = 1
     ) -> Blame | None:
-        """Count that a process with so many claims died of this conversation; None if it is in quarantine now.
+        """Count the death of a process with so many claims against this conversation; None if it is in quarantine now.
 
-        The death of one process counts once, as `Blame.after` says.
-
-        Quarantine deposes the owner; no work is carried out until `retry`. The caller need not be the owner: `token` is the
-        owner's as the caller has seen it, '' where there was none. The state is not read, so a conversation that cannot be read
-        can be set aside too.
+        One process counts once, as `Blame.after` says. Quarantine deposes the owner; no work runs until `retry`. The caller
+        need not be the owner: `token` is the owner's as the caller saw it, '' if there was none. The state is not read, so an
+        unreadable conversation can be set aside too.
 
         Raises:
-            Fenced: The token is not the owner's (any more), or the conversation was never started or is in quarantine already.
+            Fenced: The token is not the owner's, or the conversation was never started or is in quarantine already.
         """
 
     async def retry(self, conversation_id: str) -> bool:
-        """Lift the quarantine, so that the conversation is taken up again; false if it was in none."""
+        """Lift the quarantine, so that the conversation is taken up again; false if there was none."""
 
     async def quarantine(self, conversation_id: str) -> Quarantine | None:
-        """Why and since when the conversation is in quarantine, if it is."""
+        """The conversation's quarantine; None if it is in none."""
 
     async def known(self, conversation_id: str, keys: Sequence[str]) -> Mapping[str, IdempotencyRecord]:
-        """The idempotency records under these keys, as far as there are any; read without the owner or the state."""
+        """The known idempotency records among these keys; read without the owner or the state."""
 
     async def load(self, conversation_id: str) -> State:
-        """The state as of now, folded from the snapshot and the log tail.
-
-        Raises:
-            ConversationNotFound: The conversation was never started.
-        """
+        """The present state, folded from the snapshot and the log tail; `ConversationNotFound` if never started."""
 
     async def read(
         self, conversation_id: str, *, after: int = 0, before: int = 0, limit: int = 500, block_ms: int = 0, whole: bool = False
     ) -> Sequence[tuple[int, Event]]:
-        """A part of the log: at most `limit` events, each with its `seq`, of `PAGE_BYTES` together, but one at least.
+        """A part of the log: at most `limit` events, each with its `seq`, of `PAGE_BYTES` together, but at least one.
 
-        They are the first ones after the place `after`, or, where `before` is no 0, the last ones before that place. A part
-        that has fewer than `limit` events need not be the last one: an empty one is.
-
-        With `block_ms`, the read waits that long for a first event after `after`. Then, and with `whole`, the part has no
-        bound in bytes.
+        They are the first ones after `after` or, if `before` is not 0, the last ones before `before`. Only an empty part shows
+        that the log is at its end. With `block_ms`, the read waits that long for an event after `after`. Then, and with
+        `whole`, the size in bytes has no bound.
         """
 
     async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
-        """The events at these places in the log, None for each place where there is none."""
+        """The events at these places in the log; None for each place without one."""
 
     async def pending_of(self, conversation_id: str | None, suspension_id: str | None = None) -> Sequence[PendingView]:
         """The open suspensions of one conversation, or the one of that id alone, in the model's order of calls.
 
-        They are whole as far as they are read from `PAGE_BYTES` of the log, the first one always; further ones are in short.
-
-        Without a conversation, the suspension of that id is looked for among all open ones, inside the server: the indexes are
-        ordered by time.
+        They are whole as far as `PAGE_BYTES` of the log reach, the first one always; further ones are shortened. Without a
+        conversation, the server searches all open suspensions for that id, since the indexes are ordered by time.
 
         Raises:
             ConversationNotFound: The conversation was never started.

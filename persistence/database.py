@@ -1,4 +1,4 @@
-"""The server under a store: how it is opened, identified and closed."""
+"""The server under a store: opening, identity, closing."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -10,11 +10,7 @@ if TYPE_CHECKING:
 class Database(Protocol):
     """The verbs of a `Store` that concern its server; most parts of a store have them.
 
-    Attributes:
-        namespace: The namespace.
-        url: Where the store is.
-        store_id: The store's id; None while it is not known.
-        payloads: The encoding of payloads, with the cipher if there is one.
+    `url` is the server's; `store_id` is None until it is known; `payloads` encodes payloads, with the cipher if there is one.
     """
 
     namespace: str
@@ -23,7 +19,7 @@ class Database(Protocol):
     payloads: "Payloads"
 
     async def open(self) -> str:
-        """Check the server and this namespace's layout, create what is missing of them, and return the store's id.
+        """Check the server and this namespace's layout, create what is missing, and return the store's id.
 
         Raises:
             UnsupportedServer: The server is too old.
@@ -33,16 +29,16 @@ class Database(Protocol):
         """
 
     async def identity(self) -> str | None:
-        """The store's id, None where no store was ever opened; unlike `open`, this verb creates and checks nothing."""
+        """The store's id; None if no store was ever opened here. Creates and checks nothing."""
 
     async def close(self) -> None:
         """Close the connections."""
 
     async def weaknesses(self) -> Sequence[str]:
-        """The cases in which this store may lose acknowledged writes, one sentence each; none if its settings are hidden."""
+        """The ways in which this store may lose acknowledged writes, one sentence each; empty if its settings are hidden."""
 
     async def encrypted(self) -> bool:
-        """Whether some payloads of the store are encrypted: a process without a cipher leaves it to processes that have one."""
+        """Whether some payloads are encrypted: a process without a cipher leaves such a store alone."""
 
     async def now(self) -> int:
         """The store's clock, in integer milliseconds UTC."""

@@ -1,7 +1,7 @@
-"""The names of Redis keys, and which bucket a conversation belongs to.
+"""The names of Redis keys, and the bucket of a conversation.
 
-Keys of a conversation and of its bucket's indexes share the hash tag `{<namespace>:<bucket>}`, so they share a slot of a Redis
-Cluster; keys that belong to no conversation have the hash tag `{<namespace>:meta}`.
+Keys of a conversation and of its bucket's indexes share the hash tag `{<namespace>:<bucket>}`, and so a slot of a Redis
+Cluster; keys of no conversation have the hash tag `{<namespace>:meta}`.
 """
 
 import binascii
@@ -32,22 +32,22 @@ class Keys:
     namespace: str
 
     # Of a conversation, by its id.
-    head = _of_conversation("head")  # hash: owner, lease, seq, snapshot, standing in the lists
+    head = _of_conversation("head")  # hash: owner, lease, seq, snapshot, entry in the lists
     log = _of_conversation("log")  # stream: the events, with ids `<seq>-0`
     copy = _of_conversation("log:copy")  # stream: the log while it is copied, else absent
     known = _of_conversation("known")  # hash: receipts, settled suspensions, call ids used
-    passing = _of_conversation("passing")  # hash: receipts of requests that changed nothing, as many as may be; it expires
+    passing = _of_conversation("passing")  # hash: receipts of requests that changed nothing (bounded); it expires
     runs = _of_conversation("runs")  # hash: run records by effect id
-    late = _of_conversation("late")  # hash: late outcomes, which came after their call was settled, by effect id
-    abandoned = _of_conversation("abandoned")  # hash: claims of runs that went on when their calls were settled; it expires
+    late = _of_conversation("late")  # hash: outcomes that came after their call was settled, by effect id
+    abandoned = _of_conversation("abandoned")  # hash: claims of runs that outlived their settled calls; it expires
     progress = _of_conversation("progress")  # hash: the last progress of runs, by effect id; it expires
     live = _of_conversation("live")  # channel: live, lossy events
 
     # Of a bucket, by its number.
-    given = _of_bucket("conversations:given")  # sorted set by name: the conversations in which grants or votes stand
-    attention = _of_bucket("attention")  # sorted set by time: when each conversation must be looked at
+    given = _of_bucket("conversations:given")  # sorted set by name: the conversations with grants or votes
+    attention = _of_bucket("attention")  # sorted set by time: when each conversation needs attention
     changes = _of_bucket("changes")  # stream: the latest changes of the lists
-    paused = _of_bucket("paused")  # sorted set by name (`agent|conversation`): those released as paused, with work outstanding
+    paused = _of_bucket("paused")  # sorted set by name (`agent|conversation`): released as paused, with outstanding work
 
     def bucket(self, bucket: int) -> str:
         """The prefix of a bucket's keys."""
@@ -66,11 +66,11 @@ class Keys:
         return f"{self.bucket(bucket)}{_index('conversations', agent, status)}"
 
     def meta(self, name: str) -> str:
-        """The key of that name among those that belong to no conversation."""
+        """A key of no conversation, by name."""
         return f"{{{self.namespace}:meta}}:{name}"
 
     def of(self, conversation_id: str, names: Iterable[str]) -> list[str]:
-        """The keys of a conversation and of its bucket that have these names, in their order."""
+        """These keys of a conversation and its bucket, in this order."""
         bucket = bucket_of(conversation_id)
         return [getattr(self, name)(bucket if name in {"attention", "paused"} else conversation_id) for name in names]
 

@@ -1,4 +1,4 @@
-"""The lists over all conversations: open suspensions, conversations, attention, troubles, and their counts."""
+"""The lists over all conversations: open suspensions, conversations, attention, troubles, and counts."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from .database import Database
 from .pausing import Pausing
 
 PAGE_BYTES = 8 * 1024 * 1024
-"""How much of the log one page is made of, in bytes as they are stored; the page then ends, and `next` says where to go on."""
+"""The most log bytes, as stored, behind one page; the page ends there, and `next` says where to go on."""
 TROUBLES = 1000
-"""How many conversations in trouble a store names; further ones are supervised all the same."""
+"""The most conversations in trouble that a store names; further ones are supervised all the same."""
 TROUBLE_MS = 300_000
-"""How long (ms) a trouble stands that nobody has met again: it ended without the sweeper, or moved on."""
+"""How long (ms) a trouble is kept without being met again: it ended unseen, or moved on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ConversationRow:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One page: `next` is the cursor of the page after it, None at the end."""
+    """One page; `next` is the cursor of the next one, None at the end."""
 
     items: Sequence[Any]
     next: str | None = None
@@ -45,7 +45,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The conversations that need attention at the moment `now` (ms UTC) of the store's clock."""
+    """The conversations that need attention at the time `now` (ms UTC) of the store's clock."""
 
     now: int
     conversation_ids: Sequence[str]
@@ -53,7 +53,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """How many conversations should have been looked at long ago, and the longest overdue, each with its due time (ms UTC)."""
+    """The number of overdue conversations, and the longest overdue, each with its due time (ms UTC)."""
 
     count: int
     longest: Sequence[tuple[str, int]] = ()
@@ -61,7 +61,7 @@ class Overdue:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A conversation that needs attention and cannot be taken up, with the reason and the time since when (ms UTC)."""
+    """A conversation that cannot be taken up, why, and since when (ms UTC)."""
 
     conversation_id: str
     reason: str
@@ -70,10 +70,10 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """The numbers of conversations and open suspensions, counted by the indexes.
+    """The numbers of conversations and open suspensions, from the indexes.
 
-    `begun` counts the conversations started at or after the moment in question, `fullest` those in the fullest bucket; `lost`
-    counts the open suspensions of kind `lost`.
+    `begun` counts the conversations started since the requested time, `fullest` those in the fullest bucket, `lost` the open
+    suspensions of kind `lost`.
     """
 
     conversations: int
@@ -86,7 +86,7 @@ class Census:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A bucket whose indexes are rebuilt: of how many conversations, how many stale entries were removed, and the problems."""
+    """A bucket with rebuilt indexes: its conversations, the stale entries removed, and the problems."""
 
     bucket: int
     conversations: int
@@ -95,17 +95,17 @@ class Rebuilt:
 
 
 class Lists(Pausing, Database, Protocol):
-    """The verbs of a `Store` that concern many conversations: pages of them, those that need attention, and pauses.
+    """The verbs of a `Store` that concern many conversations: pages, attention, troubles and pauses.
 
-    A page raises `InvalidInput` where the limit is no whole number from 1 to 1000, or `after` is no cursor.
+    A page raises `InvalidInput` if the limit is no whole number from 1 to 1000, or `after` is no cursor.
     """
 
     async def pending(
         self, *, limit: int, after: str | None = None, agent: str | None = None, kind: SuspensionKind | None = None
     ) -> Listing:
-        """A page of open suspensions (`PendingView`), oldest first. One that cannot be read is a row with a `problem`.
+        """A page of open suspensions (`PendingView`), oldest first. An unreadable one is a row with a `problem`.
 
-        Rows are in short (`PendingView.cut`). A page is read from `PAGE_BYTES` of logs at most, and has one row at least.
+        Rows are shortened (`PendingView.cut`). A page is read from at most `PAGE_BYTES` of logs, but has at least one row.
         """
 
     async def conversations(
@@ -117,34 +117,34 @@ class Lists(Pausing, Database, Protocol):
         status: Status | None = None,
         given: bool = False,
     ) -> Listing:
-        """A page of conversations (`ConversationRow`), oldest first. One that cannot be read is a row with a `problem`.
+        """A page of conversations (`ConversationRow`), oldest first. An unreadable one is a row with a `problem`.
 
-        With `given`, those alone in which grants or votes stand, of all agents and in every status.
+        `given` selects those with grants or votes, of all agents and in every status.
         """
 
     def reindex(self) -> AsyncIterator[Rebuilt]:
         """Rebuild every index from the states, bucket by bucket, under the append's fence; conversations go on meanwhile."""
 
     async def attention(self, limit: int) -> Due:
-        """The conversations whose moment of attention has come, the longest overdue first in each bucket."""
+        """The conversations that need attention now, the longest overdue first in each bucket."""
 
     async def postpone(self, conversation_id: str, delay_ms: int) -> None:
-        """Have an overdue conversation looked at again in `delay_ms`; its next write sets its moment of attention anew.
+        """Have an overdue conversation looked at again in `delay_ms`; its next write sets the time anew.
 
         A conversation that needs no attention (any more), or does not exist, leaves the index.
         """
 
     async def overdue(self, late_ms: int, *, limit: int) -> Overdue:
-        """The conversations whose moment of attention is at least `late_ms` ago; at most `limit` of them are named.
+        """The conversations overdue by at least `late_ms`, at most `limit` of them by name.
 
-        A conversation that cannot be taken up is postponed, and is in trouble instead; see `Store.troubles`.
+        A conversation that cannot be taken up is postponed, so `troubles` lists it instead.
         """
 
     async def census(self, *, since: int) -> Census:
-        """The numbers of conversations and open suspensions; `begun` counts the conversations since a moment (ms UTC)."""
+        """The numbers of conversations and open suspensions; `begun` counts from this time (ms UTC)."""
 
     async def troubled(self, conversation_id: str, reason: str | None) -> int:
         """Note why a conversation cannot be taken up (None: it can); returns for how many ms it has been in trouble."""
 
     async def troubles(self) -> Sequence[Trouble]:
-        """The conversations in trouble, the longest troubled first; at most `TROUBLES`."""
+        """At most `TROUBLES` conversations in trouble, the longest troubled first."""

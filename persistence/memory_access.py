@@ -1,4 +1,4 @@
-"""Who may call, in memory: API keys, what each key has used, and tickets."""
+"""API keys, their use, and tickets, in memory."""
 
 from collections.abc import Sequence
 from functools import partial

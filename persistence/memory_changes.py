@@ -53,7 +53,6 @@ class MemoryChanges(MemoryDatabase):
         closed: Sequence[PendingEntry] = (),
         noted: Sequence[PendingEntry] = (),
     ) -> None:
-        """Note where a conversation stands, if that is elsewhere than before, or suspensions changed; wake who waits."""
         stands = standing_of(found)
         if stands is not None and (stands != stood or opened or closed or noted):
             bucket = bucket_of(conversation_id)
@@ -71,5 +70,5 @@ def _suspended(conversation_id: str, one: PendingEntry) -> Suspended:
 
 
 def standing_of(found: Kept) -> Standing | None:
-    """How a conversation stands in the lists: its agent, its status, and the number of its open suspensions; None before."""
+    """A conversation's agent, status and number of open suspensions, as lists show them; None before its start."""
     return None if found.after is None or not found.after.seq else (found.after.agent, found.status, len(found.pending))

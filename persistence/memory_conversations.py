@@ -34,7 +34,7 @@ from .runs import Run, RunStatus
 from .views import naming, open_places, raised
 
 UNSTARTED_LEASES, UNSTARTED_MS = 10, 2_000
-"""For how many leases, and for how many ms at least, an id is held under which nothing was started."""
+"""How many leases, and at least how many ms, an id is held under which nothing was started."""
 
 
 class MemoryConversations(MemoryChanges):
@@ -100,7 +100,7 @@ class MemoryConversations(MemoryChanges):
             {key: self.payloads.seal_known(conversation_id, key, value) for key, value in records.items()}
             for records in (facts(write.events, first), write.passing)
         )
-        # Everything is checked and encoded: write.
+        # All is checked and encoded: write.
         self._encrypted = self._encrypted or self.payloads.cipher is not None
         found.postponed = 0
         if write.events:
@@ -237,7 +237,6 @@ class MemoryConversations(MemoryChanges):
         return self._all_views(open_places(await self.load(conversation_id), suspension_id), short=False)
 
     def _found(self, suspension_id: str) -> list[PendingPlace]:
-        """The place of the open suspension of that id, if there is one."""
         if not pages.is_name(suspension_id):
             return []
         listed = {name: found for name, found in self._conversations.items() if found.index is not None}

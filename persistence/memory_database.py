@@ -1,4 +1,4 @@
-"""The data of a store in memory, and how its verbs reach the data."""
+"""The data of a store in memory, and access to it."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ def _wall_clock() -> int:
 
 
 class MemoryDatabase:
-    """The data of a store, in this process; each conversation is a `Kept`. `clock` gives integer milliseconds UTC."""
+    """The data of a store in this process, a `Kept` per conversation. `clock` gives integer milliseconds UTC."""
 
     def __init__(
         self,
@@ -96,7 +96,6 @@ class MemoryDatabase:
         return self._clock()
 
     async def _awaited(self, ready: Callable[[], bool], block_ms: int) -> None:
-        """Wait until something has changed that is waited for, at most so long."""
         async with self._changed:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(block_ms / 1000):
@@ -110,7 +109,6 @@ class MemoryDatabase:
         return found
 
     def _seen(self, conversation_id: str) -> Kept:
-        """The conversation as it is kept; one that is not has nothing in it."""
         return self._conversations.get(conversation_id) or Kept()
 
     def _runs(self, conversation_id: str) -> dict[str, Run]:
@@ -137,14 +135,14 @@ class MemoryDatabase:
             return error
 
     def _all_views(self, places: Sequence[PendingPlace], *, short: bool) -> list[PendingView]:
-        """The suspensions at places; those for which `PAGE_BYTES` are not enough are in short."""
+        """The suspensions at places; beyond `PAGE_BYTES` they are shortened."""
         found: list[PendingView] = []
         while len(found) < len(places):
             found += self._views(places[len(found) :], short=short or bool(found))
         return found
 
     def _views(self, places: Sequence[PendingPlace], *, short: bool) -> list[PendingView]:
-        """The suspensions at the first places: at least one, and as many as are read from `PAGE_BYTES` of logs."""
+        """The suspensions at the first places: as many as `PAGE_BYTES` of logs hold, but at least one."""
         found: list[PendingView] = []
         weights: dict[tuple[str, int], int] = {}
         left = PAGE_BYTES
@@ -163,7 +161,7 @@ class MemoryDatabase:
         return len(log[seq - 1]) if 1 <= seq <= len(log) else 0
 
     def _view(self, place: PendingPlace, *, short: bool) -> tuple[PendingView, list[int]]:
-        """The suspension at a place, and the places in its log from which it is read."""
+        """The suspension at a place, and the log places behind it."""
         entry = self._entry(place.conversation_id, place.seq)
         at = (entry.arguments_at, entry.message_at) if isinstance(entry, CallSuspended) else (0, 0)
         source, message = (self._entry(place.conversation_id, seq) for seq in at)
@@ -184,6 +182,6 @@ class MemoryDatabase:
 
 
 def check(fine: bool, what: str) -> None:  # noqa: FBT001 - the condition itself
-    """Raise `CorruptStore` unless the condition holds."""
+    """Raise `CorruptStore` if the condition is false."""
     if not fine:
         raise CorruptStore(what)

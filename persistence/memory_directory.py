@@ -100,7 +100,7 @@ class MemoryDirectory(MemoryDatabase):
         now = self._clock()
         if self._binding is not None and _id(self._binding[0]) not in map(_id, (cluster, *gone)):
             bound, at_address, at = self._binding
-            at = min(at, now)  # the clock was set back: the silence begins now
+            at = min(at, now)  # the clock was set back: the binding's age counts from now
             self._binding = bound, at_address, at
             if now - at < stale_ms:
                 return Binding(bound, at_address, now - at)
@@ -138,5 +138,5 @@ class MemoryDirectory(MemoryDatabase):
 
 
 def _id(cluster: str) -> str:
-    """A cluster's id, without the machine's id that an older release put behind it."""
+    """A cluster's id, without the machine id that an older release appended."""
     return cluster.partition("@")[0]

@@ -12,7 +12,7 @@ from .runs import Late, Run
 
 @dataclass(slots=True)
 class Kept:
-    """The log, snapshot, index entries, lease and further records of one conversation. Times in ms UTC."""
+    """The log, snapshot, index entries, lease and other records of one conversation. Times in ms UTC."""
 
     token: str = ""
     epoch: int = 0
@@ -42,7 +42,7 @@ class Kept:
 
     @property
     def index(self) -> Index | None:
-        """The conversation's index entries; open suspensions come and go with the delta of each append, as in Redis."""
+        """The index entries; each append's delta opens and closes suspensions, as in Redis."""
         state = self.after
         if state is None or not state.seq:
             return None
@@ -68,14 +68,14 @@ class Kept:
 
     @property
     def status(self) -> Status:
-        """The status of the conversation in the lists."""
+        """The status shown in lists."""
         if self.quarantine is not None:
             return Status.QUARANTINED
         return self.after.status if self.after is not None else Status.ABSENT
 
     @property
     def attention(self) -> int | None:
-        """The moment (ms UTC) at which the conversation must be looked at, None if it needs no attention."""
+        """When (ms UTC) the conversation needs attention; None: not at all."""
         if self.quarantine is not None:
             return None
         moments = [self.lease if self.token else self.looked_at] if self.busy and not self.paused else []

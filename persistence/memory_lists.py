@@ -129,7 +129,7 @@ class MemoryLists(MemoryDatabase):
         return pause
 
     async def resume(self, agent: str | None) -> Pause | None:
-        return self._pauses.pop(agent or "", None)  # read and lifted in one step: no other pause can come between
+        return self._pauses.pop(agent or "", None)  # read and lifted in one step, so it is the same pause
 
     async def paused(self) -> Paused:
         return Paused(self._clock(), [self._pauses[whose] for whose in sorted(self._pauses)])

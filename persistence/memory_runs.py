@@ -1,4 +1,4 @@
-"""The records of work in memory, with its progress and its live events."""
+"""Work records, progress and live events in memory."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -85,7 +85,7 @@ class MemoryRuns(MemoryDatabase):
         return True
 
     def _done(self, conversation_id: str, effect_id: str, incarnation: str, outcome: bytes) -> None:
-        """Record an outcome; a conversation without an owner needs attention then."""
+        """Record an outcome; a conversation without an owner then needs attention."""
         self._runs(conversation_id)[effect_id] = Run(RunStatus.DONE, incarnation=incarnation, outcome=outcome)
         found = self._seen(conversation_id)
         if not found.token and found.quarantine is None:

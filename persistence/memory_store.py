@@ -1,4 +1,4 @@
-"""The store in memory: for unit tests. It passes the same conformance suite as `RedisStore`, with the same codec."""
+"""The store in memory, for unit tests. It passes `RedisStore`'s conformance suite, with the same codec."""
 
 from .memory_access import MemoryAccess
 from .memory_conversations import MemoryConversations

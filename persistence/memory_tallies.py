@@ -1,4 +1,4 @@
-"""Numbers over everything, in memory."""
+"""Counts and surveys in memory."""
 
 from collections import Counter
 from collections.abc import Mapping

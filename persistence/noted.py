@@ -1,4 +1,4 @@
-"""What those who may decide a suspended call have told each other, as rows show it."""
+"""Notes of approvers on a suspended call (votes, comments, assignments), as rows show them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,14 +12,14 @@ from holdfast.errors import StoreError
 
 
 def earlier(last: "Event | StoreError | None", suspension_id: str) -> tuple[int, ...]:
-    """The places of the notes on a suspension before the last one."""
+    """The places of the notes on a suspension before its last note."""
     if isinstance(last, GivenRevoked):
         return next((vote.noted for vote in last.votes if vote.suspension_id == suspension_id), ())
     return last.noted if isinstance(last, VoteCast | CallAssigned | CallCommented) else ()
 
 
 def shown(notes: Sequence["Event | StoreError | None"]) -> dict[str, Any]:
-    """The fields of a `PendingView` that notes fill, from their entries in the log's order; what cannot be read is left out."""
+    """The fields of a `PendingView` made from notes, in the log's order; unreadable notes are left out."""
     votes = tuple(
         VoteView(by=one.principal, at=one.at, decision=one.decision, value=_value(one), reason=one.reason)
         for place, one in enumerate(notes)

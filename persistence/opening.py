@@ -1,4 +1,4 @@
-"""The way to a store."""
+"""Opening a store by its URL."""
 
 from collections.abc import Awaitable, Callable
 
@@ -20,16 +20,16 @@ def opened(
     revive: Callable[[], Awaitable[bool]] | None = None,
     retry_s: float = RETRY_S,
 ) -> Store:
-    """The store at a URL; it connects when it is first used, and `Store.open` lays the namespace out.
+    """The store at a URL. It connects when it is first used, and `Store.open` creates the namespace.
 
     Args:
         url: The Redis: `redis://`, `rediss://` or `unix://`.
-        namespace: The namespace in it.
-        store_id: The id that the store must have; None for whichever store is found there.
-        cipher: The cipher of payloads, or the place of one.
-        counts: Where the times of operations are counted.
-        revive: Called when the server seems to have died; true if it runs again.
-        retry_s: For how many seconds an operation is repeated before its outcome is reported as unknown.
+        namespace: The namespace.
+        store_id: The id that the store must have; None accepts any store.
+        cipher: The cipher of payloads, or its import path.
+        counts: Collects the durations of operations.
+        revive: Called when the server seems dead; true if it runs again.
+        retry_s: Seconds for which an operation is repeated before its outcome is reported as unknown.
 
     Raises:
         ConfigurationError: The URL or the namespace cannot be used.

@@ -1,6 +1,6 @@
-"""Pages over the buckets: cursors, merging, and the reading of index members.
+"""Pages over the buckets: cursors, merging, and index members.
 
-What a caller hands in is checked here: each of these functions raises `InvalidInput` for what cannot be used.
+The functions check the caller's arguments: each raises `InvalidInput` for an unusable one.
 """
 
 import heapq
@@ -13,11 +13,11 @@ from holdfast.errors import InvalidInput
 from .keys import BUCKETS
 
 MOST_SCANNED = 10_000
-"""Among how many open suspensions one is looked for by its id alone: the indexes are ordered by time."""
+"""The most open suspensions that are searched for one id: the indexes are ordered by time."""
 Fetch = Callable[[Sequence[int], int], Awaitable[Sequence[Sequence[str]]]]
 _CURSOR = re.compile(r"([0-9]{1,15})\.([A-Za-z0-9._:-]{1,128})")
 _RAW_BYTES = 512
-"""How many bytes of a member that Holdfast never wrote stand in its cursor: enough to tell it from Holdfast's members."""
+"""How many bytes of a member that Holdfast never wrote its cursor holds: enough to tell it from others."""
 _RAW_CURSOR = re.compile(rf"x\.((?:[0-9a-f]{{2}}){{0,{_RAW_BYTES}}})(\+?)")
 _NAME = "[A-Za-z0-9._:-]{1,128}"
 _CONVERSATION_MEMBER = re.compile(rf"([0-9]{{15}})\|({_NAME})")
@@ -26,7 +26,7 @@ _PENDING_MEMBER = re.compile(rf"([0-9]{{15}})\|({_NAME})\|({_NAME})\|([0-9]{{1,1
 
 @dataclass(frozen=True, slots=True)
 class PendingPlace:
-    """A suspension as a member of a pending index names it: its time (ms UTC), its id, its conversation and its `seq` there."""
+    """A suspension as named by a pending index: its time (ms UTC), its id, its conversation and its `seq` there."""
 
     conversation_id: str = ""
     seq: int = 0
@@ -35,31 +35,31 @@ class PendingPlace:
 
 
 def pending_place(member: str) -> PendingPlace | None:
-    """The suspension that a member of a pending index names; None if Holdfast never wrote the member."""
+    """The suspension named by an index member; None if Holdfast never wrote the member."""
     found = _PENDING_MEMBER.fullmatch(member)
     return None if found is None else PendingPlace(found[3], int(found[4]), found[2], int(found[1]))
 
 
 def conversation_place(member: str) -> tuple[int, str] | None:
-    """The start (ms UTC) and the id of the conversation that an index member names; None if Holdfast never wrote the member."""
+    """The start (ms UTC) and id of the conversation named by an index member; None if Holdfast never wrote the member."""
     found = _CONVERSATION_MEMBER.fullmatch(member)
     return None if found is None else (int(found[1]), found[2])
 
 
 def is_name(text: str) -> bool:
-    """Whether a member of an index can hold this id."""
+    """Whether an index member can hold this id."""
     return re.fullmatch(_NAME, text) is not None
 
 
 def check_limit(limit: object) -> int:
-    """The page size itself, once it is checked."""
+    """The page size, checked."""
     if isinstance(limit, int) and not isinstance(limit, bool) and 1 <= limit <= 1000:  # noqa: PLR2004 - the bound itself
         return limit
     raise InvalidInput("limit", f"{limit!r:.40} is not a page size", "use a whole number from 1 to 1000")
 
 
 def check_scan(open_suspensions: int) -> None:
-    """Refuse to look for one of so many open suspensions by its id alone."""
+    """Refuse to search more than `MOST_SCANNED` open suspensions for an id."""
     if open_suspensions > MOST_SCANNED:
         problem = f"more than {MOST_SCANNED} calls wait, and none of so many is looked for by its suspension alone"
         raise InvalidInput("conversation_id", problem, "name the conversation, too: PendingCall.conversation_id")
@@ -70,11 +70,11 @@ def pending_after(cursor: str | None) -> str:
     start = conversations_after(cursor)
     if not start or _RAW_CURSOR.fullmatch(cursor or ""):
         return start
-    return f"{start}|\xff"  # a member goes on with the conversation and the place in its log
+    return f"{start}|\xff"  # sorts after every member of this start and id
 
 
 def conversations_after(cursor: object) -> str:
-    """The whole member after which a page of conversations begins; '' for the first page."""
+    """The member after which a page of conversations begins; '' for the first page."""
     if cursor is None:
         return ""
     match = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
@@ -87,7 +87,7 @@ def conversations_after(cursor: object) -> str:
 
 
 def cursor_of(member: str, *, readable: bool = True) -> str:
-    """The cursor that continues after a member; that of a member that Holdfast never wrote (not `readable`) holds its bytes."""
+    """The cursor after a member; for a member that Holdfast never wrote (not `readable`) it holds the member's bytes."""
     if not readable:
         raw = member.encode("latin-1", "replace")
         return f"x.{raw[:_RAW_BYTES].hex()}{'+' if len(raw) > _RAW_BYTES else ''}"
@@ -96,14 +96,10 @@ def cursor_of(member: str, *, readable: bool = True) -> str:
 
 
 async def merge(fetch: Fetch, limit: int) -> tuple[list[str], bool]:
-    """The first `limit` members over all buckets, and whether more follow. Members are text of one character for each byte.
+    """The first `limit` members over all buckets, and whether more follow. Members are texts of one character per byte.
 
-    Args:
-        fetch: Given buckets and a cap, each bucket's first members in order, at most that many.
-        limit: The page size.
-
-    A first look takes a few members from each bucket; only buckets whose few are all on the page are asked for more, so a page
-    costs about the same however many members there are.
+    `fetch` returns each given bucket's first members in order, up to a cap. The first look takes a few of each bucket, and only
+    buckets whose few are all on the page are asked for more: a page costs about the same however many members there are.
     """
     cap = max(4, 2 * (limit + 1) // BUCKETS + 2)
     found = dict(enumerate(await fetch(range(BUCKETS), cap)))

@@ -1,4 +1,4 @@
-"""Pauses: new work of one agent, or of the whole namespace, waits, and so do conversations that are released meanwhile."""
+"""Pauses: the new work of one agent, or of the whole namespace, waits; so do conversations released meanwhile."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from pydantic import Field
 from holdfast.errors import InvalidInput
 
 PAUSE_LAG_MS = 1_000
-"""How old (ms) a worker's view of the pauses may be when it begins work: so long after a pause, no new work begins any more."""
+"""The greatest age (ms) of a worker's view of the pauses when it begins work: later than this, no paused work begins."""
 MOST_PAUSED = 64
-"""How many pauses may stand when an agent's is added, since each look reads all. The namespace's pause is never refused."""
+"""The most pauses to which an agent's can be added, since each look reads all. The namespace's is never refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,40 +33,40 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """The pauses that stood at one moment; `now` is that moment by the store's clock, in ms UTC."""
+    """The pauses at the time `now` (ms UTC) of the store's clock."""
 
     now: int
     pauses: Sequence[Pause] = ()
 
     def of(self, agent: str) -> Pause | None:
-        """The pause for which this agent's new work waits, None if there is none: the namespace's before the agent's own."""
+        """The pause that holds this agent's new work, the namespace's before the agent's own; None if there is none."""
         return next((pause for pause in self.pauses if pause.agent in (None, agent)), None)
 
 
 def too_many() -> InvalidInput:
-    """The error that says that there is no room for another pause."""
+    """The error for a pause beyond `MOST_PAUSED`."""
     fix = "resume some of them (`holdfast resume --agent NAME`), or pause the whole namespace"
     return InvalidInput("agent", f"{MOST_PAUSED} pauses stand already", fix)
 
 
 class Pausing(Protocol):
-    """The verbs of a `Store` by which new work is stopped and started."""
+    """The verbs of a `Store` that pause and resume new work."""
 
     async def pause(self, agent: str | None, *, by: str, reason: str) -> Pause:
-        """Have the new work of an agent, or of the namespace, wait from now on; a pause that stands already stays as it is.
+        """Pause the new work of an agent, or (None) of the namespace; an existing pause stays as it is.
 
         Raises:
-            InvalidInput: `MOST_PAUSED` other pauses stand, and this one is an agent's.
+            InvalidInput: There are `MOST_PAUSED` other pauses, and this one is an agent's.
         """
 
     async def resume(self, agent: str | None) -> Pause | None:
-        """Lift the pause of an agent, or that of the namespace, and no other; returns that pause, None if there was none."""
+        """Lift only the pause of this agent, or (None) of the namespace, and return it; None if there was none."""
 
     async def paused(self) -> Paused:
-        """The pauses that stand: that of the namespace first, then those of agents by name."""
+        """The pauses: the namespace's first, then those of agents by name."""
 
     async def readmit(self, limit: int) -> int:
-        """Let conversations that were released as paused need attention again once no pause holds them; returns how many.
+        """Have conversations that were released as paused need attention again once no pause holds them; returns how many.
 
         At most `limit` conversations in each bucket are readmitted at a time.
         """

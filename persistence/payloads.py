@@ -1,9 +1,9 @@
-"""The payloads of both stores: encoded, and encrypted where there is a cipher.
+"""The payloads of both stores: encoded, and encrypted if there is a cipher.
 
-Payloads are the values that hold words of people, models or tools: log entries, snapshots (which name tools as the model did),
-idempotency records (whose digests would let a short answer be guessed), outcomes, agent specs, permission rules; as bytes,
-progress and live events; as texts, the reasons why work cannot go on. Each payload is encrypted as a whole. Its context names
-its place, so it can be decrypted in no other: not in another conversation, nor elsewhere in its log.
+Payloads hold words of people, models or tools: log entries, snapshots (with tool names as the model gave them), idempotency
+records (a short answer could be guessed from a digest), outcomes, agent specs, permission rules; as bytes, progress and live
+events; as texts, the reasons why work cannot go on. Each is encrypted as a whole. Its context names its place, so it cannot
+be decrypted in another conversation or elsewhere in its log.
 """
 
 from holdfast.conversation import AgentSpec, Event, State
@@ -15,7 +15,7 @@ from .sealing import Sealing
 
 
 class Payloads(Sealing):
-    """The payloads of one namespace; every method raises as `Sealing.seal` and `Sealing.open` do."""
+    """The payloads of one namespace; every method raises like `Sealing.seal` or `Sealing.open`."""
 
     def seal_event(self, conversation_id: str, seq: int, event: Event) -> bytes:
         """An event as a log entry."""
@@ -27,17 +27,17 @@ class Payloads(Sealing):
         return codec.decode_event(self.open(data, "log", conversation_id, str(seq)) if codec.is_sealed(data) else data)
 
     def seal_state(self, conversation_id: str, state: State) -> bytes:
-        """A state as a snapshot; the snapshot's place in the log stays readable, since scripts look at it."""
+        """A state as a snapshot; its place in the log stays readable, since scripts read it."""
         return self.seal(codec.encode(state), "snapshot", conversation_id, seq=state.seq)
 
     def open_state(self, conversation_id: str, data: bytes) -> State:
-        """The state of a snapshot; without a snapshot, the state of a conversation that was never started."""
+        """The state in a snapshot; without a snapshot, the state of a conversation that was never started."""
         if not data:
             return State(conversation_id=conversation_id)
         return codec.decode(State, self.open(data, "snapshot", conversation_id))
 
     def seal_known(self, conversation_id: str, key: str, known: IdempotencyRecord) -> bytes:
-        """The bytes to store of an idempotency record."""
+        """An idempotency record as stored bytes."""
         return self.seal(codec.encode(known), "known", conversation_id, key)
 
     def open_known(self, conversation_id: str, key: str, data: bytes) -> IdempotencyRecord:
@@ -45,7 +45,7 @@ class Payloads(Sealing):
         return codec.decode(IdempotencyRecord, self.open(data, "known", conversation_id, key))
 
     def seal_outcome(self, conversation_id: str, effect_id: str, outcome: bytes) -> bytes:
-        """The bytes to store of a run's encoded outcome, in time or late."""
+        """A run's encoded outcome, in time or late, as stored bytes."""
         return self.seal(outcome, "outcome", conversation_id, effect_id)
 
     def open_outcome(self, conversation_id: str, effect_id: str, data: bytes) -> bytes:
@@ -53,23 +53,23 @@ class Payloads(Sealing):
         return self.open(data, "outcome", conversation_id, effect_id)
 
     def open_late_outcome(self, conversation_id: str, effect_id: str, data: bytes) -> bytes:
-        """The encoded outcome of a run that came late; an outcome that cannot be decrypted stays encrypted."""
+        """A late run's encoded outcome; one that cannot be decrypted stays encrypted."""
         return self.open_or_leave(data, "outcome", conversation_id, effect_id)
 
     def seal_spec(self, spec: AgentSpec) -> bytes:
-        """The bytes to store of an agent spec."""
+        """An agent spec as stored bytes."""
         return self.seal(codec.encode(spec), "spec", spec.digest)
 
     def open_spec(self, digest: str, data: bytes) -> AgentSpec:
-        """The agent spec that is stored as `digest`, which stays its digest."""
+        """The agent spec stored as `digest`, which stays its digest."""
         return codec.decode(AgentSpec, self.open(data, "spec", digest)).stored_as(digest)
 
     def seal_rules(self, digest: str, text: str) -> bytes:
-        """The bytes to store of permission rules."""
+        """Permission rules as stored bytes."""
         return self.seal(text.encode(), "rules", digest)
 
     def open_rules(self, digest: str, data: bytes) -> str:
-        """The permission rules that are stored as `digest`, as a JSON text."""
+        """The permission rules stored as `digest`, as JSON text."""
         try:
             return self.open(data, "rules", digest).decode()
         except UnicodeDecodeError as error:

@@ -1,18 +1,18 @@
-"""What API keys have used of their quotas: counted for a day from the first use on, in the store, whatever server it was."""
+"""The use of quotas by API keys, counted in the store for a day from the first use on, across servers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 WINDOW_MS = 24 * 3_600_000
-"""How long (ms) what was used counts, from the first of it on."""
+"""How long (ms) use counts, from the first use on."""
 NANOS = 1_000_000_000
-"""A cost is counted in billionths of a US dollar."""
+"""Costs are counted in billionths of a US dollar."""
 STARTS, CONVERSATIONS, TOKENS, COST = "starts_per_day", "conversations_per_day", "tokens_per_day", "cost_usd_per_day"
 
 
 class Want(NamedTuple):
-    """What a request would use of a quota, and the most that may be used; 0 asks that there is something left."""
+    """A request's use of a quota, and the quota's limit; a use of 0 asks whether anything is left."""
 
     quota: str
     amount: int
@@ -21,14 +21,14 @@ class Want(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a key has used by quota, and when (ms UTC) that is over; all of it is 0 where nothing was used of late."""
+    """A key's use by quota, and when (ms UTC) it expires; all 0 if there was none of late."""
 
     amounts: Mapping[str, int] = field(default_factory=dict)
     until: int = 0
 
 
 class Exceeded(NamedTuple):
-    """The quota that a request would exceed, what was used of it, and when (ms UTC) that is over."""
+    """The quota that a request would exceed, its use so far, and when (ms UTC) that expires."""
 
     quota: str
     used: int
@@ -39,19 +39,16 @@ class QuotaStore(Protocol):
     """The verbs of a `Store` on quotas."""
 
     async def use(self, key_id: str, request: str, wants: Sequence[Want]) -> Exceeded | None:
-        """Count what a request uses, all of it or nothing: the first quota that does not allow it, None if all do.
+        """Count a request's use, all or nothing: returns the first quota that it would exceed, None if it was counted.
 
-        A request that was counted is counted once: `request` names it.
+        `request` makes this idempotent: a request counts once.
         """
 
     async def used(self, key_ids: Sequence[str]) -> Sequence[Used]:
-        """What each of these keys has used."""
+        """The use by each of these keys."""
 
     async def charge(self, conversation_id: str, key_id: str) -> None:
-        """Have the model calls of a conversation count for a key; the first one that is named stays."""
+        """Charge the model calls of a conversation to a key; the first key named stays."""
 
     async def spend(self, conversation_id: str, tokens: int, nano_usd: int) -> None:
-        """Count a model call for the key that the conversation is charged to, if there is one.
-
-        After `StoreUnavailable` it may have been counted: who says it again may count it twice.
-        """
+        """Count a model call for the conversation's key, if any. After `StoreUnavailable` a repetition may count it twice."""

@@ -1,4 +1,4 @@
-"""Who may call, in Redis: API keys and the time of their last use, what each key has used, and tickets, which expire."""
+"""API keys, their use, and tickets (which expire), in Redis."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -33,7 +33,7 @@ class RedisAccess(RedisDatabase):
 
     async def remove_api_key(self, key_id: str) -> bool:
         keys, used = self._places
-        stood = await self._do(lambda: self._redis.hexists(keys, key_id))  # a removal that is repeated would find nothing
+        stood = await self._do(lambda: self._redis.hexists(keys, key_id))  # read first: a repeated removal would find nothing
         await self._pipe(lambda pipe: [pipe.hdel(keys, key_id), pipe.hdel(used, key_id)], atomic=True)
         return bool(stood)
 

@@ -15,10 +15,10 @@ from .pages import PendingPlace
 from .redis_views import RedisViews
 
 LAST = 2**64 - 1
-"""The last number within a millisecond in the id of a stream's entry."""
+"""The highest number within a millisecond in a stream entry's id."""
 
 MOST_AT_ONCE = 100_000
-"""More events than one append writes."""
+"""More events than one append ever writes."""
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class RedisChanges(RedisViews):
         if not after:
             return {}
         if block_ms:
-            got = await self._repeated(  # it waits for news, so its time says nothing
+            got = await self._repeated(  # a blocking read: its duration is no measure
                 lambda: self._bounded(block_ms, self._blocking.xread(after, count=CHANGES_AT_ONCE, block=block_ms)),
                 waits=True,
             )
@@ -56,12 +56,11 @@ class RedisChanges(RedisViews):
         return {names[name]: [(_id_of(id_), fields) for id_, fields in entries] for name, entries in got or []}
 
     async def _streams(self) -> list[int]:
-        """The buckets whose changes are a stream, or none."""
         kinds = await self._pipe(lambda pipe: [pipe.type(self._keys.changes(bucket)) for bucket in range(BUCKETS)])
         return [bucket for bucket, kind in enumerate(kinds) if kind in {b"stream", b"none"}]
 
     async def _dropped(self, first: Mapping[int, Id]) -> bool:
-        """Whether changes may have been dropped before the first ones that were read: the streams begin there, and are full."""
+        """Whether changes may have been dropped before the first ones read: their streams begin there, and are full."""
         if not first:
             return False
 
@@ -78,15 +77,15 @@ class RedisChanges(RedisViews):
 
 
 def change_of(bucket: int, id_: Id, fields: Mapping[bytes, bytes]) -> Change:
-    """The change in an entry of a stream; one without a conversation, where Holdfast never wrote the entry."""
+    """The change in a stream entry; it lacks a conversation if Holdfast never wrote the entry."""
     try:
         agent, status, _, pending = codec.unpack(fields[b"i"])
         conversation_id, first, seq = fields[b"c"].decode(), int(fields[b"f"]), int(fields[b"s"])
         pending = len(pending) if isinstance(pending, list) else pending
         opened, closed = _suspended(fields[b"o"]), _suspended(fields[b"x"])
-        noted = _suspended(fields.get(b"n", b""))  # releases before grants and votes wrote none
+        noted = _suspended(fields.get(b"n", b""))  # older releases, without grants and votes, wrote none
         fits = isinstance(agent, str) and isinstance(pending, int) and pages.is_name(conversation_id)
-        # What is read of the log is what one append wrote; a quarantine wrote nothing, and opens and closes nothing.
+        # The log is read as far as one append wrote it. A quarantine writes no events, and opens and closes nothing.
         if fits and first >= 1 and (0 <= seq - first < MOST_AT_ONCE or not (opened or closed or noted)):
             return Change(bucket, id_, conversation_id, first, seq, agent, Status(status), pending, opened, closed, noted)
     except (LookupError, ValueError, TypeError) as error:

@@ -20,25 +20,18 @@ from .keys import STORE_ID
 
 SOCKET_TIMEOUT_S = 10.0
 MAX_CONNECTIONS = 1 << 16
-"""In effect no bound: each blocking read holds a connection, and the driver's own bound (100) would refuse the next."""
+"""In effect no bound: each blocking read holds a connection, and beyond its own bound (100) the driver would refuse."""
 
 
 _UNNAMED: dict[str, Any] = {"driver_info": None} if find_spec("redis.driver_info") is not None else {}
-"""A newer redis-py reads its own version from disk for each connection and tells it to the server: 2 ms, and two commands."""
+"""A newer redis-py reads its own version from disk for each connection and sends it: 2 ms and two commands."""
 
 
 def client(url: str, expected: Callable[[], str | None], *, blocking: bool = False) -> Any:
-    """A client of the server at `url`; nothing is sent yet.
+    """A client of the server at `url`; nothing is sent yet. `ConfigurationError` if the URL cannot be used.
 
-    The driver's own retries are off: it would re-send silently, and only Holdfast knows what is safe to repeat.
-
-    Args:
-        url: `redis://`, `rediss://` or `unix://`.
-        expected: The store id that each new connection must find; None while it is not known yet.
-        blocking: Whether commands may wait on the server without end.
-
-    Raises:
-        ConfigurationError: The URL cannot be used.
+    Each new connection must find the store id that `expected` returns (None: not known yet). With `blocking`, commands may wait
+    on the server without end. The driver's own retries are off: only Holdfast knows what is safe to repeat.
     """
 
     async def check(connection: AbstractConnection) -> None:
@@ -50,7 +43,7 @@ def client(url: str, expected: Callable[[], str | None], *, blocking: bool = Fal
             await connection.disconnect(nowait=True)
             raise
         if found != want:
-            await connection.disconnect(nowait=True)  # else the driver pools the connection, and no check follows
+            await connection.disconnect(nowait=True)  # else the driver pools the unchecked connection
             raise WrongStore(want or "none", found or "none")
 
     try:
@@ -66,14 +59,16 @@ def client(url: str, expected: Callable[[], str | None], *, blocking: bool = Fal
             decode_responses=False,
             **_UNNAMED,
         )
-        made.connection_pool.connection_kwargs["protocol"] = 2  # whatever the URL says: what is published is read as of it
-        if blocking:  # whatever the URL says: who waits is timed here, and nothing may read beside the listener
+        made.connection_pool.connection_kwargs["protocol"] = (
+            2  # overrides the URL: published messages are parsed in this protocol
+        )
+        if blocking:  # overrides the URL: waits are timed here, and only the listener may read
             made.connection_pool.connection_kwargs |= {"socket_timeout": None, "health_check_interval": 0}
-        made.connection_pool.make_connection()  # raises for an option in the URL's query that a connection does not take
+        made.connection_pool.make_connection()  # raises for an unknown option in the URL's query
     except (ValueError, TypeError) as error:
         scheme = re.match(r"[a-z][a-z0-9+.-]*(?=://)", url)
         problem = f"a URL with {scheme[0] if scheme is not None else 'no scheme'} cannot be used"
-        if "@" not in url:  # else the error may quote a piece of the password
+        if "@" not in url:  # else the error may quote part of the password
             problem += f" ({PLAIN.redacted(str(error), 200)})"
         raise ConfigurationError("redis_url", problem, "use redis://host:port/0, rediss:// or unix:///path") from None
     return made
@@ -89,8 +84,8 @@ async def _store_id(connection: AbstractConnection) -> str:
 async def translated() -> AsyncIterator[None]:
     """Turn the driver's errors into Holdfast's: the one boundary where they are translated.
 
-    The driver sends within `asyncio.wait_for`, which before Python 3.12 swallows a cancellation that meets the answer, and with
-    it a caller's deadline; the swallowed cancellation is raised here after all.
+    The driver sends within `asyncio.wait_for`, which before Python 3.12 swallows a cancellation that coincides with the answer,
+    and so a caller's deadline; this context raises it after all.
 
     Raises:
         StoreUnavailable: The server cannot be reached, or refused the command.
@@ -113,13 +108,13 @@ async def translated() -> AsyncIterator[None]:
 
 
 def is_wrong_type(error: Exception) -> bool:
-    """Whether the error says that a key has another type than Holdfast gives it."""
+    """Whether the error is about a key of another type than Holdfast gives it."""
     return isinstance(error, exceptions.ResponseError) and "WRONGTYPE" in str(error)
 
 
 def explain(error: Exception) -> str:
     """The message of the server or driver, with the fix where one is known."""
-    # The driver turns some of the server's words into classes. A server that does not know AUTH repeats the password.
+    # The driver turns some of the server's error words into classes. A server without AUTH repeats the password in its error.
     text = PLAIN.redacted(said(error).partition(", with args beginning with")[0])
     fixes = {
         ("OOM", "OutOfMemoryError"): "Redis is full: raise maxmemory, or free memory (policy must be noeviction)",

@@ -84,7 +84,7 @@ class RedisConversations(RedisChanges):
             state = redis_values.fold(conversation_id, snapshot, tail, int(seq), self.payloads)
             records = self._runs_of(conversation_id, runs)
         except CipherFailed:
-            with contextlib.suppress(StoreError):  # a process that has the key need not wait for the end of this lease
+            with contextlib.suppress(StoreError):  # a process with the cipher need not wait for this lease to end
                 await self.release(conversation_id, new_token)
             raise
         return Acquired(
@@ -181,7 +181,7 @@ class RedisConversations(RedisChanges):
             elif not block_ms or not self._broadcasts.hears(self._keys.live(conversation_id)):
                 entries = await self._read_now(conversation_id, after, limit)
             if block_ms and not entries:
-                entries = await self._repeated(  # it waits for news, so its time says nothing
+                entries = await self._repeated(  # a blocking read: its duration is no measure
                     lambda: self._read_later(conversation_id, after, limit, block_ms), waits=True
                 )
             found = [redis_values.entry_of(conversation_id, entry_id, fields, self.payloads) for entry_id, fields in entries]
@@ -192,7 +192,7 @@ class RedisConversations(RedisChanges):
         return await self._do(lambda: self._redis.xrange(log, min=f"{after + 1}-0", count=limit))
 
     async def _read_later(self, conversation_id: str, after: int, limit: int, block_ms: int) -> Any:
-        """The entries after a place in the log, once the append of one was told, or `block_ms` are over."""
+        """The log entries after a place, once one was published or `block_ms` are over."""
         until = asyncio.get_running_loop().time() + block_ms / 1000
         async with self._broadcasts.listening(self._keys.live(conversation_id)) as listener:
             entries = await self._read_now(conversation_id, after, limit)

@@ -1,4 +1,4 @@
-"""The Redis under a store: the checks of its server and layout, its id, and the retries of operations."""
+"""The Redis under a store: checks of server and layout, the store's id, and retries."""
 
 import asyncio
 import time
@@ -23,23 +23,20 @@ from .payloads import Payloads
 from .redis_connection import SOCKET_TIMEOUT_S, client, is_wrong_type, translated
 
 UNCOUNTED = frozenset({"count", "heartbeat"})
-"""Scripts whose time is not counted: with them, a process that does nothing would have something to say each time."""
+"""Scripts whose time is not counted: they run in idle processes too, which would then always have counts to report."""
 RETRY_S = 2.0
-"""For how many seconds an idempotent operation is repeated before its outcome is reported as unknown."""
+"""Seconds for which an idempotent operation is repeated before its outcome is reported as unknown."""
 
 AT_ONCE = 64
-"""How many operations of a process are under way at once, each on a connection of its own; more wait for their turn."""
+"""The most concurrent operations of a process, each on a connection of its own; more wait their turn."""
 
 _T = TypeVar("_T")
 
 
 class RedisDatabase:
-    """The connections to one Redis, and the facts known of it. `_do` repeats an operation, so every operation is idempotent.
+    """The connections to one Redis, and what is known of it. `_do` repeats an operation, so every operation is idempotent.
 
-    Where `counts` are given, the time of each script and of each other operation is counted there.
-
-    Attributes:
-        payloads: The encoding of payloads, with the cipher if there is one.
+    `counts` collects the duration of each script and other operation.
     """
 
     def __init__(
@@ -106,13 +103,13 @@ class RedisDatabase:
         return bool(await self._do(lambda: self._redis.hexists(self._keys.meta("layout"), "encrypted")))
 
     async def _note_encryption(self) -> None:
-        """Note in the layout that payloads are encrypted, though not by which cipher, before the first payload is written."""
+        """Note in the layout, before the first payload is written, that payloads are encrypted, but not by which cipher."""
         if self.payloads.cipher is not None and not self._encrypted:
             await self._do(lambda: self._redis.hset(self._keys.meta("layout"), "encrypted", 1))
             self._encrypted = True
 
     async def _raise_indexes(self) -> None:
-        """Raise the layout's index version before the first head of it is written: older releases then refuse the namespace."""
+        """Raise the layout's index version before the first new head is written: older releases then refuse the namespace."""
         if self._indexes < redis_values.INDEX_VERSION:
             await self._script("raise", [self._keys.meta("layout")], [redis_values.INDEX_VERSION])
             self._indexes = redis_values.INDEX_VERSION
@@ -121,10 +118,10 @@ class RedisDatabase:
         names = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write")
         settings: dict[str, str] = {}
         try:
-            for name in names:  # one by one: CONFIG GET of Redis 6.2 takes one name
+            for name in names:  # CONFIG GET of Redis 6.2 takes one name
                 settings |= await self._redis.config_get(name)
             replicas = int((await self._redis.info("replication")).get("connected_slaves", 0))
-        except exceptions.RedisError:  # where Redis is a service, CONFIG is often forbidden
+        except exceptions.RedisError:  # a hosted Redis often forbids CONFIG
             return []
         return redis_values.weaknesses({str(_text(k)): str(_text(v)) for k, v in settings.items()}, replicas)
 
@@ -139,12 +136,11 @@ class RedisDatabase:
         return int(seconds) * 1000 + int(micros) // 1000
 
     async def _bounded(self, block_ms: int, work: Awaitable[_T]) -> _T:
-        """The answer of a blocking read; a server that has not answered well after `block_ms` hangs, and is given up."""
+        """The answer of a blocking read; a server silent for well over `block_ms` hangs, and is given up."""
         async with asyncio.timeout(block_ms / 1000 + SOCKET_TIMEOUT_S):
             return await work
 
     async def _do(self, operation: Callable[[], Awaitable[_T]]) -> _T:
-        """Run an idempotent operation, and count its time; see `_repeated`."""
         began_s = time.perf_counter()
         answer = await self._repeated(operation)
         if self._counts is not None:
@@ -152,11 +148,13 @@ class RedisDatabase:
         return answer
 
     async def _repeated(self, operation: Callable[[], Awaitable[_T]], *, waits: bool = False) -> _T:
-        """Run an idempotent operation; repeat it for a moment on a broken connection, and again once the server is revived.
+        """Run an idempotent operation; repeat it for a while on a broken connection, and again once the server is revived.
 
-        At most `AT_ONCE` operations are under way, but for those that wait on the server.
+        At most `AT_ONCE` operations run at a time, without those that wait on the server.
         """
-        give_up = None if waits else time.monotonic() + self._retry_s  # who waits has patience from the first failure on
+        give_up = (
+            None if waits else time.monotonic() + self._retry_s
+        )  # a waiting read counts its patience from the first failure on
         backoff = Backoff(0.02, 0.5)
         while True:
             if self._closed:  # the driver would connect again
@@ -176,7 +174,6 @@ class RedisDatabase:
             await backoff.sleep()
 
     async def _pipe(self, fill: Callable[[Any], object], *, atomic: bool = False) -> list[Any]:
-        """The answers to the commands that a function puts into a pipeline; the first error is raised."""
 
         async def run() -> list[Any]:
             async with self._redis.pipeline(transaction=atomic) as pipe:
@@ -187,7 +184,7 @@ class RedisDatabase:
         return await self._do(run)
 
     async def _each(self, fill: Callable[[Any], object]) -> list[Any]:
-        """The answers to a pipeline of reads; a key of the wrong type spoils its own answer alone, as a `CorruptStore`."""
+        """The answers to pipelined reads; a key of the wrong type makes only its own answer a `CorruptStore`."""
 
         async def read() -> list[Any]:
             async with self._redis.pipeline(transaction=False) as pipe:
@@ -201,13 +198,12 @@ class RedisDatabase:
         return await self._do(read)
 
     async def _on(self, conversation_id: str, script: str, *args: str | bytes | int | None) -> list[Any]:
-        """The answer of a script that concerns one conversation; an argument that is None is ''."""
+        """The answer of a script on one conversation; None as an argument is passed as ''."""
         keys = self._keys.of(conversation_id, redis_scripts.keys(script))
         plain = (int(one) if isinstance(one, bool) else one for one in args)
         return await self._script(script, keys, ["" if one is None else one for one in plain])
 
     async def _did(self, conversation_id: str, script: str, *args: str | bytes | int | None) -> bool:
-        """Whether a script that concerns one conversation answers 'ok'."""
         return bool((await self._on(conversation_id, script, *args))[0] == b"ok")
 
     async def _script(self, name: str, keys: list[str], args: Sequence[str | bytes | int]) -> list[Any]:
@@ -221,7 +217,7 @@ class RedisDatabase:
 
 
 class _Room(asyncio.Semaphore):
-    """Room for so many operations. Whoever waits for it for as long as a server has to answer gets a `TimeoutError`."""
+    """Room for so many operations. Waiting for it longer than a server may take to answer raises `TimeoutError`."""
 
     async def __aenter__(self) -> None:
         if not self.locked():
@@ -232,7 +228,7 @@ class _Room(asyncio.Semaphore):
 
 
 _WAITING = nullcontext()
-"""In place of room, for operations that wait on the server."""
+"""The room of operations that wait on the server: unbounded."""
 
 
 def _gone(cause: BaseException | None) -> bool:

@@ -14,7 +14,7 @@ from .redis_database import RedisDatabase
 from .redis_values import binding_of
 
 SINCE = "|since"
-"""The suffix of an app's path in the field that says since when workers cannot run the app; no path ends so."""
+"""The suffix of the field with the time since when workers cannot run an app; no app's path ends so."""
 
 
 class RedisDirectory(RedisDatabase):
@@ -81,7 +81,7 @@ class RedisDirectory(RedisDatabase):
         return True
 
     async def take(self, most: int = 1) -> Sequence[str]:
-        async with translated():  # not repeated: after a lost reply a repetition would take others
+        async with translated():  # not repeated: a repetition after a lost reply would take other actors
             popped = await self._redis.zpopmin(self._keys.meta("standby"), most)
         return [name.decode() for name, _ in popped]
 

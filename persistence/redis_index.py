@@ -1,4 +1,4 @@
-"""Rebuilding the indexes: each is a function of State, so it can be made anew from the logs while conversations go on."""
+"""Rebuilding the indexes: they are functions of State, so they can be rebuilt from the logs while conversations go on."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -16,7 +16,7 @@ from .lists import Rebuilt
 
 AT_ONCE = 500
 TRIES = 5
-"""How often a member is checked whose conversation is written to all the time; after that it is left to the next rebuild."""
+"""How often a member is checked while its conversation keeps changing; then it is left to the next rebuild."""
 
 Script = Callable[[str, list[str], Sequence[str | bytes | int]], Awaitable[list[Any]]]
 
@@ -29,14 +29,14 @@ class _Bucket:
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """The open suspensions of one conversation at a place in its log, as index keys and their members."""
+    """One conversation's open suspensions at a place in its log, as index keys and members."""
 
     seq: int
     entries: frozenset[tuple[str, bytes]]
 
 
 class IndexRebuild:
-    """One rebuild of a namespace's indexes. Appends meanwhile keep their own entries right, so no process need be stopped."""
+    """One rebuild of a namespace's indexes. Appends keep their own entries right, so no process need stop."""
 
     def __init__(self, redis: Any, keys: Keys, *, script: Script, load: Callable[[str], Awaitable[State]]) -> None:
         self._redis = redis
@@ -56,13 +56,13 @@ class IndexRebuild:
                     await self._conversation(conversation_id)
                 except StoreUnavailable:
                     raise
-                except HoldfastError as error:  # one unreadable conversation must not stop the rebuild of the others
+                except HoldfastError as error:  # one unreadable conversation must not stop the rebuild
                     problems.append(f"{conversation_id}: {error}")
             removed = sum([await self._prune(bucket, key) for key in survey[bucket].indexes])
             yield Rebuilt(bucket, len(survey[bucket].conversations) - len(problems), removed, problems)
 
     async def _survey(self) -> defaultdict[int, _Bucket]:
-        """The conversations and index keys of each bucket, found by a scan: only the indexes themselves list conversations."""
+        """The conversations and index keys of each bucket, found by a key scan, since only the indexes list conversations."""
         found: defaultdict[int, _Bucket] = defaultdict(_Bucket)
         prefix = self._keys.bucket(0).partition(":")[0]
         cursor = 0
@@ -88,7 +88,7 @@ class IndexRebuild:
         while True:
             try:
                 state = await self._load(conversation_id)
-            except ConversationNotFound:  # an activation only holds the id, or has given it up
+            except ConversationNotFound:  # not started: an activation holds the id, or has given it up
                 return
             self._read[conversation_id] = self._waiting(state)
             due = due_at(state)
@@ -117,7 +117,7 @@ class IndexRebuild:
         return removed
 
     async def _prune_pending(self, bucket: int, key: str, members: Sequence[bytes]) -> int:
-        """Remove members that are no open suspension of a state, under the fence of its place in the log."""
+        """Remove members that are no open suspension of a state, unless the log has moved past that state."""
         removed = 0
         for _ in range(TRIES):
             suspects: list[str | bytes | int] = []
@@ -131,12 +131,12 @@ class IndexRebuild:
             if not int(answer[2]):
                 return removed
             members = [member for member in suspects[::2] if isinstance(member, bytes)]
-            for member in members:  # its conversation was written to meanwhile: perhaps it is open by now
+            for member in members:  # its conversation has changed: the suspension may be open by now
                 self._read.pop(_conversation_of(member), None)
         return removed
 
     async def _suspected(self, key: str, member: bytes) -> int | None:
-        """The place in the log at which a member is no open suspension; None if it is one, or the state cannot be read."""
+        """The log place whose state lacks this open suspension; None if it is open, or the state is unreadable."""
         conversation_id = _conversation_of(member)
         if conversation_id not in self._read:
             try:
@@ -173,6 +173,5 @@ class IndexRebuild:
 
 
 def _conversation_of(member: bytes) -> str:
-    """The conversation that a member of a pending index names; '' if Holdfast never wrote the member."""
     parts = member.decode("utf-8", "replace").split("|")
     return parts[2] if len(parts) == 4 else ""  # noqa: PLR2004 - created_at, suspension, conversation, seq

@@ -1,4 +1,4 @@
-"""The lists over all conversations in Redis: an index in each bucket, merged."""
+"""The lists over all conversations in Redis, merged from an index per bucket."""
 
 import heapq
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ class RedisLists(RedisViews):
         for member, place in zip(members, places, strict=True):
             unknown = unreadable_call(PendingPlace(), unreadable_member(member, "pending calls")) if place is None else None
             row = unknown or next(views, None)
-            if row is None:  # what follows is too large for this page
+            if row is None:  # the rest is too large for this page
                 break
             rows.append(row)
         if not (more or len(rows) < len(members)):
@@ -132,7 +132,7 @@ class RedisLists(RedisViews):
         record = dict(zip(found[::2], found[1::2], strict=True)).get((agent or "").encode())
         if record is None:
             return None
-        # The script may run again after its reply was lost: it lifts no other pause, and the pause read is lifted anyway.
+        # If the script runs again after a lost reply, it lifts no other pause; the pause read here is lifted either way.
         await self._script("resume", [self._keys.meta("pauses")], [agent or "", record])
         return _pause(agent or "", record)
 
@@ -177,7 +177,7 @@ class RedisLists(RedisViews):
 
 
 def _trouble(conversation_id: str, record: bytes, payloads: Payloads) -> tuple[Trouble, int] | None:
-    """A trouble and the time when it was last met (ms UTC); None if the record cannot be read, which hides no other."""
+    """A trouble and when it was last met (ms UTC); None for an unreadable record, which must not hide others."""
     since, _, rest = record.partition(b"|")
     last, _, reason = rest.partition(b"|")
     if not (since.isdigit() and last.isdigit()):
@@ -186,8 +186,8 @@ def _trouble(conversation_id: str, record: bytes, payloads: Payloads) -> tuple[T
 
 
 def _others(agents: Sequence[str]) -> list[tuple[str, str]]:
-    """The ranges of members `agent|conversation` of all agents but these; in ASCII, `}` comes right after `|`."""
-    starts = sorted(f"{agent}|" for agent in agents)  # the order with the `|`, which differs from that of the names
+    """The ranges of members `agent|conversation` of all other agents; in ASCII, `}` follows `|`."""
+    starts = sorted(f"{agent}|" for agent in agents)  # sorted with the `|`, which differs from the order of the names
     ends = ["-", *(end for start in starts for end in (f"({start}", f"[{start[:-1]}}}")), "+"]
     return [(first, last) for number, (first, last) in enumerate(pairwise(ends)) if number % 2 == 0]
 

@@ -1,4 +1,4 @@
-"""The records of work in Redis, with its progress and its live events."""
+"""Work records, progress and live events in Redis."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 
@@ -69,7 +69,7 @@ class RedisRuns(RedisDatabase):
         async with self._broadcasts.listening(self._keys.meta("outcomes")) as listener:
             while True:
                 told = await listener.message()
-                if told is not None:  # what a gap hides is found by its moment of attention
+                if told is not None:  # conversations missed in a gap are found when they need attention
                     yield told.decode(errors="replace")
 
     async def run(self, conversation_id: str, effect_id: str) -> Run | None:

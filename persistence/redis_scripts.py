@@ -1,4 +1,4 @@
-"""The Lua scripts, loaded once a process and run by digest."""
+"""The Lua scripts, read once per process and run by digest."""
 
 import hashlib
 import re
@@ -10,7 +10,7 @@ from typing import Any
 from redis.exceptions import NoScriptError
 
 KEY = re.compile(r"  (\w+) \((unchecked )?(hash|stream|sorted set)")
-"""A key in the header of a script: its name, and its type."""
+"""A key in a script's header: its name, and its type."""
 
 
 @cache
@@ -25,13 +25,13 @@ def _declared(name: str) -> list[tuple[str, str, str]]:
 
 
 def keys(name: str) -> list[str]:
-    """The names of a script's keys, in their order, as its header declares them."""
+    """The names of a script's keys in order, as its header declares them."""
     return [key for key, _, _ in _declared(name)]
 
 
 @cache
 def source(name: str) -> str:
-    """The text of a script, behind the prelude, and behind its keys as locals whose types are checked."""
+    """The full text of a script: the prelude, its keys as type-checked locals, and the script itself."""
     bound = [f"local {key} = KEYS[{number}]" for number, key in enumerate(keys(name), 1)]
     checked = [
         f"if not is({key}, '{kind.replace('sorted set', 'zset')}') then return {{'corrupt', '{key} is no {kind}'}} end"
@@ -47,7 +47,7 @@ def _digest(name: str) -> str:
 
 
 async def run(redis: Any, name: str, keys: list[str], args: Sequence[str | bytes | int]) -> Any:
-    """Run a script atomically, and return its answer: a list that begins with a word."""
+    """Run a script atomically; its answer is a list that begins with a word."""
     try:
         return await redis.evalsha(_digest(name), len(keys), *keys, *args)
     except NoScriptError:

@@ -15,7 +15,7 @@ from .redis_tallies import RedisTallies
 
 
 class RedisStore(RedisConversations, RedisRuns, RedisLists, RedisDirectory, RedisTallies, RedisAccess):
-    """The verbs of `Store`, in Redis. Operations are idempotent, so they are repeated for a moment on a broken connection."""
+    """The verbs of `Store`, in Redis. Operations are idempotent, and repeated for a while on a broken connection."""
 
     async def reindex(self) -> AsyncIterator[Rebuilt]:
         await self._script("raise", [self._keys.meta("layout")], [redis_values.INDEX_VERSION])

@@ -1,4 +1,4 @@
-"""Numbers over everything, in Redis: counts in one hash, and the lengths of indexes."""
+"""Counts (one hash) and surveys (lengths of indexes) in Redis."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,6 @@ class RedisTallies(RedisViews):
         )
 
     async def _statuses(self, conversation_ids: Sequence[str]) -> Counter[Status]:
-        """How many of these conversations have each status; those that are not listed, or cannot be read, have none."""
         once = sorted(set(conversation_ids))
         heads = await self._heads(once)
         rows = [row_of_head(0, conversation_id, head) for conversation_id, head in zip(once, heads, strict=True)]
@@ -69,7 +68,7 @@ class RedisTallies(RedisViews):
     async def _waiting(
         self, now: int, agents: Sequence[str], there: Sequence[tuple[int, SuspensionKind]]
     ) -> tuple[dict[tuple[str, SuspensionKind], Waiting], Counter[tuple[SuspensionKind, int]]]:
-        """What waits by agent and kind, and by kind and age: asked only of buckets that have suspensions of a kind."""
+        """Suspensions by agent and kind, and by kind and age; only buckets that have some of a kind are read."""
         asked = (None, *agents)
 
         def look(pipe: Any) -> None:
@@ -98,13 +97,12 @@ class RedisTallies(RedisViews):
         return _by_agent(found, agents), older
 
     async def _agents(self) -> list[str]:
-        """The agents of the published apps, as many as are counted by name; a record that cannot be read has none."""
+        """The agents of the readable published apps, at most `AGENTS`."""
         records = codec.readable_apps(await self._do(lambda: self._redis.hvals(self._keys.meta("apps"))))
         return sorted({agent for record in records for agent in record.agents})[:AGENTS]
 
 
 def _moment(now: int, age_s: int) -> str:
-    """The beginning of the members of what is younger than so many seconds."""
     return f"{max(now - age_s * 1000 + 1, 0):015d}"
 
 
@@ -115,7 +113,7 @@ def _number(answer: Any) -> int:
 def _by_agent(
     waiting: Mapping[tuple[str | None, SuspensionKind], Waiting], agents: Sequence[str]
 ) -> dict[tuple[str, SuspensionKind], Waiting]:
-    """What waits by agent and kind; what is left of all stands under the agent ''."""
+    """Suspensions by agent and kind; the rest is under the agent ''."""
     found = {(agent, kind): one for (agent, kind), one in waiting.items() if agent is not None and one.count}
     for (agent, kind), every in waiting.items():
         left = every.count - sum(waiting[one, kind].count for one in agents)

@@ -1,6 +1,6 @@
 """The values that scripts are given and Redis holds: arguments, log entries, index members, records.
 
-Each function that reads one raises `CorruptStore` for what Holdfast never wrote.
+Each reading function raises `CorruptStore` for what Holdfast never wrote.
 """
 
 import contextlib
@@ -25,22 +25,18 @@ OLDEST_SERVER = (6, 2)
 MOST_DIGITS = 19
 LAYOUT_VERSION = 1
 NEWS = b"#"
-"""What an append publishes on a conversation's channel of live events; no live event begins so."""
+"""The message that an append publishes on a conversation's live channel; no live event begins so."""
 INDEX_VERSION = 2
 """The version of the contents and keys of heads and indexes.
 
-2: a head holds the number of open suspensions; the log says which they are, and an append names those that open and close.
-1: a head holds the list of its open suspensions. Such a head is still read, and the next write turns it into one of version 2;
-   the stored version is raised before that, so that no older release opens a namespace that it could not write to.
+2: a head holds the number of open suspensions; the log holds the suspensions, and an append names those that open and close.
+1: a head holds the list of its open suspensions. It can still be read, and the next write turns it into version 2; the stored
+   version is raised before that, so that no older release opens a namespace that it could not write to.
 """
 
 
 def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payloads) -> tuple[dict[str, Any], int]:
-    """What `append.lua` is told, by the names in its header, and the size of the log tail after the append, in bytes.
-
-    Raises:
-        CipherFailed: A payload cannot be encrypted.
-    """
+    """The arguments of `append.lua`, by the names in its header, and the size in bytes of the log tail after the append."""
     changes, first = write.delta, write.before.seq + 1
     entries = [payloads.seal_event(conversation_id, seq, event) for seq, event in enumerate(write.events, first)]
     tail_bytes = write.tail_bytes + sum(map(len, entries))
@@ -78,7 +74,7 @@ def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payl
 
 
 def packed_index(state: State) -> bytes:
-    """The field of the head by which lists show a conversation; empty for one that has not begun, which stands in no list."""
+    """The head's field for lists; empty for a conversation that has not begun, which is in no list."""
     if not state.seq:
         return b""
     given = (True,) if has_given(state) else ()
@@ -86,19 +82,19 @@ def packed_index(state: State) -> bytes:
 
 
 def members_of(conversation_id: str, entries: Sequence[PendingEntry]) -> list[str]:
-    """The kind and the pending-index member of each open suspension, in turns."""
+    """The kind and pending-index member of each open suspension, alternating."""
     return [part for entry in entries for part in (entry.kind.value, member_of(conversation_id, entry))]
 
 
 def member_of(conversation_id: str, entry: PendingEntry) -> str:
-    """The member of a pending index that stands for an open suspension."""
+    """The pending-index member of an open suspension."""
     return f"{entry.created_at:015d}|{entry.suspension_id}|{conversation_id}|{entry.seq}"
 
 
 def fold(
     conversation_id: str, snapshot: bytes, tail: Sequence[tuple[bytes, Sequence[bytes]]], seq: int, payloads: Payloads
 ) -> State:
-    """The state that follows from a snapshot and the log tail after it."""
+    """The state folded from a snapshot and the log tail after it."""
     state = payloads.open_state(conversation_id, snapshot)
     for entry_id, fields in tail:
         if seq_of(entry_id) != state.seq + 1:
@@ -114,14 +110,14 @@ def fold(
 
 
 def entry_of(conversation_id: str, entry_id: bytes, fields: Any, payloads: Payloads) -> tuple[int, Event]:
-    """The place and the event of a log entry, whose fields are a mapping, or names and values in turns as scripts answer."""
+    """The place and event of a log entry; its fields are a mapping, or alternating names and values as scripts answer."""
     seq = seq_of(entry_id)
     by_name = fields if isinstance(fields, Mapping) else dict(zip(fields[::2], fields[1::2], strict=True))
     return seq, event_of(conversation_id, seq, by_name, payloads)
 
 
 def seq_of(entry_id: bytes) -> int:
-    """The place in the log that an entry id names."""
+    """The place in the log, from an entry id."""
     return int(entry_id.split(b"-", 1)[0])
 
 
@@ -133,14 +129,14 @@ def event_of(conversation_id: str, seq: int, fields: Mapping[bytes, bytes], payl
 
 
 def number_of(value: bytes, what: str) -> int:
-    """The number that Holdfast wrote as digits."""
+    """A number in the digits that Holdfast writes."""
     if value.isdigit() and len(value) <= MOST_DIGITS:
         return int(value)
     raise CorruptStore(f"{what} reads {value[:20]!r}")
 
 
 def owner_of(conversation_id: str, head: Sequence[bytes | None], payloads: Payloads) -> Owner | None:
-    """The owner of a conversation, from fields of its head; None if nothing was started and no activation holds the id."""
+    """The owner, from fields of a head; None if nothing was started and no activation holds the id."""
     token, epoch, holder, seq, reason, at = head
     started = number_of(seq or b"0", "the head's seq") > 0
     if not started and not token:
@@ -185,7 +181,7 @@ def run_of(conversation_id: str, effect_id: str, record: bytes, payloads: Payloa
 
 
 def quarantine_of(conversation_id: str, reason: bytes | None, at: bytes | None, payloads: Payloads) -> Quarantine | None:
-    """The quarantine of a conversation, from fields of its head; None if it is in none."""
+    """The quarantine, from fields of a head; None if there is none."""
     if reason is None:
         return None
     said = payloads.open_text(reason, "quarantine", conversation_id)
@@ -193,7 +189,7 @@ def quarantine_of(conversation_id: str, reason: bytes | None, at: bytes | None, 
 
 
 def late_of(conversation_id: str, effect_id: str, record: bytes, payloads: Payloads) -> Late:
-    """The late outcome in a stored record; an outcome that cannot be decrypted stays encrypted, so that others can be read."""
+    """The late outcome in a stored record; one that cannot be decrypted stays encrypted, so that others can be read."""
     at, _, rest = record.partition(b"|")
     if not at.isdigit():
         raise CorruptStore(f"a late outcome reads {record[:20]!r}")
@@ -202,29 +198,25 @@ def late_of(conversation_id: str, effect_id: str, record: bytes, payloads: Paylo
 
 
 def binding_of(found: Sequence[bytes | None], now: int) -> Binding | None:
-    """The binding in the fields `cluster`, `address` and `at`; None if there is none."""
+    """The binding, from the fields `cluster`, `address` and `at`; None if there is none."""
     cluster, address, at = found
     if cluster is None:
         return None
-    with contextlib.suppress(ValueError):  # raised for bytes that are no text, or for too many digits
+    with contextlib.suppress(ValueError):  # raised for bytes that are not text, or too many digits
         if address is not None and at is not None and at.isdigit():
             return Binding(cluster.decode(), address.decode(), max(now - int(at), 0))
     raise CorruptStore("the binding cannot be read")
 
 
 def check_version(version: str) -> None:
-    """Refuse a server that is too old.
-
-    Raises:
-        UnsupportedServer: The server is older than Redis 6.2.
-    """
+    """Refuse a server older than Redis 6.2 (`UnsupportedServer`)."""
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers < OLDEST_SERVER:
         raise UnsupportedServer("redis_url", f"the server has version {version}", "use Redis 6.2 or later, or Valkey")
 
 
 def check_layout(layout: Mapping[bytes, bytes]) -> int:
-    """The version of a namespace's indexes, once it is known that this code can read the namespace.
+    """The version of a namespace's indexes, if this code can read the namespace.
 
     Raises:
         NewerRecord: A newer Holdfast laid the namespace out.
@@ -247,7 +239,7 @@ def check_layout(layout: Mapping[bytes, bytes]) -> int:
 
 
 def weaknesses(settings: Mapping[str, str], replicas: int) -> list[str]:
-    """The cases in which a server with these settings may lose acknowledged writes, one sentence each."""
+    """The ways in which a server with these settings may lose acknowledged writes, one sentence each."""
     found = []
     if settings.get("appendonly") == "no":
         found.append("Redis keeps no append-only file: a restart loses what was acknowledged (set appendonly yes)")

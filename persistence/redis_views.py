@@ -1,4 +1,4 @@
-"""Reads that several verbs of the store on Redis share: events at their places, heads, open suspensions as they are shown."""
+"""Reads that several verbs on Redis share: events at places, heads, open suspensions as rows."""
 
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
@@ -17,17 +17,14 @@ from .redis_database import RedisDatabase
 from .views import Entry, checked_row, naming, pending_view, unreadable_row
 
 SCANNED_AT_ONCE = 100
-"""Of how many members of each bucket one look for a suspension goes through at most; other clients are served in between."""
+"""The most members of each bucket that one search step reads; other clients are served in between."""
 
 
 class RedisViews(RedisDatabase):
-    """Reads of many conversations at once; an entry that cannot be read spoils its own place alone."""
+    """Reads of many conversations at once; an unreadable entry spoils only its own place."""
 
     async def _entries(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
-        """The entries at places in logs; an entry that cannot be read is an error in its place.
-
-        A place that is asked for many times, such as an answer with many calls, is read once.
-        """
+        """The entries at places in logs, an error in place of an unreadable one. A place given many times is read once."""
         once = list(dict.fromkeys(places))
 
         log = self._keys.log
@@ -36,7 +33,6 @@ class RedisViews(RedisDatabase):
         return [by_place[place] for place in places]
 
     async def _heads(self, conversation_ids: Sequence[str]) -> list[Any]:
-        """The fields of heads that tell how conversations stand in the lists."""
         once = list(dict.fromkeys(conversation_ids))
         heads = await self._each(lambda pipe: [pipe.hmget(self._keys.head(name), ["index", "at"]) for name in once])
         by_name = dict(zip(once, heads, strict=True))
@@ -52,14 +48,13 @@ class RedisViews(RedisDatabase):
             return error
 
     async def _all_views(self, places: Sequence[PendingPlace], *, short: bool) -> list[PendingView]:
-        """The suspensions at places; those for which `PAGE_BYTES` are not enough are in short."""
         found: list[PendingView] = []
         while len(found) < len(places):
             found += await self._views(places[len(found) :], short=short or bool(found))
         return found
 
     async def _views(self, places: Sequence[PendingPlace], *, short: bool) -> list[PendingView]:
-        """The suspensions at the first places: at least one, and as many as are read from `PAGE_BYTES` of logs."""
+        """The suspensions at the first places: as many as `PAGE_BYTES` of logs hold, but at least one."""
         names = [place.conversation_id for place in places]
         opened, left = await self._groups([[(place.conversation_id, place.seq)] for place in places], PAGE_BYTES)
         entries = [entry for (entry,) in opened]
@@ -76,7 +71,6 @@ class RedisViews(RedisDatabase):
         ]
 
     async def _notes(self, places: Sequence[PendingPlace], most: int) -> list[list[Entry]]:
-        """The entries of the votes, assignments and comments on each of the first of these suspensions."""
         known = self._keys.known
         said = await self._each(
             lambda pipe: [pipe.hget(known(place.conversation_id), notes_key(place.suspension_id)) for place in places]
@@ -93,8 +87,7 @@ class RedisViews(RedisDatabase):
         return [[*some, *one] for some, one in zip((await self._groups(before, left))[0], latest, strict=False)]
 
     async def _found(self, suspension_id: str) -> list[PendingPlace]:
-        """The place of the open suspension of that id, if there is one: all buckets are looked through."""
-        if not pages.is_name(suspension_id):  # nor is it a pattern that finds others
+        if not pages.is_name(suspension_id):  # no id, and perhaps a pattern that matches other ids
             return []
         counts = await self._each(lambda pipe: [pipe.zcard(self._keys.pending(bucket)) for bucket in range(BUCKETS)])
         pages.check_scan(sum(one for one in counts if isinstance(one, int)))
@@ -108,7 +101,7 @@ class RedisViews(RedisDatabase):
         return []
 
     async def _scanned(self, cursors: Mapping[int, int], pattern: str) -> tuple[list[str], dict[int, int]]:
-        """The members of the buckets' pending indexes that fit, of a part of each, and the cursors of what is left."""
+        """The matching members in the next part of the buckets' pending indexes, and the cursors of the rest."""
         keys = self._keys
         answers = await self._each(
             lambda pipe: [
@@ -121,7 +114,7 @@ class RedisViews(RedisDatabase):
         return members, {bucket: int(cursor) for bucket, (cursor, _) in pairs if int(cursor)}
 
     async def _groups(self, groups: Sequence[Sequence[tuple[str, int]]], most: int) -> tuple[list[list[Entry]], int]:
-        """The entries of the first groups of places, at least of one, within so many bytes; and the bytes that are left."""
+        """The entries of the first groups of places, of at least one, within so many bytes; and the bytes left."""
         once = list(dict.fromkeys(place for group in groups for place in group))
         if not once:
             return [[] for _ in groups], most
@@ -133,7 +126,6 @@ class RedisViews(RedisDatabase):
         return [[entries[place] for place in group] for group in whole], most - int(size)
 
     def _last_note(self, place: PendingPlace, found: Any) -> int:
-        """The place of the last note on a suspension; 0 where there is none, or where that cannot be read."""
         if not isinstance(found, bytes):
             return 0
         try:
@@ -143,7 +135,7 @@ class RedisViews(RedisDatabase):
 
 
 def row_of_head(created_at: int, conversation_id: str, head: Any) -> ConversationRow:
-    """The row of a conversation in a list, from its head; a head that cannot be read gives a row with a problem."""
+    """The row of a conversation in a list, from its head; an unreadable head gives a row with a problem."""
     try:
         if isinstance(head, StoreError):
             raise head
@@ -156,7 +148,6 @@ def row_of_head(created_at: int, conversation_id: str, head: Any) -> Conversatio
 
 
 def _fields(entry: Any) -> Any:
-    """An entry as `entries.lua` answers with it, in the form of `XRANGE`."""
     if entry == b"type":
         return CorruptStore("a key has the wrong type (it is no stream)")
     return [] if entry == b"none" else [(b"", dict(zip(entry[::2], entry[1::2], strict=True)))]

@@ -1,8 +1,8 @@
-"""The records of work: the claims and outcomes of runs and model calls; the progress and live events of both.
+"""The records of work (runs and model calls): claims and outcomes; also progress and live events.
 
-A record stands from the append that makes the work outstanding to the append that settles it. A worker claims it just before it
-begins, and records the outcome right after. So an outcome outlives the actor that waits for it, and while all of a
-conversation's work is claimed, the conversation needs no actor.
+A record lasts from the append that makes the work outstanding to the append that settles it. A worker claims it just before
+the work begins, and records the outcome right after. So an outcome outlives the actor that waits for it, and a conversation
+needs no actor while workers have claimed all its work.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -15,29 +15,25 @@ from holdfast.conversation import Event
 from .database import Database
 
 COMPANY_MS = 600_000
-"""For how long (ms) it is known how many claims an incarnation had."""
+"""How long (ms) an incarnation's number of claims is remembered."""
 PROGRESS_MS = 24 * 3_600_000
-"""For how long (ms) the last progress of a run is kept when no other report follows."""
+"""How long (ms) a run's last progress is kept without another report."""
 
 
 class RunStatus(StrEnum):
-    """Where a run or a model call stands."""
+    """The status of a run or a model call."""
 
-    RUNNABLE = "runnable"  # no worker has taken the run
-    CLAIMED = "claimed"  # a worker's incarnation has taken the run, just before the body
-    DONE = "done"  # the run's outcome is recorded, and not yet in the log
+    RUNNABLE = "runnable"  # no worker has claimed it
+    CLAIMED = "claimed"  # a worker's incarnation has claimed it, just before the work begins
+    DONE = "done"  # its outcome is recorded, and not yet in the log
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The record of one run or model call.
+    """The record of one run or model call; `outcome` is encoded.
 
-    Attributes:
-        status: Where the work stands.
-        incarnation: The id of the claim: the worker's process, and the task in it.
-        worker: The name of the worker that made the claim.
-        outcome: The encoded outcome.
-        until: The moment (ms UTC) by which the claim must have an outcome; 0 where the claim names none.
+    `incarnation` is the claim's id: the `worker`'s process, and the task in it. `until` is the time (ms UTC) by which the claim
+    must have an outcome; 0: no bound.
     """
 
     status: RunStatus
@@ -48,20 +44,20 @@ class Run:
 
     @property
     def process(self) -> str:
-        """The id of the process that made the claim."""
+        """The id of the claiming process."""
         return self.incarnation.partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """A late outcome (an encoded `RunFinished`), which came after its call was settled; `at` in ms UTC."""
+    """An outcome (encoded `RunFinished`) that came after its call was settled; `at` in ms UTC."""
 
     at: int
     outcome: bytes
 
 
 class Runs(Database, Protocol):
-    """The verbs of a `Store` that concern runs: claims, outcomes, progress and live events."""
+    """The verbs of a `Store` that concern work: claims, outcomes, progress and live events."""
 
     async def claim(
         self,
@@ -76,20 +72,12 @@ class Runs(Database, Protocol):
         epoch: int | None = None,
         follows: tuple[int, Event] | None = None,
     ) -> bool:
-        """Move a record from runnable to claimed; true also if this incarnation has claimed it before.
+        """Move a record from runnable to claimed; true also if this incarnation (the claim's id) has claimed it before.
 
-        Args:
-            conversation_id: The conversation.
-            effect_id: The run or model call.
-            incarnation: The id of the claim.
-            worker: The name of the worker.
-            until: The moment (ms UTC) from which on nothing is claimed any more; the claim may not be allowed from then on.
-            bound_ms: How long the claim may stand without an outcome; 0 for a claim without a bound.
-            instead_of: A claim whose process is gone, which gives way to this one.
-            epoch: The conversation's `State.grants_epoch` in which grants let the work run: in another nothing is claimed. None
-                for work that needs no grant.
-            follows: The last log entry that the work follows from, with its place. If the log holds another entry there, it was
-                set back, and nothing stays claimed.
+        The claim is refused from `until` (ms UTC) on, and in another `State.grants_epoch` than `epoch`, whose grants let the
+        work run (None: it needs none). It lasts for `bound_ms` without an outcome (0: no bound), and replaces the claim
+        `instead_of`, whose process is gone. `follows` is the last log entry from which the work follows, with its place: if
+        another entry is there, the log was set back, and the claim is undone.
         """
 
     async def finish(
@@ -97,61 +85,58 @@ class Runs(Database, Protocol):
     ) -> bool:
         """Move a record from claimed to done; false if the work is settled, or not claimed by this incarnation.
 
-        A conversation that has no owner needs attention then. An outcome of settled work is late: it changes nothing, and with
+        A conversation without an owner then needs attention. An outcome of settled work is late: it changes nothing, and with
         `keeps_late` it is kept beside the log.
         """
 
     async def refuse(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:
-        """Move a record from runnable to done, with the outcome of work that is not to begin; false if it is not runnable.
+        """Move a record from runnable to done, with the outcome of work that must not begin; false if it is not runnable.
 
-        True also if this incarnation has refused it before. A conversation that has no owner needs attention then.
+        True also if this incarnation has refused it before. A conversation without an owner then needs attention.
         """
 
     async def give_back(self, conversation_id: str, effect_id: str, *, incarnation: str) -> bool:
-        """Have a conversation without an owner looked at now: a worker had this work in its line, and has it no more.
+        """Have a conversation without an owner looked at now: a worker has dropped this work from its queue.
 
-        Nothing changes where the work is settled, done, or claimed by another incarnation. False while the conversation has an
-        owner, which may be about to leave it to that worker: the worker says it again later.
+        Changes nothing if the work is settled, done, or claimed by another incarnation. False while the conversation has an
+        owner: as the owner may be about to leave it to that worker, the worker must repeat the call later.
         """
 
     async def claims_stand(self, claims: Sequence[tuple[str, str, str]]) -> Sequence[bool]:
-        """Which of these claims stand without an outcome; each is a conversation's id, an effect id and an incarnation."""
+        """Which of these claims (conversation id, effect id, incarnation) hold without an outcome."""
 
     def outcomes(self) -> AsyncIterator[str]:
-        """The ids of conversations without an owner for which an outcome is recorded meanwhile; some may be missed."""
+        """The ids of conversations without an owner as outcomes are recorded for them; some may be missed."""
 
     async def run(self, conversation_id: str, effect_id: str) -> Run | None:
-        """The record of a run or a model call, None once that is settled."""
+        """The record of a run or model call; None once it is settled."""
 
     async def abandoned(self, conversation_id: str) -> Mapping[str, str]:
-        """The runs that go on though their calls are settled, with the incarnations that claimed them, by effect id.
+        """The runs that outlive their settled calls: the incarnations that claimed them, by effect id.
 
-        One is named until its outcome has come, late, or the bound of its claim has passed: its worker may have died meanwhile.
+        A run is listed until its late outcome has come or its claim's bound has passed, since its worker may have died.
         """
 
     async def late(self, conversation_id: str) -> Mapping[str, Late]:
         """The late outcomes of the conversation's runs, by effect id."""
 
     async def attest(self, incarnation: str, lease_ms: int, *, company: int = 1) -> None:
-        """Note that a worker's incarnation lives: its claims stand for `lease_ms` by the store's clock, and are so many."""
+        """Note that a worker's incarnation lives: its `company` claims hold for `lease_ms` by the store's clock."""
 
     async def company(self, incarnation: str) -> int:
-        """How many claims an incarnation had when it was last attested; 1 where that is not known (any more)."""
+        """The number of claims that an incarnation last attested; 1 if that is unknown."""
 
     async def attested(self, incarnation: str) -> bool:
-        """Whether the claims of that incarnation stand."""
+        """Whether the claims of that incarnation hold."""
 
     async def keep_progress(self, conversation_id: str, effect_id: str, payload: bytes) -> bool:
-        """Keep the last progress of a claimed run for later readers; false if the run is not claimed.
-
-        The progress of a conversation's runs is removed `PROGRESS_MS` after the last report.
-        """
+        """Keep a claimed run's last progress, until `PROGRESS_MS` after the last report; false if the run is not claimed."""
 
     async def progress(self, conversation_id: str) -> Mapping[str, bytes]:
-        """The last progress of each run, by effect id; also of runs that were settled since."""
+        """The last progress of each run, settled ones included, by effect id."""
 
     async def publish(self, conversation_id: str, payload: bytes) -> bool:
-        """Send a live event to the listeners of the moment; true if there are any. It may be lost, and is not kept."""
+        """Send a live event to the present listeners; true if there are any. It may be lost, and is not kept."""
 
     def listen(self, conversation_id: str) -> AsyncIterator[bytes]:
-        """The live events that are published while the caller iterates."""
+        """The live events published while the caller iterates."""

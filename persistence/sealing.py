@@ -1,4 +1,4 @@
-"""Encrypting and decrypting bytes that belong in a place of the store; without a cipher the bytes are stored as they are."""
+"""Encryption of bytes bound to a place in the store; without a cipher the bytes are stored as they are."""
 
 import asyncio
 import contextlib
@@ -17,20 +17,18 @@ UNENCRYPTED = "(why cannot be said here: it could not be encrypted; see the logs
 UNREADABLE = "(why is encrypted, and cannot be decrypted here: HOLDFAST_CIPHER names the cipher)"
 
 IMPORT_S = 30.0
-"""For how many seconds the opening of a store waits until its cipher is imported."""
+"""Seconds for which the opening of a store waits for the import of its cipher."""
 AGAIN_S = 5.0
-"""After how many seconds the import of a cipher that failed is tried again."""
+"""Seconds after which a failed import of a cipher is tried again."""
 
 logger = logging.getLogger("holdfast.persistence")
 
 
 class Sealing:
-    """The encryption of stored bytes. Whether bytes are decrypted depends on how they begin, not on what is configured.
+    """The encryption of stored bytes. Their first bytes, not the configuration, decide whether they are decrypted.
 
-    Args:
-        namespace: The namespace.
-        store_id: A function that returns the id of the store, None before it is known.
-        cipher: A cipher, or the place of one, which is imported when it is first needed; None for no encryption.
+    `store_id` returns the store's id, None before it is known. `cipher` is a cipher, the import path of one (imported on first
+    use), or None for no encryption.
     """
 
     def __init__(self, namespace: str, store_id: Callable[[], str | None], cipher: Cipher | CipherAt | None = None) -> None:
@@ -43,23 +41,19 @@ class Sealing:
         self.cipher = cipher
 
     def seal(self, data: bytes, *place: str, seq: int | None = None) -> bytes:
-        """The bytes to store for bytes that belong in a place, encrypted if there is a cipher; `seq` stays readable.
-
-        Raises:
-            CipherFailed: The bytes cannot be encrypted.
-        """
+        """The stored form of bytes in a place, encrypted if there is a cipher (or `CipherFailed`); `seq` stays readable."""
         if self.cipher is None:
             return data
         return codec.encode_sealed(called(self._found().encrypt, data, self._context(place), " ".join(place)), seq)
 
     def open(self, data: bytes, *place: str) -> bytes:
-        """The bytes that were given to `seal`, from the stored bytes in a place.
+        """The bytes that were given to `seal`, from their stored form in a place.
 
         Raises:
-            CipherMissing: The stored bytes are encrypted, and there is no cipher.
-            CipherFailed: The stored bytes cannot be decrypted.
+            CipherMissing: They are encrypted, and there is no cipher.
+            CipherFailed: They cannot be decrypted.
             CorruptStore: The record of the encrypted payload cannot be read.
-            NewerRecord: A newer Holdfast encrypted the bytes.
+            NewerRecord: A newer Holdfast encrypted them.
         """
         if not codec.is_sealed(data):
             return data
@@ -69,7 +63,7 @@ class Sealing:
         return called(self._found().decrypt, codec.decode_sealed(data), self._context(place), what)
 
     def open_or_leave(self, data: bytes, *place: str) -> bytes:
-        """The bytes that were given to `seal`, or the stored bytes as they are where one failure must not stop the others."""
+        """Like `open`, but undecryptable bytes are returned as stored, so that one failure does not stop other reads."""
         try:
             return self.open(data, *place)
         except StoreError as error:
@@ -77,7 +71,7 @@ class Sealing:
             return data
 
     def seal_text(self, text: str, *place: str) -> bytes:
-        """The bytes to store of a text that names a problem; a text that cannot be encrypted is replaced by `UNENCRYPTED`."""
+        """The stored form of a problem's text; `UNENCRYPTED` replaces a text that cannot be encrypted."""
         try:
             return self.seal(text.encode("utf-8", "replace"), *place)
         except StoreError as error:
@@ -90,11 +84,7 @@ class Sealing:
         return UNREADABLE if codec.is_sealed(found) else found.decode(errors="replace")
 
     def check(self) -> None:
-        """Check that the cipher, if there is one, encrypts, gives back what it encrypted, and refuses another context.
-
-        Raises:
-            CipherFailed: The cipher does not.
-        """
+        """Check that the cipher, if any, encrypts, decrypts its own output and refuses another context, else `CipherFailed`."""
         if self.cipher is None:
             return
         sealed = self.seal(PROBE, "probe")
@@ -112,10 +102,7 @@ class Sealing:
             )
 
     async def prepare(self) -> None:
-        """Import the cipher, if there is one, in a thread, and wait `IMPORT_S` for it: the import would block an event loop.
-
-        A failed or unfinished import raises no error here; the first use of the cipher raises it.
-        """
+        """Import the cipher in a thread, within `IMPORT_S`, so as not to block the event loop; a failure is raised on use."""
         if self.cipher is None or self._loaded is not None or self._importing:
             return
         self._importing = True
@@ -123,7 +110,7 @@ class Sealing:
             async with asyncio.timeout(IMPORT_S):
                 try:
                     await in_daemon(self._import_once)
-                except RuntimeError:  # this process can start no thread: the first use imports the cipher
+                except RuntimeError:  # no thread can be started: the first use imports the cipher
                     self._importing = False
 
     def _import_once(self) -> None:

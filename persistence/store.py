@@ -1,8 +1,8 @@
 """The protocol of a store, in Holdfast's own verbs.
 
 Every method may raise `StoreUnavailable`; a write that raised it may or may not have happened (its outcome is unknown) and is
-safe to repeat with the same ids. A read of a stored value may raise `CorruptStore`, or `NewerRecord` where a newer Holdfast
-wrote the value. `RedisStore` and `MemoryStore` pass the same conformance suite.
+safe to repeat with the same ids. A read of a stored value may raise `CorruptStore`, or `NewerRecord` for a value that a newer
+Holdfast wrote. `RedisStore` and `MemoryStore` pass the same conformance suite.
 """
 
 from typing import Protocol
@@ -19,16 +19,16 @@ from .tickets import Tickets
 
 
 class ConversationsAndRuns(Conversations, Runs, Protocol):
-    """The part of a store that tells how the work of a conversation stands."""
+    """The part of a store that tells the progress of a conversation's work."""
 
 
 class DirectoryAndRuns(Directory, Runs, Protocol):
-    """The part of a store that tells which workers there are and what they have claimed."""
+    """The part of a store that knows the workers and their claims."""
 
 
 class Store(Conversations, Runs, Lists, Directory, Changes, Tallies, ApiKeys, Tickets, QuotaStore, Protocol):
     """The one place where conversations are kept.
 
-    Where payloads are encrypted, every method that reads or writes a payload may raise `CipherMissing` or `CipherFailed`. Lists
-    raise neither: a row, or the text of a problem, says in its place that it cannot be read.
+    If payloads are encrypted, every method that reads or writes one may raise `CipherMissing` or `CipherFailed`. Lists raise
+    neither: an unreadable row or problem says so in its place.
     """

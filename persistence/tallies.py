@@ -1,4 +1,4 @@
-"""What an operator is shown in numbers: counts that processes say, and what the indexes count."""
+"""An operator's numbers: counts that processes report, and counts from the indexes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,16 +9,16 @@ from holdfast.conversation import Status, SuspensionKind
 from .database import Database
 
 SERIES = 10_000
-"""How many counts a store keeps by name; further names are not counted."""
+"""The most counts that a store keeps by name; further names are not counted."""
 AGENTS = 50
-"""How many agents are counted by name; the others are counted together."""
+"""The most agents counted by name; the others are counted together."""
 AGES_S = (300, 3600, 86_400)
-"""The ages, in seconds, of which it is said how many pending calls have reached them."""
+"""The ages, in seconds, by which pending calls are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How many suspensions are open, and when the oldest began (ms UTC; None: not known)."""
+    """The number of open suspensions, and when the oldest began (ms UTC; None: unknown)."""
 
     count: int
     since: int | None = None
@@ -26,19 +26,12 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The numbers of a store at the moment `now` (ms UTC).
+    """The numbers of a store at the time `now` (ms UTC) of its clock.
 
-    Attributes:
-        now: The store's clock.
-        counts: The counts by name, as all processes have said them.
-        conversations: Conversations by status.
-        pending: Open suspensions by agent and kind; those of agents that no published app has stand under the agent ''.
-        older: Open suspensions by kind and age (seconds, of `AGES_S`) that have reached that age.
-        actors: Actors that live.
-        offers: Actors on offer.
-        hosted: Conversations that actors host.
-        paused: Conversations that were released because of a pause.
-        unhosted: Conversations by status that no actor hosts.
+    `counts` are added up over all processes, by name. `pending` counts open suspensions by agent and kind, agents of no
+    published app under ''; `older` those by kind and minimum age (seconds, of `AGES_S`). `actors` live, `offers` are up for
+    adoption. `conversations` counts by status, `hosted` those with an actor, `unhosted` those without, by status, `paused`
+    those released because of a pause.
     """
 
     now: int
@@ -54,16 +47,14 @@ class Survey:
 
 
 class Tallies(Database, Protocol):
-    """The verbs of a `Store` that concern numbers over everything."""
+    """The verbs of a `Store` that concern its numbers as a whole."""
 
     async def count(self, counts: Mapping[str, int]) -> None:
-        """Add these numbers, none below 0, to the counts of these names; a count only grows.
+        """Add these numbers (at least 0) to the counts of these names; a count only grows.
 
-        Where the names are as many as a store keeps, new ones are left out. Those that differ only behind their last `|`, as
-        the names of a histogram do, are kept together or left out together.
-
-        After `StoreUnavailable` the numbers may have been added: who says them again may count them twice.
+        Once the store keeps `SERIES` names, new ones are left out; names that differ only after their last `|`, like those of a
+        histogram, are kept or left out together. After `StoreUnavailable` a repetition may count twice.
         """
 
     async def survey(self) -> Survey:
-        """The numbers of conversations, open suspensions and actors now. It reads no log, and costs what the indexes cost."""
+        """The numbers of conversations, open suspensions and actors now. Reads only indexes, no log."""

@@ -1,4 +1,4 @@
-"""Tickets as a store keeps them: short-lived proofs of who calls, under the digests of their secrets, never the secrets."""
+"""Tickets: short-lived proofs of identity, stored under the digests of their secrets, never the secrets."""
 
 from enum import StrEnum
 from typing import Protocol
@@ -12,29 +12,21 @@ from .api_keys import AccessScope
 
 
 class TicketKind(StrEnum):
-    """What a ticket is for. One of another kind does not count."""
+    """The purpose of a ticket, the only one for which it is valid."""
 
-    SESSION = "session"  # a browser in which somebody has signed in
+    SESSION = "session"  # a signed-in browser
     PAGE = "page"  # a page of an application, for one conversation
-    SIGNING_IN = "signing_in"  # a browser that was sent to the identity provider, and is to come back
+    SIGNING_IN = "signing_in"  # a browser on its way to the identity provider and back
 
 
 class Ticket(Record):
     """One ticket. Times in integer milliseconds UTC.
 
-    Attributes:
-        digest: The SHA-256 of the secret, in hexadecimal, under which the ticket is found. The secret has 256 random bits.
-        kind: What the ticket is for.
-        principal: Whoever acts with it, and how that was proven; None while nobody has signed in.
-        scopes: What the ticket allows.
-        agents: The agents whose conversations may be touched; None for all.
-        conversation_id: The one conversation that may be touched; None for all.
-        kinds: What the ticket may decide, by what the calls wait for; None for all.
-        key_id: The API key from which the ticket came, and without which it does not count; None if it came from none.
-        maker: Who made a page's ticket: an API key by its id, or a principal with how it was proven.
-        next_path: Where the browser goes once somebody has signed in.
-        created_at: When the ticket was made.
-        expires_at: When the store forgets it.
+    It is stored under `digest`, the SHA-256 (hexadecimal) of a secret of 256 random bits. `principal` is the identity that it
+    proves, and how that was proven; None before the sign-in. `scopes` are what it allows; `agents`, `conversation_id` and
+    `kinds` (of suspensions to decide) narrow that, None being no bound. `key_id` is the API key without which it is invalid, if
+    any. `maker` made a page's ticket: an API key by its id, or a principal with how it was proven. `next_path` is where the
+    browser goes after the sign-in. The store forgets the ticket at `expires_at`.
     """
 
     digest: str = Field(pattern=r"^[0-9a-f]{64}$", repr=False)
@@ -58,7 +50,7 @@ class Tickets(Protocol):
         """Store a ticket under its digest, until it expires by the store's clock."""
 
     async def ticket(self, digest: str) -> Ticket | None:
-        """The ticket of that digest; None if there is none, or not any more."""
+        """The ticket of that digest; None if there is none (any more)."""
 
     async def remove_ticket(self, digest: str) -> bool:
-        """Remove a ticket. True for one caller at most: where the reply to a removal is lost, for nobody."""
+        """Remove a ticket. True for at most one caller; for none if the reply to the removal is lost."""

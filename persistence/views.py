@@ -1,7 +1,7 @@
-"""The rows of lists: suspended calls, put together from their places in the log, and rows that say why they cannot be read.
+"""Rows of lists: suspended calls, put together from their places in the log, and rows that say why they cannot be read.
 
-A list never fails for one row: a call or conversation that cannot be read (corrupt, newer, nested too deeply, gone) is a row
-with a `problem`, and the other rows come as they are.
+A list never fails for one row: an unreadable call or conversation (corrupt, newer, nested too deeply, gone) is a row with a
+`problem`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from .pages import PendingPlace
 from .shortening import Shortening
 
 Entry: TypeAlias = Event | StoreError | None
-"""The entry at a place in a log: an event, the error that says why it cannot be read, or None where there is none."""
+"""The entry at a place in a log: an event, the error that explains why it is unreadable, or None."""
 
 PROBLEM_LENGTH = 300
 
@@ -39,10 +39,10 @@ def pending_view(
     notes: Sequence[Entry] = (),
     short: bool = False,
 ) -> PendingView:
-    """The view of a suspension, given its own entry in the log and the entry that holds its arguments (`source`).
+    """The view of a suspension, from its log entry and the entry with its arguments (`source`).
 
-    `message` is the entry of the turn's message, `notes` are those of votes, assignments and comments, in the log's order. A
-    view in short is a row of a list.
+    `message` is the entry of the turn's message; `notes` are those of votes, assignments and comments, in the log's order.
+    `short` makes it a row of a list.
     """
     problems = []
     if isinstance(agent, StoreError):
@@ -78,7 +78,7 @@ def pending_view(
             problems.append(f"its questions cannot be shown ({error})")
     payload = loaded(row.text("payload", entry.payload), "what is to be reviewed")
     said = noted.shown(notes)
-    by_rule = entry.suspension_kind is SuspensionKind.APPROVAL  # the event of another kind may name the rule that lets it go on
+    by_rule = entry.suspension_kind is SuspensionKind.APPROVAL  # an event of another kind may name the rule that allowed it
     return PendingView(
         conversation_id=place.conversation_id,
         agent=agent,
@@ -111,7 +111,7 @@ def pending_view(
 
 
 def _taken(entry: CallSuspended) -> tuple[str, ...]:
-    """What may be decided: an approval's choices by their names, else kinds of decisions."""
+    """The possible decisions: an approval's choices by name, else kinds of decisions."""
     if entry.suspension_kind is SuspensionKind.APPROVAL:
         choices = entry.decisions or ToolSpec.model_fields["decisions"].default
         return (*choices, DecisionKind.CANCEL)
@@ -119,7 +119,7 @@ def _taken(entry: CallSuspended) -> tuple[str, ...]:
 
 
 def unreadable_call(place: PendingPlace, problem: str, agent: str = "") -> PendingView:
-    """The row of a suspension of which only its place is known."""
+    """The row of an unreadable suspension, from its place."""
     return PendingView(
         conversation_id=place.conversation_id,
         suspension_id=place.suspension_id,
@@ -130,21 +130,17 @@ def unreadable_call(place: PendingPlace, problem: str, agent: str = "") -> Pendi
 
 
 def unreadable_member(member: str, what: str) -> str:
-    """The problem text for a member of an index that Holdfast never wrote."""
+    """The problem of an index member that Holdfast never wrote."""
     return f"an index of {what} holds {member!r:.80}, which is no member: holdfast reindex removes it"
 
 
 def unreadable_row(conversation_id: str, created_at: int, problem: str) -> ConversationRow:
-    """The row of a conversation of which only its place in the list is known."""
+    """The row of an unreadable conversation, from its place in the list."""
     return ConversationRow(conversation_id, "", None, created_at, 0, 0, shown(problem))
 
 
 def checked_row(row: ConversationRow) -> ConversationRow:
-    """The row itself, once its fields are checked; lone surrogates in the agent's name are replaced.
-
-    Raises:
-        CorruptStore: The head holds other values than Holdfast writes.
-    """
+    """The row, checked (else: `CorruptStore`); lone surrogates in the agent's name are replaced."""
     numbers = (row.created_at, row.updated_at, row.pending)
     if isinstance(row.agent, str) and all(isinstance(number, int) and number >= 0 for number in numbers):
         return replace(row, agent=jsontext.clean(row.agent))
@@ -152,13 +148,13 @@ def checked_row(row: ConversationRow) -> ConversationRow:
 
 
 def shown(problem: str) -> str:
-    """A problem in one bounded line."""
+    """A problem as one bounded line."""
     line = " ".join(jsontext.clean(problem).split())
     return line if len(line) <= PROBLEM_LENGTH else f"{line[: PROBLEM_LENGTH - 1]}…"
 
 
 def open_places(state: State, suspension_id: str | None) -> list[PendingPlace]:
-    """The places of the open suspensions of a state, or of the one of that id alone, in the model's order of calls."""
+    """The places of a state's open suspensions, or of the one of that id, in the model's order of calls."""
     found = [call.suspension for call in state.calls if call.suspension is not None]
     return [
         PendingPlace(state.conversation_id, one.seq, one.suspension_id, one.created_at)
@@ -169,7 +165,7 @@ def open_places(state: State, suspension_id: str | None) -> list[PendingPlace]:
 
 @contextmanager
 def naming(conversation_id: str) -> Iterator[None]:
-    """Add the conversation's name to `CorruptStore` and `NewerRecord` errors that do not name it."""
+    """Add the conversation's id to `CorruptStore` and `NewerRecord` errors that lack it."""
     name = f"conversation {conversation_id!r}"
     try:
         yield
@@ -184,11 +180,7 @@ def naming(conversation_id: str) -> Iterator[None]:
 
 
 def raised(entries: Sequence[Entry]) -> Sequence[Event | None]:
-    """The entries, if all of them can be read.
-
-    Raises:
-        StoreError: An entry cannot be read; the first such error.
-    """
+    """The entries, all readable; the first `StoreError` among them is raised."""
     found: list[Event | None] = []
     for entry in entries:
         if isinstance(entry, StoreError):
@@ -198,7 +190,7 @@ def raised(entries: Sequence[Entry]) -> Sequence[Event | None]:
 
 
 def arguments_text(source: Event | None, tool_call_id: str) -> str:
-    """The JSON text of a call's arguments, from the event at the call's `arguments_at`."""
+    """The JSON text of a call's arguments, from the event at its `arguments_at`."""
     match source:
         case ModelAnswered():
             text = next((call.arguments for call in source.calls if call.tool_call_id == tool_call_id), "")
@@ -210,11 +202,7 @@ def arguments_text(source: Event | None, tool_call_id: str) -> str:
 
 
 def arguments_in(source: Event | None, tool_call_id: str) -> dict[str, Any]:
-    """A call's arguments as an object, from the event at the call's `arguments_at`.
-
-    Raises:
-        NotJson: The text is not strict JSON, or exceeds the bounds.
-    """
+    """A call's arguments as an object, from the event at its `arguments_at`; `NotJson` if not strict JSON within bounds."""
     value = jsontext.loads(arguments_text(source, tool_call_id))
     return value if isinstance(value, dict) else {}
 

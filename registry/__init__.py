@@ -1,7 +1,7 @@
-"""Where a conversation is found or revived: `Registry`, the sweeper, joining a Ray cluster.
+"""Finding or reviving a conversation: `Registry`, the sweeper, joining a Ray cluster.
 
-The package imports none of its modules, since most of them import Ray. Whatever reaches the store may raise `StoreError`, and
-whatever reaches Ray `ClusterUnavailable`: docstrings name what else is raised.
+The package imports none of its modules, since most of them import Ray. What reaches the store may raise `StoreError`, what
+reaches Ray `ClusterUnavailable`: docstrings name only other errors.
 """
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""The interface through which the registry finds, spawns and asks actors, so that its logic does not know Ray."""
+"""The registry's interface to actors, so that its logic does not know Ray."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,15 +9,15 @@ from holdfast.persistence import TakeoverReason
 
 
 class ActorDied(Exception):
-    """The actor is proven dead: it will never answer again."""
+    """The actor is dead for certain: it will never answer again."""
 
 
 class ActorUnavailable(Exception):
-    """The actor does not answer now, which is no proof of its death."""
+    """The actor does not answer now, which does not prove its death."""
 
 
 class Handle(Protocol):
-    """The handle of one actor. Every call may raise `ActorDied` or `ActorUnavailable`."""
+    """One actor's handle. Every call may raise `ActorDied` or `ActorUnavailable`."""
 
     async def activate(
         self,
@@ -41,28 +41,28 @@ class Actors(Protocol):
     """The actors of one store."""
 
     async def find(self, name: str) -> Handle | None:
-        """The actor of that name, None if there is none."""
+        """The actor of that name; None if there is none."""
 
     def ours(self, name: str) -> bool:
         """Whether an actor of that name runs this release: releases do not talk to each other."""
 
     def judges(self, name: str) -> bool:
-        """Whether an actor of that name is dead if `find` does not know it: for names made here or in a cluster that is gone.
+        """Whether an actor unknown to `find` is dead: true for names made in this cluster, or in one that is gone.
 
         An actor of another cluster may live there, although this cluster does not know its name.
         """
 
     async def keeps(self, worker: str, incarnations: Sequence[str]) -> Sequence[bool] | None:
-        """Which of these claims the worker is at; None if it does not say so now.
+        """Which of these claims the worker is running; None if it does not say so now.
 
-        A worker that is proven to be gone keeps none; one of another cluster, which cannot be asked, keeps what it attests.
+        A worker that is gone for certain runs none; one of another cluster, which cannot be asked, runs what it attests.
         """
 
     def new_name(self) -> str:
         """A name that no actor has."""
 
     async def spawn(self, name: str, *, offer: bool) -> Handle:
-        """A new actor of that name, connected to the store; with `offer`, it is on offer too.
+        """A new actor of that name, connected to the store and, with `offer`, on offer.
 
         Raises:
             ActorUnavailable: The actor did not start, or cannot reach the store.

@@ -26,36 +26,36 @@ from holdfast.single_flight import SingleFlight
 logger = logging.getLogger("holdfast.ray")
 
 BINDING_STALE_MS = 15_000
-"""How long the bound cluster's sweeper must be silent before another cluster may take the store."""
+"""How long (ms) the bound cluster's sweeper must be silent before another cluster may take the store."""
 CONNECT_TIMEOUT_S = 5.0
 RENEW_EVERY_S = 1.0
-"""How often a cluster renews its binding, at least."""
+"""The longest time between two renewals of a cluster's binding."""
 LOOK_AT_BINDING_S = 1.0
-"""How often a process that waits for another cluster's binding to run out looks at it."""
+"""The time between two looks while a process waits for another cluster's binding to end."""
 LOOK_EVERY_S = 2.0
-"""How old a connected client's knowledge of the binding may be."""
+"""The greatest age of a connected client's knowledge of the binding."""
 LOOK_S = 1.0
-"""How long a client's look at the binding may take, out of the time that its command has."""
+"""How long a client's look at the binding may take, out of its command's time."""
 ANSWER_S = 2.0
-"""How long the GCS of a joined cluster may take to answer."""
+"""How long a joined cluster's GCS may take to answer."""
 OTHER_CLUSTER = "WrongClusterID"
-"""What a GCS says to whoever has joined another cluster at its address."""
+"""The answer of a GCS to a process that has joined another cluster at its address."""
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-"""The bytes with which a client of HTTP/2 begins."""
+"""The bytes with which an HTTP/2 client begins."""
 _SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
-"""A frame of HTTP/2, which Ray's processes speak: no settings. The server answers the preface with its own."""
+"""An empty HTTP/2 settings frame; a server, such as Ray's processes, answers the preface with its own."""
 
-_memberships: dict[str, int] = {}  # module state, since a process as a whole joins one Ray cluster: how many clients need it
+_memberships: dict[str, int] = {}  # clients per cluster; module state, since a process joins one Ray cluster as a whole
 _one_at_a_time = threading.Lock()
-"""Held while this process joins, leaves or asks a cluster: Ray expects one thread to do that."""
+"""Held while this process joins, leaves or asks a cluster: Ray expects that from one thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """A Ray cluster that this process has joined.
 
-    `cluster_id` is the id that the cluster's GCS drew at random: addresses, machines and boot ids of two clusters may be equal.
-    `joined_here` says that a client of Holdfast joined the cluster in this process, so that `leave` leaves it.
+    `cluster_id` was drawn at random by the cluster's GCS: two clusters may have equal addresses, machines and boot ids.
+    `joined_here` says that a Holdfast client in this process joined the cluster, so `leave` leaves it.
     """
 
     cluster_id: str
@@ -64,18 +64,18 @@ class Cluster:
 
 
 class Presence(StrEnum):
-    """How the cluster that a process has joined answers it."""
+    """The state of a joined cluster, as this process sees it."""
 
     HERE = "here"  # it answers
-    SILENT = "silent"  # it does not answer, which may pass: its GCS may be started again
-    GONE = "gone"  # another cluster is at its address, or the node by which the process joined it has ended
+    SILENT = "silent"  # it does not answer for now: its GCS may be restarted
+    GONE = "gone"  # another cluster is at its address, or the node through which this process joined has ended
 
 
 def join(address: str, *, embedded: bool = False) -> Cluster:
     """Join the cluster at an address (`host:port` or `auto`).
 
-    The embedded Ray listens on loopback only, on which its processes agree by an environment variable that must be set before
-    ray is imported; where the program has imported ray already, this function corrects the setting.
+    The embedded Ray listens on loopback only. Its processes agree on that by an environment variable that must be set before
+    ray is imported; if the program has imported ray already, this function corrects the setting.
 
     Raises:
         ClusterUnavailable: The cluster does not answer, or refuses.
@@ -107,7 +107,7 @@ def join(address: str, *, embedded: bool = False) -> Cluster:
 
 
 def current(*, joined_here: bool = False) -> Cluster:
-    """The cluster that this process is in."""
+    """The cluster that this process has joined."""
     import ray  # noqa: PLC0415 - as above
     from ray._private.worker import global_worker  # noqa: PLC0415 - Ray says a cluster's id nowhere else
 
@@ -116,7 +116,7 @@ def current(*, joined_here: bool = False) -> Cluster:
 
 
 def leave(cluster: Cluster) -> None:
-    """Leave a cluster for one client; the process leaves it with its last client, if a client of Holdfast had joined it."""
+    """Leave a cluster for one client; with the last client the process leaves it, if a Holdfast client had joined it."""
     import ray  # noqa: PLC0415 - as above
 
     with _one_at_a_time:
@@ -126,14 +126,14 @@ def leave(cluster: Cluster) -> None:
         _memberships[cluster.cluster_id] = left
         if left == 0:
             del _memberships[cluster.cluster_id]
-            if _is_in(ray, cluster):  # else the program has left it by itself, perhaps for another
+            if _is_in(ray, cluster):  # else the program itself has left it, perhaps for another
                 ray.shutdown()
 
 
 def presence(cluster: Cluster) -> Presence:
-    """How a cluster that this process has joined answers; that of one that it has left meanwhile is not asked, and is `HERE`.
+    """The state of a joined cluster, within `ANSWER_S`; a cluster that was left meanwhile is not asked, and is `HERE`.
 
-    It takes `ANSWER_S` at most. Ray ends a process whose cluster has been silent for a minute, so it must have left by then.
+    Ray ends a process whose cluster has been silent for a minute, so the process must leave before that.
     """
     import ray  # noqa: PLC0415 - as above
 
@@ -142,7 +142,6 @@ def presence(cluster: Cluster) -> Presence:
 
 
 def _is_in(ray: Any, cluster: Cluster) -> bool:
-    """Whether this process is in that very cluster."""
     from ray._private.worker import global_worker  # noqa: PLC0415 - as above
 
     return bool(ray.is_initialized() and global_worker.gcs_client.cluster_id.hex() == cluster.cluster_id)
@@ -164,7 +163,6 @@ def _presence(ray: Any, cluster: Cluster) -> Presence:
 
 
 def _listens(path: str) -> bool:
-    """Whether a process listens at a unix socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(CONNECT_TIMEOUT_S)
         try:
@@ -177,7 +175,7 @@ def _listens(path: str) -> bool:
 
 
 def _observe_environment(ray: Any) -> None:
-    """Make a Ray that was imported earlier, perhaps for another cluster, read the loopback setting and the token again."""
+    """Make a Ray imported earlier read the loopback setting and the token again."""
     _raylet: Any = import_module("ray._raylet")  # Ray offers no public way
 
     ray._private.ray_constants.ENABLE_RAY_CLUSTER = False  # noqa: SLF001 - as above
@@ -187,7 +185,7 @@ def _observe_environment(ray: Any) -> None:
 
 def _init(ray: Any, address: str) -> None:
     logging.getLogger("ray").setLevel(logging.ERROR)  # errors that matter are raised, in our words
-    # Ray prints other processes' deaths on stdout, whatever `log_to_driver` says: no place for them in a program's output.
+    # Ray prints other processes' deaths on stdout, whatever `log_to_driver` says: they do not belong in a program's output.
     ray._private.worker.print_to_stdstream = _to_log  # noqa: SLF001 - Ray offers no public way
     ray._private.ray_constants.NUM_REDIS_GET_RETRIES = 1  # noqa: SLF001 - of 40 s each; Ray's default of 20 is no deadline
     job = ray.job_config.JobConfig()
@@ -215,19 +213,16 @@ def _init(ray: Any, address: str) -> None:
 
 
 def keep_sigterm() -> None:
-    """Give SIGTERM back to this program, after a join: Ray puts a handler of its own in the place of the program's.
-
-    Python lets only the main thread do that; in another one nothing changes.
-    """
+    """Restore this program's SIGTERM handler, which a join to Ray replaces; does nothing outside the main thread."""
     handler = signal.getsignal(signal.SIGTERM)
     if threading.current_thread() is threading.main_thread() and handler is not None:
         signal.signal(signal.SIGTERM, handler)
 
 
 class _Ahead(list[str]):
-    """The directories that Ray's workers search before installed packages: only those that this process searches first, too.
+    """The directories that Ray's workers search before installed packages: only those that this process searches first too.
 
-    Ray would add the current directory wherever it stands on this process's path, even if it does not stand there at all.
+    Ray would always add the current directory, even if it is not on this process's path.
     """
 
     def extend(self, directories: Iterable[str]) -> None:
@@ -251,11 +246,7 @@ def _knock(address: str) -> None:
 
 
 def split(address: str) -> tuple[str, int]:
-    """The host and the port of an address.
-
-    Raises:
-        ConfigurationError: The text is no `host:port`.
-    """
+    """The host and port of an address; `ConfigurationError` if the text is no `host:port`."""
     host, _, port = address.rpartition(":")
     if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) <= 65535:  # noqa: PLR2004 - the last port
         raise ConfigurationError(
@@ -265,7 +256,7 @@ def split(address: str) -> tuple[str, int]:
 
 
 def _greet(address: str) -> None:
-    """Refuse a server that is no Ray, or hangs: an attempt to join it would hang too, for minutes."""
+    """Refuse a server that hangs or is not Ray: an attempt to join it would hang for minutes."""
     if os.environ.get("RAY_USE_TLS", "0") != "0":
         return
     try:
@@ -284,23 +275,15 @@ async def bind(
 ) -> None:
     """Bind the store to this cluster.
 
-    If another cluster has the binding, this call waits until that binding has not been renewed for `BINDING_STALE_MS`. Nothing
-    else shows from here whether that cluster lives: its address may lead nowhere, or to another server. The sweeper of a living
-    cluster renews the binding every moment; the first renewal that is seen makes this call raise.
-
-    Args:
-        store: The store.
-        cluster: The cluster that this process is in.
-        gone: Clusters that are proven to be gone; a binding to one of these gives way at once.
-        say: Called with one line if this call has to wait.
-
-    Raises:
-        WrongCluster: The store is bound to another cluster, which renews its binding.
+    If another cluster has the binding, this call waits until it has not been renewed for `BINDING_STALE_MS`, and says so in one
+    line (`say`). Nothing else shows from here whether that cluster lives: its address may lead nowhere, or to another server. A
+    living cluster's sweeper renews the binding every moment, and the first renewal seen makes this call raise `WrongCluster`. A
+    binding to a cluster known to be `gone` is replaced at once.
     """
     before: Binding | None = None
     told = False
     while (binding := await store.bind(cluster.cluster_id, cluster.address, BINDING_STALE_MS, gone=gone)) is not None:
-        # At least `LOOK_AT_BINDING_S` lies between two looks: a binding that has aged by less than half was renewed.
+        # Looks are at least `LOOK_AT_BINDING_S` apart: a binding that aged by less than half of that was renewed.
         if before is not None and (
             binding.cluster != before.cluster or binding.age_ms < before.age_ms + LOOK_AT_BINDING_S * 500
         ):
@@ -314,7 +297,7 @@ async def bind(
 
 
 async def hold(store: Directory, here: Callable[[], Cluster], *, gone: Sequence[str] = ()) -> None:
-    """Renew the binding of the cluster that `here` returns, every `RENEW_EVERY_S` for ever; another cluster's is left alone."""
+    """Renew, every `RENEW_EVERY_S` for ever, the binding of the cluster that `here` returns; leave another cluster's alone."""
     while True:
         await asyncio.sleep(RENEW_EVERY_S)
         try:
@@ -325,7 +308,7 @@ async def hold(store: Directory, here: Callable[[], Cluster], *, gone: Sequence[
 
 
 def wrong(binding: Binding, cluster: Cluster) -> WrongCluster:
-    """The refusal of a store that is bound to another cluster; it names the ids too where both addresses are the same."""
+    """The error for a store bound to another cluster; it names the ids too if both addresses are equal."""
     if binding.address != cluster.address:
         return WrongCluster(binding.address, cluster.address)
     bound, found = (
@@ -336,7 +319,7 @@ def wrong(binding: Binding, cluster: Cluster) -> WrongCluster:
 
 
 class Bond:
-    """A client's knowledge of the binding to its cluster, read again before a command when it is older than `LOOK_EVERY_S`."""
+    """A client's knowledge of its cluster's binding, read again before a command once older than `LOOK_EVERY_S`."""
 
     def __init__(self, store: Directory, cluster: Cluster, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
@@ -346,15 +329,10 @@ class Bond:
         self._looking = SingleFlight(self._look)
 
     async def check(self, *, within_s: float) -> None:
-        """Make sure that the store is not bound to another cluster; the store is asked at most every `LOOK_EVERY_S`.
-
-        Raises:
-            WrongCluster: The store is bound to another cluster.
-            ClusterStopped: Holdfast was stopped on this cluster.
-        """
+        """Raise `WrongCluster` or `ClusterStopped` if the store is bound elsewhere, or Holdfast was stopped here."""
         if self._clock() - self._looked_at < LOOK_EVERY_S:
             return
-        with contextlib.suppress(TimeoutError):  # the command itself will meet the reason
+        with contextlib.suppress(TimeoutError):  # the command itself will fail for the same reason
             async with asyncio.timeout(within_s / 4):
                 await self._looking.result()
 

@@ -1,6 +1,6 @@
-"""A test whether Ray's ports answer a caller who has no token, made over the network, as a stranger would.
+"""A test whether Ray's ports answer a caller without a token, made over the network, as a stranger would.
 
-The environment of this process does not show how a cluster is guarded. A stranger who reaches an open port runs code there.
+This process's environment does not show how a cluster is guarded. A stranger who reaches an open port runs code there.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from .cluster import PREFACE, split
 
 KNOCK_S = 5.0
 NODES = 64
-"""On how many nodes the ports are tried at most."""
+"""The most nodes on which ports are tried."""
 AT_ONCE = 32
 _PATH = "/api/holdfast"
-"""A path that no service of Ray serves: Ray asks for the token before it looks at the path, so the request does nothing."""
+"""A path that no Ray service has: Ray checks the token before the path, so the request does nothing."""
 _UNAUTHENTICATED = b"\x0bgrpc-status\x0216"
-"""The gRPC status of a missing token, as Ray's servers write the header: in plain text."""
+"""The gRPC status of a missing token, as it stands in plain text in the header from Ray's servers."""
 _ALERTS = ("CERTIFICATE REQUIRED", "HANDSHAKE FAILURE")
-"""The alerts to a client without a certificate, sent during the TLS handshake or, since TLS 1.3, after it."""
+"""TLS alerts to a client without a certificate, sent in the handshake or, since TLS 1.3, after it."""
 _HEAD_BYTES = 9
 _FRAME_BYTES = 1 << 16
 _DATA, _HEADERS, _RESET, _SETTINGS, _GOAWAY = 0, 1, 3, 4, 7
@@ -32,17 +32,17 @@ _END_STREAM, _ACK = 1, 1
 
 
 class Manner(StrEnum):
-    """How a port treats a caller who has no token."""
+    """A port's answer to a caller without a token."""
 
-    REFUSED = "refused"  # the port asks for a token, or for a certificate
-    OPEN = "open"  # the port answers
-    UNCLEAR = "unclear"  # the port sends something else, or nothing
-    UNREACHED = "unreached"  # the port cannot be connected to from here
+    REFUSED = "refused"  # it asks for a token or a certificate
+    OPEN = "open"  # it answers
+    UNCLEAR = "unclear"  # it sends something else, or nothing
+    UNREACHED = "unreached"  # no connection to it from here
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """A port of Ray: the process behind it, its address, and the gRPC method to call; a port without a method speaks HTTP."""
+    """A port of Ray: its process, its address, and the gRPC method to call; a port without a method speaks HTTP."""
 
     what: str
     address: str
@@ -51,7 +51,7 @@ class Door:
 
 @dataclass(frozen=True, slots=True)
 class Knocked:
-    """A door, and how it treated a caller who has no token."""
+    """A door, and its answer to a caller without a token."""
 
     door: Door
     manner: Manner
@@ -63,7 +63,7 @@ def gcs(address: str) -> Door:
 
 
 def doors() -> list[Door]:
-    """The other doors of the cluster that this process is in, of at most `NODES` nodes."""
+    """The other doors of the joined cluster, of at most `NODES` nodes."""
     import ray  # noqa: PLC0415 - what the environment says must stand before the import
 
     found = []
@@ -82,14 +82,14 @@ def doors() -> list[Door]:
 
 
 def untried() -> int:
-    """The number of nodes of that cluster on which no port is tried."""
+    """The number of nodes in the joined cluster whose ports are not tried."""
     import ray  # noqa: PLC0415 - as above
 
     return max(sum(bool(node["Alive"]) for node in ray.nodes()) - NODES, 0)
 
 
 def metrics() -> list[Door]:
-    """The doors of the nodes' metrics, which Ray guards with no token: a stranger who reaches one reads the metrics."""
+    """The doors of the nodes' metrics, unguarded by Ray: a stranger who reaches one reads the metrics."""
     import ray  # noqa: PLC0415 - as above
 
     nodes = [node for node in ray.nodes() if node["Alive"] and node.get("MetricsExportPort", -1) > 0]
@@ -100,7 +100,7 @@ def metrics() -> list[Door]:
 
 
 async def knock_all(found: Sequence[Door]) -> list[Knocked]:
-    """Knock on all doors, up to `AT_ONCE` at a time; each door takes at most two times `KNOCK_S`."""
+    """Knock on all doors, `AT_ONCE` at a time; each takes at most twice `KNOCK_S`."""
     limit = asyncio.Semaphore(AT_ONCE)
 
     async def one(door: Door) -> Knocked:
@@ -111,9 +111,10 @@ async def knock_all(found: Sequence[Door]) -> list[Knocked]:
 
 
 async def knock(door: Door) -> Manner:
-    """How a door treats a request without a token.
+    """A door's answer to a request without a token.
 
-    RAY_USE_TLS of this process does not say how the port speaks: where no TLS comes about, the port is asked in plain text too.
+    The port is tried with TLS and, if that is not spoken, in plain text: this process's RAY_USE_TLS says nothing about the
+    port.
     """
     if door.method is None or os.environ.get("RAY_USE_TLS", "0") == "0":
         return await _knock(door, None)
@@ -125,7 +126,7 @@ async def knock(door: Door) -> Manner:
 
 
 class _NoTlsError(Exception):
-    """No TLS came about at a port, and not for want of a certificate."""
+    """The port does not speak TLS, and did not ask for a certificate."""
 
 
 async def _knock(door: Door, tls: ssl.SSLContext | None) -> Manner:
@@ -149,14 +150,13 @@ async def _knock(door: Door, tls: ssl.SSLContext | None) -> Manner:
     except (TimeoutError, UnicodeError, ConfigurationError):
         return manner
     except (OSError, EOFError) as error:
-        # Ray's TLS drops a client that has no certificate in this way; a server that only hangs up has refused nothing.
+        # Ray's TLS drops a client without a certificate in this way; a server that only hangs up has refused nothing.
         let_go = tls is not None and manner is Manner.UNCLEAR and isinstance(error, ssl.SSLError | ConnectionResetError)
         return Manner.REFUSED if let_go else manner
     return manner
 
 
 async def _secured(writer: asyncio.StreamWriter, tls: ssl.SSLContext) -> None:
-    """Turn a connection to TLS."""
     try:
         await writer.start_tls(tls)
     except TimeoutError:
@@ -173,7 +173,7 @@ def _at(host: str, port: int) -> str:
 
 
 def _anybody() -> ssl.SSLContext:
-    """The TLS settings of a client that has no certificate and does not check the server's."""
+    """The TLS settings of a client without a certificate, which does not check the server's."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
@@ -189,7 +189,7 @@ async def _ask_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
 
 
 async def _ask_grpc(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, method: str, *, secure: bool) -> Manner:
-    """Make one gRPC call with an empty message. Ray answers with data only if it let the call in."""
+    """Make one gRPC call with an empty message; Ray answers with data only if it admits the call."""
     writer.write(PREFACE + _frame(_SETTINGS, 0, 0) + _call(method, secure=secure))
     while True:
         head = await reader.readexactly(_HEAD_BYTES)
@@ -227,5 +227,5 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 def _text(text: str) -> bytes:
-    """A text of at most 126 bytes as an HTTP/2 header encodes it without compression."""
+    """A text of at most 126 bytes as an uncompressed HTTP/2 header."""
     return bytes((len(text),)) + text.encode("ascii")

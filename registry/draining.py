@@ -1,7 +1,7 @@
 """Draining a worker, a node or a release: its current work goes on, and no new work comes to it.
 
-The store keeps all that must outlast the process that asks for a drain: which successor of a worker is in office, and on which
-nodes nothing new is made. Workers and actors read that every few seconds; a direct call to them only makes it faster.
+The store keeps what must outlast the draining process: the successors in office, and the nodes on which nothing new is made.
+Workers and actors read that every few seconds; a direct call to them only makes it faster.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ logger = logging.getLogger("holdfast.registry")
 
 ANSWER_S = 20.0
 _LATER = (RayError, TimeoutError, HoldfastError, NoWorker, WorkerUnavailable, AppBroken)
-"""The errors for which no successor is made ahead of time; the first actor that needs the successor makes it."""
+"""Errors after which no successor is made ahead of time; the first actor that needs it makes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The target of a drain: its `kind` (`worker`, `node` or `release`) and its full name or id."""
+    """A drain's target: its `kind` (`worker`, `node` or `release`) and its full name or id."""
 
     kind: str
     name: str
@@ -52,12 +52,11 @@ class Target:
 
 
 def target(wanted: str, found: list[Process], nodes: Mapping[str, str], withheld: Mapping[str, int]) -> Target:
-    """The target that a text names: a worker by name or short name, a node by id, beginning of an id or address, or a release.
+    """The target of that name: a worker's name or short name; a node's id, start of an id or address; or a release.
 
-    Raises:
-        ConfigurationError: The text names none of these, or more than one.
+    `ConfigurationError` if the text names none of these, or more than one.
     """
-    if not wanted:  # the address of every node that is gone is '' too
+    if not wanted:  # nodes that are gone have the address ''
         raise ConfigurationError("target", "it is empty", "name a worker, a node or a release; `holdfast drain` lists them")
     targets = [
         Target("worker", process.name) for process in found if process.worker and wanted in (process.name, process.short)
@@ -82,8 +81,7 @@ def target(wanted: str, found: list[Process], nodes: Mapping[str, str], withheld
 async def drain(store: Directory, settings: ActorSettings, wanted: Target) -> bool:
     """Drain a target: its current work is finished, and no new work comes to it; false if it was drained already.
 
-    Raises:
-        ConfigurationError: Nothing could take over from the target: it is the last node, or the release that serves the store.
+    `ConfigurationError` if nothing could take over from it: it is the last node, or the release in service.
     """
     if wanted.kind == "node":
         return await _drain_node(store, settings, wanted)
@@ -93,10 +91,9 @@ async def drain(store: Directory, settings: ActorSettings, wanted: Target) -> bo
 
 
 async def undo(store: Directory, wanted: Target) -> bool:
-    """Take back the drain of a node, so that actors are made there again; false if the node was not drained.
+    """Undo the drain of a node, so that actors are made there again; false if the node was not drained.
 
-    Raises:
-        ConfigurationError: The target is no node: a worker that was drained has its successor already.
+    `ConfigurationError` if the target is no node: a drained worker has its successor already.
     """
     if wanted.kind != "node":
         raise ConfigurationError(
@@ -106,7 +103,7 @@ async def undo(store: Directory, wanted: Target) -> bool:
 
 
 async def left(settings: ActorSettings, wanted: Target) -> list[Process]:
-    """The processes of a target that have not ended yet."""
+    """The target's processes that still run."""
     return [process for process in await asyncio.to_thread(processes, settings) if wanted.has(process)]
 
 
@@ -118,7 +115,7 @@ async def _drain_worker(store: Directory, settings: ActorSettings, worker: Proce
     handle = await asyncio.to_thread(find, worker.name)
     if handle is None:
         return first
-    with contextlib.suppress(RayError, AttributeError):  # the worker has ended, or reads it in the store
+    with contextlib.suppress(RayError, AttributeError):  # the worker has ended, or will read it in the store
         async with asyncio.timeout(ANSWER_S):
             await handle.retire.remote()
     if first and worker.release == settings.release and ":alone-" not in worker.name:
@@ -135,7 +132,7 @@ async def _install(store: Directory, settings: ActorSettings, worker: Process, h
         record = await Published(store, settings.store, cluster.key).record(said["app"])
         slot = worker.base[0].rpartition(":")[2]
         if record is None or worker_name(settings, record.app, record.code, slot) != worker.base[0]:
-            return  # other code stands for the app: its workers are there already
+            return  # the app has other code now, and that has workers already
         _, _, successor = await ensure_worker(store, settings, cluster, record, slot)
         await successor.prepare()
 
@@ -145,7 +142,7 @@ async def _drain_node(store: Directory, settings: ActorSettings, wanted: Target)
     if not set(nodes) - {wanted.name, *withheld}:
         problem = "it is the only node that is not drained: nothing would run anywhere"
         raise ConfigurationError("target", problem, "add a node first, or stop all of it: holdfast down --cluster")
-    for gone in set(withheld) - {EVERYWHERE, *nodes}:  # ids are drawn at random, and never come back
+    for gone in set(withheld) - {EVERYWHERE, *nodes}:  # ids are random, and never come back
         await store.withhold(gone, lift=True)
     first = await store.withhold(wanted.name)
     for process in await left(settings, wanted):
@@ -169,7 +166,7 @@ async def _drain_release(store: Directory, settings: ActorSettings, wanted: Targ
     if any(process.release == serving for process in found):
         problem = f"release {serving} serves the store: nothing could take over from it"
         raise ConfigurationError("target", problem, "change to another with its own `holdfast up`, or: holdfast down --cluster")
-    for process in sorted(found, key=lambda process: not process.sweeper):  # first the sweeper, which would fill the pool again
+    for process in sorted(found, key=lambda process: not process.sweeper):  # the sweeper first: it would refill the pool
         if process.worker:
             await _drain_worker(store, settings, process)
             continue

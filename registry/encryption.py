@@ -1,4 +1,4 @@
-"""The cipher of a process that makes actors: it is tried before anything in the cluster is changed."""
+"""A process that makes actors tests its cipher before anything in the cluster is changed."""
 
 from holdfast.cipher import CipherAt
 from holdfast.daemon import in_daemon
@@ -7,7 +7,7 @@ from holdfast.persistence import Store
 
 
 async def checked_cipher(store: Store) -> CipherAt | None:
-    """The cipher of a store's payloads, with the folder where this process found it, which other processes search too."""
+    """The cipher of a store's payloads, with the folder where this process found it, for other processes to search."""
     cipher = store.payloads.cipher
     if not isinstance(cipher, CipherAt):
         if await store.encrypted():

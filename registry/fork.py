@@ -1,8 +1,7 @@
-"""A process that was forked from one in a Ray cluster: it looks joined to Ray, but has none of the threads that do the work.
+"""A process forked from one in a Ray cluster: it looks joined to Ray, but lacks the threads that do the work.
 
-Ray cannot be reset in such a process: `ray.shutdown` hangs on threads that are not there, and the end of the interpreter runs
-destructors that break the parent's connections. So commands are refused at once, and the process ends without running Ray's
-part of the interpreter's end.
+Ray cannot be reset there: `ray.shutdown` hangs on the missing threads, and the interpreter's end runs destructors that break
+the parent's connections. So commands are refused at once, and the process ends without Ray's exit code.
 """
 
 import atexit
@@ -14,7 +13,7 @@ from typing import Any, NoReturn
 from holdfast.errors import ConfigurationError
 
 RAY_THREAD = "worker.io"
-"""The name of a thread that runs in every process that has joined a cluster."""
+"""The name of a thread in every process that has joined a cluster."""
 
 _FIX = (
     "send commands in the parent only after it has forked, or from a process of its own: with `gunicorn --preload`, use "
@@ -44,7 +43,7 @@ class _Inherited:
 
 
 def _after_fork() -> None:
-    """Replace Ray's exit handler in this child, so that the child can end and does not harm the parent's connections."""
+    """Replace Ray's exit handler in this child, so that it can end without harm to the parent's connections."""
     ray: Any = sys.modules.get("ray")
     if ray is None or not ray.is_initialized() or _Inherited.found:
         return
@@ -57,11 +56,11 @@ def _after_fork() -> None:
         _Inherited.status = status if isinstance(status, int) else int(status is not None)
         leave(status)
 
-    sys.exit = leave_with  # nothing else tells the exit status of the process
+    sys.exit = leave_with  # the only way to learn the process's exit status
 
 
 def _end() -> None:
-    """End the process after all other exit handlers, and before the destructors of its copy of Ray."""
+    """End the process after all other exit handlers, but before its copy of Ray is destroyed."""
     if _Inherited.found:
         _Inherited.found = False
         atexit._run_exitfuncs()  # noqa: SLF001 - the other exit handlers; this one was called first

@@ -1,4 +1,4 @@
-"""The inventory of a store in the cluster: its workers, conversation actors and sweepers, with their nodes and releases."""
+"""The inventory of a store in the cluster: workers, conversation actors and sweepers, with nodes and releases."""
 
 import asyncio
 import contextlib
@@ -14,9 +14,9 @@ from holdfast.actors import ActorSettings, find, named
 from .upgrade import release_of
 
 ANSWER_S = 5.0
-"""How long a worker may take to report its work; a worker that does not answer is listed all the same."""
+"""How long a worker may take to report its work; one that does not answer is listed all the same."""
 SHORT = 8
-"""How many characters of a worker's code digest stand in its short name."""
+"""How many characters of its code's digest a worker's short name has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class Process:
 
     @property
     def short(self) -> str:
-        """The short name of a worker among those of its store: the beginning of its code's digest, and its slot."""
+        """A worker's short name, unique in its store: the start of its code's digest, and its slot."""
         code, _, slot = self.name.partition(":worker:")[2].partition(":")
         return f"{code[:SHORT]}:{slot}"
 
     @property
     def base(self) -> tuple[str, int]:
-        """The name that a worker and its successors have in common, and this worker's generation."""
+        """The name that a worker shares with its successors, and this worker's generation."""
         slots, _, last = self.name.rpartition(":")
         slot, _, generation = last.partition(".")
         return f"{slots}:{slot}", int(generation or 0)
@@ -53,7 +53,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The work of a worker; `known` is false if it did not answer, as one of an older release; `gone` if it has ended."""
+    """A worker's work; `known` is false if it did not answer (an older release does not); `gone` if it has ended."""
 
     app: str = ""
     runs: int = 0
@@ -64,7 +64,7 @@ class Work:
 
 
 def kill(name: str) -> None:
-    """Kill a process, unless it has ended meanwhile."""
+    """Kill a process, if it still runs."""
     with contextlib.suppress(RayError, ValueError):
         handle = find(name)
         if handle is not None:
@@ -72,15 +72,15 @@ def kill(name: str) -> None:
 
 
 def processes(settings: ActorSettings) -> list[Process]:
-    """All processes of a store in this cluster, of every release, in the order of their names."""
+    """All processes of a store in this cluster, of every release, by name."""
     names = named(settings.family)
-    table = cluster_state.actors(actor_state_name="ALIVE")  # without its dashboard, Ray tells an actor's node nowhere else
+    table = cluster_state.actors(actor_state_name="ALIVE")  # without a dashboard, the only place with an actor's node
     nodes = {actor["Name"]: actor["Address"]["NodeID"] for actor in table.values()}
     return [Process(name, nodes.get(name, ""), release_of(settings, name)) for name in names]
 
 
 async def work_of(workers: Iterable[Process]) -> dict[str, Work]:
-    """The work of each worker, by name; all are asked at once, and a worker that hangs holds nobody up for over `ANSWER_S`."""
+    """The work of each worker, by name; all are asked at once, so a hanging one costs at most `ANSWER_S`."""
     found = list(workers)
     return dict(zip([worker.name for worker in found], await asyncio.gather(*map(_work, found)), strict=True))
 
@@ -95,5 +95,10 @@ async def _work(worker: Process) -> Work:
         return Work(said["app"], said["runs"], said["model_calls"], leaving=said["leaving"], known=True)
     except ActorDiedError:
         return Work(gone=True)
-    except (RayError, TimeoutError, AttributeError, ValueError):  # the worker hangs, is not reached, or is too old to be asked
+    except (
+        RayError,
+        TimeoutError,
+        AttributeError,
+        ValueError,
+    ):  # the worker hangs, is out of reach, or is of too old a release
         return Work()

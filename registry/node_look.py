@@ -1,4 +1,4 @@
-"""The question to a node and its answer, without Ray, which a program imports only once it knows which cluster to join."""
+"""The question to a node and its answer. Free of Ray: a program imports Ray once it knows which cluster to join."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from holdfast.machine_load import MachineLoad
 
 @dataclass(frozen=True, slots=True)
 class AppToImport:
-    """The app that a node is to import, with the path and the variables for that."""
+    """The app that a node shall import, with its path and variables."""
 
     path: str
     python_path: tuple[str, ...] = ()
@@ -18,16 +18,11 @@ class AppToImport:
 
 @dataclass(frozen=True, slots=True)
 class NodeLook:
-    """The look at one node.
+    """The result of a look at one node.
 
-    Attributes:
-        node: The node's address.
-        ahead_ms: How far the node's clock is ahead of the store's; None if the store did not answer there, or was not asked.
-        uncertain_ms: By how much `ahead_ms` may be wrong.
-        store: Why the store cannot be reached from the node; None if it can, or was not asked.
-        app: Why the app cannot be imported on the node; None if it can, or none was given.
-        failed: Why the look failed; None if it did not.
-        load: The node's load; None if it does not say.
+    `ahead_ms` is how far the node's clock is ahead of the store's, and `uncertain_ms` the possible error; None if the store did
+    not answer there, or was not asked. `store` and `app` say why the store cannot be reached, or the app imported; None if they
+    can, or were not asked for. `failed` says why the look failed, if it did. `load` is the node's load, if it is known.
     """
 
     node: str

@@ -1,4 +1,4 @@
-"""A look at each node of a Ray cluster: whether it reaches the store, how its clock goes, whether an app imports there.
+"""A look at each node of a Ray cluster: its reach of the store, its clock, and the import of an app there.
 
 A small Ray task looks at each node, in a process of its own that ends with the task.
 """
@@ -25,17 +25,17 @@ from holdfast.redaction import Redaction
 from .node_look import AppToImport, NodeLook
 
 NODES = 64
-"""How many nodes are looked at, at most."""
+"""The most nodes that are looked at."""
 AT_ONCE = 16
 LOOK_S = 30.0
-"""How long the look at one node may take: the first import of an app takes seconds."""
+"""How long the look at one node may take: an app's first import takes seconds."""
 STORE_S = 5.0
 SAID = 300
-"""How many characters of an error are shown."""
+"""The most characters shown of an error."""
 
 
 async def look_at_nodes(store: StoreAddress | None, app: AppToImport | None) -> tuple[list[NodeLook], int]:
-    """The looks at at most `NODES` nodes, each of at most `LOOK_S`, and the number of all nodes that live."""
+    """Looks at up to `NODES` nodes, each within `LOOK_S`, and the number of all living nodes."""
     nodes = [node for node in await asyncio.to_thread(ray.nodes) if node["Alive"]]
     limit = asyncio.Semaphore(AT_ONCE)
 
@@ -69,13 +69,13 @@ def _secrets(app: AppToImport | None, store: StoreAddress | None = None) -> Reda
 
 
 def _last_line(error: Exception, secrets: Redaction) -> str:
-    """An error's type and its last line, cut only after redaction: an earlier cut could leave half a secret, or half a key."""
+    """An error's type and last line, redacted before it is cut: a cut could leave half a secret unrecognised."""
     lines = secrets.redacted(str(error)).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[-1]}"[:SAID]
 
 
 def look(address: str, store: StoreAddress | None, app: AppToImport | None) -> NodeLook:
-    """The look at this process's node. It imports the app, so it must run in a process of its own."""
+    """Look at this process's node. It imports the app, so it must run in a process of its own."""
     ahead_ms, uncertain_ms, unreached = asyncio.run(_clock(store)) if store is not None else (None, 0, None)
     imports = _imports(app) if app is not None else None
     return NodeLook(address, ahead_ms, uncertain_ms, unreached, imports, load=machine_load())
@@ -85,7 +85,7 @@ async def _clock(address: StoreAddress) -> tuple[int | None, int, str | None]:
     store = opened(address.redis_url, namespace=address.namespace, store_id=address.store_id, retry_s=0)
     try:
         async with asyncio.timeout(STORE_S):
-            await store.now()  # which connects
+            await store.now()  # connects to the store
             before = time.time()
             theirs = await store.now()
             after = time.time()
@@ -99,7 +99,7 @@ async def _clock(address: StoreAddress) -> tuple[int | None, int, str | None]:
 
 
 def _imports(app: AppToImport) -> str | None:
-    """Why the app cannot be imported here in the way of a worker; None if it can."""
+    """Why the app cannot be imported here as a worker would; None if it can."""
     os.environ.update(app.environment)
     sys.path[:] = placed(app.python_path, sys.path)
     try:

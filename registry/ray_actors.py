@@ -1,4 +1,4 @@
-"""Conversation actors on Ray, each named, detached and a process of its own; and all processes of a store for the watchdog."""
+"""Conversation actors on Ray, named, detached, a process each; and a store's processes for the watchdog."""
 
 import asyncio
 import itertools
@@ -73,7 +73,7 @@ class RayActors:
     def __init__(self, settings: ActorSettings, store: DirectoryAndRuns) -> None:
         self._settings = settings
         self._store = store
-        self._turns = itertools.count(uuid.uuid4().int)  # from anywhere: there are many who spawn
+        self._turns = itertools.count(uuid.uuid4().int)  # a random start: many processes spawn
 
     async def find(self, name: str) -> RayHandle | None:
         """See `Actors.find`."""
@@ -98,7 +98,7 @@ class RayActors:
         try:
             if self.ours(worker):
                 return await _answered(actor.keeps.remote(list(incarnations)))
-            process = await _answered(actor.process.remote())  # releases do not talk, but for this
+            process = await _answered(actor.process.remote())  # the one question between releases
             return [one.startswith(f"{process}.") for one in incarnations]
         except ActorDied:
             return [False] * len(incarnations)
@@ -116,7 +116,7 @@ class RayActors:
         if EVERYWHERE in withheld:
             raise ClusterStopped(self._settings.store.namespace)
         place = await in_daemon(in_turn, next(self._turns), withheld)
-        in_cluster()  # still: Ray would silently start one of its own
+        in_cluster()  # checked again: Ray would silently start a cluster of its own
         actor = _RemoteActor.options(
             name=name,
             namespace=RAY_NAMESPACE,
@@ -129,7 +129,7 @@ class RayActors:
         try:
             await actor.warm.remote(offer=offer)
         except BaseException as error:
-            if ray.is_initialized():  # else Ray would start a cluster of its own to look for the actor in
+            if ray.is_initialized():  # else Ray would start a cluster of its own to search
                 ray.kill(actor)
             if isinstance(error, RayError):
                 raise (_refusal(error) or ActorUnavailable(str(error))) from error
@@ -138,7 +138,7 @@ class RayActors:
 
 
 def _refusal(error: RayError) -> OtherBuild | None:
-    """The `OtherBuild` behind an error of an actor's creation, else None; Ray keeps only the text of such an error."""
+    """The `OtherBuild` behind a failed creation, if any; Ray keeps only the text of such an error."""
     return OtherBuild(this_release()) if f"{OtherBuild.__module__}.{OtherBuild.__name__}" in str(error) else None
 
 

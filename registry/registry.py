@@ -1,4 +1,4 @@
-"""The registry: it finds the actor that hosts a conversation, or has a free one take it over, and hands a command to it."""
+"""The registry finds the actor that hosts a conversation, or has a free one take it over, and hands it a command."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ FIRST_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 0.5
 RETRY_AFTER_MS = 1000
 PATIENCE_S = 5.0
-"""How long a caller waits for one actor, at least, before it asks the store whether another actor may take over."""
+"""How long a caller waits for an actor, at least, before it asks the store whether another may take over."""
 
 Host: TypeAlias = tuple[str, Handle]
 """The name and the handle of an actor."""
@@ -44,7 +44,7 @@ logger = logging.getLogger("holdfast.registry")
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The command was judged, and what it led to is durable."""
+    """The command was judged, and its result is durable."""
 
     reply: Reply
 
@@ -58,14 +58,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """No actor has judged the command, nor will one: it has no effect."""
+    """No actor has judged the command or will: it has no effect."""
 
     error: HoldfastError | TimeoutError
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """An actor has had the command and may have judged it, or may still judge it. The same ids make a repetition safe."""
+    """An actor may have judged the command, or may still do so. The same ids make a repetition safe."""
 
     error: HoldfastError | TimeoutError
 
@@ -74,20 +74,12 @@ DeliveryResult: TypeAlias = Delivered | Refused | Unsent | Unknown
 
 
 class Delivery:
-    """One command on its way to the actor that hosts its conversation.
+    """One command on its way to the actor that hosts its conversation; the command's ids make a repetition safe.
 
-    Args:
-        conversation_id: Its id.
-        command: The command, whose ids make a repetition safe.
-        timeout_s: How long the delivery may take from now on.
-        create: Whether the conversation may begin with the command.
-        proves: Whether this process has verified whose command it is, so that it is signed on the way.
-        waits_for_store: Whether a store that is away is tried again, for as long as there is time.
-
-    Attributes:
-        until: When the delivery's time is up, in the loop's time.
-        handed: Whether an actor may have judged the command; right also when the delivery is cancelled.
-        answer: The answer of the actor that was handed the command with the takeover; None where none was.
+    It may take `timeout_s` from now on, until `until` in the loop's time. `create` lets the command start the conversation.
+    `proves` says that this process has verified the command's principal, so it signs the command. `waits_for_store` has an
+    unavailable store retried while there is time. `handed` says whether an actor may have judged the command, also when the
+    delivery is cancelled. `answer` is that of the actor that got the command with the takeover, if one did.
     """
 
     def __init__(
@@ -111,11 +103,11 @@ class Delivery:
 
     @property
     def left_s(self) -> float:
-        """The time that is left, in seconds; 0 once the time is up."""
+        """The seconds left, never below 0."""
         return max(self.until - now_s(), 0.0)
 
     def given_up(self, error: HoldfastError | TimeoutError) -> Unsent | Unknown:
-        """The result of a command that is not tried again because of this error: `handed` says which."""
+        """The result for a command given up after this error, by `handed`."""
         return Unknown(error) if self.handed else Unsent(error)
 
 
@@ -123,12 +115,9 @@ class Delivery:
 class _Search:
     """A search for an actor, which may take several looks.
 
-    Attributes:
-        asks: Whether the actor is handed the command; False to have it host the conversation, and no more.
-        turn: The lock of the conversation while this search holds it: of several searches, one takes an actor.
-        free: An actor that was taken from the pool and has not been adopted yet.
-        hindrance: Why the search takes so long, if that is known.
-        held_s: How long the owner's lease goes on, as the last look has shown.
+    `asks` hands the actor the command too; else it shall only host. `turn` is the conversation's lock while this search holds
+    it, so that one search at a time takes an actor. `free` was taken from the pool and is not yet adopted. `hindrance` is the
+    known reason for a long search. `held_s` are the seconds left of the owner's lease at the last look.
     """
 
     asks: bool = True
@@ -139,10 +128,9 @@ class _Search:
 
 
 class Registry:
-    """Finds and revives conversations with the store and the actors, and caches handles; many registries may work at once.
+    """Finds and revives conversations by way of the store and the actors, and caches handles; many registries may work at once.
 
-    Attributes:
-        patience_s: How long a caller waits for one actor before it asks the store whether another actor may take over.
+    `patience_s` is how long a caller waits for one actor before it asks the store whether another may take over.
     """
 
     def __init__(self, store: Conversations, actors: Actors, *, pool: "Pool", timing: Timing) -> None:
@@ -156,13 +144,13 @@ class Registry:
         self._noting = Background()
 
     async def deliver(self, delivery: Delivery) -> DeliveryResult:
-        """The result of a command, which is handed over again with the same ids until it is answered or the time is up."""
+        """The result of a command, which is sent again with the same ids until it is answered or the time is up."""
         result = await self._carried(delivery, _Search())
         assert not isinstance(result, tuple)  # noqa: S101 - only a search that asks nothing ends with a host
         return result
 
     async def ensure_started(self, conversation_id: str, *, timeout_s: float, create: bool = False) -> Host:
-        """The actor that hosts the conversation, which is revived from the store if no such actor lives.
+        """The actor that hosts the conversation, which is revived from the store if it has none.
 
         Raises:
             ConversationNotFound: The conversation was never started, and `create` is false.
@@ -182,10 +170,10 @@ class Registry:
         raise found.error
 
     async def revive(self, conversation_id: str, *, timeout_s: float) -> None:
-        """Have an actor take over a conversation that nobody owns, and find there what is outstanding."""
-        self._hosts.pop(conversation_id, None)  # the actor that hosted it once has left it
+        """Have an actor take over a conversation without an owner, and find its outstanding work."""
+        self._hosts.pop(conversation_id, None)  # its former actor has left it
         await self.ensure_started(conversation_id, timeout_s=timeout_s)
-        self._hosts.pop(conversation_id, None)  # it may be left again before anybody asks
+        self._hosts.pop(conversation_id, None)  # its actor may have left it before the next command
 
     async def _carried(self, delivery: Delivery, search: _Search) -> DeliveryResult | Host:
         with about(conversation=delivery.conversation_id):
@@ -195,7 +183,7 @@ class Registry:
                 self._end(search, delivery.conversation_id)
 
     async def _retried(self, delivery: Delivery, search: _Search) -> DeliveryResult | Host:
-        """Look for a host and hand the command over, again and again: each error and answer of a try is judged here."""
+        """Look for a host and hand it the command, repeatedly; judges each try's error or answer."""
         backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         away: StoreUnavailable | None = None
         while True:
@@ -230,7 +218,7 @@ class Registry:
                     await backoff.sleep(at_least_s=min(search.held_s, LONGEST_PAUSE_S))
 
     async def _tried(self, delivery: Delivery, search: _Search) -> AnswerToAsk | Host:
-        """The answer of the actor that hosts the conversation now, or that actor where nothing is asked of it."""
+        """The answer of the conversation's host, or the host itself if nothing is asked."""
         if not delivery.left_s:
             raise TimeoutError
         delivery.answer = None
@@ -258,11 +246,11 @@ class Registry:
         return answer
 
     async def _asked(self, delivery: Delivery, host: Host) -> AnswerToAsk | None:
-        """The answer of the host; None if it gives none, which is no proof of its death."""
+        """The host's answer; None if it gives none, which does not prove its death."""
         (name, actor), conversation_id = host, delivery.conversation_id
         had_it, delivery.handed = delivery.handed, True
         try:
-            # Not `wait_for`: before Python 3.12 it swallows a caller's deadline that falls together with the answer.
+            # Not `wait_for`: before Python 3.12 it swallows a caller's deadline that coincides with the answer.
             async with asyncio.timeout(max(min(delivery.left_s, self.patience_s), 0.001)):
                 answer = await actor.ask(conversation_id, delivery.command)
         except ActorDied:
@@ -272,7 +260,7 @@ class Registry:
             logger.debug("%s: %s", name, error)
             return None
         except TimeoutError:  # the actor may hang: the store decides whether another takes over, and ids make that safe
-            with contextlib.suppress(StoreError):  # without the note, the same actor is asked again; the result is `Unknown`
+            with contextlib.suppress(StoreError):  # without the note the same actor is asked again: `Unknown`
                 await self.not_hosted(conversation_id, name, until=delivery.until)
             return None
         if _undecided(answer):
@@ -280,7 +268,7 @@ class Registry:
         return answer
 
     async def _found(self, delivery: Delivery, search: _Search) -> Host | None:
-        """The cached host, or what `_revived` finds, which one caller at a time does; None to try again."""
+        """The cached host, or a revived one (one caller at a time revives); None to try again."""
         conversation_id = delivery.conversation_id
         host = self._hosts.get(conversation_id)
         if host is None:
@@ -299,7 +287,6 @@ class Registry:
         return host
 
     def _end(self, search: _Search, conversation_id: str) -> None:
-        """Let the next caller look for the conversation's host."""
         if search.turn is not None:
             search.turn.release()
         turn = self._turns.get(conversation_id)
@@ -308,7 +295,6 @@ class Registry:
         search.turn = search.free = search.hindrance = None
 
     async def _revived(self, delivery: Delivery, search: _Search) -> Host | None:
-        """The owner's actor, or a free one that takes the conversation over; None to try again."""
         conversation_id = delivery.conversation_id
         owner = await self._owner(conversation_id, create=delivery.create)
         host, because = await self._host(conversation_id, owner)
@@ -329,10 +315,10 @@ class Registry:
                 search.held_s = held.retry_after_ms / 1000
                 if now_s() + search.held_s > delivery.until:
                     raise held
-                self._not_hosting.pop(conversation_id, None)  # the owner holds its lease: perhaps it answers now
+                self._not_hosting.pop(conversation_id, None)  # the owner holds its lease, and may answer now
             case Failed(StoreUnavailable() as unavailable):
                 search.hindrance = unavailable
-                search.free = host  # this actor is as good as any other for the next try
+                search.free = host  # the next try uses this actor
             case Failed(error):
                 raise error
             case _:
@@ -340,16 +326,16 @@ class Registry:
         return None
 
     async def _owner(self, conversation_id: str, *, create: bool) -> Owner:
-        """The owner of the conversation; an `Owner` without a holder if it has none yet."""
+        """The owner; an `Owner` without a holder if there is none yet."""
         owner = await self._store.owner(conversation_id)
         if (owner is None or not owner.started) and not create:
             raise ConversationNotFound(conversation_id)
-        if owner is not None and owner.quarantine is not None:  # the store says so without an actor, and none may be free
+        if owner is not None and owner.quarantine is not None:  # known without an actor, of which none may be free
             raise Quarantined(conversation_id, owner.quarantine.reason, owner.quarantine.at)
         return owner or Owner("", 0, "")
 
     async def _host(self, conversation_id: str, owner: Owner) -> tuple[Host | None, TakeoverReason]:
-        """The owner's actor, None if it cannot be asked; and the reason for which another actor may take over."""
+        """The owner's actor (None if it cannot be asked), and the reason for which another may take over."""
         name, because = owner.holder, TakeoverReason.ASKED
         if not name:
             return None, because
@@ -366,7 +352,7 @@ class Registry:
     async def _activated(
         self, delivery: Delivery, search: _Search, host: Host, seen_token: str, because: TakeoverReason
     ) -> AnswerToActivate | None:
-        """The answer of an actor that is to take the conversation over, and to judge the command in the same call."""
+        """The answer of an actor asked to take the conversation over and judge the command in one call."""
         (name, actor), first = host, delivery.command if search.asks else None
         had_it, delivery.handed = delivery.handed, delivery.handed or search.asks  # until the actor says otherwise
         try:
@@ -385,14 +371,13 @@ class Registry:
         return answer
 
     def _died(self, conversation_id: str, name: str) -> None:
-        """Forget the handle of an actor that is proven dead."""
         self._hosts.pop(conversation_id, None)
         self._pool.died(name)
 
     async def not_hosted(self, conversation_id: str, name: str, *, until: float) -> None:
-        """Note that the actor of that name does not host the conversation, or does not answer.
+        """Note that this actor does not host the conversation, or does not answer.
 
-        If the store hangs, the caller waits until `until` and no longer; the note is still made, for the next caller.
+        If the store hangs, the caller waits until `until` at most; the note is still made, for the next caller.
         """
         self._hosts.pop(conversation_id, None)
         async with asyncio.timeout_at(until):
@@ -406,8 +391,7 @@ class Registry:
     async def _answered_before(self, delivery: Delivery) -> Replied | Failed | None:
         """The earlier answer to a repeated command for a conversation in quarantine; None if the command was never judged.
 
-        The idempotency records suffice, without an actor or the conversation's state: quarantine deposed the owner, so a
-        command without a record now was never written.
+        The idempotency records suffice: quarantine deposed the owner, so a command without a record by now was never written.
         """
         conversation_id, command = delivery.conversation_id, delivery.command
         async with asyncio.timeout_at(delivery.until):
@@ -420,7 +404,7 @@ class Registry:
             return Failed(refusal)
 
     async def pid(self, conversation_id: str) -> int | None:
-        """The id of the process that hosts the conversation now, None if none does. For demonstrations and tests of faults."""
+        """The id of the hosting process, None if there is none. For demonstrations and tests of faults."""
         owner = await self._store.owner(conversation_id)
         actor = await self._actors.find(owner.holder) if owner is not None and owner.holder else None
         if actor is None:
@@ -431,13 +415,13 @@ class Registry:
             return None
 
     async def close(self) -> None:
-        """End the background tasks: actors that are on their way are given up."""
+        """End the background tasks, and give up starting actors."""
         await self._noting.close()
         await self._pool.close()
 
 
 def _undecided(answer: AnswerToAsk | None) -> bool:
-    """Whether an actor that gave this answer has not judged the command, nor will."""
+    """Whether the actor that answered so has not judged the command, and will not."""
     match answer:
         case None | NotHosted() | Failed(Overloaded()):
             return True

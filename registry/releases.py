@@ -1,4 +1,4 @@
-"""Which release of Holdfast serves a store: the newest that has connected, unless it was asked to go back."""
+"""The release of Holdfast that serves a store: the newest that has connected, unless it was rolled back."""
 
 import logging
 
@@ -14,13 +14,13 @@ logger = logging.getLogger("holdfast.registry")
 async def take_office(store: Directory, release: str, *, roll_back: bool = False, other_builds: bool = True) -> None:
     """Note that this release serves the store from now on.
 
-    Releases are in the order of PEP 440, without the local part, which tells builds of one version apart, and ciphers of one
-    build; `other_builds` says whether this build may take the place of another build of its version.
+    Releases are ordered by PEP 440, without the local part, which tells apart builds of one version, and ciphers of one build;
+    `other_builds` allows this build to replace another one of its version. An error means that nothing was changed.
 
     Raises:
-        OlderRelease: A newer release serves the store, and `roll_back` is false. Nothing was changed.
-        OtherBuild: Another build of this version serves the store, and `other_builds` is false. Nothing was changed.
-        ConfigurationError: This build serves the store with another cipher, and `other_builds` is false. Nothing was changed.
+        OlderRelease: A newer release serves the store, and `roll_back` is false.
+        OtherBuild: Another build of this version serves the store, and `other_builds` is false.
+        ConfigurationError: This build serves the store with another cipher, and `other_builds` is false.
     """
     while (serving := await store.serving()) != release:
         if serving is not None and not other_builds and _public(serving) == _public(release):
@@ -44,7 +44,7 @@ def _public(release: str) -> str:
 
 
 def older(release: str, serving: str) -> bool:
-    """Whether a release is older than the one that serves. A release whose text is no version is older than any version."""
+    """Whether a release is older than the serving one. A text that is no version is older than any."""
     try:
         newest = Version(Version(serving).public)
     except InvalidVersion:

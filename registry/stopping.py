@@ -1,4 +1,4 @@
-"""Stopping Holdfast on a cluster that it did not start: all processes of one store, of every release, and nothing else."""
+"""Stopping Holdfast on a cluster that it did not start: all processes of one store, of every release, and no others."""
 
 import asyncio
 import contextlib
@@ -18,13 +18,13 @@ logger = logging.getLogger("holdfast.registry")
 
 LOOK_EVERY_S = 1.0
 ENDED_S = 60.0
-"""How long processes that were killed may take to be gone."""
+"""How long killed processes may take to disappear."""
 SETTLED = 2
-"""In how many looks in a row no process must be there: a client may just be making a sweeper."""
+"""How many looks in a row must find no process: a client may be making a sweeper."""
 
 
 class StartedAgain(ClusterError):
-    """`holdfast up` has started Holdfast again during a stop: the processes that have not ended are left alone."""
+    """`holdfast up` started Holdfast again during a stop: processes that still run are left alone."""
 
     template = (
         "`holdfast up` has started Holdfast again for the namespace {0!r} while it was being stopped: what had not ended goes "
@@ -45,12 +45,9 @@ async def stop(
 ) -> list[Process]:
     """Let workers finish for at most `grace_s` seconds, then end the sweeper, actors and workers; returns the ended processes.
 
-    From the first moment on no process is made, not even by clients that are connected, until `holdfast up`. A stop may be
-    interrupted and repeated. While work goes on, `told` is called every `LOOK_EVERY_S` with the numbers of runs, of model
-    calls, and of workers that do not answer: these may be at work, and have the grace too.
-
-    Raises:
-        StartedAgain: `holdfast up` was run meanwhile; from then on no process was ended.
+    From the start until `holdfast up`, no process is made, not even by connected clients; after it, `StartedAgain` is raised
+    and nothing more is ended. A stop may be interrupted and repeated. While work goes on, `told` is called every `LOOK_EVERY_S`
+    with the numbers of runs, of model calls, and of workers that do not answer: these may be at work, and have the grace too.
     """
     await store.withhold(EVERYWHERE)
     found = await asyncio.to_thread(processes, settings)
@@ -67,7 +64,7 @@ async def stop(
 
 
 def going_on(work: Mapping[str, Work]) -> tuple[int, int, int]:
-    """How many runs and how many model calls go on in workers, and how many workers did not answer."""
+    """The numbers of running runs and model calls in workers, and of workers that did not answer."""
     found = work.values()
     silent = sum(not one.known and not one.gone for one in found)
     return sum(one.runs for one in found), sum(one.model_calls for one in found), silent
@@ -76,7 +73,6 @@ def going_on(work: Mapping[str, Work]) -> tuple[int, int, int]:
 async def _finished(
     store: Directory, settings: ActorSettings, workers: list[Process], grace_s: float, told: Callable[[int, int, int], None]
 ) -> None:
-    """Wait until no run and no model call goes on in workers, for at most `grace_s` seconds."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(grace_s):
             while any(count := going_on(await work_of(workers))):
@@ -99,7 +95,7 @@ async def _retire(worker: Process) -> None:
 
 
 async def _end(store: Directory, settings: ActorSettings) -> list[Process]:
-    """Kill all processes, also those made meanwhile; returns them. A process made after `holdfast up` is not killed."""
+    """Kill and return all processes, new ones included, except those made after `holdfast up`."""
     ended: dict[str, Process] = {}
     give_up = now_s() + ENDED_S
     empty = 0

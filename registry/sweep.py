@@ -39,28 +39,28 @@ logger = logging.getLogger("holdfast.sweeper")
 
 AT_ONCE = 16
 AT_ONCE_IN_TROUBLE = 4
-"""How many conversations in trouble are woken at once: they may hang, and must not keep the others waiting."""
+"""How many conversations in trouble are woken at once: they may hang, and must not delay the others."""
 WAKE_TIMEOUT_S = 30.0
 BATCH = 100
 SHORTEST_DELAY_MS = 500
 LONGEST_DELAY_MS = 60_000
 OVERLOADED_MS = 1_000
-"""After what time a conversation that found no free actor is woken again: it is in no trouble, and actors come free."""
+"""The delay before a conversation that found no free actor is woken again; this is no trouble, as actors come free."""
 UNANSWERED_MS = 5_000
-"""After what time at most a conversation is woken again whose actor did not answer: a try takes half a minute by itself."""
+"""The longest delay before a conversation whose actor did not answer is woken again: a try itself takes half a minute."""
 MOST_REMEMBERED = 10_000
 SPAWN_AGAIN_S = 10.0
 QUIET_MS = 5_000
 LOOKS = 3
-"""In how many ticks in a row the pool must have been short before actors are spawned."""
+"""How many ticks in a row the pool must be short before actors are spawned."""
 LOOKS_IN_USE = 60
-"""The same while as many actors live as shall stand by: they are in use, and most come free sooner than another is made."""
+"""The same when enough actors live but are in use: most come free sooner than another one starts."""
 UNREADABLE_S = 60.0
-"""After what time pauses that cannot be read are read again."""
+"""Seconds until unreadable pauses are read again."""
 TELL_S = 5.0
-"""How often the store is told what was counted."""
+"""Seconds between two reports of counts to the store."""
 READMIT_S = 5.0
-"""How often conversations that were released as paused are looked for while the pauses stay the same."""
+"""Seconds between two searches for conversations released as paused, while the pauses stay the same."""
 
 
 class Sweep:
@@ -99,10 +99,10 @@ class Sweep:
         self._unreadable_until = 0.0
 
     async def tick(self) -> None:
-        """Begin to wake the conversations that need attention, and to spawn the actors that the pool lacks.
+        """Start to wake the conversations that need attention, and to spawn the actors that the pool lacks.
 
         Raises:
-            StoreError: The store is away; it must be healthy again for a lease's length before the end of a lease counts.
+            StoreError: The store is away; ends of leases count again once it has been healthy for a lease's length.
         """
         try:
             if self._troubled is None:
@@ -125,7 +125,7 @@ class Sweep:
             await tell(self._store, self._counts)
 
     def ring(self, conversation_id: str) -> None:
-        """Take up a conversation without an owner for which an outcome was recorded, without waiting for the next tick."""
+        """Wake a conversation without an owner as its outcome is recorded, before the next tick."""
         if self._healthy_since is not None and conversation_id not in self._waking:
             self._take_up([conversation_id])
 
@@ -135,10 +135,10 @@ class Sweep:
             self._tasks.start(self._looked_at(conversation_ids))
 
     async def _looked_at(self, conversation_ids: Sequence[str]) -> None:
-        """Leave those conversations alone whose work goes on at workers that live, and wake the others.
+        """Wake these conversations, except those whose work goes on at live workers.
 
-        The end of a claim's time proves nothing by itself, so a worker is asked once for all that it keeps. What it does not
-        answer for is looked at again later, until the bound of the claim has passed.
+        The end of a claim's time alone proves nothing, so a worker is asked once about all its claims. Without an answer they
+        are looked at again later, until the claim's bound has passed.
         """
         claims: dict[str, list[tuple[str, str]]] = {}
         for conversation_id in conversation_ids:
@@ -159,7 +159,6 @@ class Sweep:
         self._waking -= parked
 
     async def _asked(self, worker: str, claims: Sequence[tuple[str, str]]) -> None:
-        """Wake the conversations of those claims that the worker is not at."""
         try:
             async with asyncio.timeout(WAKE_TIMEOUT_S):
                 kept = await self._actors.keeps(worker, [incarnation for _, incarnation in claims])
@@ -175,7 +174,7 @@ class Sweep:
                 self._tasks.start(self._wake(conversation_id))
 
     async def _readmit(self) -> None:
-        """Mark conversations whose pause is over as needing attention: once the pauses change, and every `READMIT_S`."""
+        """Have conversations whose pause is over need attention: when the pauses change, and every `READMIT_S`."""
         if now_s() < self._unreadable_until:
             return
         try:
@@ -192,22 +191,21 @@ class Sweep:
     async def _known_troubles(self) -> set[str]:
         try:
             return {trouble.conversation_id for trouble in await self._store.troubles()}
-        except CorruptStore:  # the troubles are found anew, one failed wake at a time
+        except CorruptStore:  # failed wakes note the troubles anew
             logger.exception("the troubles cannot be read")
             return set()
 
     def store_away(self) -> None:
-        """Note that the store did not answer: an owner that could not renew its lease must not be deposed for that."""
+        """Note that the store did not answer: an owner that therefore could not renew its lease must not be deposed."""
         self._healthy_since = None
 
     def _healthy(self) -> bool:
-        """Whether the store has answered for a lease's length, so that an expired lease means that its owner is gone."""
         return self._healthy_since is not None and now_s() - self._healthy_since >= self._timing.lease_ms / 1000
 
     async def _wake(self, conversation_id: str, *, done: bool = False) -> None:
-        """Wake a conversation; where an outcome is recorded that its next activation finds, having it taken over is enough."""
+        """Wake a conversation; with a recorded outcome (`done`), a takeover is enough."""
         troubled = self._troubled if self._troubled is not None else set()
-        CONVERSATION.set(conversation_id)  # of this task alone
+        CONVERSATION.set(conversation_id)  # in this task only
         try:
             async with self._limit_in_trouble if conversation_id in troubled else self._limit:
                 if not self._healthy() and await self._owner_lives(conversation_id):
@@ -237,7 +235,7 @@ class Sweep:
         match result:
             case Delivered():
                 pass
-            case Unsent(TimeoutError()):  # it found no actor: that is not the conversation's fault
+            case Unsent(TimeoutError()):  # no actor was found: not the conversation's fault
                 raise Overloaded(conversation_id, OVERLOADED_MS)
             case _:
                 raise result.error
@@ -245,8 +243,8 @@ class Sweep:
     async def _later(self, conversation_id: str, error: Exception, troubled: set[str]) -> None:
         """Postpone a conversation that cannot be woken, for longer each time, and record why.
 
-        The store keeps the delay and the reason, so another sweeper knows them too; later conversations of the same bucket get
-        their turn meanwhile. A conversation that cannot be read is set aside after some tries, instead of being tried for ever.
+        The store keeps delay and reason, so other sweepers know them too, and later conversations of the bucket get their turn.
+        An unreadable conversation is set aside after some tries.
         """
         delay_ms = LONGEST_DELAY_MS
         try:
@@ -254,9 +252,9 @@ class Sweep:
                 troubled.discard(conversation_id)
                 await self._store.troubled(conversation_id, None)
                 return
-            if isinstance(error, Overloaded):  # not the conversation's fault, so its turn does not come after the others'
+            if isinstance(error, Overloaded):  # not the conversation's fault: it keeps its turn
                 delay_ms = _delay_ms(error, 0)
-            elif not isinstance(error, Quarantined | ConversationNotFound):  # with either, nothing needs attention
+            elif not isinstance(error, Quarantined | ConversationNotFound):  # these two need no attention
                 if len(troubled) < MOST_REMEMBERED:
                     troubled.add(conversation_id)
                 reason = str(error) or f"no answer within {WAKE_TIMEOUT_S:g} s{because()}"
@@ -267,7 +265,7 @@ class Sweep:
             logger.warning("%s is tried again at once: %s", conversation_id, unsaid)
 
     async def _set_aside(self, conversation_id: str, error: CorruptStore) -> bool:
-        """Count a strike against a conversation that cannot be read; true if that has put it in quarantine."""
+        """Count a strike against an unreadable conversation; true once it is in quarantine."""
         try:
             owner = await self._store.owner(conversation_id)
             blame = await self._store.strike(
@@ -291,7 +289,7 @@ class Sweep:
         if owner is None or not owner.holder or deadline_passed:
             return False
         if not self._actors.judges(owner.holder):
-            return True  # an actor of another cluster: this cluster cannot tell whether it lives
+            return True  # it may live in another cluster, which this one cannot tell
         return await self._actors.find(owner.holder) is not None
 
     async def _refill(self) -> None:
@@ -304,7 +302,7 @@ class Sweep:
         self._short_ticks += 1
         in_use = len(await self._store.live()) >= self._process_limits.standby
         if self._filled and self._short_ticks < (LOOKS_IN_USE if in_use else LOOKS):
-            return  # a moment's shortage under load is cheaper than a process
+            return  # a short shortage under load costs less than a process
         self._short_ticks, self._filled = 0, True
         if overload():
             missing = 0 if self._spawning else 1
@@ -328,7 +326,7 @@ class Sweep:
 
 
 def _delay_ms(error: Exception, since_ms: int) -> int:
-    """After what time a conversation is woken again that has been in trouble for `since_ms`: as long again, within bounds."""
+    """The delay before a conversation in trouble for `since_ms` is woken again: as long again, within bounds."""
     match error:
         case Overloaded():
             delay_ms = OVERLOADED_MS

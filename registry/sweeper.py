@@ -1,6 +1,6 @@
-"""The sweeper: a detached, named actor that Ray restarts for ever. It runs a `Sweep`, and renews the binding of this cluster.
+"""The sweeper: a detached, named actor that Ray restarts for ever. It runs a `Sweep`, and renews this cluster's binding.
 
-While no Ray cluster runs, nothing is swept; once one runs again, the sweeper begins with the conversations that are overdue.
+Without a running Ray cluster nothing is swept; once one runs again, the sweeper begins with the overdue conversations.
 """
 
 import asyncio
@@ -34,11 +34,11 @@ logger = logging.getLogger("holdfast.sweeper")
 
 
 class Sweeper:
-    """The sweeper's actor: it sweeps and runs the watchdog for ever, from the moment its process starts."""
+    """The sweeper's actor: it sweeps and runs the watchdog from its start on, for ever."""
 
     def __init__(self, settings: ActorSettings) -> None:
         logs.guard_process(Redaction.of_process(os.environ, urls=[settings.store.redis_url]))
-        if ray.is_initialized():  # then this process belongs to the sweeper alone
+        if ray.is_initialized():  # then this is a sweeper's own process
             write_lines("sweeper", settings.log)
         self._settings = settings
         self._counts = Counts()
@@ -60,7 +60,7 @@ class Sweeper:
         return not self._task.done()
 
     async def leave(self) -> None:
-        """End this actor: Ray ends an actor only at the end of a call."""
+        """End this actor, during a call: Ray ends an actor only at a call's end."""
         exit_actor()
 
     def _store(self, *, revive: Revival | None = None) -> Store:
@@ -77,10 +77,10 @@ class Sweeper:
     async def _run(self) -> None:
         timing = self._settings.timing
         store = self._store(revive=_revival(self._settings.store))
-        if await _stopped(store):  # made by a client that did not know yet that Holdfast was stopped
+        if await _stopped(store):  # its client did not know yet that Holdfast was stopped
             ray.get_runtime_context().current_actor.leave.remote()
             return
-        # In a task of its own: this cluster lives, even while Ray or the store holds up a tick.
+        # In its own task: this cluster lives even while Ray or the store delays a tick.
         self._holding = asyncio.create_task(cluster.hold(store, cluster.current, gone=self._settings.gone))
         await store.payloads.prepare()
         sweep = Sweep(
@@ -98,7 +98,7 @@ class Sweeper:
                 if bound is None:
                     await sweep.tick()
                 else:
-                    sweep.store_away()  # the other cluster's leases: they count as expired only after a lease's length here
+                    sweep.store_away()  # the other cluster's leases expire only after a lease's length here
                     logger.error("%s: nothing is swept here", cluster.wrong(bound, here))
             except StoreError as error:
                 sweep.store_away()
@@ -109,7 +109,7 @@ class Sweeper:
 
 
 async def _listen(store: Runs, sweep: Sweep) -> None:
-    """Tell the sweep of each outcome as it is recorded. What is missed here is found by the next tick."""
+    """Tell the sweep of each recorded outcome; the next tick finds missed ones."""
     while True:
         try:
             async for conversation_id in store.outcomes():
@@ -122,7 +122,6 @@ async def _listen(store: Runs, sweep: Sweep) -> None:
 
 
 async def _stopped(store: Directory) -> bool:
-    """Whether Holdfast was stopped on its cluster; the store is asked until it answers."""
     while True:
         try:
             return EVERYWHERE in await store.withheld()
@@ -132,7 +131,7 @@ async def _stopped(store: Directory) -> bool:
 
 
 def _revival(address: StoreAddress) -> Revival | None:
-    """The restart of an embedded Redis that died when only actors are left, which keep deadlines; None without a home."""
+    """Restarts a dead embedded Redis when only actors, which keep deadlines, are left; None without a home."""
     if not address.home:
         return None
     try:
@@ -147,7 +146,7 @@ _RemoteSweeper = ray.remote(Sweeper)
 
 
 def ensure_sweeper(settings: ActorSettings, *, avoid: Collection[str] = ()) -> Any:
-    """The handle of this store's sweeper; a sweeper is made if there is none, on another node than these if one lives."""
+    """The handle of this store's sweeper; if there is none, one is made, outside the nodes to `avoid` if possible."""
     return _RemoteSweeper.options(
         name=settings.sweeper_name,
         namespace=RAY_NAMESPACE,
@@ -160,9 +159,9 @@ def ensure_sweeper(settings: ActorSettings, *, avoid: Collection[str] = ()) -> A
 
 
 def restore_sweeper(settings: ActorSettings, *, avoid: Collection[str] = ()) -> None:
-    """Make this store's sweeper if the cluster has none, on another node than these if one lives. Callers repeat this.
+    """Make this store's sweeper if the cluster has none, outside the nodes to `avoid` if possible. Callers repeat this.
 
-    The cluster is asked for the name each time: a process may remember the handle of a sweeper that is gone.
+    The cluster is asked for the name each time: a remembered handle may be of a sweeper that is gone.
     """
     if settings.sweeper_name not in named(settings.sweeper_name):
         logger.warning("%s is not there, and is made anew", settings.sweeper_name)

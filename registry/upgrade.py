@@ -1,4 +1,4 @@
-"""The change from one release of Holdfast to another within a cluster that goes on."""
+"""The change of Holdfast's release within a running cluster."""
 
 import logging
 
@@ -13,10 +13,10 @@ logger = logging.getLogger("holdfast.registry")
 
 
 def end_other_releases(settings: ActorSettings, *, roll_back: bool = False) -> None:
-    """End a store's sweepers and actors of other releases, and have the workers of those releases end once their work is over.
+    """End a store's sweepers and actors of other releases, and have the workers of those releases end after their work.
 
-    Processes of a newer release, which may have taken office since this one did, are left alone unless `roll_back` is true.
-    Actors may die at any moment: actors of this release revive their conversations. A run is the app's work, so it is finished.
+    Processes of a newer release, which may have taken office meanwhile, are left alone unless `roll_back` is true. Actors may
+    die at any moment, and their conversations are revived in this release. A run is the app's work, so it is finished.
     """
     others = [
         name
@@ -31,11 +31,11 @@ def end_other_releases(settings: ActorSettings, *, roll_back: bool = False) -> N
                 handle.retire.remote()
             elif handle is not None:
                 ray.kill(handle)
-        except (RayError, ValueError, AttributeError) as error:  # the process has ended meanwhile, or is too old for `retire`
+        except (RayError, ValueError, AttributeError) as error:  # it has ended meanwhile, or its release lacks `retire`
             logger.warning("%s is left alone: %s", name, error)
 
 
 def release_of(settings: ActorSettings, name: str) -> str:
-    """The release in the name of a store's actor or worker; in older names, which lack the cluster, it stands first."""
+    """The release in the name of a store's actor or worker; older names, which lack the cluster, begin with it."""
     first, second, *_ = [*name.removeprefix(settings.family).split(":"), "", ""]
     return first if second in ("actor", "worker", "sweeper") else second

@@ -1,7 +1,7 @@
-"""The watchdog: it ends workers and actors that hang, since code that never yields the interpreter stops its whole process.
+"""The watchdog ends workers and actors that hang: code that never yields the interpreter stops its whole process.
 
-A process that hangs still takes up memory, so an actor counts among the living until it is proven dead. A conversation that
-made its actor hang gets a strike, and after too many strikes it is put in quarantine.
+A hanging process still takes up memory, so an actor counts as live until its death is certain. Each time a conversation makes
+its actor hang, it gets a strike; too many strikes put it in quarantine.
 """
 
 import asyncio
@@ -19,36 +19,36 @@ from holdfast.settings import ProcessLimits, Timing
 logger = logging.getLogger("holdfast.sweeper")
 
 LOOK_EVERY_S = 2.0
-"""The time between two looks: less than a new worker's imports take, so that each worker answers once before it runs code."""
+"""Seconds between two looks: fewer than a new worker's imports take, so it answers once before it runs code."""
 FIRST = 6
-"""How many times as long a process may take for its first answer, since it is only being made then."""
+"""The factor on a process's time for its first answer, since it must start first."""
 
 
 class Gone(Exception):
-    """No process of that name runs now: it is dead, or Ray is restarting it."""
+    """No process of that name runs now: it is dead, or Ray restarts it."""
 
 
 class Processes(Protocol):
-    """The workers and actors of one store, of all releases."""
+    """A store's workers and actors, of all releases."""
 
     async def names(self) -> Sequence[str]:
         """The names of the workers and actors that must answer."""
 
     def hosts(self, name: str) -> bool:
-        """Whether the process of that name is an actor, which hosts conversations."""
+        """Whether the process is an actor, which hosts conversations."""
 
     async def answer(self, name: str) -> None:
         """Return once the process answers."""
 
     async def end(self, name: str) -> None:
-        """Kill the process; Ray restarts a worker, and does not restart an actor."""
+        """Kill the process; Ray restarts a worker, but not an actor."""
 
 
 class Watchdog:
-    """Asks each worker and actor of a store for an answer, again and again, and ends those that have stopped answering.
+    """Asks all workers and actors of a store for answers, again and again, and ends those that stop answering.
 
-    The work of a worker that is ended is lost, as after any death: each tool declares what that means, and the conversations
-    concerned then run alone, so that the one to blame is found. Another actor revives a conversation whose actor is ended.
+    An ended worker's work is lost, as after any death: each tool declares what that means, and the conversations concerned then
+    run alone, so that the one to blame is found. Another actor revives the conversation of an ended actor.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Watchdog:
                 logger.exception("the workers and actors could not be looked at")
 
     async def look(self) -> None:
-        """Ask each process that owes no answer; count the looks in which another has owed one, and end it after too many."""
+        """Ask each process that owes no answer; end one that has owed an answer for too many looks."""
         names = set(await self._processes.names())
         self._answered &= names
         for name in sorted(names):
@@ -111,14 +111,14 @@ class Watchdog:
                 await self._strike(name)
             await self._processes.end(name)
             self._counts.add(metrics.HUNG, "actor" if hosts else "worker")
-        except Exception:  # the next try comes after as many looks; the other processes are looked at all the same
+        except Exception:  # tried again after as many looks; go on with the other processes
             logger.exception("%s could not be ended", name)
 
     async def _strike(self, name: str) -> None:
-        """Count a strike against the conversation that made an actor hang, before the actor is ended.
+        """Count a strike against the conversation that made an actor hang, before the actor's end erases which one it was.
 
-        Afterwards nothing would say which conversation it was. The store counts the same actor once, however often it is told.
-        If another actor has taken the conversation over meanwhile, it stays the owner, unless this strike leads to quarantine.
+        The store counts an actor once, however often it is told. If another actor has taken over meanwhile, it stays the owner,
+        unless this strike leads to quarantine.
         """
         try:
             conversation_id = await self._store.hosted(name)

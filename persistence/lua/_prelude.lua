@@ -1,10 +1,10 @@
 -- Shared by every script: the clock, type checks and the index entries.
 --
--- The header of a script names its keys with their types. Each is a local of that name, and its type is checked before the script
--- begins, unless the header says `unchecked`.
+-- A script's header names its keys with their types. Each key becomes a local of that name, and its type is checked first, unless
+-- the header says `unchecked`.
 --
--- Redis does not roll a failing script back, so each script first checks everything it reads and only then writes; the first write
--- is one that a read-only or (unless it only gives up) a full server refuses, so nothing is half done.
+-- Redis does not roll back a failed script, so each script checks everything it reads before it writes. A read-only server refuses
+-- its first write, and so does a full one (unless the script only gives something up): nothing is half done.
 
 local function clock()
   local t = redis.call('TIME')
@@ -17,30 +17,30 @@ local function is(key, kind)
   return t == 'none' or t == kind
 end
 
--- Integers come as decimal text; anything else is nil.
+-- The integer in a decimal text; nil for anything else.
 local function integer(text)
   if type(text) ~= 'string' or not string.match(text, '^%d+$') then return nil end
   return tonumber(text)
 end
 
--- True of a number without a fraction that is not below 0.
+-- True for a whole number from 0.
 local function whole(number)
   return type(number) == 'number' and number >= 0 and number % 1 == 0
 end
 
--- True if what the head holds in place of a number is none; an absent one is fine.
+-- True if this field is present and not a number.
 local function bad(text)
   return text and not integer(text)
 end
 
--- How many bytes the fields of an entry have.
+-- The size in bytes of an entry's fields.
 local function weight(fields)
   local bytes = 0
   for _, part in ipairs(fields) do bytes = bytes + #part end
   return bytes
 end
 
--- The version of an encoded record, `[version, kind, fields]` in msgpack; nil if it is none.
+-- The version of an encoded record, `[version, kind, fields]` in msgpack; nil for other bytes.
 local function record_version(data)
   local version = string.byte(data, 2)
   if string.byte(data, 1) ~= 0x93 or not version or version > 0x7f then return nil end
@@ -52,7 +52,7 @@ local function is_sealed(data)
   return string.byte(data, 1) == 0x93 and string.sub(data, 3, 9) == '\166sealed'
 end
 
--- The place in the log that a snapshot was taken at; nil if it is no snapshot.
+-- A snapshot's place in the log; nil for other bytes.
 local function snapshot_seq(snapshot)
   local ok, record = pcall(cmsgpack.unpack, snapshot)
   local fields = ok and type(record) == 'table' and record[3]
@@ -60,7 +60,7 @@ local function snapshot_seq(snapshot)
   return type(seq) == 'number' and seq or nil
 end
 
--- Of a claimed record (see claim.lua): the incarnation, the worker, and the bound if it has one; nil of any other.
+-- A claimed record's (see claim.lua) incarnation, worker, and bound if it has one; nil for any other record.
 local function claim_of(record)
   if not record then return nil end
   local by, bound, worker = string.match(record, '^B|([^|]*)|(%d+)|(.*)$')
@@ -76,9 +76,8 @@ local function index_key(prefix, name, agent, other)
   return prefix .. name
 end
 
--- What a head says of a conversation in the lists: {agent, status, created_at, number of open suspensions, and true where grants or
--- votes stand there}; nil if it is none.
--- A head of index version 1 has the list of its open suspensions in place of their number: its length counts.
+-- A head's entry for the lists: {agent, status, created_at, number of open suspensions, true if it has grants or votes}; nil if it
+-- is malformed. In index version 1 a list of the open suspensions stands in place of their number.
 local function standing(packed)
   local ok, idx = pcall(cmsgpack.unpack, packed)
   if not ok or type(idx) ~= 'table' then return nil end
@@ -87,7 +86,7 @@ local function standing(packed)
   return idx
 end
 
--- The (key, member) pairs of a member: of all, of its agent, of its status or kind, and of both.
+-- The (key, member) pairs of a member: in the indexes of all, of its agent, of its status or kind, and of both.
 local function pairs_of(prefix, name, agent, other, member)
   return {
     index_key(prefix, name) .. '\0' .. member,
@@ -97,7 +96,7 @@ local function pairs_of(prefix, name, agent, other, member)
   }
 end
 
--- The pairs by which a conversation stands in the lists, as a set.
+-- The pairs of a conversation in the lists, as a set.
 local function listed(prefix, conversation, idx)
   local found = {}
   if idx then
@@ -113,8 +112,8 @@ local function split(pair)
   return string.sub(pair, 1, cut - 1), string.sub(pair, cut + 1)
 end
 
--- Which pairs go and come where a conversation's standing changes and suspensions open and close, given as {kind, member, ...};
--- nil and why, if something there is no sorted set.
+-- The pairs to remove and add when a conversation's list entry changes and suspensions ({kind, member, ...}) open and close;
+-- nil and the reason if one of the keys is no sorted set.
 local function changes(prefix, conversation, before, after, opened, closed)
   local old, new = listed(prefix, conversation, before), listed(prefix, conversation, after)
   local gone, come = {}, {}
@@ -147,9 +146,9 @@ local function change(gone, come)
   end
 end
 
--- Note in the bucket's stream of changes where a conversation stands in the lists from now on, after the events from `first` to
--- `seq`, and which suspensions opened and closed, given as {kind, member, ...}, and were noted, all in one
--- string. The stream is bounded, and nothing depends on it but those who follow the lists: what cannot be noted is passed over.
+-- Add to the bucket's stream of changes a conversation's new list entry after the events from `first` to `seq`, with the suspensions
+-- that opened and closed ({kind, member, ...}) and those noted (one string). The stream is bounded, and only readers that follow
+-- the lists depend on it: a failed write is ignored.
 local CHANGES_KEPT = 2000
 local function note_change(prefix, conversation, first, seq, packed, opened, closed, noted)
   redis.pcall('XADD', prefix .. 'changes', 'MAXLEN', '~', CHANGES_KEPT, '*', 'c', conversation, 'f', string.format('%d', first),
@@ -157,14 +156,14 @@ local function note_change(prefix, conversation, first, seq, packed, opened, clo
     'x', table.concat(closed or {}, ' '), 'n', noted or '')
 end
 
--- Have a conversation looked at now, if not earlier, and tell who listens that there is something to see.
+-- Make a conversation need attention now, if not earlier, and tell the listeners.
 local function look_now(attention, conversation, channel)
   local at = tonumber(redis.call('ZSCORE', attention, conversation) or 'inf')
   redis.call('ZADD', attention, string.format('%d', math.min(at, clock())), conversation)
   redis.call('PUBLISH', channel, conversation)
 end
 
--- When a conversation must be looked at: the lease's end while work is outstanding, and the earliest deadline.
+-- Set when a conversation needs attention: at the lease's end while work is outstanding, or at the earliest deadline.
 local function attend(key, conversation, busy, lease, due)
   local at = nil
   if busy == '1' and lease then at = lease end

@@ -6,9 +6,9 @@
 --       8 the record version that the caller reads   9 whether the caller has a cipher, 0|1
 -- Returns {'ok', epoch, now, seq, snapshot, runs, entries, strikes, company} | {'missing'} | {'moved', token, epoch, holder}
 --       | {'busy', ms left} | {'quarantined', reason, at} | {'newer', record, version} | {'sealed'} | {'corrupt', what}
--- Where nothing is started the head expires, so that an actor that dies before the start leaves nothing behind for ever.
--- What the caller could not read is not taken over: snapshot, tail and runs are checked before the owner changes, and so is
--- whether any of it is encrypted where the caller has no cipher.
+-- Before the start the head expires, so that an actor that dies then leaves nothing behind.
+-- A caller only takes over what it can read: snapshot, tail and runs are checked before the owner changes, also for encrypted
+-- ones if the caller has no cipher.
 
 local UNSTARTED_LEASES, UNSTARTED_MS = 10, 2000
 local seen, new, because, holder, conversation = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[7]

@@ -1,26 +1,26 @@
 -- Write events as the current owner, all or nothing.
 --
 -- KEYS  head (hash)   log (stream)   known (hash)   runs (hash)   attention (sorted set)
---       abandoned (hash: effect id -> 'incarnation|until': those that go on though their calls are settled; it expires)
+--       abandoned (hash: effect id -> 'incarnation|until': runs that outlive their settled calls; it expires)
 --       passing (hash: records of requests that changed nothing, and '#', how many there were, '#<place>', the key at each place)
 --       Index keys (sorted sets), the changes (stream) and the channel of live events are made from the bucket's prefix;
 --       they share the slot.
--- ARGV  1 the write, a map in msgpack; suspensions are kinds and members of the pending indexes, in turns
+-- ARGV  1 the write, a map in msgpack; suspensions alternate kinds and members of the pending indexes
 --   token, append_id      of the owner, and of this write
 --   conversation, prefix  the conversation's id, and the prefix of its bucket's keys
 --   expected              the seq after which the events come
 --   lease_ms              for how long the lease is renewed
 --   events                their entries in the log
---   snapshot              of the state after them; left out where none is written
---   index                 packed standing in the lists, '' before the start
+--   snapshot              of the state after them; absent if none is written
+--   index                 packed entry in the lists, '' before the start
 --   busy, progress        whether work is outstanding; whether the events are a step of progress, which clears the strikes
---   due, grants           the earliest deadline; the epoch of grants, once one was revoked; left out where there is none
+--   due, grants           the earliest deadline; the epoch of grants, once one was revoked; absent if there is none
 --   absent                ids that must not be known
---   known, passing        ids and their records, in turns
+--   known, passing        ids and records, alternating
 --   most_passing, passing_ms  how many passing ids a conversation has, and for how many ms they are kept
 --   add, remove           the runs to add and to remove
 --   opened, closed        the suspensions that open, and that close
---   noted                 suspensions that stay open, and of which there is something else to say, parted by spaces
+--   noted                 open suspensions with a new vote, comment or assignment, separated by spaces
 -- Returns {'ok', now, effect id, record, ...} with the claims that it removes | {'fenced'} | {'known', now, key, value, ...} | {'corrupt', what}
 
 local UNBOUND_MS = 86400000
@@ -87,7 +87,7 @@ if stands_otherwise then
   come = what
 end
 
--- Everything is checked but one thing: entries that were added and deleted again show only in XADD's refusal, so it comes first.
+-- All is checked but one thing: entries that were added and deleted again show only in XADD's refusal, so it comes first.
 for i, entry in ipairs(w.events) do
   local added = redis.pcall('XADD', log, string.format('%d-0', seq + i), 'e', entry)
   if type(added) == 'table' and added.err then
@@ -120,7 +120,7 @@ for _, id in ipairs(w.remove) do
   if by then
     answer[#answer + 1] = id
     answer[#answer + 1] = record
-    if string.find(id, '#', 1, true) then -- a run; nobody waits for the end of a model call
+    if string.find(id, '#', 1, true) then -- runs only: an abandoned model call matters to nobody
       local ends = bound or now + UNBOUND_MS
       redis.call('HSET', abandoned, id, by .. '|' .. string.format('%d', ends))
       local claims = redis.call('HGETALL', abandoned)
@@ -139,6 +139,6 @@ attend(attention, conversation, busy, lease, due)
 if stands_otherwise or w.noted ~= '' then
   note_change(prefix, conversation, seq + 1, last_seq, packed, w.opened, w.closed, w.noted)
 end
--- Those who follow the log read on; it is written, whether or not they can be told.
+-- Wake the log's followers; the write stands even if this fails.
 if #w.events > 0 then redis.pcall('PUBLISH', prefix .. 'c:' .. conversation .. ':live', '#') end
 return answer

@@ -3,8 +3,8 @@
 -- KEYS  binding (hash)
 -- ARGV  1 cluster   2 address   3 ms after which another cluster's binding is stale   then the clusters that are proven gone
 -- Returns {'ok'} | {'bound', cluster, address, age in ms} | {'corrupt', what}
--- Where the clock was set back behind the last renewal, the silence begins now; a refusal writes nothing else.
--- A cluster's id ends before an '@': what follows it, in a binding of an older release, tells a machine.
+-- If the clock was set back behind the last renewal, the binding's age counts from now; a refusal writes nothing else.
+-- A cluster's id ends before an '@'; in a binding of an older release, a machine's id follows.
 
 local stale_ms = integer(ARGV[3])
 if not stale_ms or ARGV[1] == '' then return {'corrupt', 'arguments'} end

@@ -1,9 +1,9 @@
--- Move a record from runnable to claimed, just before the work begins, and before the moment until which that is allowed.
+-- Move a record from runnable to claimed, just before the work begins, if the time for that is not over.
 --
 -- KEYS  runs (hash: effect id -> 'R' | 'C|incarnation|worker' | 'B|incarnation|until|worker' | 'D|incarnation|outcome')
 --       head (hash)   log (stream)
--- ARGV  1 effect id   2 incarnation   3 worker   4 the moment in ms from which on nothing is claimed, or ''   5 how long the claim may stand in ms, 0 for ever
---       6 the incarnation of a claim that gives way, or ''   7 the epoch of grants that let the work run, '' if it needs none   8 the place in the log of an entry to return, 0 for none
+-- ARGV  1 effect id   2 incarnation   3 worker   4 the time in ms from which on the claim is refused, or ''   5 how long the claim may last in ms, 0 for ever
+--       6 the incarnation of the claim to replace, or ''   7 the epoch of grants that let the work run, '' if it needs none   8 the place in the log of an entry to return, 0 for none
 -- Returns {'ok', the fields of that entry} | {'no'} | {'corrupt', what}
 
 local bound_ms = integer(ARGV[5])

@@ -1,5 +1,5 @@
--- Add to counts, each of which only grows. New names beyond the bound are left out; the names that are known go on.
--- New names that differ only behind their last `|`, as those of a histogram do, are kept together or left out together.
+-- Add to counts, each of which only grows. New names beyond the bound are left out; known names still grow.
+-- New names that differ only after their last `|`, like those of a histogram, are kept or left out together.
 --
 -- KEYS  counts (hash)
 -- ARGV  1 how many names there may be   then (name, what to add) pairs

@@ -1,9 +1,9 @@
--- Read entries at places in logs, one after the other, until they weigh too much together.
+-- Read entries at places in logs, in order, up to a size in bytes.
 --
 -- KEYS  the log (stream) of each place
--- ARGV  1 how many bytes they may have   2 how many are read whatever they weigh   3... the place (seq) in each log
--- Returns {'ok', bytes, entry, ...}: of each place up to there the fields of its entry, 'none' where there is no entry, and 'type'
--- where the key is no stream.
+-- ARGV  1 the most bytes in all   2 how many are read whatever their size   3... the place (seq) in each log
+-- Returns {'ok', bytes, entry, ...}: for each place up to there its entry's fields, 'none' if there is no entry, or 'type' if the
+-- key is no stream.
 
 local most, least = integer(ARGV[1]), integer(ARGV[2])
 if not most or not least or #ARGV ~= #KEYS + 2 then return {'corrupt', 'arguments'} end

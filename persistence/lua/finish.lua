@@ -1,5 +1,5 @@
--- Move a record from claimed to done, right after the work; a conversation without an owner needs attention then, and its id is
--- published. An outcome that nobody waits for any more may be kept beside the log, as late.
+-- Move a record from claimed to done, right after the work; a conversation without an owner then needs attention, and its id is
+-- published. An outcome of settled work may be kept beside the log, as late.
 --
 -- KEYS  runs (hash: see claim.lua)   late (hash: effect id -> 'ms|incarnation|outcome')   log (stream)   head (hash)
 --       attention (sorted set)   abandoned (hash: see append.lua)

@@ -1,5 +1,5 @@
--- Have a conversation without an owner looked at now, and publish its id: a worker that had a piece of its work in its line has
--- ended that without a claim, or without knowing of it. One that was released as paused waits for the end of the pause.
+-- Make a conversation without an owner need attention now, and publish its id: a worker has dropped its work from the queue without
+-- a claim, or without knowing of one. A conversation released as paused waits for the end of the pause.
 --
 -- KEYS  runs (hash: see claim.lua)   head (hash)   attention (sorted set)
 -- ARGV  1 effect id   2 incarnation   3 conversation id   4 channel

@@ -1,6 +1,6 @@
--- Count an actor among those that live, if there is room for it, or note that it was heard of; it counts until it is deregistered.
+-- Register an actor as live, if there is room, or renew its heartbeat; it counts until it is deregistered.
 --
--- KEYS  living (sorted set by when they were last heard of)
+-- KEYS  living (sorted set by the last heartbeat)
 -- ARGV  1 actor   2 limit
 -- Returns {'ok'} | {'full', how many live} | {'corrupt', what}
 

@@ -2,7 +2,7 @@
 --
 -- KEYS  head (hash)   log (stream)
 -- Returns {'ok', seq, snapshot, entries} | {'corrupt', what}
--- A snapshot that cannot be read here comes without a tail: its reader says what is wrong with it.
+-- An unreadable snapshot is returned without a tail: the caller reports what is wrong with it.
 
 local h = redis.call('HMGET', head, 'seq', 'snapshot')
 if bad(h[1]) then return {'corrupt', 'the head: a number is none'} end

@@ -1,8 +1,8 @@
--- Read a part of a log that has a bound in entries and in bytes; it has one entry at least, if there is one.
+-- Read a part of a log, bounded in entries and bytes, but of at least one entry if there is one.
 --
 -- KEYS  log (stream)
 -- ARGV  1 the id at which to begin   2 how many entries   3 how many bytes   4 '1' to go towards the log's beginning
--- Returns {'ok', {id, fields}, ...}, in the order in which they are met | {'corrupt', what}
+-- Returns {'ok', {id, fields}, ...}, in reading order | {'corrupt', what}
 
 local left, most = integer(ARGV[2]), integer(ARGV[3])
 if not left or not most then return {'corrupt', 'arguments'} end

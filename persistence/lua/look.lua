@@ -1,10 +1,10 @@
--- Look at a conversation that needs attention: may it go on without an actor, since all its work is claimed, or must one take it up?
+-- Look at a conversation that needs attention: may it stay without an actor, since workers claim all its work?
 --
 -- KEYS  head (hash)   runs (hash: see claim.lua)   attention (sorted set)
 -- ARGV  1 conversation id   2 after how many ms it is looked at again
 -- Returns {'parked', record, ...} | {'done'} | {'wake'} | {'corrupt', what}
--- Parked: nobody owns it and nothing is due, no outcome is recorded, and each claim has a bound that has not passed. It then needs
--- attention again after a while, or when something is due before that. Done: the same, but an outcome is recorded.
+-- Parked: it has no owner, no deadline is due, no outcome is recorded, and each claim has a bound that has not passed. It needs
+-- attention again after ARGV[2], or at an earlier deadline. Done: the same, but an outcome is recorded.
 
 local look_ms = integer(ARGV[2])
 if not look_ms or ARGV[1] == '' then return {'corrupt', 'arguments'} end

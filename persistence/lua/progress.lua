@@ -1,4 +1,4 @@
--- Keep the last progress that the body of a claimed run reported; that of runs which are settled goes.
+-- Keep the last progress of a claimed run; that of settled runs is removed.
 --
 -- KEYS  runs (hash: see claim.lua)   progress (hash: effect id -> message)
 -- ARGV  1 effect id   2 message   3 for how many ms it is kept

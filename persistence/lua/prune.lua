@@ -1,9 +1,9 @@
--- Remove from an index what no conversation accounts for.
+-- Remove stale members from an index.
 --
 -- KEYS  index (sorted set)
--- ARGV  1 bucket prefix   2 attention|conversations|pending   then members; of a pending index, each with the seq of the state
---       in which it is no open suspension.
--- Returns {'ok', removed, moved} | {'corrupt', what}; moved are members whose conversation's log ends elsewhere by now.
+-- ARGV  1 bucket prefix   2 attention|conversations|pending   then members; in a pending index, each followed by the seq of a
+--       state that lacks this open suspension
+-- Returns {'ok', removed, moved} | {'corrupt', what}; moved are members whose conversation's log has gone on.
 -- Heads share the slot; their keys are made from the bucket's prefix.
 
 local prefix, kind = ARGV[1], ARGV[2]
@@ -31,7 +31,7 @@ local function listed_here(member)
   return idx and listed(prefix, conversation, idx)[index .. '\0' .. member]
 end
 
--- Whether a conversation's log no longer ends where the state did that does not know the member.
+-- Whether a conversation's log has gone on since the state that lacks the member.
 local function moved_on(member, seq)
   local conversation = string.match(member, '^%d+|[^|]*|([^|]+)|%d+$')
   local head = conversation and head_of(conversation)

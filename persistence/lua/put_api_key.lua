@@ -1,7 +1,7 @@
--- Store an API key, as long as there are not too many.
+-- Store an API key, up to a number of keys.
 --
 -- KEYS  api_keys (hash: the key's id -> its record, which holds no secret)
--- ARGV  1 id   2 record   3 how many may stand
+-- ARGV  1 id   2 record   3 the most keys
 -- Returns {'ok'} | {'full'} | {'corrupt', what}
 
 local most = integer(ARGV[3])

@@ -1,9 +1,9 @@
--- Have conversations need attention again that were released as paused.
+-- Have conversations that were released as paused need attention again.
 --
 -- KEYS  paused (sorted set by name: 'agent|conversation')   attention (sorted set)
 -- ARGV  1 bucket prefix   then members of `paused`
 -- Returns {'ok'} | {'corrupt', what}
--- Heads share the slot; their keys are made from the bucket's prefix. What was taken over meanwhile is no member any more.
+-- Heads share the slot; their keys are made from the bucket's prefix. A conversation that was taken over is no member any more.
 
 local now = clock()
 for i = 2, #ARGV do

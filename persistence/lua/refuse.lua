@@ -1,5 +1,5 @@
--- Move a record from runnable to done without the work: the rules in force do not let it begin. A conversation without an owner
--- needs attention then, and its id is published.
+-- Move a record from runnable to done without the work, which the rules in force forbid. A conversation without an owner then needs
+-- attention, and its id is published.
 --
 -- KEYS  runs (hash: see claim.lua)   head (hash)   attention (sorted set)
 -- ARGV  1 effect id   2 incarnation   3 outcome   4 conversation id   5 channel

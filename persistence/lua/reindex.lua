@@ -1,9 +1,8 @@
--- Write a conversation's index entries anew, if its log still ends where the state did that they were made from.
+-- Rebuild a conversation's index entries, if its log still ends where the state behind the new entries does.
 --
 -- KEYS  head (hash)   log (stream)   attention (sorted set)
---       Index keys (sorted sets), and that of those released as paused, are made from the bucket's prefix, ARGV[2]; they share
---       the slot.
--- ARGV  1 conversation id   2 bucket prefix   3 expected seq   4 packed standing in the lists   5 busy 0|1
+--       Index keys and `paused` (sorted sets) are made from the bucket's prefix, ARGV[2]; they share the slot.
+-- ARGV  1 conversation id   2 bucket prefix   3 expected seq   4 packed entry in the lists   5 busy 0|1
 --       6 earliest deadline or ''   then of each open suspension its kind and its member in the pending indexes.
 -- Returns {'ok'} | {'moved'} | {'corrupt', what}
 
@@ -13,12 +12,12 @@ if not expected or (busy ~= '0' and busy ~= '1') or (due ~= '' and not integer(d
 local h = redis.call('HMGET', head, 'seq', 'index', 'lease', 'quarantine', 'paused')
 if bad(h[1]) or bad(h[3]) then return {'corrupt', 'the head: a number is none'} end
 if tonumber(h[1] or '0') ~= expected then return {'moved'} end
-local waits, paused = h[5] and busy == '1', prefix .. 'paused' -- its deadlines alone need attention until it is readmitted
+local waits, paused = h[5] and busy == '1', prefix .. 'paused' -- only its deadlines need attention until it is readmitted
 if waits and not is(paused, 'zset') then return {'corrupt', 'those released as paused are no sorted set'} end
 local plain = standing(packed)
 if not plain then return {'corrupt', 'arguments: the index entries'} end
 local shown = h[4] and {plain[1], 'quarantined', plain[3], plain[4], plain[5]} or plain
-local old = standing(h[2] or '') -- nil where it cannot be read any more: pruning finds what is left of it
+local old = standing(h[2] or '') -- nil if it is unreadable: pruning removes what is left of it
 local opened = {}
 for i = 7, #ARGV do opened[#opened + 1] = ARGV[i] end
 local gone, what = changes(prefix, conversation, old, shown)
@@ -28,7 +27,7 @@ come, what = changes(prefix, conversation, nil, shown, opened)
 if not come then return {'corrupt', what} end
 come = what
 
--- Everything is checked: write, also what should be there already.
+-- All is checked: write, even entries that should exist already.
 redis.call('HSET', head, 'index', h[4] and cmsgpack.pack(shown) or packed, 'busy', busy, 'due', due)
 change(gone, come)
 if waits then redis.call('ZADD', paused, 0, h[5] .. '|' .. conversation) end

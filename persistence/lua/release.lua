@@ -3,8 +3,8 @@
 -- KEYS  head (hash)   attention (sorted set)   log (stream)
 --       copy (unchecked stream: the log while it is copied, else absent)   paused (sorted set by name: 'agent|conversation')
 --       runs (hash: see claim.lua)
--- ARGV  1 token   2 conversation id   3 1 if its work is paused, so that its deadlines alone need attention, else 0
---       4 after how many ms a conversation is looked at whose work goes on; at once if an outcome is recorded already
+-- ARGV  1 token   2 conversation id   3 1 if its work is paused, so that only its deadlines need attention, else 0
+--       4 after how many ms it needs attention if its work goes on; at once if an outcome is recorded
 -- Returns {'ok'} | {'fenced'} | {'corrupt', what}
 
 local look_ms = integer(ARGV[4])
@@ -31,8 +31,8 @@ if h[2] == '1' and not stands then
 end
 attend(attention, ARGV[2], stands and '0' or h[2], looked_at, h[3])
 
--- Redis gives a stream's last node 4 KB at once, most of what a short conversation takes at rest. A copy has the size of what
--- is in it; longer logs are left alone, so this never costs more than a node.
+-- Redis allocates 4 KB for a stream's last node, most of a short conversation's memory at rest. A copy is as large as its content;
+-- longer logs are left alone, so this never copies more than a node.
 local nodes = nil
 local info = redis.pcall('XINFO', 'STREAM', log)
 for i = 1, #info - 1, 2 do

@@ -1,4 +1,4 @@
--- Lift a pause, if it is still the one that was read; run again, it lifts no other.
+-- Lift a pause if it is still the one that was read; so a repetition lifts no other.
 --
 -- KEYS  pauses (hash)
 -- ARGV  1 whose: '' for the namespace, or the agent's name   2 its record, as it was read

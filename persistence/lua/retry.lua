@@ -1,4 +1,4 @@
--- Lift a conversation's quarantine, and have it looked at.
+-- Lift a conversation's quarantine; it then needs attention.
 --
 -- KEYS  head (hash)   attention (sorted set)
 --       Index keys (sorted sets) are made from the bucket's prefix, ARGV[2]; they share the slot.
@@ -10,7 +10,7 @@ local h = redis.call('HMGET', head, 'quarantine', 'index', 'plain_index', 'busy'
 if not h[1] then return {'no'} end
 if h[5] ~= '' and bad(h[5]) then return {'corrupt', 'the head: a number is none'} end
 local after, gone, come = nil, {}, {}
-if h[3] then -- else its index entries could not be read when it was put in quarantine, and are as they were
+if h[3] then -- else its index entries were unreadable at the quarantine, and unchanged since
   local before = standing(h[2] or '')
   after = standing(h[3])
   if not before or not after then return {'corrupt', 'the head: the index entries'} end

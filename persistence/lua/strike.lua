@@ -1,14 +1,14 @@
--- Count that a conversation's effect took its process down; at the limit, put the conversation in quarantine and depose its owner.
+-- Count a process crash against a conversation; at the limit, put the conversation in quarantine and depose its owner.
 --
 -- KEYS  head (hash)   attention (sorted set)
 --       Index keys (sorted sets) are made from the bucket's prefix, ARGV[6]; they share the slot.
 -- ARGV  1 the owner's token as the caller has seen it, '' if there was none   2 the process that died   3 limit   4 reason   5 conversation id   6 bucket prefix
---       7 how many claims the process had   8 up to how many claims a process has died of each of them
+--       7 how many claims the process had   8 up to how many claims each one's conversation gets a strike
 -- Returns {'ok', strikes, 1 if in quarantine now, else 0, company} | {'fenced'} | {'corrupt', what}
--- Company is how many claims the next process may have beside each other that does this conversation's work, 0 for any number. It is
--- halved with each death in larger company, which is no strike. It only shrinks: a number of claims that is wrong ends no search.
+-- Company is the most claims at once of a process that runs this conversation's work; 0 for any number. A death with more claims
+-- than ARGV[8] is no strike, but halves it. It only shrinks, so a wrong number of claims cannot prolong the search.
 -- One process's death counts once, however many effects it took along and however often it is told, also after a retry.
--- Neither snapshot nor log is read, and index entries that cannot be read stay as they are: what is broken can be set aside too.
+-- Neither snapshot nor log is read, and unreadable index entries stay: a broken conversation can be set aside too.
 
 local conversation, prefix = ARGV[5], ARGV[6]
 local limit, claims, small = integer(ARGV[3]), integer(ARGV[7]), integer(ARGV[8])
@@ -23,7 +23,7 @@ if not string.find(counted, ',' .. ARGV[2] .. ',', 1, true) then
   if among > small then company = math.floor(among / 2) else strikes, company = strikes + 1, 1 end
   counted = counted .. ARGV[2] .. ','
 end
-local before = standing(h[4] or '') -- nil where they cannot be read
+local before = standing(h[4] or '') -- nil if unreadable
 local after, gone, come = nil, {}, {}
 if before then
   after = {before[1], 'quarantined', before[3], before[4], before[5]}

@@ -1,15 +1,15 @@
 -- Note why a conversation cannot be taken up.
 --
 -- KEYS  troubles (hash: conversation id -> 'since|last|reason', both in ms)
--- ARGV  1 conversation id   2 reason   3 how many are named at most   4 ms after which one that is not met again is forgotten
+-- ARGV  1 conversation id   2 reason   3 the most troubles kept   4 ms after which a trouble not met again is forgotten
 -- Returns {'ok', ms since the first time} | {'corrupt', what}
--- Where there is no room for another one, it counts as long-standing: so many troubles are none of a single conversation.
+-- If there is no room, the trouble counts as long-standing: so many troubles have a common cause.
 
 local most, stale_ms = integer(ARGV[3]), integer(ARGV[4])
 if not most or not stale_ms or ARGV[1] == '' then return {'corrupt', 'arguments'} end
 local now = clock()
 
--- When a record was begun and last met; nil if it is old, or none.
+-- When a trouble began and was last met; nil if the record is old or malformed.
 local function times(record)
   local since, last = string.match(record or '', '^(%d+)|(%d+)|')
   if not last or tonumber(last) <= now - stale_ms then return nil end

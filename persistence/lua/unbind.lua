@@ -1,4 +1,4 @@
--- Give the binding to a Ray cluster up, if it is this cluster's.
+-- Remove the store's binding if it is to this cluster.
 --
 -- KEYS  binding (hash)
 -- ARGV  1 cluster

@@ -1,8 +1,8 @@
--- Count what an API key has used, unless one of its quotas does not allow that.
+-- Count an API key's use, unless one of its quotas would be exceeded.
 --
--- KEYS  used (hash: quota -> how much, '@' -> until when in ms, '@<request>' -> 1 for each request that was counted; it expires)
+-- KEYS  used (hash: quota -> how much, '@' -> the end in ms, '@<request>' -> 1 for each counted request; it expires)
 -- ARGV  1 the request, or ''   2 for how many ms it counts   then (quota, how much, how much may be used or '') in threes
--- A request that was counted is not counted again; what it does not count itself (tokens, cost) still has to be left.
+-- A counted request is not counted again; of the quotas that it does not count itself (tokens, cost), something must still be left.
 -- Returns {'ok'} | {'exceeded', quota, used, until} | {'corrupt', what}
 
 local request, window_ms = ARGV[1], integer(ARGV[2])
