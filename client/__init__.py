@@ -1,7 +1,7 @@
 """The client: start conversations, resolve what they wait for, list what is pending.
 
-`AsyncClient` and its blocking face `Client`; decisions and errors are exported here too. A method's "Raises" names what is
-special to it. Beside that,
+`AsyncClient` and its blocking face `Client`; decisions and errors are exported here too. A method's "Raises" lists only its
+special errors. Besides these,
 
 - every read raises `StoreUnavailable` (Redis does not answer in time, or refuses), `WrongStore`, `CorruptStore`, `NewerRecord`
   and `ConfigurationError` (the store cannot be opened as configured);
@@ -9,7 +9,7 @@ special to it. Beside that,
 - every command raises all of these, and `ConversationEnded`, `OutcomeUnknown` (no acknowledgement came in time: repeat it with
   the same id), `Overloaded` (nothing was done: repeat it after `retry_after_ms`, with the same id), `Quarantined` (see
   `Conversation.retry`), `ClusterUnavailable`, `ClusterStopped`, `WrongCluster`, `OlderRelease` and `OtherBuild`;
-- over HTTP, `ServerUnavailable` and `ServerRefused` take the places of the store's and the cluster's.
+- over HTTP, `ServerUnavailable` and `ServerRefused` replace the errors of the store and the cluster.
 """
 
 # ruff: noqa: F405 - the errors are listed once, in `__all__`

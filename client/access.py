@@ -1,4 +1,4 @@
-"""Who may do what: API keys and tickets of a namespace, and whose conversation is whose. The server asks this."""
+"""Access of a server's callers: API keys and tickets of a namespace, and the agent of each conversation."""
 
 import contextlib
 import hashlib
@@ -28,10 +28,7 @@ __all__ = ["API_KEY", "Access", "AccessScope", "ApiKey", "ApiKeyList", "Quotas",
 
 
 class Access:
-    """The API keys and tickets of a client's namespace, and whose conversation is whose; see `AsyncClient.access`.
-
-    Every method reads or writes the store, and raises what a read raises (`READ_RAISES`).
-    """
+    """API keys and tickets of a namespace; see `AsyncClient.access`. Every method raises what a read raises (`READ_RAISES`)."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -46,18 +43,14 @@ class Access:
         expires_s: float | None = None,
         quotas: Quotas | None = None,
     ) -> tuple[ApiKey, str]:
-        """A new key, and its text, which is shown here and never again: the store keeps the secret's digest.
+        """A new key and its text. The text is shown only here: the store keeps the secret's digest.
 
-        Args:
-            name: Who holds it: the `Principal.id` of what is done with it.
-            scopes: What it allows.
-            agents: The agents whose conversations it may touch, at most 64; None for all.
-            roles: The roles of its holder.
-            expires_s: After how many seconds it is refused; None: never.
-            quotas: How much it may use in a day; None: as much as it likes.
+        `name` is the holder's name, the `Principal.id` of everything done with the key; `roles` are the holder's roles. The key
+        may touch conversations of `agents` alone, at most 64 (None: all); after `expires_s` seconds it is refused (None:
+        never).
 
         Raises:
-            InvalidInput: A value cannot be used, or as many keys as may be stand already.
+            InvalidInput: A value cannot be used, or the namespace has the most keys allowed.
         """
         holder = Principal(name, roles=tuple(roles)).check_visible()
         of_agents = None if agents is None else tuple(sorted({_agent(agent) for agent in agents}))
@@ -83,15 +76,15 @@ class Access:
         return key, f"hf_{key.key_id}_{secret}"
 
     async def keys(self) -> list[ApiKey]:
-        """All keys that can be read, the oldest first, also those that have expired."""
+        """All keys that can be read, oldest first, expired ones included."""
         return list((await self.listed()).keys)
 
     async def listed(self) -> ApiKeyList:
-        """All keys, as `keys`, and beside them those whose records cannot be read, with the reason."""
+        """The keys as in `keys`, and those whose records cannot be read, with the reason."""
         return await self._connection.read(lambda store: store.api_keys())
 
     async def key(self, key_id: str) -> ApiKey | None:
-        """The key of that id, None if there is none."""
+        """The key of that id; None if there is none."""
         return await self._connection.read(lambda store: store.api_key(key_id))
 
     async def revoke_key(self, key_id: str) -> bool:
@@ -99,11 +92,11 @@ class Access:
         return await self._connection.read(lambda store: store.remove_api_key(key_id))
 
     async def note_use(self, key_id: str, at: int) -> None:
-        """Note when a key was used, in integer milliseconds UTC."""
+        """Record when a key was used, in integer milliseconds UTC."""
         await self._connection.read(lambda store: store.note_api_key_use(key_id, at))
 
     async def use(self, key_id: str, quotas: Quotas, request: str, *, starts: bool) -> None:
-        """Count a message for a key with these quotas, once; `request` names it, and it may start a conversation.
+        """Count a message (named by `request`; `starts`: it starts a conversation) against a key's quotas, once.
 
         Raises:
             QuotaUsedUp: A quota does not allow the message.
@@ -114,11 +107,11 @@ class Access:
             raise used_up(exceeded, wants)
 
     async def charge(self, conversation_id: str, key_id: str) -> None:
-        """Have what a conversation uses counted for a key."""
+        """Count what a conversation uses against a key."""
         await self._connection.read(lambda store: store.charge(conversation_id, key_id))
 
     async def used(self, keys: Sequence[ApiKey]) -> Sequence[Used]:
-        """What each of these keys has used of its quotas."""
+        """How much of its quotas each of these keys has used."""
         return await self._connection.read(lambda store: store.used([key.key_id for key in keys]))
 
     async def put_ticket(self, ticket: Ticket) -> None:
@@ -126,11 +119,11 @@ class Access:
         await self._connection.read(lambda store: store.put_ticket(ticket))
 
     async def ticket(self, digest: str) -> Ticket | None:
-        """The ticket of that digest; None if there is none, or not any more."""
+        """The ticket of that digest; None if it does not exist or has expired."""
         return await self._connection.read(lambda store: store.ticket(digest))
 
     async def remove_ticket(self, digest: str) -> bool:
-        """Remove a ticket; true for one caller at most."""
+        """Remove a ticket; true for at most one caller."""
         return await self._connection.read(lambda store: store.remove_ticket(digest))
 
     async def now(self) -> int:
@@ -138,11 +131,11 @@ class Access:
         return await self._connection.read(lambda store: store.now())
 
     async def largest_limits(self) -> Limits:
-        """Of each limit in bytes, the largest of any agent that is published, and at least that of an agent which sets none."""
+        """For each limit in bytes, the largest of any published agent, and at least the default."""
         return await self._connection.read(_largest_limits)
 
     async def agent_of(self, conversation_id: str) -> str:
-        """The name of the agent whose conversation this is; it never changes.
+        """The name of the conversation's agent, which never changes.
 
         Raises:
             InvalidConversationId: The id is empty, too long or ill-formed.
@@ -164,16 +157,12 @@ async def _largest_limits(store: Store) -> Limits:
 
 
 def fits(key: ApiKey, secret: str) -> bool:
-    """Whether a secret is the key's; the time that this takes says nothing of where they differ."""
+    """Whether a secret is the key's; compared in constant time."""
     return hmac.compare_digest(_digest(secret), key.digest)
 
 
 def scopes_of(names: Collection[AccessScope | str]) -> tuple[AccessScope, ...]:
-    """The scopes of these names, each once.
-
-    Raises:
-        InvalidInput: A name is none of a scope, or there is no name.
-    """
+    """The scopes of these names, each once; `InvalidInput` if a name is no scope's, or there is no name."""
     known = [scope.value for scope in AccessScope]
     for name in names:
         if name not in known:

@@ -1,4 +1,4 @@
-"""The agents that a client can start conversations with, as they are shown."""
+"""The agents with which a client can start conversations, as they are listed."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""Checks of the arguments that callers give, before a command leaves the process.
+"""Checks of callers' arguments, before a command leaves the process.
 
-Each returns the value that is passed on. It raises an `InvalidInput`, of the class that the argument's operation names; the
-error says what is wrong with the value, and what to give instead.
+Each check returns the value to pass on, or raises an `InvalidInput` (of the class that the operation names), which says what
+is wrong with the value and what to give instead.
 """
 
 import math
@@ -22,7 +22,7 @@ from holdfast.visible import without_hidden
 
 LAST_PLACE = 1 << 63
 REASON_BYTES = 1024
-"""How long the reason of a pause may be; it is short, since every worker reads it again and again."""
+"""The longest reason of a pause, in bytes; it is short, since every worker reads it again and again."""
 WHO_CHARS = 200
 _GRANT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -54,7 +54,7 @@ def context_of(context: Any) -> str:
 
 
 def attended_of(attended: object) -> bool:
-    """Whether somebody attends a conversation, checked."""
+    """Whether a person attends the conversation, checked."""
     if isinstance(attended, bool):
         return attended
     raise InvalidMessage("attended", f"{attended!r:.40} is no boolean", "give True or False")
@@ -66,7 +66,7 @@ def key_of(field: str, error: type[InvalidInput], key: object) -> str:
 
 
 def id_given(field: str, error: type[InvalidInput], value: object) -> str:
-    """An id of the caller's, checked."""
+    """An id from the caller, checked."""
     return check_request_id(field, value, error)
 
 
@@ -78,14 +78,14 @@ def id_of(field: str, value: object) -> str:
 
 
 def principal_of(principal: object) -> Principal:
-    """The principal itself, once it is checked."""
+    """The principal, checked."""
     if isinstance(principal, Principal):
         return principal.check_visible()
     raise InvalidInput("principal", f"{type(principal).__name__} is no principal", 'give Principal("ana", roles=["finance"])')
 
 
 def stated_of(principal: object) -> Principal:
-    """A principal as a program in the cluster may give it: servers alone bring proofs."""
+    """A principal as a program in the cluster may give it, checked: only servers bring proofs."""
     found = principal_of(principal)
     if found.proof is not Proof.STATED:
         raise unproven(found)
@@ -100,13 +100,7 @@ def place_of(after: object) -> int:
 
 
 def cursor_of(after: object) -> str | None:
-    """The cursor of a page of a list, as the stores check it.
-
-    A server puts an agent and `~` before its cursors where the caller may touch certain agents alone.
-
-    Raises:
-        InvalidInput: It is no cursor.
-    """
+    """The cursor of a list's page, checked. A server that limits a caller to certain agents puts an agent and `~` before it."""
     agent, mark, rest = after.partition("~") if isinstance(after, str) else ("", "", after)
     of_server = bool(mark) and _AGENT.fullmatch(agent) is not None
     if not (of_server and rest == ""):
@@ -115,19 +109,19 @@ def cursor_of(after: object) -> str | None:
 
 
 def timeout_of(timeout_s: object) -> float:
-    """How long to wait for a state, checked."""
+    """How many seconds to wait for a state, checked."""
     if not isinstance(timeout_s, int | float) or not is_time(timeout_s):
         raise InvalidInput("timeout_s", f"{timeout_s!r:.40} is no time", "give seconds, or None to wait without end")
     return timeout_s
 
 
 def is_time(value: object) -> bool:
-    """Whether the value is a finite number, as of seconds."""
+    """Whether the value is a finite number, such as seconds."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def agents_of(agent: object) -> frozenset[str] | None:
-    """The agents that are asked for: one by name, several, or None for all."""
+    """The agents to select by: one by name, several, or None for all."""
     if agent is None:
         return None
     given = agent if isinstance(agent, Collection) and not isinstance(agent, str) else [agent]
@@ -158,7 +152,7 @@ def reason_of(reason: object) -> str:
 
 
 def giver_of(by: object) -> str:
-    """The id of whoever has given something, checked."""
+    """The id of a principal that has given something, checked."""
     if isinstance(by, str) and NAME.fullmatch(by):
         return by
     raise InvalidInput("by", f"{by!a:.80} is the id of nobody", "give the principal's id, as `client.given()` lists it")
@@ -172,7 +166,7 @@ def grant_id_of(grant_id: object) -> str:
 
 
 def this_user() -> str:
-    """The user of this process and its host, as `user@host`: a statement, and no proof."""
+    """This process's user and host, as `user@host`: a statement, not a proof."""
     import getpass  # noqa: PLC0415 - `holdfast pending` counts milliseconds
 
     try:
@@ -193,7 +187,7 @@ def encodes(text: str) -> bool:
 
 
 def member_of(kinds: Any, field: str, value: str | None) -> Any:
-    """The member of an enumeration with this value, or this member itself; None for None."""
+    """The member of an enumeration with this value; None for None."""
     if value is None:
         return None
     try:
@@ -213,14 +207,14 @@ def check_suspension(suspension_id: object, conversation_id: str | None) -> None
 
 
 def turn_id_of(turn_id: object) -> str | None:
-    """The id of the only turn that is meant, checked; None for any."""
+    """The id of the turn to cancel, checked; None for any."""
     if turn_id is None or (isinstance(turn_id, str) and encodes(turn_id)):
         return turn_id
     raise InvalidInput("turn_id", f"{turn_id!r:.40} is no id", "pass Turn.turn_id, or leave it out")
 
 
 def wait_of(wait_s: object) -> float:
-    """How long to wait for bodies, checked."""
+    """How many seconds to wait for bodies, checked."""
     if not isinstance(wait_s, int | float) or not is_time(wait_s) or wait_s < 0:
         raise InvalidInput("wait_s", f"{wait_s!r:.40} is no time", "give seconds")
     return wait_s

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 class AsyncClient:
     """A client of the conversations in one namespace of one store. Make it with `connect`; it does no I/O until used.
 
-    A client belongs to one event loop; make another client for another loop. `holdfast.client` says what every read and every
-    command raises; a method names what is special to it.
+    A client belongs to one event loop; make another client for another loop. `holdfast.client` lists what every read and every
+    command raises; a method lists only its special errors. In every list, `after` is the `next` of the page before.
     """
 
     def __init__(self, gateway: Gateway) -> None:
@@ -68,14 +68,14 @@ class AsyncClient:
     ) -> Self:
         """A client; nothing is connected yet, so it is safe before a fork.
 
-        A process that is forked from one that has used the client may read with it. Its commands raise
-        `ConfigurationError`, since Ray does not work in a forked process once the parent has joined it.
+        After a fork, the child may read with a client that the parent has used. Its commands raise `ConfigurationError`: Ray
+        does not work in a forked process once the parent has joined it.
 
         Args:
             app: The `App` or its import path (`package.module:app`); only `start` needs it.
-            url: The server (`holdfast serve`) over which conversations are reached; then neither Redis nor Ray is needed here,
-                and all else but `timeout_s` is the server's own.
-            token: What the server knows the caller by. It is sent to that server alone.
+            url: The server (`holdfast serve`) to go through; then neither Redis nor Ray is needed here, and all other settings
+                but `timeout_s` are the server's own.
+            token: The token that the server knows the caller by. It is sent to that server alone.
             plain_http: Whether the token may be sent unencrypted to another machine.
             redis_url: The Redis that stores the conversations; without it, the embedded server of the home.
             ray_address: The Ray on which the actors run; without it, the embedded Ray of the home.
@@ -85,14 +85,14 @@ class AsyncClient:
                 on the embedded default may take 60 s longer, to start it, unless `timeout_s` is less than the default.
                 A start that outlasts its call goes on, and the next call finds its result.
             home: The home of the embedded stack.
-            publish: Whether to publish the app, so that all its conversations run with it as it is here from now on, with the
-                values that its variables have here. None publishes on the embedded stack and not where a Redis is configured;
-                a client that does not publish warns with `AppDiffersWarning` if the published app differs from its own.
+            publish: Whether to publish the app, so that all its conversations now run with its code and its variables' values
+                here. None publishes on the embedded stack, but not to a configured Redis; a client that does not publish warns
+                with `AppDiffersWarning` if the published app differs from its own.
 
         Raises:
             InvalidInput: `app` is no app, or `timeout_s` is no time.
-            ConfigurationError: A setting has the wrong type, or does not go with another; the URL is none of a server, or the
-                token would be sent unencrypted.
+            ConfigurationError: A setting has the wrong type or contradicts another; the URL is not a server's, or the token
+                would be sent unencrypted.
         """
         if app is not None and not isinstance(app, str) and not is_app(app):
             raise InvalidInput("app", f"{type(app).__name__} is no app", "give an App or its import path")
@@ -116,13 +116,13 @@ class AsyncClient:
         return cls(over_http(settings, timeout_s=timeout_s))
 
     def acting_as(self, principal: Principal) -> Self:
-        """The same client, whose starts, messages, decisions, cancellations and ends are this principal's.
+        """The same client; its starts, messages, decisions, cancellations and ends are this principal's.
 
-        The log keeps who it was, as this program states it: only a server proves who its callers are. Both clients share their
-        connections: to close one closes both.
+        The log records the principal as this program states it: only a server proves who its callers are. Both clients share
+        their connections: closing one closes both.
 
         Raises:
-            InvalidInput: `principal` is no `Principal`, has a proof, or its names do not show whole.
+            InvalidInput: `principal` is no `Principal`, has a proof, or has characters in its names that do not show.
             ConfigurationError: The client is over HTTP, where the server knows the caller.
         """
         return type(self)(self.gateway.acting_as(stated_of(principal)))
@@ -141,7 +141,7 @@ class AsyncClient:
 
     @property
     def access(self) -> "Access":
-        """The API keys of the namespace, which `holdfast keys` and the server use; they stand in Redis alone.
+        """The API keys of the namespace, for `holdfast keys` and the server. They are in Redis alone.
 
         Raises:
             ConfigurationError: The client is over HTTP.
@@ -164,18 +164,18 @@ class AsyncClient:
             agent: The agent's name.
             text: The user's first message.
             conversation_id: The conversation's id; by default derived from `message_id`, so that one id is enough to retry.
-            message_id: The idempotency key of the first message, 1 to 200 printable ASCII characters without spaces; without
-                one, it is derived from `conversation_id`, else random.
+            message_id: The idempotency key of the first message, 1 to 200 printable ASCII characters without spaces; by default
+                derived from `conversation_id`, else random.
             context: Any JSON value, given to tools as `ToolContext.context`; the model does not see it.
-            attended: Whether there is somebody to ask. Where not, the agent's `unattended` says what is done instead.
+            attended: Whether a person can be asked. If not, the agent's `unattended` says what is done instead.
 
         Returns:
             The conversation, with the start's receipt as `receipt`.
 
         Raises:
-            AgentNotFound: The app has no such agent, or its published version has none.
+            AgentNotFound: The app, or its published version, has no such agent.
             AppNotFound: The app's path leads to no app, or its module was not imported in time.
-            AppNotPublished: Nobody has published the app, and this client does not.
+            AppNotPublished: The app was never published, and this client does not publish it.
             ConversationExists: The id was started with something else.
             InvalidConversationId: The id is empty, too long or ill-formed.
             InvalidMessage: The text, the message id or the context cannot be used.
@@ -207,21 +207,21 @@ class AsyncClient:
     ) -> Receipt:
         """Decide a pending call; returns once the decision is durable, before the next turn is scheduled.
 
-        Where several people have to agree (`PendingCall.approvers`), an approval is a vote: the receipt says whether the call
-        is decided (`settled`), and how many of those who are `needed` have agreed (`votes`).
+        If several people have to agree (`PendingCall.approvers`), an approval is a vote: the receipt says whether the call is
+        decided (`settled`), and how many of the `needed` people have agreed (`votes`).
 
         Args:
             call: The pending call as it was shown, or the id of its suspension (`PendingCall.suspension_id`).
             decision: What `PendingCall.decisions` says: `Approve`, `Deny`, `Answer`, `Fail`, `Redispatch`, `Review`, `Cancel`.
             conversation_id: The conversation of a suspension that is named by its id. Without it, a suspension is found only
-                while it is open, and so the repetition of a recorded decision raises `StaleCall`.
+                while it is open, so repeating a recorded decision raises `StaleCall`.
             decision_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
 
         Raises:
             StaleCall: The call does not wait for this decision; `reason` says why, as far as that is known.
             InvalidDecision: The decision does not fit; the call still waits.
-            NotPermitted: Whoever this client acts as may not decide the call; `why` says what is missing. Nothing was changed.
-            AlreadyVoted: The same person has agreed to the call before, and others have to. Nothing was changed.
+            NotPermitted: The client's principal may not decide the call; `why` says what is missing. Nothing was changed.
+            AlreadyVoted: The same person has already agreed to the call, and others have to. Nothing was changed.
         """
         if isinstance(call, str) and conversation_id is None:
             call = await self.pending_call(call)
@@ -230,19 +230,18 @@ class AsyncClient:
     async def resolve_each(
         self, decisions: Sequence[tuple[PendingCall[Any], Decision]], *, decision_id: str | None = None
     ) -> list[Receipt | HoldfastError]:
-        """Decide several pending calls, of whatever conversations, each by itself.
+        """Decide several pending calls of any conversations, each by itself.
 
         Args:
-            decisions: Pairs of a pending call and its decision, at most 1,000; 16 are under way at once. Over HTTP, many go in
-                several requests.
+            decisions: Pairs of a pending call and its decision, at most 1,000; 16 are under way at once. Over HTTP, a long list
+                goes in several requests.
             decision_id: The idempotency key of all; the same key again returns the same receipts. None draws a random key.
 
         Returns:
             For each pair, in the order given: its receipt, or the error (as of `resolve`) that says why it was not decided.
 
         Raises:
-            InvalidDecision: The list holds something else than pairs of a call and a decision, or the id is ill-formed; nothing
-                was decided.
+            InvalidDecision: An item is no pair of a call and a decision, or the id is ill-formed; nothing was decided.
         """
         return await asked(self.gateway, verbs.RESOLVE_EACH, decisions=decisions, decision_id=decision_id)
 
@@ -257,15 +256,15 @@ class AsyncClient:
     ) -> Page[AsyncPendingCall]:
         """A page of the pending calls of all conversations, oldest first. A call that cannot be read says so in its `problem`.
 
-        What is long is left out of a list (`PendingCall.cut`); `pending_call` shows one call whole.
+        A list leaves long values out (`PendingCall.cut`); `pending_call` shows one call whole.
 
         Args:
-            limit: How many calls the page may have, 1 to 1000. It has fewer, and a `next`, where 8 MiB of logs hold no more.
+            limit: The most calls on the page, 1 to 1000. A page whose calls fill 8 MiB of logs is shorter, with a `next`.
             after: The `next` of the page before.
             agent: Only calls of this agent's conversations.
             kind: Only calls that wait for this kind of decision.
-            approver: Only calls that this principal may decide, by its id and roles, as if they were proven. A page may then
-                have fewer calls than `limit`, or none, although `next` says that more follow.
+            approver: Only calls that this principal may decide, with its id and roles taken as proven. A page may then be
+                shorter than `limit`, or empty, although its `next` says that more follow.
 
         Raises:
             InvalidInput: The limit, the cursor, the agent, the kind or the approver is not valid.
@@ -274,12 +273,12 @@ class AsyncClient:
         return await asked(self.gateway, verbs.PENDING, agent=agent, kind=kind, approver=approver, **place)
 
     async def pending_call(self, suspension_id: str, *, conversation_id: str | None = None) -> AsyncPendingCall:
-        """The pending call of a suspension, whole, by the suspension's id alone, or faster by its conversation too.
+        """The pending call of a suspension, whole.
 
         Args:
             suspension_id: The id, from `PendingCall.suspension_id`.
-            conversation_id: The conversation. Without it, all open suspensions are looked through, if they are no more than
-                10,000, and what settled one that is not open any more cannot be told.
+            conversation_id: The conversation, which makes the search faster. Without it, all open suspensions are searched, up
+                to 10,000, and the settlement of a closed suspension cannot be told.
 
         Raises:
             StaleCall: The suspension is not open; `reason` says why, as far as that is known.
@@ -300,11 +299,7 @@ class AsyncClient:
     ) -> Page[ConversationRow]:
         """A page of all conversations, oldest first. A conversation that cannot be read says so in its `problem`.
 
-        Args:
-            status: Only conversations of this status.
-            agent: Only conversations with this agent.
-            limit: How many conversations the page may have, 1 to 1000.
-            after: The `next` of the page before.
+        `status` and `agent` select conversations; `limit` is 1 to 1000.
 
         Raises:
             InvalidInput: The limit, the cursor, the agent or the status is not valid.
@@ -319,14 +314,14 @@ class AsyncClient:
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Given]:
-        """A page of what people have given beyond one decision, and what stands: grants, and votes in calls that wait.
+        """A page of what people have given beyond one decision and what still stands: grants, and votes on calls that wait.
 
-        Conversations in which `by` has given nothing are left out: a page may have fewer items than its limit, or none, though
-        a `next` leads on. A conversation that cannot be read says so in its `problem`.
+        Conversations in which `by` has given nothing are left out: a page may be shorter than its limit, or empty, though it
+        has a `next`. A conversation that cannot be read says so in its `problem`.
 
         Args:
-            by: Only what this principal has given, by its id, however that is spelled.
-            proof: Only what somebody has given who was proven in this way.
+            by: Only what this principal has given, by its id, in any spelling.
+            proof: Only what was given by somebody proven in this way.
             limit: How many conversations the page looks at, 1 to 1000.
             after: The `next` of the page before.
 
@@ -336,13 +331,9 @@ class AsyncClient:
         return await asked(self.gateway, verbs.GIVEN, by=by, proof=proof, limit=limit, after=after)
 
     async def audit(self, *, agent: str | None = None, status: Status | str | None = None) -> AsyncGenerator[AuditReport, None]:
-        """The audits of all conversations, oldest first, one by one; `AsyncConversation.audit` says what each checks.
+        """The audits of all conversations (of this agent and status), oldest first; see `AsyncConversation.audit`.
 
-        A conversation of which nothing can be read has a report without entries that is not intact, and hides no other.
-
-        Args:
-            agent: Only conversations with this agent.
-            status: Only conversations of this status.
+        An unreadable conversation has a report without entries that is not intact, and hides no other.
 
         Raises:
             InvalidInput: The agent or the status is not valid.
@@ -369,8 +360,8 @@ class AsyncClient:
         """The changes of the lists over all conversations, as they happen: calls that wait, votes and notes, new statuses.
 
         To keep a list, begin without `after`, read the list at the first event (`following`), and apply what follows. The store
-        keeps some thousands of the latest changes: whoever was away for longer is told `missed`, and reads the list anew. If
-        the clock of the Redis server is set back, changes of as much time may be passed over by who resumes in it.
+        keeps some thousands of the latest changes: a client that was away for longer is told `missed`, and reads the list anew.
+        If the clock of the Redis server is set back, a client that resumes in that time may miss changes of as much time.
 
         Args:
             after: The cursor of the last event that was received; the events after it follow.
@@ -384,7 +375,7 @@ class AsyncClient:
         return self.gateway.stream(verbs.LIST_EVENTS, arguments)
 
     async def ready(self) -> None:
-        """Return if commands can be carried out: Redis answers, and a cluster whose sweeper lives serves the store.
+        """Return if commands can be carried out: Redis answers, and a cluster with a living sweeper serves the store.
 
         Raises:
             ClusterUnavailable: No cluster serves the store, its sweeper has been silent for too long, or the cluster that this
@@ -404,14 +395,9 @@ class AsyncClient:
     async def check_rules(self, agent: str, tool: str, arguments: Mapping[str, Any], *, app: str | None = None) -> RuleCheck:
         """What would become of a call under the permission rules that are published now, and by which rule.
 
-        Nothing is proposed or run. It needs Redis alone: neither the app's code nor Ray. A tool's approval that is a function
-        of the app is not called; where it alone decides, the effect is `ask`, and the reason says so.
-
-        Args:
-            agent: The agent's name.
-            tool: The name of one of its tools.
-            arguments: The call's arguments, a JSON object.
-            app: The import path of the published app; None: the client's own.
+        Nothing is proposed or run. It needs Redis alone: neither the app's code nor Ray. If a tool's approval is a function of
+        the app, that is not called; where it alone decides, the effect is `ask`, and the reason says so. `app` is the import
+        path of the published app; None: the client's own.
 
         Raises:
             AppNotPublished: The app is not published.
@@ -421,34 +407,30 @@ class AsyncClient:
         return await asked(self.gateway, verbs.CHECK_RULES, agent=agent, tool=tool, arguments=arguments, app=app)
 
     async def pause(self, agent: str | None = None, reason: str = "") -> Pause:
-        """Stop new work of one agent, or (None) of the whole namespace, until `resume`; returns the pause that stands then.
+        """Stop new work of one agent, or (None) of the whole namespace, until `resume`.
 
-        Decisions, messages, cancellations, ends and deadlines go on being recorded, and acknowledged. Turns, model calls and
-        runs that have not begun wait; none of them is lost, and their time limits do not run meanwhile. Work that has begun
-        goes on, a model call with its own retries, and its outcome is recorded. A pause of the namespace and the pauses of its
-        agents are independent of each other. A pause needs Redis alone.
+        Decisions, messages, cancellations, ends and deadlines go on being recorded and acknowledged. Turns, model calls and
+        runs that have not begun wait; none is lost, and their time limits stop meanwhile. Work that has begun goes on, a model
+        call with its own retries, and its outcome is recorded. A pause of the namespace and the pauses of its agents are
+        independent of each other. A pause needs Redis alone. `reason` is for people who look at the pauses; at most 1024 bytes.
 
         Once this returns, no new work begins: a worker reads the pauses before each model call and run, that view counts for
         at most a second, and this call takes that much longer. The store refuses a run that is claimed later; a model call
-        could only begin later in a process that was stopped between its look and its request (SIGSTOP). If this call is given
-        up before it returns, the pause may stand already: call again.
-
-        Args:
-            agent: The agent whose work is paused; None pauses the whole namespace.
-            reason: The reason, for people who look at the pauses; at most 1024 bytes.
+        could begin later only in a process that was stopped (SIGSTOP) between its look and its request. If this call is
+        interrupted, the pause may stand already: call again.
 
         Returns:
-            The pause: who made it, why and since when. `duplicate` says that it stood before and is as it was.
+            The pause: who made it, why and since when. `duplicate` says that it already stood and is unchanged.
 
         Raises:
-            InvalidInput: The agent or the reason cannot be used, or 64 pauses stand and this would be one more agent's.
+            InvalidInput: The agent or the reason cannot be used, or 64 pauses stand and this would pause one more agent.
         """
         return await asked(self.gateway, verbs.PAUSE, agent=agent, reason=reason)
 
     async def resume(self, agent: str | None = None) -> Pause | None:
-        """Lift a pause; returns the pause that was lifted, None if none stood. Work that waits goes on within a few seconds.
+        """Lift a pause; returns it, or None if none stood. Waiting work goes on within a few seconds.
 
-        To resume the namespace lifts no agent's pause, and the other way round.
+        Resuming the namespace lifts no agent's pause, nor the reverse.
 
         Raises:
             InvalidInput: The agent cannot be a name.
@@ -461,11 +443,7 @@ class AsyncClient:
 
 
 def over_http(settings: Settings, *, timeout_s: float) -> Gateway:
-    """The gateway to the server that the settings name.
-
-    Raises:
-        ConfigurationError: The URL is none of a server, or the token would be sent unencrypted.
-    """
+    """The gateway to the server that the settings name; `ConfigurationError` as in `AsyncClient.connect`."""
     from .http_address import Address  # noqa: PLC0415 - only who is over HTTP imports what speaks it
     from .http_gateway import HttpGateway  # noqa: PLC0415 - as above
 

@@ -1,4 +1,4 @@
-"""The audit of a conversation: its chain of decisions, read page by page from the log, and checked."""
+"""The audit of a conversation: its chain of decisions, read from the log page by page and checked."""
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -14,9 +14,9 @@ from holdfast.persistence import Store
 READ_AT_ONCE = 100
 """How many events are read at once: each may be as large as a message."""
 MOST_KEPT = 1000
-"""How many receipts may be looked for at once."""
+"""The most receipts to look for in one audit."""
 UNREADABLE = (CorruptStore, NewerRecord, CipherFailed)
-"""The errors that concern single entries of a log; all others end the audit."""
+"""Errors that concern single entries of a log; all others end the audit."""
 VERDICT = "audit_report"
 """The `kind` of the last line of an export."""
 _HEAD = re.compile(r"[0-9a-f]{64}")
@@ -24,7 +24,7 @@ _HEAD = re.compile(r"[0-9a-f]{64}")
 Read: TypeAlias = Callable[[Callable[[Store], Awaitable[Any]]], Awaitable[Any]]
 """A function that does some work on the store, within a deadline."""
 Kept: TypeAlias = Receipt | Cancelled | str
-"""What somebody has kept of a message or decision: its receipt, or the head of that (`Receipt.audit_head`)."""
+"""What a person keeps of a message or decision: its receipt, or the receipt's head (`Receipt.audit_head`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class AuditReport:
 
     Attributes:
         conversation_id: The conversation.
-        entries: The messages and decisions, in the order of the log; one that cannot be read has a `problem` and nothing else.
-        head: The head of the chain; empty where an older release wrote all of it.
-        breaks: The places where the chain does not hold, at most 100; empty where it is intact.
+        entries: The messages and decisions, in the order of the log; an unreadable one has a `problem` and nothing else.
+        head: The head of the chain; empty if an older release wrote all of it.
+        breaks: The places where the chain does not hold, at most 100; empty if it is intact.
     """
 
     conversation_id: str
@@ -45,12 +45,12 @@ class AuditReport:
 
     @property
     def intact(self) -> bool:
-        """Whether every link holds, the chain leads to the conversation's state, and has the heads that were asked for."""
+        """Whether every link holds, the chain leads to the conversation's state, and it has the heads that were looked for."""
         return not self.breaks
 
     @property
     def broken_at(self) -> int | None:
-        """The first place in the log where the chain does not hold; None where none is known."""
+        """The first place in the log where the chain does not hold; None if none is known."""
         return min((one.seq for one in self.breaks if one.seq is not None), default=None)
 
     def verdict(self) -> dict[str, Any]:
@@ -72,11 +72,7 @@ class AuditReport:
 
 
 def kept_of(receipts: object, conversation_id: str) -> dict[str, int | None]:
-    """The heads that are looked for, each with the place that its receipt names.
-
-    Raises:
-        InvalidInput: There are too many, or one is no receipt of this conversation that has a head.
-    """
+    """The heads to look for, each with the place that its receipt names; `InvalidInput` if they are no such receipts."""
     if isinstance(receipts, str | Receipt | Cancelled):
         receipts = [receipts]
     if not isinstance(receipts, Iterable):
@@ -98,18 +94,7 @@ def _head_of(one: object, conversation_id: str) -> tuple[str, int | None]:
 
 
 async def audited(read: Read, check: ChainCheck) -> AsyncGenerator[AuditEntry, None]:
-    """The entries of a conversation's chain, one by one; the check has what is wrong once they are over.
-
-    Args:
-        read: Does some work on the store.
-        check: The check that is fed, whose conversation it is.
-
-    Raises:
-        ConversationNotFound: The conversation was never started.
-        CipherMissing: The conversation is encrypted, and there is no cipher.
-        CipherFailed: The cipher can decrypt nothing of it.
-        StoreUnavailable: The store does not answer in time, or refuses.
-    """
+    """The entries of a conversation's chain; at their end, `check` knows what is wrong."""
     name, readable = check.conversation_id, 0
     state: State | None = None
     why: StoreError | None = None
@@ -139,7 +124,7 @@ async def audited(read: Read, check: ChainCheck) -> AsyncGenerator[AuditEntry, N
 
 
 async def _page(store: Store, conversation_id: str, after: int) -> Sequence[tuple[int, Event | StoreError]]:
-    """The next entries of the log; where one of them cannot be read, its error stands in its place."""
+    """The next entries of the log; an unreadable one is replaced by its error."""
     try:
         return list(await store.read(conversation_id, after=after, limit=READ_AT_ONCE))
     except UNREADABLE:
@@ -167,14 +152,14 @@ async def report(read: Read, conversation_id: str, kept: Mapping[str, int | None
 
 
 def report_of(check: ChainCheck, entries: list[AuditEntry]) -> AuditReport:
-    """The report of a check that is over."""
+    """The report of a finished check."""
     return AuditReport(check.conversation_id, entries, check.head, list(check.breaks))
 
 
 async def lines(
     read: Read, *, conversation_id: str, receipts: Mapping[str, int | None], after: int
 ) -> AsyncGenerator[dict[str, Any], None]:
-    """The entries after a place in the log as lines of an export, and the verdict on the whole as its last line."""
+    """The entries after a place in the log as lines of an export; the last line is the verdict on the whole chain."""
     check = ChainCheck(conversation_id, receipts)
     async for entry in audited(read, check):
         if entry.seq > after:

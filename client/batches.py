@@ -1,4 +1,4 @@
-"""Several decisions: those of one conversation as one, or each by itself across conversations."""
+"""Several decisions: those of one conversation as one command, or each by itself across conversations."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,11 +18,7 @@ SIDE_BY_SIDE = 16
 
 
 def rulings_of(decisions: object) -> dict[str, DecisionRecord]:
-    """The decisions of a mapping, by their suspensions.
-
-    Raises:
-        InvalidDecision: They are no mapping from suspensions to decisions, or one of them is none.
-    """
+    """The decisions of a mapping, by suspension, checked; `InvalidDecision` names the mistake."""
     if not isinstance(decisions, Mapping) or not 1 <= len(decisions) <= MOST:
         fix = f"give 1 to {MOST}, by their suspensions: {{call.suspension_id: Approve(), ...}}"
         raise InvalidDecision("decisions", f"{decisions!r:.60} is no batch of decisions", fix)
@@ -36,7 +32,7 @@ def rulings_of(decisions: object) -> dict[str, DecisionRecord]:
 
 
 def many_of(decisions: Mapping[str, DecisionRecord], decision_id: str) -> ResolveMany:
-    """The command that makes several decisions, each under a key that follows from the one that is given."""
+    """The command for several decisions, each under a key derived from the given one."""
     return ResolveMany(
         decisions=tuple(
             Decided(suspension_id=name, ruling=ruling, decision_id=key_of(decision_id, name))
@@ -53,7 +49,7 @@ def key_of(decision_id: str, suspension_id: str) -> str:
 async def resolve_each(
     resolve: Callable[..., Awaitable[Receipt]], pairs: Sequence[tuple[PendingCall[Any], Decision]], key: str
 ) -> list[Receipt | HoldfastError]:
-    """What decisions lead to that are made singly; `resolve` makes each, as for a `PendingCall`."""
+    """The outcomes of decisions that are made one by one by `resolve`, as for a `PendingCall`."""
     room = asyncio.Semaphore(SIDE_BY_SIDE)
 
     async def one(call: PendingCall[Awaitable[Receipt]], decision: Decision) -> Receipt | HoldfastError:
@@ -67,11 +63,7 @@ async def resolve_each(
 
 
 def pairs_of(decisions: object) -> list[tuple[PendingCall[Any], Decision]]:
-    """Pairs of a pending call and its decision, checked.
-
-    Raises:
-        InvalidDecision: It is no list of such pairs, or two of them are for one suspension.
-    """
+    """Pairs of a pending call and its decision, checked; `InvalidDecision` also if two are for one suspension."""
     fix = f"give a list of up to {MOST} pairs: [(call, Approve()), ...]"
     if isinstance(decisions, str | bytes) or not isinstance(decisions, Sequence) or len(decisions) > MOST:
         raise InvalidDecision("decisions", f"{decisions!r:.60} is no list of decisions", fix)
@@ -81,6 +73,6 @@ def pairs_of(decisions: object) -> list[tuple[PendingCall[Any], Decision]]:
             raise InvalidDecision("decisions", f"number {number} is no pair of a pending call and a decision", fix)
         DecisionRecord.of(pair[1])
         found.append((pair[0], pair[1]))
-    if len({call.suspension_id for call, _ in found}) < len(found):  # which of two counts would be left to chance
+    if len({call.suspension_id for call, _ in found}) < len(found):  # else chance would choose between the two
         raise InvalidDecision("decisions", "two are for one suspension", "decide each suspension once")
     return found

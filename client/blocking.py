@@ -50,7 +50,7 @@ def blocking(
 def blocking(
     method: Callable[..., Coroutine[Any, Any, Any]], shown: Callable[[Any, Any], Any] | None = None
 ) -> Callable[..., Any]:
-    """The blocking method of an async one, with its arguments and documentation; `shown` makes what it returns block, too."""
+    """The blocking form of an async method, with its arguments and documentation; `shown` makes its result block too."""
 
     @functools.wraps(method)
     def called(face: Face, *args: Any, **kwargs: Any) -> Any:
@@ -69,7 +69,7 @@ def iterating(
 def iterating(
     method: Callable[..., AsyncGenerator[Any, None]], shown: Callable[[Any, Any], Any] | None = None
 ) -> Callable[..., Any]:
-    """The blocking method of one that returns things one by one, as `blocking`."""
+    """The blocking form of an async generator method; see `blocking`."""
 
     @functools.wraps(method)
     def called(face: Face, *args: Any, **kwargs: Any) -> Iterator[Any]:
@@ -118,12 +118,12 @@ def _started(client: "Client", started: AsyncConversation) -> "Conversation":
 class Client:
     """A client with the methods of `AsyncClient`, blocking. Make it with `connect`; it opens connections on first use.
 
-    Each method takes the arguments of the method of that name in `AsyncClient`, returns the same and raises the same errors;
-    the calls and conversations that it returns block too. A call that another thread's `close` interrupts raises
+    Each method takes the arguments of its namesake in `AsyncClient`, returns the same and raises the same errors. The calls and
+    conversations that it returns block too. A call that another thread's `close` interrupts raises
     `concurrent.futures.CancelledError`, or `RuntimeError`.
 
-    A process that is forked from one that has used the client may read with it, on connections of its own. Its commands raise
-    `ConfigurationError` if the parent had joined Ray before.
+    After a fork, the child may read over connections of its own. Its commands raise `ConfigurationError` if the parent had
+    joined Ray.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -189,11 +189,11 @@ class Client:
             loop.call_soon_threadsafe(loop.stop)
 
     def acting_as(self, principal: Principal) -> "Client":
-        """The same client, acting as this principal. `AsyncClient.acting_as` describes it and the errors."""
+        """The same client, acting as this principal; see `AsyncClient.acting_as`."""
         return _Acting(self, stated_of(principal))
 
     def conversation(self, conversation_id: str) -> "Conversation":
-        """The conversation of that id; a bad id raises `InvalidConversationId`, as in `AsyncClient.conversation`."""
+        """The conversation of that id; see `AsyncClient.conversation`."""
         return Conversation(self, check_conversation_id(conversation_id))
 
     start = blocking(AsyncClient.start, _started)
@@ -236,7 +236,7 @@ class Client:
 
 
 class _Acting(Client):
-    """A client on the connections of another one, which acts as a principal."""
+    """A client on another client's connections that acts as a principal."""
 
     def __init__(self, client: Client, principal: Principal) -> None:
         self._of = client
@@ -256,12 +256,7 @@ class _Acting(Client):
 
 
 class Conversation:
-    """One conversation, blocking: the methods of `AsyncConversation`, which describes their arguments, results and errors.
-
-    Attributes:
-        id: The conversation's id.
-        receipt: The receipt of the `start` that made this object, else None.
-    """
+    """One conversation, blocking: the methods and attributes of `AsyncConversation`, which describes them."""
 
     def __init__(self, client: Client, conversation_id: str, *, receipt: Receipt | None = None) -> None:
         self._client = client
@@ -305,7 +300,7 @@ class Conversation:
 
 
 async def _wind_up(client: AsyncClient) -> None:
-    """Cancel the calls that other threads still wait for, so that none waits for ever, and close the client."""
+    """Cancel the calls that other threads still wait for, so that no thread waits for ever, and close the client."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
@@ -333,7 +328,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 _clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
 _inherited: list[Any] = []
-"""A forked process's copies of its parent's loops. To close one would take its files from the parent's loop."""
+"""A forked process's copies of its parent's loops. Closing one would take its files from the parent's loop."""
 
 
 def _after_fork() -> None:

@@ -1,12 +1,12 @@
-"""Warnings of a client: a guarantee that does not hold as promised here, although the client goes on."""
+"""Warnings of a client that goes on although it cannot keep a guarantee."""
 
 
 class DurabilityWarning(UserWarning):
-    """The Redis in use may lose acknowledged events; the message says in which case, and `holdfast doctor` says the fix."""
+    """The Redis in use may lose acknowledged events; the message says when, and `holdfast doctor` says the fix."""
 
 
 class AppDiffersWarning(UserWarning):
-    """The published version of the client's app differs from the app here; conversations run with the published version.
+    """The published app, with which conversations run, differs from the client's app here; the message names the differences.
 
-    The message names the differences. `holdfast up --app` or `connect(publish=True)` publishes the app as it is here.
+    `holdfast up --app` or `connect(publish=True)` publishes the app as it is here.
     """

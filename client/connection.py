@@ -31,17 +31,14 @@ if TYPE_CHECKING:
 
 DEFAULT_TIMEOUT_S = 30.0
 START_S = 60.0
-"""How much longer a first call may take that may have to start the embedded stack, if its deadline is at least the default."""
+"""How much longer a call may take that may have to start the embedded stack, if its deadline is at least the default."""
 GRACE_S = 1.0
 
 _T = TypeVar("_T")
 
 
 class Connection:
-    """A stack, the deadline that each call on it has, and the principal that its commands are of, if that was said.
-
-    `proves` says whether this process has verified who that is, and signs what it says.
-    """
+    """A stack, the deadline of each call on it, and the principal of its commands; `proves`: this process has verified it."""
 
     def __init__(
         self,
@@ -59,21 +56,16 @@ class Connection:
         self._proves = proves
 
     def acting_as(self, principal: Principal, *, proves: bool = False) -> "Connection":
-        """The same connection, on which all commands are this principal's."""
+        """The same connection, with this principal for all commands."""
         return Connection(self.stack, timeout_s=self._timeout_s, principal=principal, feed=self.feed, proves=proves)
 
     @property
     def allowed_s(self) -> float:
-        """How long a call that begins now may take, in seconds."""
+        """How many seconds a call that begins now may take."""
         return self._timeout_s + (START_S if self._timeout_s >= DEFAULT_TIMEOUT_S and self.stack.may_start else 0.0)
 
     async def app(self) -> "App":
-        """The client's app, loaded.
-
-        Raises:
-            AppNotFound: The app's path leads to no app, or its module was not imported in time.
-            ConfigurationError: The client names no app, or the app is declared wrongly.
-        """
+        """The client's app, loaded; `AppNotFound` also if its module was not imported in time."""
         try:
             async with asyncio.timeout(self.allowed_s):
                 return await self.stack.loaded_app()
@@ -84,20 +76,13 @@ class Connection:
     async def read(self, work: Callable[[Store], Awaitable[_T]], *, block_ms: int = 0) -> _T:
         """The result of `work` on the store, within the deadline of a call, which also covers opening the store.
 
-        `block_ms` is how much longer the call may take because the store waits for news.
-
-        Raises:
-            StoreUnavailable: The store does not answer in time, or refuses.
+        The store may wait for news for `block_ms`, which prolongs the deadline.
         """
         async with self._timely(self.allowed_s + block_ms / 1000):
             return await work(await self.stack.store())
 
     async def store(self, within_s: float | None = None) -> Store:
-        """The store, opened.
-
-        Raises:
-            StoreUnavailable: The store is not open in time.
-        """
+        """The store, opened in time, else `StoreUnavailable`."""
         async with self._timely(self.allowed_s if within_s is None else within_s):
             return await self.stack.store()
 
@@ -112,12 +97,7 @@ class Connection:
     async def reply_to(
         self, conversation_id: str, command: Command, *, what: str, retry_id: str, create: bool = False
     ) -> Reply:
-        """The reply to a command, once the events that the command led to are durable.
-
-        Raises:
-            OutcomeUnknown: No actor has acknowledged the command in time; `retry_id` makes a repetition safe.
-            HoldfastError: The command was refused, or has reached no actor.
-        """
+        """The reply to a command, once the events that it led to are durable. Errors are as in `reply_in`."""
         said = {"principal": self.principal, "traceparent": trace_context.current()}
         command = command.model_copy(update={name: value for name, value in said.items() if value is not None})
         delivery = Delivery(conversation_id, command, timeout_s=self.allowed_s, create=create, proves=self._proves)
@@ -159,8 +139,8 @@ def reply_in(result: DeliveryResult, *, what: str, retry_id: str) -> Reply:
     """The reply in the result of a delivery.
 
     Raises:
-        OutcomeUnknown: Whether the command was judged is unknown, or no actor was reached in time.
-        HoldfastError: The command was refused, or has reached no actor.
+        OutcomeUnknown: No actor acknowledged the command in time; repeating it with `retry_id` is safe.
+        HoldfastError: The command was refused, or reached no actor.
     """
     match result:
         case Delivered(reply):

@@ -23,7 +23,11 @@ PAGE = 1000
 
 
 class AsyncConversation:
-    """One conversation. `receipt` is the receipt of the `start` that made this object, else None."""
+    """One conversation. `receipt` is the receipt of the `start` that made this object, else None.
+
+    `message_id`, `decision_id` and `request_id` are idempotency keys: the same key again returns the first result, and None
+    draws a random key. Of a page, `limit` is the most items, 1 to 1000, and `after` is the `next` of the page before.
+    """
 
     def __init__(self, gateway: Gateway, conversation_id: str, *, receipt: Receipt | None = None) -> None:
         self._gateway = gateway
@@ -36,9 +40,7 @@ class AsyncConversation:
     async def send(self, text: str, *, message_id: str | None = None) -> Receipt:
         """Send the user's next message; during a turn it queues, durably and in order.
 
-        Args:
-            text: What the user says, at most `Limits.message_bytes` bytes of UTF-8 (1 MiB).
-            message_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
+        `text` has at most `Limits.message_bytes` bytes of UTF-8 (1 MiB).
 
         Raises:
             InvalidMessage: The text or the id cannot be used.
@@ -51,7 +53,7 @@ class AsyncConversation:
 
         Raises:
             StaleCall, InvalidDecision, NotPermitted, AlreadyVoted: See `AsyncClient.resolve`.
-            InvalidInput: It is neither, or a call of another conversation.
+            InvalidInput: `call` is neither, or a call of another conversation.
         """
         suspension_of(call, self.id)
         return await resolved(self._gateway, call, decision, conversation_id=self.id, decision_id=decision_id)
@@ -59,15 +61,11 @@ class AsyncConversation:
     async def resolve_many(self, decisions: Mapping[str, Decision], *, decision_id: str | None = None) -> list[Receipt]:
         """Decide several pending calls of this conversation: all of them, or none.
 
-        Args:
-            decisions: The decisions by the `suspension_id` of the calls that were shown; at most 1,000.
-            decision_id: The idempotency key; the same key and decisions again return the same receipts. None draws a key.
-
-        Returns:
-            A receipt for each decision, in the order given; that of a vote which leaves its call waiting says `settled=False`.
+        `decisions` has at most 1,000, by the `suspension_id` of the calls that were shown. There is a receipt for each, in the
+        order given; a vote whose call still waits has `settled=False`.
 
         Raises:
-            BatchRefused: At least one cannot be taken; `errors` says which and why (`NotPermitted` and `AlreadyVoted`
+            BatchRefused: At least one decision is refused; `errors` says which and why (`NotPermitted` and `AlreadyVoted`
                 among the reasons). Nothing was decided.
             InvalidDecision: The decisions are no batch, or the id was used for others.
         """
@@ -79,10 +77,10 @@ class AsyncConversation:
         return await self._asked(verbs.PENDING_OF)
 
     async def wait(self, *, after: int | None = None, timeout_s: float | None = None) -> ConversationState[Awaitable[Receipt]]:
-        """The state as soon as the conversation rests (anything but generating and executing tools), or is in quarantine.
+        """The state as soon as the conversation rests (any status but generating and executing tools) or is in quarantine.
 
-        While its new work is paused (`AsyncClient.paused`), a conversation with work to do does not rest: this call
-        returns after `timeout_s`, with the state as it is, or once the conversation rests after the pause.
+        While its new work is paused (`AsyncClient.paused`), a conversation with work to do does not rest: this call returns
+        once `timeout_s` is over, or once the conversation rests after the pause.
 
         Args:
             after: Only a state whose `seq` is greater counts; pass `receipt.seq` to wait for the results of a command. The last
@@ -103,11 +101,7 @@ class AsyncConversation:
         return await self._all(self.messages_page)
 
     async def messages_page(self, *, limit: int = 50, after: str | None = None) -> MessagePage:
-        """A page of the messages, oldest first, read from its place in the log.
-
-        Args:
-            limit: How many messages the page may have, 1 to 1000. It has fewer, and a `next`, where they fill 8 MiB.
-            after: The `next` of the page before.
+        """A page of the messages, oldest first, read from its place in the log. It is shorter, with a `next`, at 8 MiB.
 
         Raises:
             InvalidInput: The limit or the cursor is not valid.
@@ -115,15 +109,11 @@ class AsyncConversation:
         return await self._asked(verbs.MESSAGES_PAGE, limit=limit, after=after)
 
     async def turns(self) -> list[Turn]:
-        """The turns that have begun, oldest first; the log is read as a whole."""
+        """The turns that have begun, oldest first; this reads the whole log."""
         return await self._all(self.turns_page)
 
     async def turns_page(self, *, limit: int = 50, after: str | None = None) -> Page[Turn]:
-        """A page of the turns that have begun, oldest first, read from its place in the log.
-
-        Args:
-            limit: How many turns the page may have, 1 to 1000. It may have fewer, and a `next`, where they are long.
-            after: The `next` of the page before.
+        """A page of the turns that have begun, oldest first, read from its place in the log. Long turns make it shorter.
 
         Raises:
             InvalidInput: The limit or the cursor is not valid.
@@ -139,7 +129,7 @@ class AsyncConversation:
         return await self._asked(verbs.TURN, turn_id=turn_id)
 
     async def message(self, message_id: str) -> Message:
-        """What became of the message that was sent, or started with, under that id.
+        """What became of a message, by the id under which it was sent or the conversation was started.
 
         Raises:
             InvalidMessage: The id cannot be used.
@@ -148,13 +138,9 @@ class AsyncConversation:
         return await self._asked(verbs.MESSAGE, message_id=message_id)
 
     def events(self, *, after: int = 0, live: bool = True) -> AsyncGenerator[Event, None]:
-        """The events after `after`: recorded events in order and without gaps, live events as they come.
+        """The events after a `seq`: recorded ones in order and without gaps, live ones (unless `live` is False) as they come.
 
         The stream ends with the conversation; leave the loop to stop earlier. `docs/events.md` lists all kinds of events.
-
-        Args:
-            after: The `seq` of the last event that is known already; 0 begins with the conversation.
-            live: Whether live events are wanted too.
 
         Raises:
             InvalidInput: `after` is no place in a log.
@@ -162,10 +148,7 @@ class AsyncConversation:
         return streamed(self._gateway, verbs.EVENTS, conversation_id=self.id, after=after, live=live)
 
     async def latest(self, limit: int = 400) -> list[Event]:
-        """The latest recorded events, oldest first, without the arguments of suspended calls.
-
-        Args:
-            limit: How many events are wanted, 1 to 1000. They are fewer where they have more than 8 MiB.
+        """The latest `limit` (1 to 1000) recorded events within 8 MiB, oldest first, without the arguments of suspended calls.
 
         Raises:
             InvalidInput: The limit is not valid.
@@ -175,14 +158,14 @@ class AsyncConversation:
     async def cancel(self, turn_id: str | None = None, *, wait_s: float = 0, request_id: str | None = None) -> Cancelled:
         """Cancel the turn; returns what was cancelled: the turn's id (None if no turn was open) and the ids of its open calls.
 
-        Bodies that run are not interrupted; they see it as `ToolContext.cancelled`.
+        Running tools are not interrupted; they see the cancellation as `ToolContext.cancelled`.
 
         Args:
-            turn_id: The only turn that is meant; once that is over, nothing is cancelled. None cancels whichever goes on.
-            wait_s: For how many seconds to wait, at most, until no body of the cancelled calls goes on any more. The calls of
-                those that still do are `Cancelled.running` then; a thread that goes on beyond `run_timeout_s` is not seen. How
-                long the answer itself may take is another matter.
-            request_id: The idempotency key; the same key again returns what was cancelled then. None draws a random key.
+            turn_id: Cancel only if this turn is still the current one; None cancels the current turn.
+            wait_s: Seconds to wait at most until the tools of the cancelled calls have stopped. `Cancelled.running` then has
+                the calls whose tools still run; a thread that runs beyond `run_timeout_s` is not seen. The time for the answer
+                itself comes on top.
+            request_id: The idempotency key.
 
         Raises:
             InvalidInput: The id or `wait_s` cannot be used, or the id was used for another request.
@@ -195,14 +178,8 @@ class AsyncConversation:
     ) -> Cancelled:
         """Cancel the calls that wait, each with an error result that the model reads; the turn goes on without them.
 
-        Args:
-            kind: The only kind of suspension that is meant (`approval`, `elicitation`, `client_exec`, `lost`, `review`); None
-                for all.
-            reason: Why, for the model, at most 1 KiB.
-            request_id: The idempotency key; the same key again returns what was cancelled then. None draws a random key.
-
-        Returns:
-            The turn and the calls; no turn where nothing waited.
+        Returns the turn and the calls; no turn if no call waited. `kind` limits this to calls that wait for it (`approval`,
+        `elicitation`, `client_exec`, `lost`, `review`; None: all). The model reads `reason`, at most 1 KiB.
 
         Raises:
             InvalidInput: The id, the kind or the reason cannot be used, or the id was used for another request.
@@ -210,16 +187,13 @@ class AsyncConversation:
         return await self._asked(verbs.CANCEL_PENDING, kind=kind, reason=reason, request_id=request_id)
 
     async def grants(self) -> list[Grant]:
-        """The grants that stand, by the store's clock, in the order in which they were given; none once it has ended."""
+        """The grants that stand by the store's clock, in the order of their giving; none once the conversation has ended."""
         return await self._asked(verbs.GRANTS)
 
     async def revoke(self, grant_id: str, reason: str = "", *, request_id: str | None = None) -> Receipt:
-        """End a grant: nothing begins by it once this has returned. What it let run and had not begun is asked about.
+        """End a grant: nothing begins by it once this has returned. Calls it let run that have not begun are asked about.
 
-        Args:
-            grant_id: The grant, as `grants` lists it.
-            reason: Why, for the log, at most 1 KiB.
-            request_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
+        `grant_id` is as in `grants`; `reason` is for the log, at most 1 KiB.
 
         Raises:
             InvalidInput: The conversation has no such grant, the id or the reason cannot be used, or the `request_id` was used
@@ -230,16 +204,13 @@ class AsyncConversation:
     async def revoke_given(
         self, by: str, reason: str = "", *, proof: Proof | str | None = None, request_id: str | None = None
     ) -> Receipt:
-        """End what a principal has given here: its grants, as `revoke` does, and its votes in calls that still wait.
+        """End what a principal has given here: its grants, as `revoke` does, and its votes on calls that still wait.
 
-        Args:
-            by: The principal's id, however it is spelled.
-            reason: Why, for the log, at most 1 KiB.
-            proof: Only what was given by somebody who was proven in this way; None: in whatever way.
-            request_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
+        `by` is the principal's id, in any spelling; `proof` selects what was given by somebody proven in this way (None: in any
+        way); `reason` is for the log, at most 1 KiB.
 
         Raises:
-            InvalidInput: It has given nothing that stands here, the id, the proof or the reason cannot be used, or the
+            InvalidInput: Nothing that it has given stands here, the id, the proof or the reason cannot be used, or the
                 `request_id` was used for another request.
         """
         return await self._asked(verbs.REVOKE_GIVEN, by=by, proof=proof, reason=reason, request_id=request_id)
@@ -247,12 +218,10 @@ class AsyncConversation:
     async def audit(self, *, receipts: Sequence[Kept] | Kept = ()) -> AuditReport:
         """Check the chain of this conversation, and list it: who asked or decided, when, what was shown, what was decided, why.
 
-        Every link is computed anew from the log, and held against the heads that stand there and in the conversation's state.
-        What is wrong or cannot be read makes a report that is not `intact`, and hides nothing of the rest.
-
-        Args:
-            receipts: Receipts that somebody has kept, or their `audit_head`, at most 1,000: each has to be in the chain. One
-                that is not shows that the log was cut off, or written anew as a whole.
+        Every link is computed anew from the log, and compared with the heads in the log and in the conversation's state. A
+        wrong or unreadable entry makes the report not `intact`, and hides no other. `receipts` are receipts that somebody has
+        kept, or their `audit_head`, at most 1,000: each has to be in the chain. A missing one shows that the log was cut off or
+        rewritten as a whole.
 
         Raises:
             InvalidInput: `receipts` has something else than receipts of this conversation, or too many.
@@ -260,14 +229,11 @@ class AsyncConversation:
         return await self._asked(verbs.AUDIT, receipts=kept_of(receipts, self.id))
 
     def audit_lines(self, *, after: int = 0, receipts: Sequence[Kept] | Kept = ()) -> AsyncGenerator[dict[str, Any], None]:
-        """The audit as lines for an archive, one by one: the entries, and as the last line the verdict on the whole chain.
+        """The audit as lines for an archive: the entries after a `seq`, and as the last line the verdict on the whole chain.
 
-        An entry has the fields of `AuditEntry`; the last line has the `kind` `audit_report`. An export that goes on after the
-        one before (`after`) overlaps it by one head: its first entry's `previous` is the `head` of the last one there.
-
-        Args:
-            after: Only entries whose `seq` is greater; all are checked.
-            receipts: As in `audit`.
+        An entry has the fields of `AuditEntry`; the last line has the `kind` `audit_report`. An export that continues an
+        earlier one (`after`) overlaps it by one head: its first entry's `previous` is the `head` of the earlier one's last
+        entry. All entries are checked, against `receipts` as in `audit`.
 
         Raises:
             InvalidInput: `after` is no place in a log, or `receipts` as in `audit`.
@@ -282,32 +248,27 @@ class AsyncConversation:
         *,
         request_id: str | None = None,
     ) -> Receipt:
-        """Note who takes a pending call on: whoever may decide it sees that (`PendingCall.assigned`). It decides nothing.
+        """Note who takes a pending call on, for all who may decide it (`PendingCall.assigned`). It decides nothing.
 
-        Args:
-            call: The pending call, or the id of its suspension.
-            to: Who takes it on: a principal, or its id; by default whoever this client acts as. None or "" gives it back.
-            request_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
+        `call` may be the id of the call's suspension. `to` is a principal or its id, by default the client's own principal;
+        None or "" gives the call back.
 
         Raises:
             StaleCall: The suspension is not open; `reason` says why.
-            NotPermitted: Whoever this client acts as is none of those who may decide the call. Nothing was changed.
-            InvalidInput: The call, the name or the id cannot be used, nobody is named and the client acts as nobody, the call
-                has 64 votes and notes already, or the `request_id` was used for another request.
+            NotPermitted: The client's principal may not decide the call. Nothing was changed.
+            InvalidInput: The call, the name or the id cannot be used, `to` is left out and the client has no principal, the
+                call has 64 votes and notes already, or the `request_id` was used for another request.
         """
         return await self._asked(verbs.ASSIGN, **self._noted(call), to=to, request_id=request_id)
 
     async def comment(self, call: PendingCall[Any] | str, text: str, *, request_id: str | None = None) -> Receipt:
         """Write to the others who may decide a pending call (`PendingCall.comments`). The model does not read it.
 
-        Args:
-            call: The pending call, or the id of its suspension.
-            text: The comment, 1 byte to the agent's `Limits.note_bytes` of UTF-8 (4 KiB).
-            request_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
+        `call` may be the id of the call's suspension. `text` has 1 byte to the agent's `Limits.note_bytes` of UTF-8 (4 KiB).
 
         Raises:
             StaleCall: The suspension is not open; `reason` says why.
-            NotPermitted: Whoever this client acts as is none of those who may decide the call. Nothing was changed.
+            NotPermitted: The client's principal may not decide the call. Nothing was changed.
             InvalidInput: The call, the text or the id cannot be used, the call has 64 votes and notes already, or the
                 `request_id` was used for another request.
         """
@@ -316,23 +277,20 @@ class AsyncConversation:
     async def end(self, *, request_id: str | None = None) -> Receipt:
         """End the conversation for good: its pending calls are cancelled, its queued messages are dropped.
 
-        Args:
-            request_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
-
         Raises:
             InvalidInput: The id cannot be used, or was used for another request.
         """
         return await self._asked(verbs.END, request_id=request_id)
 
     async def retry(self) -> bool:
-        """Lift the quarantine, so that the conversation is taken up again; false if it was in none."""
+        """Lift the quarantine, so that work on the conversation begins again; false if it was in none."""
         return await self._asked(verbs.RETRY)
 
     async def _asked(self, verb: Verb[R], **given: Any) -> R:
         return await asked(self._gateway, verb, conversation_id=self.id, **given)
 
     async def _all(self, page_of: Callable[..., Awaitable[MessagePage | Page[Any]]]) -> list[Any]:
-        """All items of a list; where a page is too large for a server's answer, the next try asks for fewer."""
+        """All items of a list; a page too large for a server's answer is asked for again with fewer items."""
         found: list[Any] = []
         after, limit = None, PAGE
         while True:

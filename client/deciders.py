@@ -1,4 +1,4 @@
-"""Selecting pending calls by who may decide them."""
+"""Selecting pending calls by the people who may decide them."""
 
 from dataclasses import replace
 
@@ -9,16 +9,12 @@ from holdfast.errors import InvalidInput
 from .arguments import principal_of
 
 MOST_PAGES = 20
-"""How many pages without a call for this principal are passed over at once."""
+"""The most pages without a call for this principal that one read skips."""
 _SEPARATOR = ","
 
 
 def decider_of(approver: object) -> Principal:
-    """A principal whose calls are asked for. A list proves nothing, so its names count as proven.
-
-    Raises:
-        InvalidInput: It is no `Principal`.
-    """
+    """The principal whose calls are asked for, checked. A list needs no proof, so its id and roles count as proven."""
     try:
         return replace(principal_of(approver), proof=Proof.KEY)
     except InvalidInput as error:
@@ -31,11 +27,7 @@ def decides(view: PendingView, who: Principal) -> bool:
 
 
 def asked_for(approver: object) -> dict[str, str]:
-    """The fields of a query that ask for the calls of a principal; none where no principal is given.
-
-    Raises:
-        InvalidInput: It is no `Principal`, or a role has a comma.
-    """
+    """The fields of a query for a principal's calls; none without a principal. A role with a comma raises `InvalidInput`."""
     if approver is None:
         return {}
     who = decider_of(approver)
@@ -45,11 +37,7 @@ def asked_for(approver: object) -> dict[str, str]:
 
 
 def asked_of(approver: str | None, roles: str | None) -> Principal | None:
-    """The principal that the fields of a query name.
-
-    Raises:
-        InvalidInput: A name cannot be used, or roles are given without a principal.
-    """
+    """The principal that the fields of a query name; `InvalidInput` for a bad name, or roles without a principal."""
     if approver is None:
         if roles is not None:
             raise InvalidInput("roles", "they are those of nobody", "give approver, too")

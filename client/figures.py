@@ -1,4 +1,4 @@
-"""The metrics of a namespace, read of its store at most every few seconds, however many ask."""
+"""The metrics of a namespace, read from its store at most every few seconds, however often they are asked for."""
 
 import asyncio
 import logging
@@ -17,30 +17,26 @@ from .stack_gateway import connection_of
 logger = logging.getLogger("holdfast.client")
 
 FRESH_S = 5.0
-"""How old the figures that are given out may be: a storm of scrapes costs the store no more than one."""
+"""How old the metrics may be, in seconds: a storm of scrapes costs the store one read."""
 LATE_MS = 60_000
-"""A conversation whose moment of attention is so long ago is overdue."""
+"""Milliseconds after its moment of attention from which a conversation is overdue."""
 RAY_S = 3.0
-"""How long Ray may take to name the workers; if it takes longer, their number is left out."""
+"""How many seconds Ray may take to name the workers; after that, their number is left out."""
 
 
 class Figures:
-    """The metrics of a client's namespace: counts that all its processes have said, and what the store and Ray know.
-
-    Args:
-        client: The client, which stays the caller's.
-    """
+    """The metrics of a client's namespace: counts from all its processes, and figures from the store and Ray."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._connection = connection_of(client.gateway)
         self.asked = self._connection.stack.counts
-        """What this client counts of its own questions to Redis, as long as it lives."""
+        """This client's own counts of its requests to Redis."""
         self._reading = asyncio.Lock()
         self._read_at = float("-inf")
         self._found: list[Family] | None = None
 
     async def families(self) -> list[Family] | None:
-        """The metrics; None where the store does not answer. They may be `FRESH_S` old."""
+        """The metrics, up to `FRESH_S` old; None if the store does not answer."""
         async with self._reading:
             now = asyncio.get_running_loop().time()
             if now - self._read_at >= FRESH_S:
@@ -67,7 +63,7 @@ class Figures:
         ]
 
     async def _workers(self) -> int | None:
-        """How many workers live; None where this process has not joined Ray, or Ray does not say."""
+        """How many workers live; None if this process has not joined Ray, or Ray does not say."""
         transport = self._connection.stack.ready
         if transport is None:
             return None

@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class Gateway(Protocol):
-    """Carries operations out: `StackGateway` over Redis and Ray, `HttpGateway` over a server. The arguments are checked."""
+    """Carries out operations with checked arguments: `StackGateway` over Redis and Ray, `HttpGateway` over a server."""
 
     @property
     def access(self) -> "Access":
@@ -28,7 +28,7 @@ class Gateway(Protocol):
         ...
 
     def acting_as(self, principal: Principal) -> "Gateway":
-        """The same gateway, on which all commands are this principal's."""
+        """The same gateway, with this principal for all commands."""
         ...
 
     async def ask(self, verb: Verb[R], arguments: Mapping[str, Any]) -> R:
@@ -36,7 +36,7 @@ class Gateway(Protocol):
         ...
 
     def stream(self, verb: Verb[R], arguments: Mapping[str, Any]) -> AsyncGenerator[R, None]:
-        """What an operation replies, one by one."""
+        """The items that an operation replies with."""
         ...
 
     async def aclose(self) -> None:
@@ -45,19 +45,19 @@ class Gateway(Protocol):
 
 
 async def asked(gateway: Gateway, verb: Verb[R], **given: Any) -> R:
-    """What an operation replies, once its arguments are checked: in a thread, if they are large."""
+    """What an operation replies to these arguments, which are checked first: large ones in a thread."""
     return await gateway.ask(verb, await judged(partial(verb.checked, given), *given.values()))
 
 
 async def streamed(gateway: Gateway, verb: Verb[R], **given: Any) -> AsyncGenerator[R, None]:
-    """What an operation replies, one by one, once its arguments are checked."""
+    """The items that an operation replies with, once its arguments are checked."""
     async with aclosing(gateway.stream(verb, verb.checked(given))) as found:
         async for one in found:
             yield one
 
 
 def resolver(gateway: Gateway) -> Callable[..., Coroutine[Any, Any, Receipt]]:
-    """What a `PendingCall` decides itself with: by the ids that it was shown with."""
+    """The function by which a `PendingCall` decides itself: it takes the ids that the call was shown with."""
 
     async def resolve(
         conversation_id: str,

@@ -1,4 +1,4 @@
-"""What stands in conversations that people have given beyond one decision: grants, and votes in calls that still wait."""
+"""What people have given in conversations beyond one decision and still stands: grants, and votes on calls that wait."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from .results import Page, Result
 
 
 class GivenVote(Result):
-    """A vote that stands in a call that waits."""
+    """A vote on a call that waits."""
 
     suspension_id: str
     tool_call_id: str
@@ -32,7 +32,7 @@ class Given(Result):
 
 
 async def given_page(store: Store, by: str | None, proof: Proof | None, *, limit: int, after: str | None) -> Page[Given]:
-    """A page of what stands; conversations in which the principal has given nothing are left out of it."""
+    """A page of conversations with what was given there; those without anything from this principal are left out."""
     page, now = await asyncio.gather(store.conversations(limit=limit, after=after, given=True), store.now())
     found = [await _of(store, row, by, proof, now) for row in page.items]
     return Page(items=[one for one in found if one.grants or one.votes or one.problem is not None], next=page.next)

@@ -1,4 +1,4 @@
-"""The address of a server, and the token that only it is shown."""
+"""The address of a server, and the token that is shown to that server alone."""
 
 import ipaddress
 import re
@@ -17,7 +17,7 @@ class Address:
 
     Attributes:
         url: Where its routes begin, without a slash at the end.
-        token: What it knows the caller by; None shows it nothing.
+        token: The token that the server knows the caller by; None: no token is sent.
     """
 
     url: str
@@ -27,13 +27,11 @@ class Address:
     def of(cls, url: str, token: str | None = None, *, plain_http: bool = False) -> "Address":
         """The address, checked. No error shows the URL or the token, since either may hold a secret.
 
-        Args:
-            url: The URL of the server, `https://` or `http://`, with the path under which it is mounted.
-            token: The token.
-            plain_http: Whether the token may be sent unencrypted to another machine.
+        `url` is an `https://` or `http://` URL with the path under which the server is mounted. With `plain_http`, the token
+        may be sent unencrypted to another machine.
 
         Raises:
-            ConfigurationError: The URL is none of a server, or holds a password; or the token cannot be one, or would be sent
+            ConfigurationError: The URL is not a server's, or holds a password; or the token cannot be one, or would be sent
                 over the network unencrypted.
         """
         parts = _split(url)

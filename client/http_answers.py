@@ -1,4 +1,4 @@
-"""What an answer of the server says: a value, or the error that its problem document stands for."""
+"""What a server's answer says: a value, or the error of its problem document."""
 
 import json
 from collections.abc import Mapping
@@ -14,25 +14,24 @@ PROBLEM = "application/problem+json"
 NO_CONTENT = 204
 UNREADABLE = "unreadable"
 LATER = frozenset({429, 503})
-"""Statuses by which Holdfast refuses for the moment: nothing was done. Those that say when to come back go through later."""
+"""Statuses of a temporary refusal by Holdfast, which did nothing. With `Retry-After`, the request may succeed later."""
 ENVELOPE = 10
-"""How many levels of a reply stand around the JSON of users, which has its own bound."""
+"""How many levels of a reply enclose the JSON of users, which has its own bound."""
 MAX_VALUES = 8 * jsontext.MAX_VALUES
-"""How many values a reply may hold: that of users is bounded one by one."""
+"""The most values in a reply, which may hold several JSON values of users, each with its own bound."""
 OF_GATEWAYS = frozenset({429, 502, 503, 504})
-"""Statuses by which what stands before a server says that it does not reach the server, or not now."""
+"""Status codes of a proxy that cannot reach the server."""
 INPUTS = frozenset({"invalid_request", "not_json", "body_too_large", "query_too_long", "unsupported_media_type"})
-"""Codes of requests that the server could not take in."""
+"""Codes of requests that the server could not read."""
 LONGEST_PAUSE_S = 3600
 WHY_LENGTH = 500
 TEXT_LENGTH, MOST_ITEMS = 2_000, 1_000
-"""How many characters of each text, and how many values of each list, an error takes over from a problem document: as many
-as one request may decide."""
+"""The most characters of a text, and values of a list (as many as a request may decide), that an error takes from a problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer, read whole; the names of its headers are in small letters."""
+    """An answer, read whole; the names of its headers are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -40,7 +39,7 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        """Whether the request did what it should."""
+        """Whether the request succeeded."""
         return 200 <= self.status < 300  # noqa: PLR2004 - the class of these statuses
 
     @property
@@ -50,28 +49,28 @@ class Answer:
 
     @property
     def retry_after_s(self) -> float:
-        """After how many seconds the server asks for the next try; 0 if it does not say. A date counts as nothing said."""
+        """After how many seconds the server asks for the next try; 0 if it does not say, or names a date."""
         said = self.headers.get("retry-after", "").strip()
         return min(int(said), LONGEST_PAUSE_S) if said.isdecimal() and said.isascii() and len(said) < 10 else 0.0  # noqa: PLR2004
 
     @property
     def passing(self) -> bool:
-        """Whether the same request may go through later."""
+        """Whether the same request may succeed later."""
         if self.media_type == PROBLEM:
             return self.status in LATER and "retry-after" in self.headers and error_of(problem_in(self)) is None
         return self.status in OF_GATEWAYS
 
     @property
     def undone(self) -> bool:
-        """Whether a passing refusal says for certain that nothing was done: that of Holdfast itself."""
+        """Whether a temporary refusal proves that nothing was done: it is from Holdfast itself."""
         return self.media_type == PROBLEM
 
     def value(self) -> Any:
-        """The JSON value of the answer; None of one without content.
+        """The JSON value of the answer; None if it has no content.
 
         Raises:
             HoldfastError: The error that the server raised.
-            ServerRefused: The server refused the request for a reason of its own, or the answer is none of Holdfast's.
+            ServerRefused: The server refused the request for a reason of its own, or the answer is not from Holdfast.
         """
         if self.status == NO_CONTENT:
             return None
@@ -98,7 +97,7 @@ class Answer:
 
 
 def loads(text: str) -> Any:
-    """The value of a reply's JSON text, which the server made of what was checked when it was taken in.
+    """The value of a reply's JSON text, whose content the server checked when it took it in.
 
     Raises:
         NotJson: The text is no JSON, is nested too deeply, or holds too many values.
@@ -114,7 +113,7 @@ def loads(text: str) -> Any:
 
 
 def problem_in(answer: Answer) -> Mapping[str, Any]:
-    """The problem document of an answer; empty where it cannot be read."""
+    """The problem document of an answer; empty if it cannot be read."""
     try:
         found = loads(answer.body.decode("utf-8"))
     except (UnicodeDecodeError, jsontext.NotJson):
@@ -123,7 +122,7 @@ def problem_in(answer: Answer) -> Mapping[str, Any]:
 
 
 def told(problem: Mapping[str, Any], status: int) -> HoldfastError:
-    """The error that a problem document stands for; `ServerRefused` where this release knows none."""
+    """The error that a problem document stands for; `ServerRefused` if this release knows none."""
     problem = {name: _short(value) for name, value in problem.items()}
     known = error_of(problem)
     if known is not None:
@@ -138,7 +137,7 @@ def told(problem: Mapping[str, Any], status: int) -> HoldfastError:
 
 
 def _short(value: Any) -> Any:
-    """A value of a problem document without more than a person would read of it: whoever logs the error logs that too."""
+    """A value of a problem document, cut to what a person would read: logs keep the error as a whole."""
     if isinstance(value, str):
         return value if len(value) <= TEXT_LENGTH else f"{value[: TEXT_LENGTH - 1]}…"
     if isinstance(value, list):

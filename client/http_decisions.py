@@ -1,4 +1,4 @@
-"""Decisions as a client over HTTP sends them: one, those of a conversation, and many, each by itself."""
+"""Decisions as a client over HTTP sends them: one, all of a conversation, or many, each by itself."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -19,11 +19,11 @@ from .results import PendingCall
 from .verbs import RESOLVE_EACH
 
 TOGETHER, TOGETHER_BYTES = 100, 1 << 20
-"""How many decisions, and about how many bytes of them, one request brings: fewer than a server takes."""
+"""How many decisions, and about how many bytes of them, one request carries: fewer than a server takes."""
 
 
 def said(ruling: DecisionRecord) -> dict[str, Any]:
-    """A decision as the body of a request says it."""
+    """A decision as the body of a request."""
     found: dict[str, Any] = {"decision": ruling.kind.value}
     if ruling.reason:
         found["reason"] = ruling.reason
@@ -64,7 +64,7 @@ async def _resolve_together(
     items: Sequence[Mapping[str, Any]],
     key: str,
 ) -> dict[str, Receipt | HoldfastError]:
-    """What decisions led to that go in one request, or singly where the server does not take them so."""
+    """The outcomes of decisions sent in one request, or one by one if the server does not take them together."""
     names = [call.suspension_id for call, _ in pairs]
     path, read = RESOLVE_EACH.path, partial(replies.decided, count=len(items))
     rounds = -(-len(items) // batches.SIDE_BY_SIDE)  # the server makes so many at a time, and each may take its whole time
@@ -81,18 +81,14 @@ async def _resolve_together(
 
 
 def _known(outcome: Receipt | HoldfastError, retry_id: str) -> Receipt | HoldfastError:
-    """An outcome as that of a single decision: one whose server failed may be recorded."""
+    """The outcome as a single decision would have it: if the server failed, the decision may be recorded."""
     if isinstance(outcome, ServerRefused) and outcome.http_status in FAILED:
         return OutcomeUnknown(f"the decision ({outcome})", retry_id)
     return outcome
 
 
 def _item(call: PendingCall[Any], decision: Decision) -> dict[str, Any]:
-    """One of several decisions as the body of a request says it.
-
-    Raises:
-        StaleCall: No call of Holdfast's has these ids.
-    """
+    """One of several decisions as the body of a request; `StaleCall` if no call of Holdfast can have its ids."""
     if not (encodes(call.suspension_id) and encodes(call.tool_call_id)):
         raise StaleCall(call.conversation_id, ascii(call.tool_call_id), StaleReason.UNKNOWN)
     place = {"suspension_id": call.suspension_id, "tool_call_id": call.tool_call_id}
@@ -100,7 +96,7 @@ def _item(call: PendingCall[Any], decision: Decision) -> dict[str, Any]:
 
 
 def _chunks(items: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Mapping[str, Any]]]:
-    """The items in their order, as many at a time as go in one request; one that is large goes by itself."""
+    """The items in their order, as many together as fit in one request; a large one goes alone."""
     chunk: dict[str, Mapping[str, Any]] = {}
     size = 0
     for name, item in items.items():

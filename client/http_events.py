@@ -1,4 +1,4 @@
-"""Event streams of a server (server-sent events): split into frames, and followed across cuts without a gap."""
+"""A server's event streams (server-sent events): split into frames, and followed across cuts without a gap."""
 
 import asyncio
 import contextlib
@@ -21,9 +21,9 @@ from .list_events import LIST_CURSOR, AsyncListEvent, ListEventKind
 from .results import Event
 
 FRAME_BYTES = 32 * 1024 * 1024
-"""How large an event may be as it is sent."""
+"""The largest event, in bytes as sent."""
 SILENT_S = 60.0
-"""After how long without a byte a stream counts as cut; the server sends a heartbeat every 15 s."""
+"""Seconds without a byte after which a stream counts as cut; the server sends a heartbeat every 15 s."""
 FIRST_S, LONGEST_S, JITTER = 0.1, 5.0, 0.5
 CLOSED = "stream_closed"
 
@@ -32,7 +32,7 @@ logger = logging.getLogger("holdfast.client")
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One event as it was sent: its name, its data, and its `id` if it has one."""
+    """One event as it was sent."""
 
     event: str
     data: str
@@ -51,11 +51,7 @@ class Frames:
         self._size = 0
 
     def fed(self, chunk: bytes) -> Iterator[Frame]:
-        """The frames that end in this chunk.
-
-        Raises:
-            ServerRefused: A frame is larger than the limit, or no UTF-8.
-        """
+        """The frames that end in this chunk; `ServerRefused` if one is larger than the limit, or no UTF-8."""
         *whole, rest = chunk.split(b"\n")
         for part in whole:
             self._take(part)
@@ -94,9 +90,9 @@ class Frames:
 async def follow(
     exchange: Exchange, path: str, *, after: int, live: bool, silent_s: float = SILENT_S
 ) -> AsyncGenerator[Event, None]:
-    """The events of a conversation after a place in its log; where the stream is cut, it goes on after the last one.
+    """The events of a conversation after a place in its log; after a cut, the stream goes on after the last event.
 
-    Events of kinds that this release does not know, which a newer server may send, are left out.
+    Events of unknown kinds, which a newer server may send, are left out.
     """
     stream = Stream(exchange, path, last=str(after) if after else None, silent_s=silent_s, live=live)
     async with contextlib.aclosing(stream.events()) as events:
@@ -124,7 +120,7 @@ async def follow_lists(
     kind: SuspensionKind | None,
     silent_s: float = SILENT_S,
 ) -> AsyncGenerator[AsyncListEvent, None]:
-    """The events of the lists after a cursor; where the stream is cut, it goes on after the last one that had a cursor."""
+    """The events of the lists after a cursor; after a cut, the stream goes on after the last event with a cursor."""
     only = next(iter(agent)) if agent is not None and len(agent) == 1 else None  # a server narrows by one at most
     stream = Stream(exchange, "/v1/events", last=after, silent_s=silent_s, agent=only, kind=kind)
     async with contextlib.aclosing(stream.events()) as events:
@@ -138,7 +134,7 @@ async def follow_lists(
 
 
 class Stream:
-    """A stream of events, opened again where it is cut.
+    """A stream of events that is opened again after a cut.
 
     Attributes:
         last: The `id` after which it goes on.
@@ -179,7 +175,7 @@ class Stream:
 
 
 async def _next(chunks: AsyncIterator[bytes], silent_s: float) -> bytes:
-    """The next bytes of a stream; none where it ends, is cut, or is silent for too long."""
+    """The next bytes of a stream; none if it ends, is cut, or is silent for too long."""
     try:
         async with asyncio.timeout(silent_s):
             while not (chunk := await anext(chunks, None)):
@@ -204,11 +200,7 @@ def _data(frame: Frame) -> dict[str, Any]:
 
 
 def _over(closed: dict[str, Any]) -> bool:
-    """Whether a stream that was closed is over; else it goes on at whichever server answers.
-
-    Raises:
-        HoldfastError: The error that the stream failed with.
-    """
+    """Whether a closed stream is over, else it goes on at any server that answers; an error that ended it is raised."""
     problem = closed.get("problem")
     if isinstance(problem, dict):
         status = problem.get("status")

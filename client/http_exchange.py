@@ -1,4 +1,4 @@
-"""Requests to a server, each with a deadline: sent again with the same key where the answer was lost, and bounded."""
+"""Requests to a server, each bounded, with a deadline, and sent again with the same key when the answer is lost."""
 
 import asyncio
 import json
@@ -37,14 +37,14 @@ from .http_address import Address
 from .http_answers import JSON, Answer
 
 ANSWER_BYTES = 64 * 1024 * 1024
-"""How large an answer may be."""
+"""The largest answer, in bytes."""
 REACH_S = 5.0
-"""How long a server that has never answered, and takes no connection, is tried again; others are until the call's deadline."""
+"""Seconds for which a server that takes no connection is tried, if it has never answered; else until the call's deadline."""
 KEEP_S = 4.0
-"""How long an idle connection is kept: less than the 5 s after which uvicorn closes it."""
+"""Seconds for which an idle connection is kept: less than the 5 s after which uvicorn closes it."""
 FIRST_S, LONGEST_S, JITTER = 0.1, 2.0, 0.5
 FAILED = frozenset({500, 502, 504})
-"""Statuses of a server that failed with a request, and perhaps after it was carried out."""
+"""Statuses of a server that failed, perhaps after it carried the request out."""
 JUDGED = (
     InvalidMessage,
     InvalidDecision,
@@ -57,9 +57,10 @@ JUDGED = (
     StaleCall,
     BatchRefused,
 )
-"""Errors by which a conversation refuses a request whose key it does not know: the same request did nothing before, either.
+"""Errors by which a conversation refuses a request with an unknown key: an earlier try of it did nothing either.
 
-All others say nothing of that: they are raised before the key is looked for, or for the moment."""
+All other errors do not tell: they are raised before the key is looked up, or are temporary.
+"""
 
 logger = logging.getLogger("holdfast.client")
 _T = TypeVar("_T")
@@ -69,16 +70,9 @@ _T = TypeVar("_T")
 class Asking:
     """One request, and what is known of the tries to send it.
 
-    Attributes:
-        method: `GET`, `POST` or `DELETE`.
-        path: The path below the server's URL, quoted.
-        what: Words for what it asks, for errors.
-        query: The fields of its query; those of None are left out.
-        headers: Headers of its own.
-        body: The bytes of its body.
-        key: Its idempotency key; without one, all but a GET is not sent again once the server may have it.
-        sent: Whether the last try got as far as the server.
-        doubtful: Whether an earlier try may have been carried out.
+    `path` is quoted, below the server's URL; `what` is what it asks for, in the words of an error. Without an idempotency
+    `key`, only a GET is sent again once the server may have it. `sent` says whether the last try reached the server, `doubtful`
+    whether an earlier try may have been carried out.
     """
 
     method: str
@@ -92,7 +86,7 @@ class Asking:
     doubtful: bool = False
 
     async def trace(self, name: str, _: Mapping[str, Any]) -> None:
-        """Note how far a try has come; httpcore calls this with the name of each step."""
+        """Note whether a try was sent; httpcore calls this with the name of each step."""
         self.sent = self.sent or name.endswith("send_request_headers.started")
 
     @property
@@ -111,7 +105,7 @@ class Asking:
 
 
 class Exchange:
-    """The requests of one client to one server, over connections that are kept alive. Nothing is opened until it is used."""
+    """The requests of one client to one server, over kept-alive connections that are opened on first use."""
 
     def __init__(self, address: Address, *, timeout_s: float, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.address = address
@@ -124,9 +118,9 @@ class Exchange:
         self._inherited: list[httpx.AsyncClient | None] = []
 
     async def get(self, path: str, what: str, *, longer_s: float = 0.0, **query: Any) -> Any:
-        """The value at a path, which is quoted; fields of the query that are None are left out.
+        """The value at a quoted path; query fields that are None are left out.
 
-        The server may wait for news for `longer_s` seconds, and the call may take so much longer than others.
+        `longer_s` prolongs the deadline by the seconds that the server may wait for news.
 
         Raises:
             ServerUnavailable: The server does not answer in time.
@@ -145,11 +139,11 @@ class Exchange:
         key: str | None = None,
         longer_s: float = 0.0,
     ) -> _T:
-        """What `read` makes of the reply to a request. Without an idempotency key it is sent once.
+        """The reply to a request, converted by `read`. Without an idempotency key it is sent once.
 
         Raises:
             OutcomeUnknown: The server may have carried the request out, and has not said so in time.
-            ServerUnavailable: The server does not answer in time, and nothing was done; without a key, perhaps something was.
+            ServerUnavailable: The server does not answer in time; nothing was done, unless the request has no key.
             HoldfastError: The error that the server raised.
         """
         return await self._changed(_with_body("POST", path, what, body, key), read, longer_s=longer_s)
@@ -157,7 +151,7 @@ class Exchange:
     async def delete(
         self, path: str, what: str, read: Callable[[Any], _T], *, key: str, body: Mapping[str, Any] | None = None
     ) -> _T:
-        """What `read` makes of the reply to a removal; it raises what `post` does."""
+        """The reply to a removal, converted by `read`; raises as `post` does."""
         asking = Asking("DELETE", path, what, key=key) if body is None else _with_body("DELETE", path, what, body, key)
         return await self._changed(asking, read)
 
@@ -177,18 +171,18 @@ class Exchange:
             raise
 
     async def opened(self, path: str, what: str, headers: Mapping[str, str], **query: Any) -> httpx.Response:
-        """An answer whose body is read as it comes, and that the caller closes; one that is no stream raises as in `get`."""
+        """An answer to be read as it comes and closed by the caller; an answer that is no stream raises as in `get`."""
         given = {name: _plain(one) for name, one in query.items() if one is not None}
         return await self._answered(Asking("GET", path, what, given, headers), self._begun)
 
     async def aclose(self) -> None:
-        """Close the connections; those of another loop, which cannot be closed in this one, are let go."""
+        """Close the connections. Those of another event loop cannot be closed here, and are dropped."""
         http, self._http = self._http, None
         if http is not None and self._pid == os.getpid() and self._loop is asyncio.get_running_loop():
             await http.aclose()
 
     async def _answered(self, asking: Asking, read: Callable[[Asking], Awaitable[_T]], *, longer_s: float = 0.0) -> _T:
-        """What `read` makes of the answer; the request is sent again as long as that can lead to one."""
+        """The answer, converted by `read`; the request is sent again while that can lead to an answer."""
         now = asyncio.get_running_loop().time
         began = now()
         until, pauses = began + self.timeout_s + longer_s, Backoff(FIRST_S, LONGEST_S, jitter=JITTER)
@@ -292,13 +286,13 @@ class Exchange:
 
 
 class _ComeBack(Exception):
-    """A refusal for the moment."""
+    """A temporary refusal."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(f"it answered {answer.status}")
         self.at_least_s = answer.retry_after_s
         self.error = answer.error() if answer.undone else None
-        """The error that says for certain that nothing was done; None where that is not known."""
+        """The error that proves that nothing was done; None if that is not known."""
 
 
 def _with_body(method: str, path: str, what: str, body: Mapping[str, Any], key: str | None) -> Asking:
@@ -312,7 +306,7 @@ def key_or(key: str | None) -> str:
 
 
 def said_of(error: httpx.HTTPError) -> str:
-    """The text of what went wrong on the way, which may have none of its own."""
+    """The text of a transport error, or its type's name."""
     return str(error) or type(error).__name__
 
 
@@ -321,11 +315,7 @@ def _headers(response: httpx.Response) -> dict[str, str]:
 
 
 async def _body(response: httpx.Response) -> bytes:
-    """The body of an answer.
-
-    Raises:
-        ServerRefused: It is too large, or compressed although that was not asked for.
-    """
+    """The body of an answer; `ServerRefused` if it is too large, or compressed without being asked for."""
     if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise ServerRefused(response.status_code, "unreadable", "the answer is compressed, which was not asked for")
     found = bytearray()
@@ -337,5 +327,5 @@ async def _body(response: httpx.Response) -> bytes:
 
 
 def _plain(value: Any) -> str:
-    """A value as it stands in a query."""
+    """A value as text of a query."""
     return str(value).lower() if isinstance(value, bool) else str(value)

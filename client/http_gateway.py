@@ -1,4 +1,4 @@
-"""The gateway over HTTP, with neither Ray nor Redis in the process: a request for each operation, made as its row says."""
+"""The gateway over HTTP, without Ray and Redis in the process: each operation is a request, made as its row says."""
 
 import asyncio
 import logging
@@ -35,10 +35,10 @@ from .verb import Verb
 
 R = TypeVar("R")
 POLL_S = 50.0
-"""How long one poll waits; the server bounds it by 60 s, and what stands before it often closes what is silent that long."""
+"""Seconds that one poll waits; the server allows 60 s, but proxies often close a connection that is silent that long."""
 PAGE = 1000
 AGAIN_S, AGAIN_AT_MOST_S = 0.1, 2.0
-"""Pauses between polls that a server answers before their time, as one does that is stopped."""
+"""Pauses between polls, in seconds, if a server answers them early, as one does that is stopping."""
 
 logger = logging.getLogger("holdfast.client")
 
@@ -52,25 +52,17 @@ class HttpGateway:
 
     @property
     def access(self) -> NoReturn:
-        """Refused: keys are made and revoked where Redis is.
-
-        Raises:
-            ConfigurationError: Always.
-        """
+        """Refused with `ConfigurationError`: keys are made and revoked where Redis is."""
         problem = "keys are made and revoked where Redis is, and not over HTTP"
         raise ConfigurationError("url", problem, "connect there without a url, or use `holdfast keys`")
 
     def acting_as(self, principal: Principal) -> NoReturn:
-        """Refused: the server knows the caller, and takes nobody's word.
-
-        Raises:
-            ConfigurationError: Always.
-        """
+        """Refused with `ConfigurationError`: the server knows the caller by its token."""
         problem = f"over HTTP nobody acts as {principal.id!r:.60}: the server knows the caller by its token"
         raise ConfigurationError("principal", problem, "connect with a token of that principal's")
 
     async def ask(self, verb: Verb[R], arguments: Mapping[str, Any]) -> R:
-        """What an operation replies: of its own function here, or of the request that its row describes."""
+        """What an operation replies: by its own function here, or the request that its row describes."""
         answer = _ANSWERS.get(verb)
         return await (self.requested(verb, arguments) if answer is None else answer(self, **arguments))
 
@@ -81,13 +73,10 @@ class HttpGateway:
     async def requested(
         self, verb: Verb[R], arguments: Mapping[str, Any], *, longer_s: float = 0.0, read: Callable[[Any], R] | None = None
     ) -> R:
-        """What one request leads to: the arguments that the path names stand there, the others in the query or the body.
+        """The reply to one request, converted by `read` (None: as the row says).
 
-        Args:
-            verb: The operation.
-            arguments: Its arguments; those of None are left out.
-            longer_s: How much longer than other calls this one may take, since the server waits for news.
-            read: Makes the result of the reply; None: as the row says.
+        The arguments stand in the path where it names them, else in the query or the body; those that are None are left out.
+        The call may take `longer_s` seconds longer than others, since the server waits for news.
         """
         read = read or partial(replies.read_as, verb, self.resolve)
         path = verb.path.format_map({name: part(str(one)) for name, one in arguments.items() if f"{{{name}}}" in verb.path})
@@ -144,12 +133,7 @@ async def _pending_of(gateway: HttpGateway, *, conversation_id: str) -> list[Asy
 
 
 async def _check_fits(gateway: HttpGateway, suspension_id: str, conversation_id: str | None) -> None:
-    """Refuse an id that cannot stand in a path: Holdfast makes none such, so no suspension has it.
-
-    Raises:
-        StaleCall: It cannot.
-        ConversationNotFound: The conversation was never started.
-    """
+    """Refuse with `StaleCall` an id that cannot stand in a path: Holdfast makes none such, so no suspension has it."""
     if fits(suspension_id):
         return
     if conversation_id is not None:
@@ -195,7 +179,7 @@ async def _latest(gateway: HttpGateway, *, conversation_id: str, limit: int) -> 
 
 
 async def _cancel(gateway: HttpGateway, *, wait_s: float, **ids: str | None) -> Cancelled:
-    """Cancel the turn; a long wait is several requests with one key."""
+    """Cancel the turn; a long wait takes several requests with one key."""
     now = asyncio.get_running_loop().time
     give_up, pauses, cancelled = now() + wait_s, Backoff(AGAIN_S, AGAIN_AT_MOST_S), None
     while True:

@@ -1,4 +1,4 @@
-"""The replies of a server, checked, as the objects that a client returns."""
+"""The replies of a server, checked and turned into the objects that a client returns."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
@@ -28,8 +28,6 @@ _LIVE: Mapping[str, type[Any]] = {kind.model_fields["kind"].default: kind for ki
 
 
 class _ListEvent(BaseModel):
-    """An event of the lists as a server sends it."""
-
     kind: ListEventKind
     at: int | None
     conversation_id: str
@@ -39,8 +37,6 @@ class _ListEvent(BaseModel):
 
 
 class _Decided(BaseModel):
-    """What one of several decisions led to."""
-
     status: int
     receipt: dict[str, Any] | None = None
     problem: dict[str, Any] | None = None
@@ -52,7 +48,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def read_as(verb: Verb[_R], resolve: Callable[..., Awaitable[Receipt]], reply: Any) -> _R:
-    """The reply to an operation, as its row says; `resolve` decides the pending calls in it."""
+    """The reply to an operation, as its row says; pending calls in it are decided by `resolve`."""
     kind: Any = verb.reply
     found: Any
     if verb.under is not None:
@@ -77,12 +73,12 @@ def _bound(found: Any, resolve: Callable[..., Awaitable[Receipt]]) -> Any:
 
 
 def receipts(reply: Any, count: int) -> Receipts:
-    """The receipts of so many decisions, in the order given."""
+    """The receipts of `count` decisions, in the order given."""
     return Receipts(receipts=tuple(_record(Receipt, one) for one in _as_many(reply, count)))
 
 
 def decided(reply: Any, count: int) -> list[Receipt | HoldfastError]:
-    """The receipts of so many decisions, or the errors that say why they were not taken, in the order given."""
+    """For each of `count` decisions, in the order given: its receipt, or the error that says why it was not taken."""
     found: list[Receipt | HoldfastError] = []
     for one in _as_many(reply, count):
         outcome = _record(_Decided, one)
@@ -98,13 +94,13 @@ def _as_many(reply: Any, count: int) -> list[Any]:
 
 
 def audit(reply: Any) -> tuple[AuditReport, int | None]:
-    """A part of an audit's entries with the verdict on the whole, and the place after which the next part begins."""
+    """One part of an audit (its entries, and the verdict on the whole), and the `after` of the next part."""
     found = _record(AuditReply, reply)
     return AuditReport(found.conversation_id, found.items, found.head, found.breaks), found.next
 
 
 def rests(state: ConversationState[Any], after: int | None) -> bool:
-    """Whether a state is one that `wait` returns: at rest beyond the place `after`, or in quarantine."""
+    """Whether `wait` returns this state: at rest beyond the place `after`, or in quarantine."""
     if state.status is Status.QUARANTINED:
         return True
     return state.status in RESTING and (after is None or state.seq > after or state.status is Status.ENDED)
@@ -117,9 +113,9 @@ def place(data: Mapping[str, Any]) -> int | None:
 
 
 def event(data: Mapping[str, Any]) -> ClientEvent | None:
-    """The event in a frame of a stream: the fields of its body, and beside them its place and whether it is live.
+    """The event in a frame of a stream.
 
-    A newer server may send more than this release knows: fields are left out then, and None is an event of an unknown kind.
+    A newer server may send more than this release knows: unknown fields are left out, an unknown kind gives None.
     """
     fields, kind, live = dict(data), str(data.get("kind")), bool(data.get("live", False))
     model = (_LIVE if live else _RECORDED).get(kind)
@@ -136,7 +132,7 @@ def event(data: Mapping[str, Any]) -> ClientEvent | None:
 
 
 def list_event(data: Mapping[str, Any], resolve: Callable[..., Awaitable[Receipt]]) -> AsyncListEvent:
-    """The event of the lists in a frame of a stream, without its cursor; its call, if it has one, is decided by `resolve`."""
+    """The event of the lists in a frame, without its cursor; its call, if it has one, is decided by `resolve`."""
     found = _record(_ListEvent, data)
     tells = found.kind in {ListEventKind.PENDING, ListEventKind.NOTED}
     call = PendingCall.of(_record(PendingCall, found.data), resolve) if tells else None
@@ -144,7 +140,7 @@ def list_event(data: Mapping[str, Any], resolve: Callable[..., Awaitable[Receipt
 
 
 def _record(kind: type[_T], reply: Any) -> _T:
-    """A record made of those fields of a reply that it has: a later server may say more."""
+    """A record made of the known fields of a reply: a later server may send more."""
     known = kind.model_fields if issubclass(kind, BaseModel) else None
     fields = {name: reply[name] for name in reply if name in known} if isinstance(reply, dict) and known else reply
     found: _T = _checked(kind, fields)
@@ -161,7 +157,7 @@ def _checked(kind: Any, reply: Any) -> Any:
 
 
 def _first(error: ValidationError) -> str:
-    """The first mistake of several, without the value."""
+    """The first validation error, without the value."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     place = ".".join(map(str, first["loc"]))
     return f"{place}{': ' if place else ''}{first['msg']}"

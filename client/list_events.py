@@ -1,4 +1,4 @@
-"""Events of the lists over all conversations: what begins to wait, what is settled, and where each conversation stands."""
+"""Events of the lists over all conversations: calls begin to wait or are settled, and statuses change."""
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
@@ -30,21 +30,20 @@ class ListEventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ListEvent(Generic[R]):
-    """Something that changed in the lists. After a resumption an event may come again: the same `conversation_id` and `seq`.
+    """A change of the lists. After a resumption an event may come again, with the same `conversation_id` and `seq`.
 
     Attributes:
         kind: What it tells.
         at: When it was, in integer milliseconds UTC; None for `following`, `passed` and `missed`.
         conversation_id: The conversation's id; empty for `following`, `passed` and `missed`.
         agent: The name of the conversation's agent.
-        seq: The place in the conversation's log after which the lists stand so.
+        seq: The place in the conversation's log that the lists now reflect.
         data: The fields of the kind, as plain JSON values. `pending` and `noted`: those of a `PendingCall`. `settled`:
             `suspension_id`, `suspension_kind`, `tool_call_id`, `by` (what ended it: a `SettledBy`), `decision` (a
-            `DecisionKind` or None), `principal` (who decided, or None) and `grants` (the ids of those by which it ended); but
-            the first two, None where the log cannot be read. `status`: `status` and `pending`, how many of the conversation's
-            calls wait.
-        call: With `pending` and `noted` the call, whose `resolve` decides it; else None.
-        cursor: Pass it as `after` to go on after this event; None where more of what happened at once follows.
+            `DecisionKind` or None), `principal` (who decided, or None) and `grants` (the ids of the grants that ended it); all
+            but the first two are None if the log cannot be read. `status`: `status` and `pending`, the number of waiting calls.
+        call: For `pending` and `noted` the call, whose `resolve` decides it; else None.
+        cursor: Pass it as `after` to go on after this event; None if more events of the same moment follow.
     """
 
     kind: ListEventKind

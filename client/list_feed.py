@@ -1,7 +1,7 @@
-"""The feed of the lists: the changes of a store, read once for all who follow them in this process.
+"""The feed of the lists: the changes of a store, read once for all followers in this process.
 
-A follower first reads by itself what is new since its cursor, and then is told what the feed reads. One who falls behind reads
-by itself again, so a slow follower costs nobody else anything, and nothing is lost as long as the store keeps it.
+A follower first reads what is new since its cursor, then receives what the feed reads. A follower that falls behind reads by
+itself again: a slow follower costs the others nothing, and nothing is lost as long as the store keeps it.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from .list_events import AsyncListEvent, ListEvent, ListEventKind
 from .results import PendingCall
 
 BLOCK_MS = 10_000
-"""How long one look of the feed for changes lasts, in milliseconds."""
+"""How long one read of the feed waits for changes, in milliseconds."""
 AHEAD = 100
-"""How many pages wait for a follower; one who has more to come reads by itself."""
+"""How many pages wait for a follower; with more to come, it reads by itself."""
 AT_ONCE = 16
-"""How many logs are read at once for what was settled."""
+"""How many logs are read at once for settlements."""
 PASSED_S = 30.0
-"""How often a follower who is told nothing, because it wants nothing of what changes, is given a cursor, in seconds."""
+"""Seconds between cursors sent to a follower whose filter matches no change."""
 TOLD_AT_ONCE = 50
 """How many changes are looked up, and told, together."""
 
@@ -54,9 +54,9 @@ class Told:
 
     Attributes:
         change: The change.
-        opened: The suspensions that opened, as persons are shown them.
-        noted: Those that stay open, and of which there is something else to say, likewise.
-        settled: By the id of each suspension that closed the event that settled it, as far as it can be read.
+        opened: The suspensions that it opened, as people are shown them.
+        noted: The suspensions that it noted something on and that stay open, as people are shown them.
+        settled: The settling event of each suspension that it closed, by the suspension's id, as far as it can be read.
     """
 
     change: Change
@@ -67,7 +67,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some changes, the cursor after them, and whether others before them were dropped before they were read."""
+    """Some changes, the cursor after them, and whether changes before them were dropped unread."""
 
     told: Sequence[Told]
     cursor: str
@@ -99,13 +99,13 @@ async def list_events(
     agent: Collection[str] | None,
     kind: SuspensionKind | None,
 ) -> AsyncGenerator[AsyncListEvent, None]:
-    """See `AsyncClient.events`; without a cursor from now on."""
+    """See `AsyncClient.events`; without a cursor, events from now on."""
     place = None if after is None else Place.of(after)
     now = await read(lambda store: store.changes())
     if place is None:
         place = now.place
         yield ListEvent(ListEventKind.FOLLOWING, cursor=place.cursor)
-    elif place.at > now.place.at:  # the store is not the one of then, or its clock was set back
+    elif place.at > now.place.at:  # another store, or its clock was set back
         place = now.place
         yield ListEvent(ListEventKind.MISSED, cursor=place.cursor)
 
@@ -158,7 +158,7 @@ def _events_of(told: Told, kind: SuspensionKind | None, resolve: Callable[..., A
 
 
 class ListFeed:
-    """The changes of the lists, for all who follow them over one stack."""
+    """The changes of the lists, for all followers over one stack."""
 
     def __init__(self) -> None:
         self._followers: set[_Follower] = set()
@@ -166,16 +166,12 @@ class ListFeed:
         self._begun: asyncio.Future[None] | None = None
 
     async def follow(self, read: Read, place: Place, wants: Callable[[Change], bool]) -> AsyncGenerator[Chunk, None]:
-        """What changes after a place, some at a time. What the follower does not want may be among it, or not.
-
-        Raises:
-            StoreUnavailable: Redis does not answer in time, or refuses.
-        """
+        """The changes after a place, a few at a time; changes that the follower does not want may be among them."""
         follower = _Follower()
         await self._joined(follower, read)
         try:
             while True:
-                follower.behind = False  # what the feed tells from now on waits
+                follower.behind = False  # pages from the feed queue from now on
                 page = await _page(read, place)
                 while page.items or page.missed:
                     place = page.place
@@ -186,7 +182,7 @@ class ListFeed:
                     yield Chunk((), place.cursor)
                     page = await _page(read, place)
                 while not follower.behind:
-                    follower.woken.clear()  # before the look at what is there: what comes while the caller is away wakes it
+                    follower.woken.clear()  # before the pages are read: a page that comes while the caller is away wakes it
                     while follower.pages:
                         fresh = [one for one in follower.pages.popleft() if place.before(one.change)]
                         for one in fresh:
@@ -208,10 +204,10 @@ class ListFeed:
             self._end(reading, self._begun, StoreUnavailable("the client was closed"))
 
     def _end(self, reading: "asyncio.Task[None] | None", begun: "asyncio.Future[None] | None", error: HoldfastError) -> None:
-        """Tell all who follow that nobody reads for them any more."""
+        """Tell all followers that the feed is read no more."""
         if begun is not None and not begun.done():
             begun.set_exception(error)
-            begun.exception()  # it is seen, though nobody may wait any more
+            begun.exception()  # marks it as retrieved, even if nobody waits any more
         for follower in self._followers if self._reading is reading else ():
             follower.error = error
             follower.woken.set()
@@ -242,7 +238,7 @@ class ListFeed:
             while True:
                 page = await _page(read, place, BLOCK_MS)
                 place = page.place
-                if page.missed:  # whoever is told reads by itself what is left, and learns that something is not
+                if page.missed:  # each follower reads the rest by itself, and learns that some is missing
                     for follower in self._followers:
                         follower.pages.clear()
                         follower.behind = True
@@ -252,7 +248,7 @@ class ListFeed:
                         follower.tell(told)
         except HoldfastError as error:
             self._end(me, begun, error)
-        except Exception as error:  # a mistake of ours: nobody shall wait in vain
+        except Exception as error:  # a bug here: no follower may wait for ever
             logger.exception("the changes of the lists are not read any more")
             self._end(me, begun, StoreUnavailable(type(error).__name__))
         except BaseException:
@@ -265,14 +261,14 @@ async def _page(read: Read, place: Place, block_ms: int = 0) -> ChangePage:
 
 
 async def _told(read: Read, found: Sequence[Change]) -> AsyncGenerator[Sequence[Told], None]:
-    """Changes, some at a time, with what the lists and logs say of them."""
+    """Changes, a few at a time, with what the lists and logs say of them."""
     changes = [change for change in found if change.conversation_id]
     for start in range(0, len(changes), TOLD_AT_ONCE):
         yield await _looked_up(read, changes[start : start + TOLD_AT_ONCE])
 
 
 async def _looked_up(read: Read, changes: Sequence[Change]) -> list[Told]:
-    """Some changes with what the lists and logs say of them; what cannot be read of one spoils that one alone."""
+    """Changes with what the lists and logs say of them; one that cannot be read hides no other."""
     places = [one.place for change in changes for one in (*change.opened, *change.noted)]
     views = iter(await read(lambda store: store.pending_at(places)) if places else ())
     room = asyncio.Semaphore(AT_ONCE)
@@ -285,7 +281,7 @@ async def _looked_up(read: Read, changes: Sequence[Change]) -> list[Told]:
                 return await read(lambda store: _settlements(store, change))
         except StoreUnavailable:
             raise
-        except HoldfastError:  # it is encrypted, or broken
+        except HoldfastError:  # the conversation is encrypted or broken
             return {}
 
     ends = await asyncio.gather(*(settled(change) for change in changes))
@@ -296,7 +292,7 @@ async def _looked_up(read: Read, changes: Sequence[Change]) -> list[Told]:
 
 
 async def _settlements(store: Store, change: Change) -> dict[str, SuspensionSettled]:
-    """The events of a change that settle suspensions, by the ids of those."""
+    """The events of a change that settle suspensions, by the suspension's id."""
     found, after = dict[str, SuspensionSettled](), change.first - 1
     while after < change.seq:
         page = await store.read(change.conversation_id, after=after, limit=change.seq - after)

@@ -22,9 +22,9 @@ from .turns import Turn, TurnLog
 
 READ_AT_ONCE = 500
 MOST_READS = 8
-"""After how many reads of the log a page ends that has a turn."""
+"""The most reads of the log for a page that has at least one turn."""
 _CURSOR = re.compile(r"(?:([0-9]{1,15})\.)?([0-9]{1,5})")
-"""A place in the log, and how many messages to pass over from there: no more than one answer has calls."""
+"""A place in the log, and how many messages to skip from there: at most the calls of one answer."""
 
 
 class MessagePage(Page[dict[str, Any]]):
@@ -39,7 +39,7 @@ class MessagePage(Page[dict[str, Any]]):
 
 @dataclass(slots=True)
 class _Messages:
-    """The messages of a log from the place `begin` on, their sizes, and the places from which the fold can begin anew."""
+    """The messages of a log from the place `begin` on, their sizes, and the places at which the fold can restart."""
 
     begin: int
     transcript: Transcript = field(default_factory=Transcript)
@@ -47,7 +47,7 @@ class _Messages:
     marks: list[tuple[int, int]] = field(default_factory=list)
 
     async def read_on(self, store: Conversations, conversation_id: str, limit: int) -> bool:
-        """Read some more; false at the end of the log."""
+        """Read more entries; false at the end of the log."""
         fold = self.transcript
         page = await store.read(conversation_id, after=max(fold.seq, self.begin), limit=limit)
         for seq, event in page:
@@ -62,13 +62,13 @@ class _Messages:
         return bool(page)
 
     def cursor(self, count: int) -> str:
-        """The cursor of the place after so many of the messages."""
+        """The cursor of the place after the first `count` messages."""
         index, seq = next((mark for mark in reversed(self.marks) if mark[0] <= count), (0, self.begin))
         return f"{seq}.{count - index}"
 
 
 async def message_page(store: Conversations, conversation_id: str, limit: int, after: str | None) -> MessagePage:
-    """See `Conversation.messages_page`. Of the log that part is read which the page is made of."""
+    """See `Conversation.messages_page`. Only the page's part of the log is read."""
     begin, skip = _place(after)
     end = skip + check_limit(limit)
     found, more = _Messages(begin), True
@@ -86,7 +86,7 @@ async def message_page(store: Conversations, conversation_id: str, limit: int, a
 
 
 async def turn_page(store: Conversations, conversation_id: str, limit: int, after: str | None) -> Page[Turn]:
-    """See `Conversation.turns_page`. Of the log that part is read which the page is made of."""
+    """See `Conversation.turns_page`. Only the page's part of the log is read."""
     begin, skip = _place(after)
     if skip:
         raise _no_cursor(after)
@@ -108,16 +108,12 @@ async def turn_page(store: Conversations, conversation_id: str, limit: int, afte
 
 
 def _ahead(limit: int) -> int:
-    """How many entries are read at once for a page of so many messages or turns."""
+    """How many entries are read at once for a page of `limit` messages or turns."""
     return min(8 * limit + 8, READ_AT_ONCE)
 
 
 def _place(cursor: str | None) -> tuple[int, int]:
-    """The place in the log at which to begin, and how many messages to pass over from there.
-
-    Raises:
-        InvalidInput: The text is no cursor that Holdfast made.
-    """
+    """The place in the log at which to begin, and how many messages to skip from there."""
     found = _CURSOR.fullmatch("0" if cursor is None else cursor) if cursor is None or isinstance(cursor, str) else None
     if found is None:
         raise _no_cursor(cursor)

@@ -1,4 +1,4 @@
-"""Notes on suspended calls as a client writes them: whom they are about, who takes them on, and what they say."""
+"""Notes of a client on suspended calls: assignments and comments."""
 
 from types import EllipsisType
 from typing import Any
@@ -15,11 +15,9 @@ _FIX = "give the id of a principal, or None to give the call back"
 
 
 def suspension_of(call: object, conversation_id: str) -> str:
-    """The suspension that a note is about: that of a pending call of this conversation, or the id itself.
+    """The suspension of a pending call of this conversation, or the id itself; else `InvalidInput`.
 
-    Raises:
-        InvalidInput: It is neither, or a call of another conversation.
-        StaleCall: The id cannot be encoded as UTF-8, so no suspension has it.
+    An id that cannot be encoded as UTF-8 raises `StaleCall`: no suspension has it.
     """
     if isinstance(call, PendingCall):
         found: PendingCall[Any] = call
@@ -32,11 +30,7 @@ def suspension_of(call: object, conversation_id: str) -> str:
 
 
 def taker_of(to: object, myself: Principal | None) -> str:
-    """The name of whoever takes a call on: by default the client's own; empty where the call is given back.
-
-    Raises:
-        InvalidInput: It is no name, or none is given and the client acts as nobody.
-    """
+    """The name of the assignee, checked: by default the client's own principal; empty to give the call back."""
     if isinstance(to, EllipsisType):
         if myself is None:
             problem = "this client acts as nobody"
@@ -51,11 +45,7 @@ def taker_of(to: object, myself: Principal | None) -> str:
 
 
 def comment_of(text: object) -> str:
-    """The text of a comment.
-
-    Raises:
-        InvalidInput: It is no string, or cannot be encoded as UTF-8.
-    """
+    """The text of a comment, checked."""
     if not isinstance(text, str):
         raise InvalidInput("text", f"{type(text).__name__} is not a string", "give a string")
     try:

@@ -1,4 +1,4 @@
-"""The problems that a person must see, read from Redis: one list for `holdfast problems`, `holdfast doctor` and the pages."""
+"""The problems that need a person, read from Redis: one list for `holdfast problems`, `holdfast doctor` and the pages."""
 
 import asyncio
 import shlex
@@ -23,10 +23,10 @@ Said: TypeAlias = Callable[[Sequence[str]], str]
 NAMED = 20
 """How many items of each kind are named; the others are counted."""
 OVERDUE_MS = 60_000
-"""How many milliseconds after its moment a deadline is overdue: a sweeper looks twice a second."""
+"""Milliseconds after its moment from which a deadline is overdue: a sweeper looks twice a second."""
 REASON_LENGTH = 300
 LOOKED_THROUGH = 200
-"""How many conversations with grants are looked through for those of givers who are gone."""
+"""The most conversations with grants that are searched for grants whose givers are gone."""
 
 
 class Kind(StrEnum):
@@ -43,7 +43,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Which:
-    """One item with a problem: its name, since when (ms UTC, None: not known), and the reason."""
+    """One item with a problem: its name, its reason, and since when (ms UTC; None: not known)."""
 
     name: str
     since: int | None = None
@@ -52,10 +52,7 @@ class Which:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """All problems of one kind: their number, some of them by name, and the command that helps.
-
-    `count` is None where it cannot be read.
-    """
+    """All problems of one kind: their number (None: cannot be read), some of them by name, and the command that helps."""
 
     kind: Kind
     count: int | None
@@ -65,27 +62,19 @@ class Problem:
 
     @property
     def since(self) -> int | None:
-        """The earliest known moment of the named items, in milliseconds UTC; None where none is known."""
+        """The earliest known moment of the named items, in milliseconds UTC; None if none is known."""
         return min((one.since for one in self.which if one.since is not None), default=None)
 
 
 async def problems(client: AsyncClient) -> list[Problem]:
-    """The problems of a client's namespace.
-
-    Raises:
-        StoreUnavailable: Redis does not answer.
-    """
+    """The problems of a client's namespace; `StoreUnavailable` if Redis does not answer."""
     connection = connection_of(client.gateway)
     timing = connection.stack.settings.timing
     return await connection.read(lambda store: problems_of(store, timing, lambda words: shlex.join(["holdfast", *words])))
 
 
 async def problems_of(store: Store, timing: Timing, command: Said) -> list[Problem]:
-    """The problems of a store. A kind that cannot be read is a problem too, and hides no other.
-
-    Raises:
-        StoreUnavailable: Redis does not answer.
-    """
+    """The problems of a store; `StoreUnavailable` if Redis does not answer. A kind that cannot be read is itself a problem."""
     looks: dict[Kind, Callable[[], Awaitable[Problem | None]]] = {
         Kind.APP: lambda: _apps(store, command),
         Kind.LOST_RUN: lambda: _lost(store, command),
@@ -152,7 +141,7 @@ async def _troubled(store: Lists, command: Said) -> Problem | None:
 
 
 async def _hung(store: Directory, timing: Timing, command: Said) -> Problem | None:
-    """The silent actors of a cluster that lives: its sweeper deregisters those that are dead."""
+    """The silent actors of a living cluster: its sweeper deregisters dead ones."""
     bound = await store.binding()
     silent = await store.live(quiet_ms=timing.stale_ms)
     if not silent or bound is None or bound.age_ms >= BINDING_STALE_MS:
@@ -166,7 +155,7 @@ async def _hung(store: Directory, timing: Timing, command: Said) -> Problem | No
 
 
 async def _grants(store: Store, command: Said) -> Problem | None:
-    """The grants given by holders of API keys who may not decide any more, in the first conversations that have grants."""
+    """The grants of API key holders who may no longer decide, in the first conversations that have grants."""
     page, keys, now = await asyncio.gather(
         given_page(store, None, Proof.KEY, limit=LOOKED_THROUGH, after=None), store.api_keys(), store.now()
     )

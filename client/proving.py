@@ -1,4 +1,4 @@
-"""Acting for somebody whom this process has verified: what a server does for its callers, and no other program."""
+"""Acting for a caller whose identity this process has verified, as only a server does."""
 
 from holdfast.conversation import Principal
 
@@ -7,5 +7,5 @@ from .stack_gateway import StackGateway, connection_of
 
 
 def acting_for(client: AsyncClient, principal: Principal) -> AsyncClient:
-    """The same client, acting as a principal whose proof is this process's own: its commands are signed, so that it counts."""
+    """The same client, acting as this principal: its commands are signed, so that the principal's proof counts."""
     return AsyncClient(StackGateway(connection_of(client.gateway).acting_as(principal, proves=True)))

@@ -1,4 +1,4 @@
-"""Publishing an app, with which all conversations run from then on, and comparing the published app with the app here."""
+"""Publishing an app, which all conversations then run with, and comparing the published app with the app here."""
 
 import asyncio
 import os
@@ -16,12 +16,12 @@ from holdfast.errors import ClusterStopped
 from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, AppRecord, Directory
 
 RULES_LAG_MS = PAUSE_LAG_MS + 100
-"""After what time no worker acts on the permission rules from before a publication any more."""
+"""Milliseconds after a publication in which workers may still use the permission rules from before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """An app as this process has it: its source's digest, its agents, and the values of the variables that it names.
+    """An app as this process has it: its source's digest, its agents, and the values of its environment variables.
 
     `rules`, `primaries` and `approving` are as in `AppRecord`.
     """
@@ -52,7 +52,7 @@ class Here:
         return {spec.name: spec.digest for spec in self.specs}
 
     def record(self, key: bytes, store: StoreAddress) -> AppRecord:
-        """The signed record that publishes the app. Of the variables' values, it holds only digests made with the key."""
+        """The signed record that publishes the app. Of the variables' values it holds only keyed digests."""
         paths = tuple(python_path())
         values = [part for item in sorted(self.environment.items()) for part in item]
         record = AppRecord(
@@ -86,7 +86,7 @@ class Here:
 
 
 async def publish(store: Directory, settings: ActorSettings, key: bytes, here: Here) -> None:
-    """Publish an app, so that all its conversations run with it from now on, and make its workers before they are needed.
+    """Publish an app, with which all its conversations run from now on, and make its workers in advance.
 
     Raises:
         ClusterStopped: Holdfast was stopped on the cluster meanwhile; no further worker is made.
@@ -110,7 +110,7 @@ async def publish(store: Directory, settings: ActorSettings, key: bytes, here: H
 
 
 async def _unstopped(store: Directory, settings: ActorSettings) -> Mapping[str, int]:
-    """The nodes on which no worker is to be made; raises `ClusterStopped` if there are to be none at all."""
+    """The nodes that may get no worker; raises `ClusterStopped` if no node may."""
     withheld = await store.withheld()
     if EVERYWHERE in withheld:
         raise ClusterStopped(settings.store.namespace)

@@ -1,4 +1,4 @@
-"""The quotas of an API key: what its requests, and those of pages that it lets in, may use in a day."""
+"""The quotas of an API key: the most that its requests, and those of pages that it lets in, may use in a day."""
 
 from collections.abc import Sequence
 
@@ -12,11 +12,7 @@ __all__ = ["Used", "amounts_of", "quotas_of", "used_up", "wants_of"]
 
 
 def quotas_of(**most: float | None) -> Quotas:
-    """The quotas of these values.
-
-    Raises:
-        InvalidInput: A value cannot be a quota.
-    """
+    """The quotas of these values, checked: a bad one raises `InvalidInput`."""
     try:
         return Quotas.model_validate(most)
     except ValidationError as error:
@@ -26,7 +22,7 @@ def quotas_of(**most: float | None) -> Quotas:
 
 
 def wants_of(quotas: Quotas, *, starts: bool) -> Sequence[Want]:
-    """What a message uses of these quotas: of a message that starts a conversation, one of those, too."""
+    """How much of these quotas a message uses; `starts`: it starts a conversation, which counts too."""
     every = (
         (STARTS, 1, quotas.starts_per_day),
         (CONVERSATIONS, 1, quotas.conversations_per_day if starts else None),
@@ -37,12 +33,12 @@ def wants_of(quotas: Quotas, *, starts: bool) -> Sequence[Want]:
 
 
 def amounts_of(quotas: Quotas, used: Used) -> dict[str, float]:
-    """What was used of the quotas that there are; a cost in US dollars."""
+    """How much of each existing quota was used; a cost in US dollars."""
     return {name: _shown(name, used.amounts.get(name, 0)) for name, most in quotas.model_dump().items() if most is not None}
 
 
 def used_up(exceeded: Exceeded, wants: Sequence[Want]) -> QuotaUsedUp:
-    """The error of a message that a quota does not allow."""
+    """The error of a message that a quota refuses."""
     name = exceeded.quota
     most = next(want.most for want in wants if want.quota == name)
     return QuotaUsedUp(name, _shown(name, exceeded.used), _shown(name, most), exceeded.until)

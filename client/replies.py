@@ -17,7 +17,7 @@ _Unsaid = Field(exclude=True)
 
 
 class Problem(BaseModel):
-    """Why a request failed (RFC 9457). The typed error's own fields stand beside these."""
+    """Why a request failed (RFC 9457). The fields of the typed error come besides."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -29,8 +29,6 @@ class Problem(BaseModel):
 
 
 class _Recorded(Receipt):
-    """The receipt of what is no decision."""
-
     settled: Annotated[bool, _Unsaid] = True
     votes: Annotated[int, _Unsaid] = 0
     needed: Annotated[int, _Unsaid] = 0
@@ -122,7 +120,7 @@ class ConversationGivenReply(Given):
 
 
 class AuditReply(Result):
-    """A part of a conversation's audit chain, and the verdict on the whole of it."""
+    """A part of a conversation's audit chain, and the verdict on the whole chain."""
 
     conversation_id: str
     head: str

@@ -30,7 +30,7 @@ EventBody: TypeAlias = RecordedEvent | LiveEvent
 
 
 class Result(BaseModel):
-    """What a client returns and the server replies with: frozen; what a later server says beyond its fields is left out."""
+    """A frozen object that a client returns and a server replies with; fields that a later server adds are ignored."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -50,11 +50,11 @@ class Event:
     `ArgumentsDelta`, `ProgressReported`) are lossy. `docs/events.md` lists every kind with its fields.
 
     Attributes:
-        kind: The kind, as in `call_suspended`; `body` is of the class that belongs to it.
+        kind: The kind, as in `call_suspended`.
         seq: The event's place in the log, from 1; None for a live event.
         at: When it happened, in integer milliseconds UTC.
-        data: The fields of `body` but `kind` and `at`, as plain JSON values. With a `call_suspended` come the call's
-            `arguments`, which the body refers to.
+        data: The fields of `body` but `kind` and `at`, as plain JSON values. A `call_suspended` also has the call's
+            `arguments`, to which its body only refers.
         body: The event as a frozen object of its class in `holdfast.events`, to match on:
             `match event.body: case CallSuspended(prompt=prompt): ...`.
     """
@@ -67,7 +67,7 @@ class Event:
 
     @classmethod
     def recorded(cls, seq: int, body: RecordedEvent, *, arguments: Mapping[str, Any] | None = None) -> "Event":
-        """The recorded event at a place in the log; a `CallSuspended` comes with the arguments of its call."""
+        """The recorded event at a place in the log; for a `CallSuspended`, with the arguments of its call."""
         data = body.model_dump(mode="json", exclude={"kind", "at"})
         if isinstance(body, CallSuspended):
             data["arguments"] = arguments
@@ -75,42 +75,41 @@ class Event:
 
     @classmethod
     def live(cls, body: LiveEvent) -> "Event":
-        """The live event of this body."""
+        """The live event with this body."""
         return cls(body.kind, None, body.at, body.model_dump(mode="json", exclude={"kind", "at"}), body)
 
     @property
     def arguments(self) -> dict[str, Any] | None:
         """The arguments of the call that a `call_suspended` is about; else None.
 
-        The arguments are None too if they cannot be read or are larger than 1 MiB; `Conversation.pending` has the large ones.
+        They are None too if they cannot be read or are larger than 1 MiB; `Conversation.pending` has the large ones.
         """
         return self.data["arguments"] if isinstance(self.body, CallSuspended) else None
 
 
 class PendingCall(PendingView, Generic[R]):
-    """A suspended call as it is shown to a person who may resolve it; `resolve` decides exactly the call that is shown.
+    """A suspended call as a person is shown it; `resolve` decides exactly the call that is shown.
 
     `resolve` returns a `Receipt` (with `AsyncClient`, an awaitable of one). A call with a `problem` can still be denied,
-    answered or failed if its `tool_call_id` is known; arguments that could not be shown cannot be approved. Nor can those that
-    a list leaves out for their length (`cut`): `AsyncClient.pending_call` shows the call whole.
+    answered or failed if its `tool_call_id` is known. Arguments that are not shown cannot be approved: neither unreadable ones
+    nor long ones that a list leaves out (`cut`); `AsyncClient.pending_call` shows the latter.
     """
 
     model_config = ConfigDict(extra="ignore", defer_build=True)
     _resolve: Callable[..., R] = PrivateAttr()
 
     def __class_getitem__(cls, _: Any) -> Any:
-        """The class itself: what `resolve` returns is for type checkers alone, and a class of its own costs milliseconds."""
+        """The class itself: what `resolve` returns concerns type checkers alone, and a class for it costs milliseconds."""
         return cls
 
     @classmethod
     def of(cls, view: PendingView, resolve: Callable[..., R]) -> "PendingCall[R]":
-        """The pending call that a view shows, or another pending call: what `resolve` decides."""
+        """The call that a view, or another pending call, shows, decided by `resolve`."""
         call = cls.model_construct(**dict(view))
         call._resolve = resolve  # noqa: SLF001 - its own
         return call
 
     def __eq__(self, other: object) -> bool:
-        """Whether two calls show the same."""
         return isinstance(other, PendingCall) and dict(self) == dict(other)
 
     __hash__ = None  # type: ignore[assignment]
@@ -123,10 +122,10 @@ class PendingCall(PendingView, Generic[R]):
             decision_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
 
         Raises:
-            StaleCall: The call does not wait for this decision any more.
+            StaleCall: The call no longer waits for this decision.
             InvalidDecision: The decision does not fit, or concerns arguments that could not be shown; the call still waits.
-            NotPermitted: Whoever the client acts as may not decide the call; it still waits.
-            AlreadyVoted: The same person has agreed before, and others have to; the call still waits.
+            NotPermitted: The client's principal may not decide the call; it still waits.
+            AlreadyVoted: The same person has already agreed, and others have to; the call still waits.
             HoldfastError: Any other error that `AsyncClient.resolve` names.
         """
         self.check_shown(decision)
@@ -139,11 +138,7 @@ class PendingCall(PendingView, Generic[R]):
         )
 
     def check_shown(self, decision: Decision) -> None:
-        """Refuse a decision that lets a call run which could not be shown whole.
-
-        Raises:
-            InvalidDecision: It would run with arguments that nobody has seen, or the call itself is not known.
-        """
+        """Refuse, with `InvalidDecision`, to let a call run whose id or arguments could not be shown."""
         unseen = (isinstance(decision, Approve) and decision.arguments is None) or isinstance(decision, Redispatch | Review)
         if self.cut and unseen:
             fix = "look at it whole: client.pending_call(suspension_id, conversation_id=…), and resolve that"
@@ -218,5 +213,4 @@ class ConversationState(Result, Generic[R]):
     attended: bool = Field(default=True, description="Whether there is somebody to ask, as the conversation was started.")
 
     def __class_getitem__(cls, _: Any) -> Any:
-        """The class itself, as of a pending call."""
         return cls

@@ -1,4 +1,4 @@
-"""What the permission rules that are published say of a call."""
+"""What the published permission rules say of a call."""
 
 import hashlib
 from collections.abc import Mapping
@@ -53,11 +53,7 @@ class RuleCheck(Result):
 
 
 def arguments_of(arguments: object) -> dict[str, Any]:
-    """The arguments, checked.
-
-    Raises:
-        InvalidInput: They are no JSON object.
-    """
+    """The arguments, checked: a JSON object, else `InvalidInput`."""
     if not isinstance(arguments, Mapping):
         raise InvalidInput("arguments", f"{type(arguments).__name__} is no object", 'give the call\'s: {"command": "npm test"}')
     try:
@@ -68,18 +64,14 @@ def arguments_of(arguments: object) -> dict[str, Any]:
 
 
 def named(field: str, name: object) -> str:
-    """A name of an agent, a tool or an app, checked.
-
-    Raises:
-        InvalidInput: It is no text.
-    """
+    """The name of an agent, a tool or an app, checked: text, else `InvalidInput`."""
     if not isinstance(name, str) or not name:
         raise InvalidInput(field, f"{name!r:.40} is no name", f"give the name of the {field}")
     return jsontext.clean(name)
 
 
 async def checked(store: Directory, app: str | None, agent: str, tool: str, arguments: Mapping[str, Any]) -> RuleCheck:
-    """What the rules that are published for an agent say of a call; see `AsyncClient.check_rules`."""
+    """What an agent's published rules say of a call; see `AsyncClient.check_rules`."""
     if app is None:
         raise ConfigurationError("app", "there is none", "give its import path, as in app='shop:app'")
     record = await store.app(app)
@@ -152,7 +144,7 @@ def _judged(text: str | None, record: AppRecord, agent: str, tool: ToolSpec, arg
 
 
 def _unreadable(tool: ToolSpec) -> RuleCheck:
-    """What becomes of a call under rules that cannot be read: a person is asked, where a person can be."""
+    """The check under rules that cannot be read: a person is asked, where the tool allows it."""
     asks = tool.executor not in (Executor.HUMAN, Executor.PROVIDER)
     return RuleCheck(
         effect=RuleEffect.ASK if asks else RuleEffect.ALLOW,

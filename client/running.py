@@ -1,4 +1,4 @@
-"""Details of calls that run or wait, read from the log and the store: their arguments, their beginning, their progress."""
+"""Details of calls that run or wait, read from the log and the store: their arguments, start and progress."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ async def running_calls(store: ConversationsAndRuns, state: State) -> list[Runni
 
 
 async def late_results(store: Runs, conversation_id: str) -> list[LateResult]:
-    """The results of a conversation's runs that came after their calls were settled, the oldest first."""
+    """The results that came after their calls were settled, oldest first."""
     try:
         late = await store.late(conversation_id)
     except CorruptStore as error:
@@ -56,7 +56,7 @@ async def late_results(store: Runs, conversation_id: str) -> list[LateResult]:
 
 
 async def problem_of(store: Directory, app: str) -> str | None:
-    """Why workers cannot run an app; None if they can, or nothing readable is known."""
+    """Why workers cannot run an app; None if they can, or if no readable reason is known."""
     try:
         return await store.problem(app)
     except CorruptStore as error:
@@ -65,7 +65,7 @@ async def problem_of(store: Directory, app: str) -> str | None:
 
 
 async def abandoned_calls(store: Runs, conversation_id: str, calls: Sequence[str]) -> tuple[str, ...]:
-    """Those of the calls whose bodies go on though they are settled, as far as their workers live."""
+    """The settled calls whose bodies still run on living workers."""
     claims = await store.abandoned(conversation_id)
     named = [(effect_id.partition("#")[0], incarnation.partition(".")[0]) for effect_id, incarnation in claims.items()]
     wanted = [(call, process) for call, process in named if call in calls]
@@ -85,17 +85,13 @@ async def settled(store: Conversations, suspension_id: str, conversation_id: str
 
 
 def waiting(state: State, suspension_id: str) -> str | None:
-    """The id of the call that an open suspension is of."""
+    """The id of an open suspension's call."""
     ids = {call.suspension.suspension_id: call.tool_call_id for call in state.calls if call.suspension is not None}
     return ids.get(suspension_id)
 
 
 async def call_of(store: Conversations, suspension_id: str, conversation_id: str) -> str:
-    """The id of the call that a suspension is of, also of one that was settled: perhaps by the decision that is repeated.
-
-    Raises:
-        StaleCall: The conversation has had no such suspension.
-    """
+    """The id of a suspension's call, settled ones included: the decision may be a repetition. `StaleCall` if there is none."""
     found = waiting(await store.load(conversation_id), suspension_id)
     if found is None:
         stale = await settled(store, suspension_id, conversation_id)
@@ -106,7 +102,7 @@ async def call_of(store: Conversations, suspension_id: str, conversation_id: str
 
 
 async def shown_arguments(store: Conversations, conversation_id: str, suspended: CallSuspended) -> dict[str, Any] | None:
-    """The arguments of a suspended call; None if they cannot be read, or are too large to be repeated in a stream."""
+    """The arguments of a suspended call; None if they cannot be read, or are too large for a stream."""
     try:
         (source,) = await store.at(conversation_id, [suspended.arguments_at])
         if jsontext.size_bytes(arguments_text(source, suspended.tool_call_id)) > SHOWN_ARGUMENTS_BYTES:

@@ -1,7 +1,7 @@
-"""The stack under a client: the store for reading and the transport for commands, each opened on first use.
+"""The stack under a client: the store for reads and the transport for commands, each opened on first use.
 
-An embedded server that died is started again under a living client: Redis by the operation that finds it gone, Ray by a watch.
-A Ray of one's own that is gone is left, and joined again once one listens at its address.
+An embedded server that died is started again: Redis by the operation that misses it, Ray by a watch. A configured Ray that is
+gone is left, and joined again once one listens at its address.
 """
 
 import asyncio
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from .transport import RayTransport
 
 EMBEDDED_PATIENCE_S = 60.0
-"""How long each of the embedded servers may take to come up."""
+"""How many seconds each embedded server may take to start."""
 REJOIN_S = 30.0
-"""How long a dead Ray's binding, or this process's membership in it, may keep the process from joining the next Ray."""
+"""How many seconds a dead Ray's binding, or this process's membership in it, may delay joining the next Ray."""
 LEAVE_S = 20.0
 WATCH_S = 1.0
 TIDY_S = 600.0
 JOIN_AGAIN_S = 1.0
 LONGEST_PAUSE_S = 5.0
-"""The longest pause between two attempts to join a Ray of one's own again."""
+"""The longest pause between two attempts to join a configured Ray again, in seconds."""
 SILENT_S = 20.0
-"""For how long a Ray of one's own may be silent before it is left: its GCS may come back, but Ray ends a process after 60 s."""
+"""Seconds of silence after which a configured Ray is left: its GCS may come back, but Ray ends a process after 60 s."""
 
 logger = logging.getLogger("holdfast.client")
 
@@ -92,11 +92,11 @@ class Stack:
         self._opened = False
         self._may_leave = True
         self.absent: str | None = None
-        """Why commands reach no actor: the Ray that was joined does not answer, or is gone; None while nothing is wrong."""
+        """Why commands reach no actor: the joined Ray does not answer, or is gone; None while nothing is wrong."""
 
     @property
     def app_path(self) -> str | None:
-        """The import path of the client's app, as named in `connect` or in the settings; None if neither names one."""
+        """The import path of the client's app, from `connect` or the settings; None if neither names one."""
         app = self._app if self._app is not None else self.settings.app
         if app is None or isinstance(app, str):
             return app
@@ -105,12 +105,7 @@ class Stack:
         return path_of(app)
 
     def app(self) -> "App":
-        """The client's app, imported if need be.
-
-        Raises:
-            ConfigurationError: The client names no app, or the app is declared wrongly.
-            AppNotFound: The app's path does not lead to an app.
-        """
+        """The client's app, imported if need be; `ConfigurationError` if none is named, `AppNotFound` if it is not found."""
         if self._app is not None and not isinstance(self._app, str):
             return self._app
         path = self.app_path
@@ -121,17 +116,13 @@ class Stack:
         return load(path)
 
     async def loaded_app(self) -> "App":
-        """The client's app, with the errors of `app`; a thread imports its module, so that the event loop keeps deadlines."""
+        """The client's app, as `app`; a thread imports its module, so that the event loop keeps deadlines."""
         path = self.app_path
         imported = path is None or not isinstance(self._app, str | None) or path.partition(":")[0] in sys.modules
         return self.app() if imported else await in_daemon(self.app)
 
     def cipher(self, app: "App | None") -> CipherAt | None:
-        """The place of the payloads' cipher, as the settings or the app name it; None if neither does.
-
-        Raises:
-            ConfigurationError: The settings and the app name different ciphers, or the app's cipher is found in no module.
-        """
+        """The import path of the payloads' cipher, from the settings or the app; `ConfigurationError` if the two differ."""
         named = self.settings.cipher_at
         if app is None or app.encrypt is None:
             return named
@@ -168,11 +159,7 @@ class Stack:
 
     @asynccontextmanager
     async def asking(self, give_up: float) -> AsyncIterator[None]:
-        """Bound a command by its deadline, and by the death of the Ray that it was handed to.
-
-        Raises:
-            TimeoutError: The deadline has passed, or that Ray has died.
-        """
+        """Bound a command by its deadline and the life of the Ray that it was handed to; `TimeoutError` once either is over."""
         async with asyncio.timeout_at(give_up) as bound:
             self._asking.add(bound)
             try:
@@ -181,7 +168,7 @@ class Stack:
                 self._asking.discard(bound)
 
     async def lost(self, transport: "RayTransport") -> bool:
-        """Whether the transport is no longer in use, because the Ray under it has died."""
+        """Whether the transport is no longer in use, because its Ray has died."""
         if transport is self._transport and self.settings.ray_address is None:
             from holdfast.embedded.local_ray import ray_lives  # noqa: PLC0415 - production has no home
 
@@ -196,7 +183,7 @@ class Stack:
         return transport is not self._transport
 
     async def see_to_ray(self) -> None:
-        """Begin to start the embedded Ray again if it died: without it, a client that only waits would wait in vain."""
+        """Begin to start a dead embedded Ray again: without it, a client that only waits would wait in vain."""
         if self.settings.redis_url is not None or self._transport is not None or self._joining.under_way:
             return
         from holdfast.embedded.local_ray import ray_died  # noqa: PLC0415 - as above
@@ -206,10 +193,10 @@ class Stack:
 
     async def close(self) -> None:
         """Close the transport and the store; the embedded servers go on."""
-        if self._watching is not None:  # else it would begin another join
+        if self._watching is not None:  # else the watch would begin another join
             self._watching.cancel()
         await self._joining.close()
-        if self._watching is not None:  # one that the join began in its last moment, too
+        if self._watching is not None:  # also a watch that the join began at its very end
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
         await self._looking.close()
@@ -320,7 +307,7 @@ class Stack:
         self._leaving = None
 
     async def _watch(self) -> None:
-        """Watch for the death of the embedded Ray, and start it again: Ray ends a process that stays without its cluster."""
+        """Start the embedded Ray again when it dies: Ray ends a process that stays without its cluster."""
         from holdfast.embedded.local_ray import bound_logs, ray_died, ray_lives  # noqa: PLC0415 - production has no home
 
         home = await self._home()
@@ -341,7 +328,7 @@ class Stack:
                     await asyncio.sleep(JOIN_AGAIN_S)
 
     async def _watch_own(self) -> None:
-        """Watch for the end of a Ray of one's own, leave it, and join the one that listens at its address next."""
+        """Leave a configured Ray when it ends, and join the next one that listens at its address."""
         from holdfast.registry.cluster import Presence  # noqa: PLC0415 - readers never need it
 
         silent_since: float | None = None
@@ -375,7 +362,7 @@ class Stack:
                 self._lose(transport)
 
     async def _look(self) -> "tuple[RayTransport | None, Presence]":
-        """How the cluster answers that is joined now, and over which transport; one look serves all who ask meanwhile."""
+        """The joined transport and how its cluster answers; concurrent callers share one look."""
         from holdfast.registry.cluster import Presence, presence  # noqa: PLC0415 - readers never need it
 
         transport = self._transport
@@ -400,9 +387,9 @@ class Stack:
         return await in_daemon(Home.open, self.settings.home)
 
     async def _ray_address(self) -> tuple[str, Sequence[str]]:
-        """The address of Ray, and the ids of the clusters before it that are proven to be gone.
+        """The address of Ray, and the ids of earlier clusters that are proven to be gone.
 
-        The environment variables that the embedded Ray needs are set here, before ray is imported.
+        This sets the environment variables that the embedded Ray needs, before ray is imported.
         """
         if self.settings.ray_address is not None:
             return self.settings.ray_address, ()
@@ -432,7 +419,7 @@ class Stack:
 
 _stacks: "weakref.WeakSet[Stack]" = weakref.WeakSet()
 _inherited: list[Any] = []
-"""A forked process's copies of its parent's connections. To close or drop them would disturb the parent's event loop."""
+"""A forked process's copies of its parent's connections. Closing or dropping them would disturb the parent's event loop."""
 
 
 def _after_fork() -> None:

@@ -1,4 +1,4 @@
-"""The events of a conversation, followed in the store: the durable ones from the log, and the live ones as they are told."""
+"""The events of a conversation, followed in the store: recorded ones from the log, live ones as they are told."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ from .running import shown_arguments
 BLOCK_MS = 5_000
 READ_AT_ONCE = 500
 AHEAD = 16
-"""How many events are read ahead of whoever takes them one by one: each may be as large as a message."""
+"""How many events are read ahead of a follower that takes them one by one: each may be as large as a message."""
 LISTEN_AGAIN_S = 0.5
 
 logger = logging.getLogger("holdfast.client")
@@ -91,7 +91,7 @@ async def _live(connection: Connection, conversation_id: str) -> AsyncIterator[E
 
 
 def _live_event(payload: bytes) -> Event | None:
-    """The live event in a payload; None if this release cannot read what another one wrote: live events are lossy."""
+    """The live event in a payload; None if another release wrote it and this one cannot read it."""
     try:
         kind, effect_id, attempt, at, value = codec.unpack(payload)
         told = {"text": value} if kind in {"text_delta", "reasoning_delta"} else jsontext.loads(value)

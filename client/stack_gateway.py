@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 LAPSED_MS = PAUSE_LAG_MS + 100
-"""After what time no worker acts on a view from before a pause any more, and the work that such a view allowed has begun."""
+"""Milliseconds after a pause in which workers may still use an older view; the work that it allowed has begun by then."""
 SILENT_MS = 15_000
-"""How long a cluster may leave its binding to the store as it is; its sweeper renews it every moment."""
+"""Milliseconds without a renewal after which a cluster counts as silent; its sweeper renews its binding all the time."""
 
 logger = logging.getLogger("holdfast.client")
 
 
 class StackGateway:
-    """The gateway over a connection to the stack. What its rows do not say of an operation, a function of this module does."""
+    """The gateway over a connection to the stack. Functions of this module do what an operation's row does not say."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -61,7 +61,7 @@ class StackGateway:
 
     @classmethod
     def over(cls, stack: Stack, *, timeout_s: float) -> "StackGateway":
-        """The gateway over a stack, each of whose calls has this deadline."""
+        """The gateway over a stack; each call has this deadline."""
         return cls(Connection(stack, timeout_s=timeout_s))
 
     @property
@@ -72,11 +72,11 @@ class StackGateway:
         return Access(self.connection)
 
     def acting_as(self, principal: Principal, *, proves: bool = False) -> "StackGateway":
-        """The same gateway, on which all commands are this principal's."""
+        """The same gateway, with this principal for all commands."""
         return StackGateway(self.connection.acting_as(principal, proves=proves))
 
     async def ask(self, verb: Verb[R], arguments: Mapping[str, Any]) -> R:
-        """What an operation replies: of its own function here, of the read that its row names, or of the command."""
+        """What an operation replies: by its own function here, the read that its row names, or the command."""
         answer, read = _ANSWERS.get(verb), verb.read
         found: R
         if answer is not None:
@@ -92,12 +92,7 @@ class StackGateway:
         return _STREAMS[verb](self, **arguments)
 
     async def commanded(self, verb: Verb[R], conversation_id: str, **said: Any) -> R:
-        """The reply to the command of an operation.
-
-        Raises:
-            OutcomeUnknown: No actor has acknowledged the command in time.
-            HoldfastError: The command was refused, or has reached no actor.
-        """
+        """The reply to the command of an operation; errors are as in `reply_in`."""
         return verb.replied(
             await self.connection.reply_to(conversation_id, verb.made(said), what=verb.what, retry_id=said[verb.key or ""])
         )
@@ -109,11 +104,7 @@ class StackGateway:
 
 
 def connection_of(gateway: Gateway) -> Connection:
-    """The connection of a gateway over the stack.
-
-    Raises:
-        ConfigurationError: The gateway is over HTTP.
-    """
+    """The connection of a gateway over the stack; `ConfigurationError` if the gateway is over HTTP."""
     if isinstance(gateway, StackGateway):
         return gateway.connection
     raise ConfigurationError("url", "only who is at the stack itself can do that, and not over HTTP", "connect without a url")
@@ -200,7 +191,7 @@ async def _cancel(
 
 
 async def _going_on(connection: Connection, conversation_id: str, calls: Sequence[str], within_s: float) -> tuple[str, ...]:
-    """Those of the calls whose bodies still go on, once none does or the time is over."""
+    """The calls whose bodies still run, once none does or the time is over."""
     loop, pauses = asyncio.get_running_loop(), Backoff(0.05, 1.0)
     give_up = loop.time() + within_s
     while True:
@@ -227,7 +218,7 @@ async def _comment(gateway: StackGateway, *, conversation_id: str, **said: Any) 
 async def _noted(
     gateway: StackGateway, *, conversation_id: str, suspension_id: str, tool_call_id: str | None, **_: object
 ) -> str:
-    """The id of the call that a suspension is of, also of one that was settled; empty where there was none."""
+    """The id of a suspension's call, settled ones included; empty if there was none."""
     if tool_call_id:
         return tool_call_id
     state = await gateway.connection.read(lambda store: store.load(conversation_id))

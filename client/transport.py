@@ -1,4 +1,4 @@
-"""The transport: it takes commands over Ray to the actors that host their conversations."""
+"""The transport of commands over Ray to the actors that host their conversations."""
 
 import logging
 import shlex
@@ -64,22 +64,14 @@ class RayTransport:
     ) -> "RayTransport":
         """Join Ray, bind the store to it, end the processes of other releases and ensure the sweeper; returns the transport.
 
-        The app is published, with workers of its own, or compared with its published version.
-
-        Args:
-            store: The store.
-            settings: The client's settings.
-            address: The address of Ray.
-            app: The client's app, if it has one.
-            app_path: The app's import path.
-            gone: Clusters that are proven to be gone, to which the store may still be bound.
-            roll_back: Whether this release may take the place of a newer one.
-            lift: Whether to start Holdfast again if it was stopped on its cluster.
-            say: Called with one line if the call has to wait for another cluster's binding.
+        The app is published, with workers of its own, or compared with its published version. `gone` are clusters that are
+        proven to be gone; the store may still be bound to one of them. `roll_back` lets this release replace a newer one,
+        `lift` starts Holdfast again if it was stopped on its cluster, and `say` gets one line if the call has to wait for
+        another cluster's binding.
 
         Raises:
             ClusterUnavailable: Ray does not answer.
-            WrongCluster: The store is bound to another cluster, which lives.
+            WrongCluster: The store is bound to another living cluster.
             OlderRelease: A newer release serves the store.
             OtherBuild: Another build of this version serves the store.
             ClusterStopped: Holdfast was stopped on its cluster, and `lift` is false.
@@ -132,15 +124,11 @@ class RayTransport:
         return cls(store, actor_settings, joined, publishes=publishes)
 
     async def workers(self) -> int:
-        """How many workers of the store live in the cluster, of every release.
-
-        Raises:
-            ClusterUnavailable: This process is in no cluster (any more).
-        """
+        """How many workers of the store live, of every release; `ClusterUnavailable` if this process is in no cluster."""
         return sum(":worker:" in name for name in await in_daemon(named, self.settings.family))
 
     async def deliver(self, delivery: Delivery) -> DeliveryResult:
-        """The result of a delivery. No command is sent if another cluster has the store, nor a start of an unpublished app."""
+        """The result of a delivery. No command is sent if another cluster has the store, and no start of an unpublished app."""
         try:
             if delivery.proves and proven_in(delivery.command) is not None:
                 delivery.command = await self._signed(delivery.conversation_id, delivery.command)
@@ -157,12 +145,7 @@ class RayTransport:
         return signed(self._servers_key, self.settings.store, conversation_id, command)
 
     async def check_published(self, app: str, agent: str) -> None:
-        """Make sure that an agent of an app is published, unless this client publishes the app itself.
-
-        Raises:
-            AppNotPublished: The app is not published.
-            AgentNotFound: The published app has no such agent.
-        """
+        """Check that an agent is published, else `AppNotPublished` or `AgentNotFound`; needless if this client publishes."""
         if self._publishes or (app, agent) in self._published:
             return
         record = await self._store.app(app)
@@ -175,7 +158,7 @@ class RayTransport:
         self._published.add((app, agent))
 
     async def pid(self, conversation_id: str) -> int | None:
-        """The id of the process that hosts the conversation now, on its own machine; None if no process does."""
+        """The id of the process that hosts the conversation now, on its own machine; None if there is none."""
         return await self._registry.pid(conversation_id)
 
     async def close(self) -> None:
@@ -185,7 +168,7 @@ class RayTransport:
 
 
 def _key(settings: Settings, where: StoreAddress, *, makes: bool) -> bytes | None:
-    """The key that app records are signed with; if there is none, only a client that publishes or brings a key makes it."""
+    """The key that signs app records. A missing key is made only for a client that publishes or brings one."""
     vault, brought = Vault(where), settings.app_key
     if brought is None and settings.ray_address is None:  # the next Ray of this home is to accept what this one signed
         brought = bytes.fromhex(Home.open(settings.home).secret("app.key"))

@@ -25,16 +25,16 @@ READ_AT_ONCE = 500
 
 
 class TurnStatus(StrEnum):
-    """Where a turn stands."""
+    """The status of a turn."""
 
-    RUNNING = "running"  # it goes on, or waits for somebody
+    RUNNING = "running"  # it goes on, or waits for a person
     COMPLETED = "completed"  # the model has given its final answer
     FAILED = "failed"  # it ended with an error
     CANCELLED = "cancelled"  # somebody cancelled it, or ended the conversation
 
 
 class MessageStatus(StrEnum):
-    """Where a message stands."""
+    """The status of a message."""
 
     QUEUED = "queued"  # its turn has not begun
     RUNNING = "running"  # its turn goes on, or waits for somebody
@@ -95,7 +95,7 @@ class Message(Result):
 class TurnLog:
     """The messages and turns of a log, fed event by event in its order, from the place `after` on.
 
-    A turn whose message stands before that place is left out.
+    A turn is left out if its message stands before that place.
     """
 
     def __init__(self, conversation_id: str, *, after: int = 0) -> None:
@@ -109,7 +109,7 @@ class TurnLog:
         self._answer: str | None = None
 
     def add(self, seq: int, event: Event) -> None:
-        """Fold the event that stands at `seq`."""
+        """Fold the event at `seq`."""
         self.seq = seq
         match event:
             case MessageAccepted():
@@ -140,17 +140,13 @@ class TurnLog:
         return list(self._turns.values())
 
     def turn(self, turn_id: str) -> Turn:
-        """The turn of that id.
-
-        Raises:
-            TurnNotFound: No turn of that id has begun.
-        """
+        """The turn of that id; `TurnNotFound` if none has begun."""
         if turn_id not in self._turns:
             raise TurnNotFound(self._conversation_id, turn_id)
         return self._turns[turn_id]
 
     def message(self, seq: int) -> Message | None:
-        """What became of the message at a place in the log, None if none of those fed stands there."""
+        """What became of the message at a place in the log; None if no message was fed for it."""
         accepted = self._accepted.get(seq)
         if accepted is None:
             return None
@@ -203,11 +199,7 @@ class TurnLog:
 
 
 async def turn_log(store: Conversations, conversation_id: str) -> TurnLog:
-    """All messages and turns of a conversation.
-
-    Raises:
-        ConversationNotFound: The conversation was never started.
-    """
+    """All messages and turns of a conversation."""
     log = TurnLog(conversation_id)
     while await _read_on(store, conversation_id, log):
         pass
@@ -220,9 +212,7 @@ async def what_became(store: Conversations, conversation_id: str, message_id: st
     """What became of a message; the log is read from there to the end of its turn.
 
     Raises:
-        ConversationNotFound: The conversation was never started.
         MessageNotFound: The conversation was never sent a message of that id.
-        CorruptStore: The message's receipt names a place in the log where no message stands.
     """
     key = message_key(message_id)
     record = (await store.known(conversation_id, [key])).get(key)
@@ -241,7 +231,7 @@ async def what_became(store: Conversations, conversation_id: str, message_id: st
 
 
 async def _read_on(store: Conversations, conversation_id: str, log: TurnLog) -> bool:
-    """Whether there may be more to read than what was read now."""
+    """Read more entries; whether there may be still more."""
     entries = await store.read(conversation_id, after=log.seq, limit=READ_AT_ONCE)
     log.add_all(entries)
     return bool(entries)

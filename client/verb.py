@@ -1,4 +1,4 @@
-"""The declaration of one operation, and the errors that many operations have in common."""
+"""The declaration of one operation, and the errors that many operations share."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ from holdfast.persistence.api_keys import AccessScope
 
 R = TypeVar("R")
 Checks: TypeAlias = Mapping[str, Callable[[Any], Any]]
-"""For each argument, in their order, what makes the value that is passed on of the one that is given."""
+"""By argument, in their order: the function that checks the given value and returns the value to pass on."""
 
 KEYS = ("message_id", "decision_id", "request_id")
 """The names of idempotency keys."""
@@ -38,7 +38,7 @@ KEYS = ("message_id", "decision_id", "request_id")
 READ_RAISES = (StoreUnavailable, WrongStore, CorruptStore, NewerRecord, ConfigurationError)
 """What every read may raise: the store does not answer, or cannot be opened or read."""
 CONVERSATION_RAISES = (ConversationNotFound, CipherMissing, CipherFailed)
-"""What every read of one conversation may raise besides."""
+"""What every read of one conversation may also raise."""
 COMMAND_RAISES = (
     ConversationEnded,
     OutcomeUnknown,
@@ -50,7 +50,7 @@ COMMAND_RAISES = (
     OlderRelease,
     OtherBuild,
 )
-"""What every command may raise beside all of these. `OutcomeUnknown` and `Overloaded` may be repeated with the same key."""
+"""What every command may also raise. `OutcomeUnknown` and `Overloaded` may be repeated with the same key."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,15 +61,15 @@ class Verb(Generic[R]):
         name: The name of the method, of the client or of a conversation.
         route: The HTTP method and the path; `{name}` stands for an argument.
         operation: The operation's name in the description of the API.
-        reply: What comes back.
+        reply: The type of the result.
         what: What the operation asks for, in the words of an error.
-        scope: What a caller of a server must be allowed for it; None: nobody is asked who they are.
-        also: What a caller must be allowed besides.
+        scope: The scope that a server's caller needs; None: no caller has to say who it is.
+        also: Further scopes that a caller needs.
         checks: The checks of its arguments, in their order.
-        raises: The errors that are special to it; by default that of an argument that cannot be used.
+        raises: Its special errors; by default `InvalidInput`, for an argument that cannot be used.
         command: Makes the command of the arguments, where the operation is one command.
         read: Reads the reply from the store, where the operation is one read.
-        under: The field of a server's reply that holds what comes back; None where it is the reply itself.
+        under: The field of a server's reply that holds the result; None where the reply is the result.
     """
 
     name: str
@@ -92,12 +92,12 @@ class Verb(Generic[R]):
 
     @property
     def path(self) -> str:
-        """The path, with `{name}` for the arguments that stand in it."""
+        """The path, with `{name}` for the arguments in it."""
         return self.route.partition(" ")[2]
 
     @property
     def key(self) -> str | None:
-        """The argument that is the idempotency key; None where a repetition is told by nothing."""
+        """The argument that is the idempotency key; None where a repetition cannot be recognised."""
         return None if self.method == "GET" else next((name for name in KEYS if name in self.checks), None)
 
     def made(self, said: Mapping[str, Any]) -> Command:
@@ -107,11 +107,11 @@ class Verb(Generic[R]):
         return self.command(**said)
 
     def replied(self, reply: Reply) -> R:
-        """The reply to the command, which is of the kind that the row says."""
+        """The reply to the command, checked against the row's type."""
         if not isinstance(reply, self.reply):
             raise TypeError(self.name)
         return reply
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as they are passed on; each error names its argument."""
+        """The arguments, checked, in the form that is passed on; each error names its argument."""
         return {name: check(given[name]) for name, check in self.checks.items() if name in given}

@@ -1,11 +1,11 @@
-"""Every public operation, declared once: a row for each, from which both ways of the client and the server's routes follow.
+"""Every public operation, declared once: a row for each, from which both gateways of the client and the server's routes follow.
 
-A row says how each argument is checked, where the operation is over HTTP, and what it replies. The row of a command names
-the command that the stack delivers; that of a read names the function that reads the store. What an operation needs beyond
-its row is a function in `stack_gateway.py` and one in `http_gateway.py`, entered there under the row.
+A row says how each argument is checked, where the operation is over HTTP, and what it replies. A command's row names the
+command that the stack delivers; a read's row names the function that reads the store. What an operation needs beyond its row is
+a function in `stack_gateway.py` and one in `http_gateway.py`, registered there under the row.
 
-The errors of a docstring are those that are special to its method, as `raises` lists them. Beside these, every read raises
-`READ_RAISES`, a read of one conversation `CONVERSATION_RAISES` too, and every command both and `COMMAND_RAISES`.
+A method's docstring lists only its special errors, the row's `raises`. Besides, every read raises `READ_RAISES`, a read of
+one conversation `CONVERSATION_RAISES` too, and every command both and `COMMAND_RAISES`.
 """
 
 from collections.abc import Awaitable, Callable
@@ -454,4 +454,4 @@ CONVERSATION = (
 )
 """The operations of a conversation."""
 PARTS = (PENDING_OF, LATEST, AUDIT_LINES)
-"""Operations of a conversation that a server does not know: over HTTP each is made of another one."""
+"""Operations of a conversation without a route: over HTTP each is made of another one."""

@@ -1,6 +1,6 @@
-"""The tools for a user's tests: conversations without a stack, a model server, and a fault-injecting store.
+"""Tools for users' tests: conversations without a stack, a model server, and a fault-injecting store.
 
-Names are imported when they are first used: pytest loads the plugin of this package in every project.
+Names are imported on first use: pytest loads the plugin of this package in every project.
 """
 
 from typing import TYPE_CHECKING

@@ -12,22 +12,16 @@ _STOP_REASONS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_to
 
 
 def blocks(content: Sequence[dict[str, Any]], *, stop_reason: str | None = "end_turn") -> Message:
-    """An assistant message of content blocks as Anthropic gives them, for `POST /v1/messages`.
+    """An assistant message of whole content blocks in Anthropic's format, for `POST /v1/messages`.
 
-    Args:
-        content: Blocks such as `{"type": "thinking", "thinking": "hm", "signature": "s"}`, whole.
-        stop_reason: The reason that the stream gives at its end; None gives null.
+    A block is such as `{"type": "thinking", "thinking": "hm", "signature": "s"}`. `stop_reason` stands at the stream's end;
+    None gives null.
     """
     return {"role": "assistant", "content": None, "blocks": list(content), "stop_reason": stop_reason}
 
 
 class AnthropicCompletion:
-    """An answer in Anthropic's format.
-
-    Args:
-        request: The request's body.
-        message: The assistant message: one of `blocks`, or one in the OpenAI chat format.
-    """
+    """The answer to a request's body in Anthropic's format, from a message of `blocks` or one in the OpenAI chat format."""
 
     end = b""
 
@@ -42,7 +36,7 @@ class AnthropicCompletion:
         self._output = {"output_tokens": max(1, len(json.dumps(self._blocks)) // 4)}
 
     def whole(self) -> dict[str, Any]:
-        """The body of an answer that is not streamed."""
+        """The body of an unstreamed answer."""
         ending = {"stop_reason": self._stop_reason, "stop_sequence": None, "usage": {**self._input, **self._output}}
         return {**self._head, "content": self._blocks, **ending}
 
@@ -84,7 +78,7 @@ def _blocks_of(message: Message) -> list[dict[str, Any]]:
 
 
 def _streamed(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The beginning of a streamed block, and the deltas that follow."""
+    """The start of a streamed block, and its deltas."""
     match block:
         case {"type": "text", "text": str(text)}:
             cited = [{"type": "citations_delta", "citation": citation} for citation in block.get("citations") or ()]

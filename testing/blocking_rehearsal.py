@@ -18,7 +18,6 @@ _T = TypeVar("_T")
 
 
 def _bound(result: RehearsalResult[Awaitable[Receipt]], runner: Callable[[Any], Any]) -> RehearsalResult[Receipt]:
-    """The result with pending calls whose `resolve` blocks."""
 
     def bound(call: AsyncPendingCall) -> Any:
         return PendingCall.of(call, lambda *args, **kwargs: runner(call._resolve(*args, **kwargs)))  # noqa: SLF001 - rebound
@@ -101,11 +100,10 @@ class BlockingRehearsal:
 
 
 def run_sync(agent: Agent, *texts: str, **arguments: Unpack[RunArguments]) -> RehearsalResult[Receipt]:
-    """The blocking face of `run`, with the same arguments, for tests that are plain functions.
+    """The blocking form of `run`, with the same arguments and errors, for tests that are plain functions.
 
     Raises:
         RuntimeError: An event loop runs here already; await `run` there.
-        Exception: See `run`.
     """
     _check_no_loop("await run(...)")
     return _bound(asyncio.run(run(agent, *texts, **arguments)), asyncio.run)

@@ -19,14 +19,10 @@ FIX = f"give {DECISIONS}, or None to leave the call waiting"
 
 
 class Decider:
-    """Decisions for one conversation.
-
-    Args:
-        agent: The agent whose tools a mapping names.
-        decide: The function or the mapping; None leaves every call waiting.
+    """Decisions for one conversation with `agent`; if `decide` is None, every call waits.
 
     Raises:
-        ConfigurationError: `decide` is neither, or names a tool that the agent does not have.
+        ConfigurationError: `decide` is no function and no mapping, or names a tool that the agent does not have.
     """
 
     def __init__(self, agent: Agent, decide: Decide | None) -> None:
@@ -44,9 +40,7 @@ class Decider:
     async def decision(self, call: AsyncPendingCall) -> Decision | None:
         """The decision on a pending call; None leaves it waiting.
 
-        Raises:
-            InvalidDecision: The function or the mapping gave a value that is no decision.
-            Exception: Whatever the function raised.
+        Errors of the function pass through; a value that is no decision raises `InvalidDecision`.
         """
         rule = self._decide.get(call.tool) if isinstance(self._decide, Mapping) else self._decide
         said = rule(call) if callable(rule) else rule

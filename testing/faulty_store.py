@@ -1,4 +1,4 @@
-"""A store around any other that fails on demand before or after the work, or delays it.
+"""A wrapper around any store that fails on demand before or after the work, or delays it.
 
     store = FaultyStore(RedisStore(url), Faults(append={3: FailAfter()}, renew=FailBefore()))
 
@@ -25,7 +25,7 @@ class FailBefore:
 
 @dataclass(frozen=True, slots=True)
 class FailAfter:
-    """The work is done and its answer is lost: the caller gets `StoreUnavailable` (or `error`)."""
+    """The work is done and its reply is lost: the caller gets `StoreUnavailable` (or `error`)."""
 
     error: Exception | None = None
 
@@ -44,10 +44,9 @@ Policy: TypeAlias = Callable[[str, int], Fault | None]
 
 
 class Faults:
-    """A policy by method: a fault for each of its calls, or faults by the number of the call, from 1.
+    """A policy by method: one fault for all its calls, or faults by the number of the call, from 1.
 
-    Raises:
-        AttributeError: A store has no method of that name.
+    A name that is no store's method raises `AttributeError`.
     """
 
     def __init__(self, **methods: Fault | Mapping[int, Fault]) -> None:
@@ -57,7 +56,7 @@ class Faults:
         self._methods = methods
 
     def __call__(self, method: str, number: int) -> Fault | None:
-        """See `Policy`."""
+        """The fault of this call; see `Policy`."""
         found = self._methods.get(method)
         return found.get(number) if isinstance(found, Mapping) else found
 

@@ -1,4 +1,4 @@
-"""The workers of a rehearsal: model calls come from a script, bodies run on the caller's own event loop."""
+"""The workers of a rehearsal: a script answers model calls, and bodies run on the caller's own event loop."""
 
 import asyncio
 import uuid
@@ -37,11 +37,11 @@ _T = TypeVar("_T")
 
 
 class WorkerDied(Exception):
-    """The rehearsed worker is gone between a body's end and the record of its outcome."""
+    """The rehearsed worker died between a body's end and the record of its outcome."""
 
 
 class _Room:
-    """Where bodies run: on the caller's own event loop."""
+    """The place where bodies run: the caller's own event loop."""
 
     in_thread = staticmethod(in_daemon)
 
@@ -57,16 +57,10 @@ class _Room:
 
 
 class InProcessWorkers:
-    """See `holdfast.actors.Workers`.
+    """The `holdfast.actors.Workers` of a rehearsal.
 
-    Args:
-        store: The store with the conversation.
-        agent: The agent of the conversation.
-        model: The replies of the model.
-        clock: The clock of all bounds.
-        resources: The value that bodies find in `ToolContext.resources`.
-        lose: By tool, how many of its first runs are lost.
-        rules: The permission rules in force.
+    `clock` counts all bounds; `resources` is what bodies find in `ToolContext.resources`; `lose` says by tool how many of its
+    first runs are lost; `rules` are the permission rules in force.
 
     Attributes:
         runs: The executions of bodies, in the order of their ends.
@@ -169,12 +163,12 @@ class InProcessWorkers:
         return NoOutcome.GONE
 
     def drop(self, worker: str, incarnation: str) -> None:
-        """See `Workers.drop`; a model call has ended with its caller, and a run is told."""
+        """See `Workers.drop`; a model call has already ended with its caller, a run is told."""
         del worker
         self._claims.drop(incarnation)
 
     def close(self) -> None:
-        """End the runs that still go on."""
+        """End the runs that are still under way."""
         self._ongoing.cancel(lambda _: True)
 
     async def _run(self, request: RunRequest, claim: Claim[Any]) -> RunOutcome | NoOutcome:

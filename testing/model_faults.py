@@ -18,7 +18,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """An answer that stops after some chunks; `clean` ends the response as if it were whole, else the connection is closed."""
+    """An answer that stops after some chunks; `clean` ends the response normally, else the connection is closed."""
 
     after_chunks: int
     clean: bool = False
@@ -33,17 +33,13 @@ class Pace:
 
 
 class Schedule(Generic[_T]):
-    """Faults in their order, each for a number of requests or, with None, until another is set."""
+    """Faults in their order, each for a number of requests, or, with None, until another is set."""
 
     def __init__(self) -> None:
         self._entries: deque[tuple[_T, int | None]] = deque()
 
     def put(self, fault: _T, times: int | None) -> None:
-        """Set a fault after those that are set already; one without an end gives way to it.
-
-        Raises:
-            ValueError: `times` is less than 1.
-        """
+        """Add a fault, `times` at least 1 (else `ValueError`); an endless fault gives way to it."""
         if times is not None and times < 1:
             raise ValueError(f"times must be at least 1, or None for until cleared: {times}")
         if self._entries and self._entries[-1][1] is None:
@@ -51,7 +47,7 @@ class Schedule(Generic[_T]):
         self._entries.append((fault, times))
 
     def draw(self) -> _T | None:
-        """The fault of the next request, if it has one."""
+        """The fault of the next request; None if it has none."""
         if not self._entries:
             return None
         fault, times = self._entries.popleft()

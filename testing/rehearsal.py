@@ -44,7 +44,7 @@ LEASE_MS = 3_600_000
 """The lease of the activation, by the loop's clock: longer than any test."""
 WITHIN_S = 10.0
 LOOK_S = 0.05
-"""The time between two looks at whether the activation is over, which sets no event."""
+"""Seconds between two looks at whether the activation is over, which sets no event."""
 
 
 class RunArguments(TypedDict, total=False):
@@ -67,13 +67,13 @@ class RehearsalArguments(RunArguments, total=False):
 
 
 class NeverRested(TimeoutError):
-    """The conversation did not come to rest in time. The message names the effects that still go on."""
+    """The conversation did not come to rest in time. The message names the effects under way."""
 
 
 def then_rests(
     method: Callable[Concatenate[AsyncConversation, P], Coroutine[Any, Any, Any]],
 ) -> Callable[Concatenate["Rehearsal", P], Coroutine[Any, Any, RehearsalResult[Awaitable[Receipt]]]]:
-    """The method of a conversation as a rehearsal has it: it returns the result once the conversation rests."""
+    """A conversation's method as a rehearsal has it: it returns the result once the conversation rests."""
 
     @functools.wraps(method)
     async def called(rehearsal: "Rehearsal", /, *args: P.args, **kwargs: P.kwargs) -> RehearsalResult[Awaitable[Receipt]]:
@@ -98,12 +98,12 @@ class Rehearsal:
         decide: The decisions on pending calls: a function of the pending call (async or not), or a mapping from tools to
             decisions or such functions. A call whose decision is None waits. Asked whenever the conversation rests.
         context: The JSON value that tools find in `ToolContext.context`.
-        app: An app whose lifespan is entered for as long as the rehearsal is open; it yields the resources.
-        resources: The value that tools find in `ToolContext.resources`, where no app is given.
+        app: An app whose lifespan lasts as long as the rehearsal is open; it yields the resources.
+        resources: The value that tools find in `ToolContext.resources`, if no app is given.
         lose: By tool, how many of its first runs are lost: their worker dies after the body and before the record.
         conversation_id: The conversation's id.
         within_s: How many seconds of real time the conversation may take to come to rest.
-        attended: Whether there is somebody to ask, as in `AsyncClient.start`.
+        attended: Whether a person can be asked, as in `AsyncClient.start`.
 
     Raises:
         ConfigurationError: An argument cannot be used; the error names the argument, the problem and the fix.
@@ -149,10 +149,10 @@ class Rehearsal:
         self._principal: Principal | None = None
 
     def acting_as(self, principal: Principal) -> Self:
-        """The same conversation, in which all that is sent and decided is this principal's, by `decide` too.
+        """The same conversation; everything sent and decided in it, also by `decide`, is this principal's.
 
-        The proof is the one that you state: `Principal("ana", roles=["finance"], proof=Proof.KEY)` decides as who shows a key
-        to the server, and without a proof as code in the cluster does. Use it while the rehearsal is open.
+        The proof is the one that you state: `Principal("ana", roles=["finance"], proof=Proof.KEY)` decides like a caller who
+        shows the server a key; without a proof, like code in the cluster. Use it while the rehearsal is open.
 
         Raises:
             InvalidInput: `principal` is no `Principal`.
@@ -213,12 +213,12 @@ class Rehearsal:
     async def advance(self, seconds: float) -> RehearsalResult[Awaitable[Receipt]]:
         """Move the clock forward; each deadline on the way passes at its moment, with its consequences.
 
-        Deadlines are those of approvals, answers and client calls, and the bounds of runs and model calls. The sleep of a body
-        takes real time. The result is that of the new moment; a body within its bound goes on.
+        Deadlines are those of approvals, answers and client calls, and the bounds of runs and model calls. A body's sleep takes
+        real time. The result is that of the new moment; a body within its bound goes on.
 
         Raises:
             InvalidInput: `seconds` is no number, or negative.
-            NoAnswer, NeverRested, Quarantined, Exception: See `send`.
+            NoAnswer, NeverRested, Quarantined, Exception: See `rest`.
         """
         if not is_time(seconds) or seconds < 0:
             raise InvalidInput("seconds", f"{seconds!r:.40} is no time to move by", "give a number of seconds, 0 or more")
@@ -239,7 +239,10 @@ class Rehearsal:
         """The result once the conversation rests: nothing runs, and `decide` has no more decisions.
 
         Raises:
-            NoAnswer, NeverRested, Quarantined, Exception: See `send`.
+            NoAnswer: The model has no more replies.
+            NeverRested: The conversation did not come to rest in time.
+            Quarantined: The conversation is in quarantine.
+            Exception: An error of the model's function or of `decide`.
         """
         await self._settled(self._rests)
         return await self.result()
@@ -255,7 +258,7 @@ class Rehearsal:
         return [] if state.ended else [grant for grant in state.grants if grant.is_active(self.now)]
 
     async def audit(self, *, receipts: Sequence[Kept] | Kept = ()) -> AuditReport:
-        """The chain of the decisions so far, checked: `AsyncConversation.audit`, which describes the argument."""
+        """The chain of the decisions so far, checked; see `AsyncConversation.audit`."""
         return await self._conversation.audit(receipts=receipts)
 
     async def result(self) -> RehearsalResult[Awaitable[Receipt]]:
@@ -274,12 +277,12 @@ class Rehearsal:
         )
 
     async def close(self) -> None:
-        """Leave the conversation and the app's lifespan; effects that still go on are cancelled."""
+        """Leave the conversation and the app's lifespan; effects still under way are cancelled."""
         workers, activation = self._workers, self._activation
         self._workers = self._activation = None
         if workers is not None and activation is not None:
             workers.close()
-            if not await activation.passivate():  # it is busy, and ends as a deposed one that learns of a successor
+            if not await activation.passivate():  # it is busy, and ends like one that learns of its successor
                 owner = await self._store.owner(self.id)
                 await self._store.acquire(
                     self.id,
@@ -371,7 +374,7 @@ class Rehearsal:
         return await self._rests() or (bool(effects) and effects <= self._clock.bounded_effects)
 
     async def _decided(self) -> bool:
-        """Have the pending calls decided; whether one was."""
+        """Decide the pending calls; whether one was decided."""
         decided = False
         for call in await self._pending():
             if not await self._waits(call):
@@ -404,7 +407,7 @@ async def run(agent: Agent, *texts: str, **arguments: Unpack[RunArguments]) -> R
 
     The texts are the user's messages; each is sent when the conversation rests after the one before. The other arguments are
     those of `Rehearsal`, which also moves time and decides step by step. It is async, since tools and resources of an async
-    test belong to that test's event loop; `run_sync` is its blocking face.
+    test belong to that test's event loop; `run_sync` is its blocking form.
 
     Raises:
         ConfigurationError: An argument cannot be used; the error names the argument, the problem and the fix.
@@ -428,11 +431,11 @@ class RehearsalGateway:
 
     @property
     def access(self) -> NoReturn:
-        """Refused: nobody is let into a rehearsal."""
+        """Refused: a rehearsal has no keys."""
         raise NotImplementedError
 
     def acting_as(self, principal: Principal) -> "RehearsalGateway":
-        """The same gateway, on which all commands are this principal's."""
+        """The same gateway, with this principal for all commands."""
         return RehearsalGateway(self._of.acting_as(principal))
 
     async def ask(self, verb: Verb[T], arguments: Mapping[str, Any]) -> T:

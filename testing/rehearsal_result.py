@@ -25,7 +25,7 @@ class ToolRun:
         arguments: The arguments that the body was given.
         attempt: The number of the run among the call's runs, from 1.
         ok: Whether the body returned a result.
-        result: The body's result as a JSON value, or the error that the model reads; None where the run was lost.
+        result: The body's result as a JSON value, or the error that the model reads; None for a lost run.
         lost: Whether the worker died after the body's end and before its outcome was recorded.
     """
 
@@ -77,7 +77,7 @@ class RehearsalResult(Generic[R]):
 
     @property
     def pending(self) -> list[PendingCall[R]]:
-        """The calls that wait for somebody, in the model's order."""
+        """The calls that wait for a decision, in the model's order."""
         return self.state.pending
 
     @property

@@ -24,12 +24,11 @@ SHOWN = 80
 class ScriptedModel:
     """Replies for one conversation.
 
-    Args:
-        model: The replies in their order, a function from the messages to one (async or not), or a `Replay`. A reply that is
-            an exception is the error with which the provider refuses the call, after all retries.
+    `model` is a list of replies, a function from the messages to one (async or not), or a `Replay`. A reply that is an
+    exception is the error with which the provider refuses the call, after all retries.
 
     Raises:
-        ConfigurationError: The value is no script, or has a reply that is none.
+        ConfigurationError: `model` is no script, or one of its replies is none.
     """
 
     def __init__(self, model: Model) -> None:
@@ -52,7 +51,7 @@ class ScriptedModel:
         Raises:
             NoAnswer: The script has no more replies, or no recording goes on from here.
             ConfigurationError: The function returned a value that is no reply.
-            Exception: Whatever the function raised.
+            Exception: An error of the function.
         """
         if self._replay is not None:
             return self._replay.answer({"messages": messages})
@@ -68,12 +67,7 @@ class ScriptedModel:
 
 
 def answer_of(message: Message, limits: Limits) -> ModelAnswer:
-    """The whole answer of a message, as the worker puts it together from a stream.
-
-    Raises:
-        Broken: The message's finish reason is none, or an error.
-        TooMuch: The answer is beyond the limits.
-    """
+    """The whole answer of a message, put together as by the worker from a stream, whose `Broken` and `TooMuch` it raises."""
     answer = ModelAnswer(limits)
     tool_calls = [
         SimpleNamespace(index=index, id=called["id"], function=SimpleNamespace(**called["function"]))

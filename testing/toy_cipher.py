@@ -11,17 +11,15 @@ class UnknownKey(Exception):
 
 
 class Tampered(Exception):
-    """A payload was changed, or stands in another place than it was encrypted for."""
+    """A payload was changed, or moved from the place that it was encrypted for."""
 
 
 class ToyCipher:
-    """Scrambles payloads, with a key's name before each; it keeps nothing secret from anybody who reads this.
+    """Scrambles payloads, with a key's name before each; it hides nothing from a reader of this file.
 
         store = RedisStore(url, cipher=ToyCipher("new", "old"))
 
-    Args:
-        key: The name of the key that encrypts.
-        older: The names of further keys that decrypt.
+    `key` names the key that encrypts, `older` further keys that decrypt.
     """
 
     def __init__(self, key: str = "key-1", *older: str) -> None:
@@ -33,12 +31,7 @@ class ToyCipher:
         return self.key.encode() + b"." + _tag(data, context) + bytes(byte ^ _MASK for byte in data)
 
     def decrypt(self, data: bytes, context: bytes) -> bytes:
-        """The payload.
-
-        Raises:
-            UnknownKey: The payload was encrypted with a key that this cipher does not have.
-            Tampered: The payload was changed, or the context is another one.
-        """
+        """The payload; `UnknownKey` if this cipher lacks its key, `Tampered` if it was changed or the context differs."""
         key, _, rest = data.partition(b".")
         if key not in self.known:
             raise UnknownKey(key.decode(errors="replace"))

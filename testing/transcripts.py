@@ -39,10 +39,8 @@ class NoAnswer(LookupError):
 def say(text: str, *, finish_reason: str | None = "stop", reasoning: str | None = None) -> Message:
     """An assistant message of plain text.
 
-    Args:
-        text: The text.
-        finish_reason: The reason that the stream gives at its end; with None it gives no end.
-        reasoning: The thinking that the model shows, sent before the text.
+    `finish_reason` stands at the stream's end; with None the stream has no end. `reasoning` is the thinking that the model
+    shows, sent before the text.
     """
     message: Message = {"role": "assistant", "content": text}
     more = {"reasoning_content": reasoning} if reasoning is not None else {}
@@ -60,7 +58,7 @@ def call(tool: str, arguments: Mapping[str, Any] | str, id: str | None = None) -
     Args:
         tool: The tool's name.
         arguments: The arguments, or their text as it is (also text that is no JSON, which models do write).
-        id: The tool call's id; made up when it is left out.
+        id: The tool call's id; made up if it is left out.
     """
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     call_id = _new_call_id() if id is None else id
@@ -98,8 +96,7 @@ class Script:
     def lend(self, request: dict[str, Any]) -> Iterator[Message]:
         """The next answer, for as long as it takes to send it; an exception inside puts it back for the retry.
 
-        Raises:
-            NoAnswer: All answers are used up.
+        `NoAnswer` if all answers are used up.
         """
         if self._function is not None:
             yield complete(self._function(request), "the script's answer")
@@ -117,12 +114,9 @@ class Script:
 class Replay:
     """Answers from recorded transcripts; a pure function of the request, so a retry gets the same answer.
 
-    A request is matched by its user and assistant messages alone: role, content, and of tool calls the function names
+    A request is matched by its user and assistant messages alone: by role, content, and of tool calls the function names
     and the arguments' text. System and tool messages and tool call ids do not count. Each request costs one pass over
     its messages, however many transcripts there are.
-
-    Args:
-        transcripts: Recorded conversations, each a list of messages in the OpenAI chat format.
 
     Raises:
         ValueError: Two transcripts start the same and then answer differently, or a message is ill-formed.
@@ -148,7 +142,7 @@ class Replay:
         """The recorded assistant message that follows the request's messages, with its recorded tool call ids.
 
         Raises:
-            NoAnswer: No transcript goes on after these messages; the text says how far one agrees.
+            NoAnswer: No transcript continues these messages; the text says how far one agrees.
         """
         compared = [message for message in request["messages"] if message.get("role") in _COMPARED_ROLES]
         digest = b""
@@ -187,12 +181,7 @@ class Replay:
 
 
 class Completion:
-    """The wire format of an answer: a `chat.completion`, or a stream of `chat.completion.chunk`.
-
-    Args:
-        request: The request's body.
-        message: The assistant message to answer with, whole.
-    """
+    """The wire format of the answer to a request's body: a `chat.completion`, or a stream of `chat.completion.chunk`."""
 
     def __init__(self, request: dict[str, Any], message: Message) -> None:
         self._message = message
@@ -208,14 +197,14 @@ class Completion:
         }
 
     def whole(self) -> dict[str, Any]:
-        """The body of an answer that is not streamed."""
+        """The body of an unstreamed answer."""
         message = {key: value for key, value in self._message.items() if key != "finish_reason"}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._finish_reason}
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._usage}
 
     @property
     def end(self) -> bytes:
-        """The last bytes of a stream that is whole."""
+        """The last bytes of a whole stream."""
         return b"" if "events" in self._message else b"data: [DONE]\n\n"
 
     def frames(self) -> Iterator[bytes]:
@@ -224,7 +213,7 @@ class Completion:
             yield (frame if isinstance(frame, str) else f"data: {json.dumps(frame)}\n\n").encode()
 
     def chunks(self) -> Iterator[dict[str, Any]]:
-        """The stream: role, fragments of content, fragments of tool calls, finish reason, usage if it was asked for."""
+        """The stream: role, fragments of content, fragments of tool calls, finish reason, and usage on request."""
         for delta in self._deltas():
             yield self._chunk([{"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}], None)
         if self._finish_reason is not None:
@@ -329,7 +318,7 @@ def _new_call_id() -> str:
 
 
 def _extend(digest: bytes, message: Message) -> bytes:
-    """The digest of a transcript one compared message longer."""
+    """The digest of a transcript, extended by one compared message."""
     functions = [tool_call.get("function") or {} for tool_call in message.get("tool_calls") or []]
     compared = [
         message["role"],

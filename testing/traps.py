@@ -18,10 +18,10 @@ logger = logging.getLogger("holdfast.actor")
 
 
 def trapped(folder: Path) -> Reached:
-    """The step listener by which the traps in a folder catch a process.
+    """The step listener that springs the traps in a folder on this process.
 
     A trap is a file that is named after a step and holds a signal's number. It springs once, in the first process that reaches
-    the step, and is named after that process then. Where somebody else could put traps into the folder, there are none.
+    the step, and is then renamed after that process. A folder into which others could put traps counts as empty.
     """
     if not folder.is_dir() or folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022:
         logger.error("%s is no folder of traps, or one into which others may put some: nothing is trapped", folder)
@@ -31,12 +31,12 @@ def trapped(folder: Path) -> Reached:
         trap = folder / step
         sprung = trap.with_name(f"{step}.{os.getpid()}")
         try:
-            trap.rename(sprung)  # of several processes, one
+            trap.rename(sprung)  # only one process succeeds
         except FileNotFoundError:
             return
         wanted = signal.Signals(int(sprung.read_text()))
         if wanted in SIGNALS:
-            # To this thread: a signal for the process may be taken by another one, and this one would run on meanwhile.
+            # To this thread: another thread could take a signal for the process, while this one ran on.
             signal.pthread_kill(threading.get_ident(), wanted)
 
     return reached

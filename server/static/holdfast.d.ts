@@ -13,7 +13,7 @@ export interface ConnectOptions {
 }
 
 // From the description of the API, by docs/page_types.py:
-/** A suspended call as it is shown to a person who may resolve it; `resolve` decides exactly the call that is shown. */
+/** A suspended call as a person is shown it; `resolve` decides exactly the call that is shown. */
 export interface Call {
   conversation_id: string;
   /** The name of the conversation's agent. */
