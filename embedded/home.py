@@ -99,7 +99,7 @@ class Home:
         return cls(home, _runtime(home))
 
     def socket(self, name: str) -> Path:
-        """The path of a socket in the runtime directory; `HomeUnusable` also if it is too long for a unix socket."""
+        """The path of a socket in the runtime directory; it is refused if it is too long, or no longer in this user's hands."""
         if not _is_ours(self.runtime) and os.path.lexists(self.runtime):
             raise HomeUnusable(
                 f"runtime directory {self.runtime}",

@@ -19,7 +19,7 @@ ENVIRONMENT = {
     "RAY_ROTATION_BACKUP_COUNT": "1",
     # Otherwise each process writes event loop statistics every minute, and the raylet its whole state: 100 MB a day at rest.
     "RAY_event_stats": "0",
-    "RAY_event_stats_print_interval_ms": "86400000",  # the GCS always writes them, this often
+    "RAY_event_stats_print_interval_ms": "86400000",  # the GCS writes them in any case, this often
     "RAY_debug_dump_period_milliseconds": "0",
 }
 """Variables that keep the logs of all processes of a cluster small; an existing value takes precedence."""

@@ -62,7 +62,7 @@ def asks(draft: Draft, call: Call) -> bool:
 
 
 def granted(draft: Draft, call: Call) -> tuple[str, ...] | None:
-    """The grants by which a call runs, by whom its suspension asks if it has one; None if they do not cover all its targets."""
+    """The grants by which a call runs, of its deciders if it is suspended; None if they do not cover all its targets."""
     targets = (tool_target(call.tool),) if call.targets is None else call.targets
     approvers = call.approvers if call.suspension is None else call.deciders
     found = covering(draft.state.grants, targets, at=draft.now, approvers=approvers)

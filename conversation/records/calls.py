@@ -145,7 +145,10 @@ class Call(CallDetails):
         return 0 if self.deciders is None or self.deciders.minimum == 1 else self.deciders.minimum
 
     def edited(self, seq: int) -> "Call":
-        """The call with the edited arguments of the event at `seq`; no grant covers these, whose targets nobody named."""
+        """The call with the edited arguments of the event at `seq`; the approvers at the edit stay.
+
+        The tool named the targets of the model's arguments, not of these: no grant covers them.
+        """
         targets = None if self.targets is None else ()
         return self.model_copy(update={"arguments_at": seq, "targets": targets, "approvers": self.deciders})
 

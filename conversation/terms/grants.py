@@ -230,7 +230,7 @@ def covering(
 ) -> tuple[Grant, ...] | None:
     """The grants by which a call with these targets may run at `at` (ms UTC), each once; None if they do not cover all targets.
 
-    The first grant that covers a target counts, if it was given by an approver of the call. `targets` is `tool_target` for a
+    Only grants by approvers of the call count, and of several that cover a target the first. `targets` is `tool_target` for a
     tool that does not say.
     """
     if not 1 <= len(targets) <= MOST_TARGETS:
