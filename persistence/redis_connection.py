@@ -59,9 +59,7 @@ def client(url: str, expected: Callable[[], str | None], *, blocking: bool = Fal
             decode_responses=False,
             **_UNNAMED,
         )
-        made.connection_pool.connection_kwargs["protocol"] = (
-            2  # overrides the URL: published messages are parsed in this protocol
-        )
+        made.connection_pool.connection_kwargs["protocol"] = 2  # overrides the URL: messages are parsed as of it
         if blocking:  # overrides the URL: waits are timed here, and only the listener may read
             made.connection_pool.connection_kwargs |= {"socket_timeout": None, "health_check_interval": 0}
         made.connection_pool.make_connection()  # raises for an unknown option in the URL's query

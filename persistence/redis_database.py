@@ -152,9 +152,7 @@ class RedisDatabase:
 
         At most `AT_ONCE` operations run at a time, without those that wait on the server.
         """
-        give_up = (
-            None if waits else time.monotonic() + self._retry_s
-        )  # a waiting read counts its patience from the first failure on
+        give_up = None if waits else time.monotonic() + self._retry_s  # a waiting read's time begins with its first failure
         backoff = Backoff(0.02, 0.5)
         while True:
             if self._closed:  # the driver would connect again

@@ -95,10 +95,5 @@ async def _work(worker: Process) -> Work:
         return Work(said["app"], said["runs"], said["model_calls"], leaving=said["leaving"], known=True)
     except ActorDiedError:
         return Work(gone=True)
-    except (
-        RayError,
-        TimeoutError,
-        AttributeError,
-        ValueError,
-    ):  # the worker hangs, is out of reach, or is of too old a release
+    except (RayError, TimeoutError, AttributeError, ValueError):  # the worker hangs, is out of reach, or is too old
         return Work()
