@@ -28,7 +28,7 @@ RESOLVE = ("resolve", "s-1", "--conversation", "nobody")
         ([*RESOLVE, "--answer", "yes"], "double quotes"),
         ([*RESOLVE, "--answer", "NaN"], "--answer"),
         ([*RESOLVE, "--approve", "--arguments", "[1]"], "decision.arguments"),
-        (["resolve", "--approve"], "SUSPENSION"),
+        (["resolve", "--approve"], "suspension"),
         (["submit", "/nonexistent/jobs.jsonl"], "cannot be read"),
         (["submit", "empty.jsonl"], "no line"),
         (["submit", "empty.jsonl", "--timeout", "0"], "--timeout"),
