@@ -16,7 +16,7 @@ from holdfast.conversation import Principal, Proof
 from holdfast.conversation.ids import check_request_id
 from holdfast.conversation.terms.principal import NAME, unproven
 from holdfast.conversation.text import jsontext
-from holdfast.errors import InvalidDecision, InvalidInput, InvalidMessage, StaleCall, StaleReason
+from holdfast.errors import AgentNotFound, InvalidDecision, InvalidInput, InvalidMessage, StaleCall, StaleReason
 from holdfast.persistence import pages
 from holdfast.visible import without_hidden
 
@@ -133,6 +133,13 @@ def agent_of(agent: object) -> str | None:
     if agent is None or (isinstance(agent, str) and encodes(agent)):
         return agent
     raise InvalidInput("agent", f"{agent!a:.40} is no name", "give an agent's name, or leave it out")
+
+
+def started_of(agent: object) -> str:
+    """The name of an agent to start a conversation with, checked; its app knows whether there is such an agent."""
+    if isinstance(agent, str) and encodes(agent):
+        return agent
+    raise AgentNotFound("agent", f"{agent!a:.40} is no agent's name", "use one of its agents")
 
 
 def pausable(agent: object) -> str | None:

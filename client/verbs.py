@@ -133,7 +133,7 @@ STARTED = Verb(
     checks={
         "conversation_id": check_conversation_id,
         "message_id": partial(of.key_of, "message_id", InvalidMessage),
-        "agent": of.agent_of,
+        "agent": of.started_of,
         "text": of.text_of,
         "context": of.context_of,
         "attended": of.attended_of,
