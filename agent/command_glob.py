@@ -18,7 +18,7 @@ class CommandGlob:
         is_command: Whether the glob itself shows that it matches commands: it begins with a name, and words follow.
     """
 
-    __slots__ = ("_expression", "_named", "is_command", "name")
+    __slots__ = ("_behind", "_expression", "_named", "_written", "is_command", "name")
 
     def __init__(self, glob: Glob) -> None:
         said = _STAR.join(skeleton(part) for part in glob.parts).translate(_UNQUOTED)
@@ -27,7 +27,10 @@ class CommandGlob:
         self.name = None if _STAR in program else program
         self.is_command = said.split(maxsplit=1) != [said] and not name.startswith(_STAR) and "://" not in name
         begin = rf"(?:[^\t\n]*/)?{_word(program)}(?:\.exe)?"
+        pieces = [word for word in (program, *words) if word != _STAR][:_MOST_WORDS]
         self._named = Regex(rf"\x02{begin}\t") if program != _STAR else None
+        self._written = [f"\x04{word}\t".split(_STAR) for word in pieces]
+        self._behind = [part for word in pieces for part in f"\x03{word}\t".split(_STAR)] if pieces[1:] else []
         self._expression: Regex | None = None
         if _JOINTS.isdisjoint(words) and not name.endswith(";"):
             wanted = [word for word in words if word != _STAR]
@@ -41,8 +44,17 @@ class CommandGlob:
         return self._expression is not None and self._expression.found(certain)
 
     def may_be_among(self, possible: str) -> bool:
-        """Whether one in `Commands.possible` may match; behind an unknown program, the name alone is enough."""
-        return self.is_among(possible) or (self._named is not None and self._named.found(possible))
+        """Whether one in `Commands.possible` may match.
+
+        Behind an unknown program the name alone is enough, behind a wrapper all words in any order, and any of them in a file
+        that the text writes.
+        """
+        if self.is_among(possible) or (self._named is not None and self._named.found(possible)):
+            return True
+        if "\x04" in possible and any(all(part in possible for part in parts) for parts in self._written):
+            return True
+        behind = possible.split("\n") if self._behind and "\x03" in possible else ()
+        return any(all(part in line for part in self._behind) for line in behind)
 
 
 def _word(word: str) -> str:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import islice, pairwise, takewhile
+from itertools import dropwhile, islice, pairwise, takewhile
 
 from holdfast.conversation.text.matching import PLAIN_PART, is_plain_script
 
@@ -29,12 +29,12 @@ _HARMLESS = re.compile(
     r"(?:=[\w./:=@,+-]*)?|NODE_OPTIONS=--max-old-space-size=\d+)"
 )
 """A variable that changes neither what shells run nor what programs run."""
-_OPENING = frozenset({"if", "then", "else", "elif", "fi", "do", "done"})
+_OPENING = frozenset({"if", "then", "else", "elif", "fi", "do", "done", "time", "!"})
 _AWK = re.compile(r"system|getline|(?<!\|)\|(?!\|)|@")
 _ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n\[]|\\[^\n]|\[\^?[^/\[\]\\\n^]+\])*/)"
 _SUBSTITUTION = r"s([/,|#:@])(?:(?!\1)[^\\\n\[]|\\[^\n]|\[\^?(?:(?!\1)[^\[\]\\\n^])+\])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gip\d]*"
 _SED_STEP = re.compile(rf"\s*+(?:{_ADDRESS}(?:,{_ADDRESS})?)?\s*+!?\s*+(?:[pdqn=]|{_SUBSTITUTION})?\s*+", re.IGNORECASE)
-_SED_OPTION = re.compile(r"-[nErsuzi]+|-e")
+_SED_OPTION = re.compile(r"-[nErsuz]*i?|-e")
 _SHELL_OPTION, _SHELL_TEXT = re.compile(r"-[eux]+"), re.compile(r"-[leux]*c")
 _PYTHON_OPTION = re.compile(r"-[uBOsEI]+")
 _VERSION = frozenset({"--version", "--help", "-V", "-v"})
@@ -42,6 +42,12 @@ _MODULES = frozenset({"venv", "json", "unittest", "compileall", "py_compile", "e
 """Standard Python modules that do not run their words."""
 _NAMES = re.compile(r"[\s=,:;]+")
 _SYSTEM = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[\w.+-]+")
+_OWN = re.compile(
+    r"(?i)_editmsg$|(?:^|/)\.(?!\.?(?:/|$)|(?:venv|env[\w.-]*|github|gitlab|circleci|husky|ci|devcontainer|yarn|vscode|tox"
+    r"|claude)(?:/|$))"
+)
+"""A path to files that programs may write by themselves: most have a name that begins with a dot."""
+_GLUED_OUTPUT = re.compile("-[bdfghiMnRrVcCmsuz]*o.")
 _IDLE = re.compile(r"/(?:\.?/)+")
 _OF_THE_SYSTEM = re.compile(r"(?:^|[=,:@]|^-\w+|\.\.)/(?:proc|dev(?!/(?:null|zero)$))(?:/|$)|(?:^|/)proc/", re.IGNORECASE)
 """A path to a process's own files: its program, its variables, its inputs."""
@@ -50,7 +56,7 @@ _OUTPUT = re.compile("-o|--out").match
 _SUBCOMMAND = re.compile(r"-{0,2}[a-z][a-z\d:-]*|-[A-Z]")
 _LONG_CLUSTER = re.compile(r"-[\w./@+][\w./@+-]{63,}")
 _OPERAND = re.compile("[a-z]+=")
-_SET = re.compile(r"[-+][euxo]+|pipefail")
+_SET, _JOB = re.compile(r"[-+][euxo]+|pipefail"), re.compile(r"-n|\d+")
 _MOST_WORDS = 64
 
 
@@ -85,7 +91,7 @@ class _Text:
     def _hides(self, before: list[str], words: list[str], *, piped: bool) -> bool:
         if piped and (not words or kind_of(words[0]) not in programs.PIPED or _is_of_the_project(words[0]) or before):
             return True
-        if not all(one in _OPENING or _HARMLESS.fullmatch(one) for one in before):
+        if not all(one in _OPENING or one == "-p" or _HARMLESS.fullmatch(one) for one in before):
             return True
         if any((self.has_written and "/" in one) or not self.named.keys().isdisjoint(_names(one)) for one in before):
             return True
@@ -99,13 +105,15 @@ class _Text:
         if self.named.get(name_of(words[0]).lower(), set()) - {kind}:
             return True
         kind = words[0] if _is_of_the_project(words[0]) else kind
-        if kind in ("cd", "pushd") and any(_leads_out(f"{word}/") for word in words[1:]):
+        if kind in ("cd", "pushd") and any(
+            _leads_out(f"{word}/") or programs.KNOWN_FILE.search(f"{word}/") for word in words[1:]
+        ):
             return True
         if _is_inert(kind, words[1:]) or (kind == "command" and words[1:2] == ["-v"]):
             return False
         if len(words) > _MOST_WORDS:
             return True
-        if (behind := _behind(kind, words)) is not None:
+        if (behind := _behind(words)) is not None:
             before = words[: -len(behind)]
             return not all(_HARMLESS.fullmatch(one) if ASSIGNMENT.match(one) else BARE.fullmatch(one) for one in before) or (
                 self._command(behind)
@@ -130,7 +138,9 @@ class _Text:
             return not _is_harmless(kind, words[1:])
         if kind in programs.INERT:
             return kind != "find" or not _is_inert(kind, [word for word in words[1:] if word != "-delete"])
-        if (self.has_written and (_is_of_the_project(words[0]) or kind == "make")) or not is_text_inert(kind, words[1:]):
+        if (self.has_written and (_is_of_the_project(words[0]) or kind in programs.LOOKING)) or not is_text_inert(
+            kind, words[1:]
+        ):
             return True
         if self.has_told and not keeps and (kind not in programs.TOOLS or not all(map(_SUBCOMMAND.fullmatch, words[1:]))):
             return True
@@ -174,9 +184,8 @@ class _Text:
             if package in sys.stdlib_module_names and package not in _MODULES:
                 return True
             return self.has_written or bool(self.named.keys() & {rest[1], f"{rest[1]}.py"})
-        return (
-            self.has_written or rest[0][:1] in ("-", "+", "") or _leads_out(rest[0]) or name_of(rest[0]).lower() in self.named
-        )
+        is_new = self.has_written or name_of(rest[0]).lower() in self.named
+        return is_new or rest[0][:1] in ("-", "+", "") or _leads_out(rest[0]) or _OWN.search(rest[0]) is not None
 
     def _wrote(self, kind: str, words: Sequence[str]) -> None:
         if kind in programs.BUILTINS:
@@ -208,7 +217,8 @@ def _commands(text: str) -> Iterator[tuple[list[str], list[str], bool]]:
     piped = False
     for token in TOKEN.finditer(text + ";"):
         if token[2]:
-            is_first = not words and (token[2] in _OPENING or ASSIGNMENT.match(token[2]))
+            is_timed = token[2] == "-p" and before[-1:] == ["time"]
+            is_first = not words and (token[2] in _OPENING or is_timed or ASSIGNMENT.match(token[2]))
             (before if is_first else words).append(unquoted(token[2]))
         elif before or words:
             yield before, words, piped
@@ -235,15 +245,23 @@ def _is_inert(kind: str, rest: Sequence[str]) -> bool:
     return kind in programs.INERT and understood and all(map(programs.INERT[kind].fullmatch, rest))
 
 
-def _behind(kind: str, words: Sequence[str]) -> Sequence[str] | None:
+def unwrapped(words: Sequence[str]) -> Sequence[str]:
+    """The words of the command that is behind all programs that wrap it."""
+    while words and (behind := _behind(words)) is not None:
+        words = list(dropwhile(lambda word: word[:1] == "-", behind))
+    return words
+
+
+def _behind(words: Sequence[str]) -> Sequence[str] | None:
     """The words of the command that a program wraps; None if there is none, or it is unknown."""
+    kind = kind_of(words[0])
     if kind not in programs.PREFIXES or (found := programs.PREFIXES[kind].match(" ".join(words[1:]) + " ")) is None:
         return None
     return words[1 + found[0].count(" ") :] or None
 
 
 def _is_harmless(kind: str, rest: Sequence[str]) -> bool:
-    said = _HARMLESS if kind == "export" else _SET if kind == "set" else None
+    said = {"export": _HARMLESS, "set": _SET, "wait": _JOB}.get(kind)
     return said is not None and all(map(said.fullmatch, rest))
 
 
@@ -264,5 +282,5 @@ def _is_plain_awk(rest: Sequence[str]) -> bool:
 _UNDERSTOOD: dict[str, Callable[[Sequence[str]], bool]] = {
     "sed": _is_plain_sed,
     "awk": _is_plain_awk,
-    "sort": lambda rest: not any(word[:2] == "--" and word[2:9] != "output=" for word in rest),
+    "sort": lambda rest: not any((word[:2] == "--" and word[2:9] != "output=") or _GLUED_OUTPUT.match(word) for word in rest),
 }

@@ -28,7 +28,7 @@ BUILTINS = frozenset(
     {
         *("eval", "trap", "alias", "unalias", "enable", "hash", "jobs", "fc", "bind", "complete", "compgen", "compopt"),
         *("history", "read", "mapfile", "readarray", "getopts", "let", "declare", "typeset", "local", "readonly", "export"),
-        *("unset", "set", "shopt", "function", "coproc", "for", "select", "case", "while", "until", "builtin"),
+        *("unset", "set", "shopt", "function", "coproc", "for", "select", "case", "while", "until", "builtin", "wait"),
     }
 )
 """Shell builtins that run words later, or change what names mean."""
@@ -37,6 +37,7 @@ FED = frozenset(
         *("xargs", "parallel", "at", "batch", "crontab", "run-parts", "split", "csplit", "script", "flock", "watch", "entr"),
         *("su", "runuser", "newgrp", "sg", "chroot", "nsenter", "unshare", "capsh", "ssh", "ed", "ex", "vi", "vim", "emacs"),
         *("m4", "gdb", "dc", "bc", "expect", "strace", "ltrace", "busybox", "rename", "prename"),
+        *("tmux", "screen", "nvim", "gvim", "rvim", "vimdiff", "vim.basic", "vim.tiny", "vim.nox", "emacsclient"),
     }
 )
 """Programs that run words from outside the text."""
@@ -45,7 +46,7 @@ PREFIXES = {
     "nice": re.compile(r"(?:-n -?\d+ |-n-?\d+ |-\d+ )?"),
     "env": re.compile(r"(?:-i |-u \w+ )*(?:\w+=\S* )*"),
     "sudo": re.compile(r"(?:-[nEH]+ |-u \w+ |\w+=\S* )*"),
-    "stdbuf": re.compile(r"(?:-[ioe][0L] )+"),
+    "stdbuf": re.compile(r"(?:-[ioe][0Ll] )+"),
     "time": re.compile(r"(?:-p )?"),
     **dict.fromkeys(("nohup", "setsid", "command", "exec"), re.compile("")),
     **dict.fromkeys(("uv", "poetry", "pipenv"), re.compile("run ")),
@@ -69,7 +70,7 @@ INERT = {
         ),
         re.compile(".*", re.DOTALL),
     ),
-    "printf": re.compile(r"(?!.*%[-+ #\d.*']*n)[^-].*", re.DOTALL),
+    "printf": re.compile(r"(?!.*%[-+ #\d.*'hlLjztq]*n)[^-].*", re.DOTALL),
     "test": re.compile(r"(?!-\w*v)[\w./=-]*"),
     "sort": re.compile(r"-[bdfghiMnRrVcCmsuz]+|-[kt].*|[^-].*"),
     "base64": re.compile(r"-[dDi]+|-w\d*|--decode|--wrap=\d+|[^-].*"),
@@ -94,31 +95,23 @@ KEEPING = frozenset(
     ("cp", "mv", "ln", "chmod", "chown", "touch", "rm", "rmdir", "tee", "dd", "uniq", "sort", "sed", "awk", "gzip")
 )
 """Programs that run no word, and no file that their words name."""
+LOOKING = frozenset({"make", "ninja", "rake", "just", "pydoc"})
+"""Programs that look for the files that they run."""
+_SETTING = frozenset({"config", "pkg", "set", "set-script"})
+_IN_PLACE = re.compile("-[a-zA-Z]*i|--i")
 POURING = frozenset({"tee", "dd", "awk", "sort", "uniq"})
 """Programs that write their input or their words into a file."""
 HANDLING = frozenset(
-    (
-        "add",
-        "commit",
-        "rm",
-        "mv",
-        "diff",
-        "status",
-        "log",
-        "show",
-        "checkout",
-        "restore",
-        "push",
-        "pull",
-        "tag",
-        "branch",
-        "stash",
-    )
+    {
+        *("add", "commit", "rm", "mv", "diff", "status", "log", "show", "checkout", "restore", "push", "pull", "tag"),
+        *("branch", "stash"),
+    }
 )
 """git's subcommands that handle files without running them."""
 KNOWN_FILE = re.compile(
     r"(?:^|/)(?:package\.json|\.npmrc|(?:gnu)?makefile|[^/]+\.(?:mk|gradle)|setup\.(?:py|cfg)|pyproject\.toml|conftest\.py"
-    r"|cargo\.toml|build\.rs|pom\.xml|rakefile|gemfile|cmakelists\.txt|dockerfile|[^/]*compose\.ya?ml|\.git/.*|\.git\w+)$",
+    r"|cargo\.toml|build\.rs|pom\.xml|rakefile|gemfile|cmakelists\.txt|dockerfile|[^/]*compose\.ya?ml|\.(?:git|config)/.*"
+    r"|\.git\w*|[^/]+\.ninja)$",
     re.IGNORECASE,
 )
 """A file that programs run by themselves, and that the text may have written."""
@@ -135,13 +128,18 @@ _URL = r"https?://[^\s]*"
 _CONFIG = r"(?:user|color|advice|pull|push|http)\.\w+|core\.(?:quotepath|autocrlf)|init\.defaultbranch|safe\.directory"
 _GLOBAL = rf"(?:(?:-C\t{_WORD}|-c\t(?i:{_CONFIG})=?{_WORD}|-P|-p|--no-pager|--(?:git-dir|work-tree)={_WORD})\t)*"
 _GIT_OPTIONS = r"\w*m|[SG] message|author|grep|date|since|until|after|before|format|pretty|trailer"
+_NEVER = (
+    r"(?!(?!archive\t|format-patch\t)(?:.*\t)?--ou(?!rs|tput-i)|(?:.*\t)?--(?:u(?!n|pd)|ex(?!it|cl)|rece|te|conf)"
+    r"|clone\t(?:.*\t)?(?:-\w*[cu]|--c))"
+)
+"""Options with which git writes a file or runs a program that they name."""
 _REVISION = r"[\w./@:-]+[~^]\d*"
 _TEXTS = {
     "git": (
-        _row(_GIT_OPTIONS, _REVISION, rf"{_GLOBAL}(?:commit|tag|merge|log|show|stash|diff|shortlog|blame)\t(?!.*\t--ou)"),
+        _row(_GIT_OPTIONS, _REVISION, rf"{_GLOBAL}{_NEVER}(?:commit|tag|merge|log|show|stash|diff|shortlog|blame)\t"),
         re.compile(rf"{_GLOBAL}(?:grep|ls-files)\t(?:(?:[^\t-][^\t]*|-{_WORD})?\t)*+", re.DOTALL),
         re.compile(rf"{_GLOBAL}config\t(?:(?:(?i:{_CONFIG})|-l|--[\w-]*)\t)*(?:{_WORD}\t)?"),
-        re.compile(rf"{_GLOBAL}(?!config\t)\w[\w-]*\t(?:(?:{_WORD}|{_REVISION})\t)*|(?:--version|--help)?\t?"),
+        re.compile(rf"{_GLOBAL}{_NEVER}(?!config\t)\w[\w-]*\t(?:(?:{_WORD}|{_REVISION})\t)*|(?:--version|--help)?\t?"),
     ),
     "curl": (_row(r"\w*[HdFAebuXw] header|data[\w-]*|json|form|user-agent|request|user|write-out", _URL, "(?!.*%output)"),),
     "wget": (_row("(?!) header", _URL),),
@@ -149,6 +147,7 @@ _TEXTS = {
     "gh": (_row("[tbfqS] title|body|field|jq|notes|search", begin=r"(?:pr|issue|release|api|run|search)\t"),),
     "docker": (_row("f format|filter", begin=r"(?:ps|images|inspect|logs|stats|network|volume)\t"), _BARE_WORDS),
     "kubectl": (_row("[olp] selector|patch|output", begin=r"(?:get|patch|describe|delete|wait)\t"), _BARE_WORDS),
+    **dict.fromkeys(("view", "rview"), ()),
     "psql": (_row("c command", begin=r"(?i:(?!.*(?:\\|program)))"),),
     "pip": (_row("(?!) (?!)", r"\w[\w.\[\],<>=!~-]*", r"install\t"), _BARE_WORDS),
     "make": (re.compile(rf"(?:(?:-[Bksn]*j?\d*|-C\t{_WORD}|(?!-){_WORD})\t)*"),),
@@ -180,6 +179,12 @@ def is_interpreter(word: str, *, of_any_name: bool = False) -> bool:
 def reads_text(name: str) -> bool:
     """Whether a program may take a quoted word for commands or a program."""
     return name in _READING or is_interpreter(name)
+
+
+def writes_its_words(words: Sequence[str]) -> bool:
+    """Whether a program may put pieces of its words into a file that another program runs."""
+    kind = kind_of(words[0])
+    return any(map(_IN_PLACE.match, words[1:])) if kind == "sed" else kind in TOOLS and not _SETTING.isdisjoint(words[1:])
 
 
 def is_text_inert(kind: str, words: Sequence[str]) -> bool:

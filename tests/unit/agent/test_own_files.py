@@ -1,0 +1,72 @@
+"""Texts in which a program runs a file that another one wrote for it, or words in another order than a rule has them."""
+
+import pytest
+from verdicts import asks
+
+from holdfast.agent.rule import RuleEffect
+from holdfast.agent.rules import Rules
+
+OWN_FILES = (
+    *("git config user.rm v; bash .git/config", "git init q; git -C q config color.rm v; . q/.git/config", "sh .gitconfig"),
+    *("pip config set global.rm v; . .config/pip/pip.conf", "npm pkg set x.rm=v; npm t", "cd .git; . config"),
+    *("git clone -c alias.x=push . r", "git clone -q --config help.autocorrect=1 . r", "git clone -qcx=y . r"),
+    *("git clone --template=t . r", "git clone -u x . r", "git fetch --upload-pack=x", "git archive --exec=x --remote=y HEAD"),
+    *("git log --output=.git/config --format='P'", "git log --output .git/config -1 --format='P'; git status"),
+    *("git commit -mPATH=d; . .git/COMMIT_EDITMSG", "git --git-dir=g commit -mPATH=d; . g/COMMIT_EDITMSG"),
+    *("cp x .config/git/config; git y", "cp -r hooks .git; git commit -mx", "cd .git/hooks; cp x pre-commit; git commit -mx"),
+    *("cp x build.ninja; ninja", "sed -i s/echo/rm/ x.ninja; ninja -fx.ninja", "sed -i s/echo/rm/ m.py; pydoc3 m"),
+    *(
+        "sed -i s/echo/rm/ hk/pre-commit; git commit -mx",
+        "git mv package.json p; sed -i s/echo/rm/ p; git mv p package.json; npm t",
+    ),
+    *("tmux new -d; tmux send r m Space v Enter", "tmux -fx new -d", "view -es +put=1 +q", "vim.basic -es -S x"),
+    *("wait -p PATH", "wait -np PATH; ls", "printf '123%ln' PATH", "printf '123%hhn' PATH", "printf '1%tn' PATH"),
+    *(
+        "time PATH=d ls",
+        "time -p PATH=d ls",
+        "time BASH_ENV=x bash y",
+        "time A=1 unset PATH",
+        "time NODE_OPTIONS=--require=x node y",
+    ),
+    *("cd bin; echo 'P' | sort -ols", "echo 'P' | sort -uols", "sed -in p package.jso; npm test"),
+)
+"""Plain texts that write a file which a later program runs by itself, or set a name that no assignment shows."""
+
+
+@pytest.mark.parametrize("command", OWN_FILES)
+def test_a_text_that_writes_what_a_program_runs_by_itself_is_asked_about(command):
+    assert asks("Bash(rm *)", "Bash", command.replace("P'", "bin/r? v'"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "env install -s v push --strip-program=bin/git",
+            "nice make .SHELLFLAGS:=push SHELL:=bin/git",
+            "time prove push -e git",
+        ),
+        *("stdbuf -oL install -s v push --strip-program git", "env git clone ssh://push/x r", "sudo -E prove push -e bin/git"),
+        *(
+            "nice npm pkg set scripts.t=bin/git; npm run t push",
+            "sed -i s:status:push: x; git st",
+            "nice sed -i s/x/git/ y; npm t",
+        ),
+    ],
+)
+def test_the_words_of_a_denied_command_in_any_order_behind_a_wrapper_or_in_a_written_file_are_asked_about(command):
+    assert asks("Bash(git push *)", "Bash", command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("time -p make", "time A=1 npm test", "wait", "source .env && npm start", "bash .github/x.sh", "cd ../.. && make"),
+        *("sed -i 's/echo/rm/' a", "git config user.email a@x.com && git commit -m 'a b'", "npm config set a b && npm ci"),
+        *("git clone -b x https://x.com/y && cd y && npm ci", "git diff --exit-code", "git archive --output=a.tar HEAD"),
+        *("sort -k2 a -o b", "time git status", "cmake -B build && ninja -C build", "npm view x", "printf '%5.1f name' 1"),
+    ],
+)
+def test_a_text_whose_files_no_denied_command_gets_into_is_clear(command):
+    rules = Rules(deny=["Bash(rm *)", "Bash(git push *)"], default="allow")
+    assert rules.verdict("Bash", {"command": command}, primary="command").effect is RuleEffect.ALLOW
