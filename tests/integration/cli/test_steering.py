@@ -13,6 +13,7 @@ from holdfast.actors.actor_settings import StoreAddress
 from holdfast.cli.options import Where
 from holdfast.cli.store_checks import Looked, pause_checks
 from holdfast.client import AsyncClient
+from holdfast.persistence import opened
 from holdfast.settings import Settings
 from holdfast.testing import call, calls
 
@@ -126,7 +127,10 @@ def test_what_is_no_conversation_is_bad_input(inside, arguments):
 
 
 async def paused_checks(stack):
-    async with aclosing(Looked(StoreAddress(stack.redis_url, "quiet", ""), Settings.of(), Where())) as at:
+    store = opened(stack.redis_url, namespace="quiet")
+    await store.open()
+    await store.close()
+    async with aclosing(Looked(StoreAddress(stack.redis_url, "quiet", store.store_id), Settings.of(), Where())) as at:
         return await pause_checks(at)
 
 
