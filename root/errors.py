@@ -76,13 +76,15 @@ class HoldfastError(Exception):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         kind = type(self)
-        if self.arguments and kind.__init__ is HoldfastError.__init__:
-            values = dict(zip(self.arguments, given, strict=False)) | named
-            missing = [name for name in self.arguments if name not in values and not hasattr(kind, name)]
-            if missing or len(given) + len(named) > len(values) or not values.keys() <= self.arguments.keys():
-                raise TypeError(f"{kind.__name__} takes {', '.join(self.arguments)}")
-            given = tuple(values[name] if name in values else getattr(kind, name) for name in self.arguments)
-            self.__dict__.update(zip(self.arguments, given, strict=True))
+        own = [one for one in kind.__mro__ if "__init__" not in one.__dict__ or one is HoldfastError]
+        taken: Mapping[str, Any] = getattr(own[0], "arguments", {})  # those of the nearest class with no constructor of its own
+        if taken:
+            values = dict(zip(taken, given, strict=False)) | named
+            missing = [name for name in taken if name not in values and not hasattr(kind, name)]
+            if missing or len(given) + len(named) > len(values) or not values.keys() <= taken.keys():
+                raise TypeError(f"{kind.__name__} takes {', '.join(taken)}")
+            given = tuple(values[name] if name in values else getattr(kind, name) for name in taken)
+            self.__dict__.update(zip(taken, given, strict=True))
         super().__init__(*given)
 
     def __str__(self) -> str:
@@ -127,7 +129,7 @@ class AppNotPublished(ConfigurationError, http_code=503):
     """Nobody has published the app to this store, and this client does not; nothing was changed. `app` is its import path."""
 
     def __init__(self, app: str) -> None:
-        HoldfastError.__init__(self, app)
+        self.args = (app,)
         self.field = "app"
         self.problem = f"nobody has published {app!r} to this store, so no worker runs it"
         self.fix = f"run: holdfast up --app {shlex.quote(app)}; or connect with publish=True (HOLDFAST_PUBLISH)"
@@ -153,7 +155,7 @@ class OlderRelease(ConfigurationError, http_code=503):
     """
 
     def __init__(self, release: str, serving: str) -> None:
-        HoldfastError.__init__(self, release, serving)
+        self.args = (release, serving)
         self.field = "holdfast"
         self.problem = f"this is release {release}, and the newer {serving} serves the store"
         self.fix = f"upgrade holdfast here to {serving}; or, to have all of it go back, run: holdfast up --roll-back"
@@ -168,7 +170,7 @@ class OtherBuild(ConfigurationError, http_code=503):
     """
 
     def __init__(self, release: str, other: str | None = None) -> None:
-        HoldfastError.__init__(self, release, other)
+        self.args = (release, other)
         self.field = "holdfast"
         where = f"{other} serves the store" if other is not None else "a process of the cluster runs another build"
         self.problem = f"this is build {release}, and {where}: builds do not understand each other"

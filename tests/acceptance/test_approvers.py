@@ -108,7 +108,7 @@ async def test_a_program_in_the_cluster_decides_as_nobody_whom_no_server_has_pro
     eve, (shown,) = PEOPLE["eve"], state.pending
     with pytest.raises(InvalidInput, match="no server has proven 'eve' by key"):
         treasury.acting_as(eve)
-    claiming = treasury.gateway.connection.acting_as(eve)  # as code does that goes around the client
+    claiming = AsyncClient(treasury.gateway.acting_as(eve))  # as code does that goes around the client
     with pytest.raises(InvalidInput, match="no server has proven 'eve' by key") as refused:
         await claiming.resolve(shown, Approve())
     assert refused.value.field == "principal.proof"

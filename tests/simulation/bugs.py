@@ -35,9 +35,9 @@ def reply_before_the_append():
 
     async def hasty(self, asked):
         with contextlib.suppress(HoldfastError):
-            tenure = self._tenure
-            stamped = asked.command.stamped(tenure.time.now(), await tenure.spec_for(asked.command), {})
-            judged = decide(tenure.state, stamped)
+            owned = self._owned
+            stamped = asked.command.stamped(owned.time.now(), await owned.spec_for(asked.command), {})
+            judged = decide(owned.state, stamped)
             if judged.reply is not None and not asked.reply.done():
                 asked.reply.set_result(judged.reply)
         await answer(self, asked)

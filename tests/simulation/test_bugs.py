@@ -9,7 +9,13 @@ from simulation.seed import simulate
 
 @pytest.mark.gate  # it tells of the simulation more than of the product
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("bug", planted.PLANTED, ids=lambda bug: bug.__name__)
+@pytest.mark.parametrize(
+    "bug",
+    [
+        pytest.param(bug, id=bug.__name__, marks=[pytest.mark.slow] if bug.__name__ in planted.SELDOM else [])
+        for bug in planted.PLANTED
+    ],
+)
 def test_a_planted_bug_is_found(bug):
     found = planted.search(bug, planted.seeds(bug))
     assert found is not None, f"{bug.__name__} is not found in {planted.SEEDS} seeds"

@@ -9,7 +9,7 @@ import pytest
 import holdfast
 from holdfast import errors
 from holdfast.conversation import SettledBy
-from holdfast.errors import HoldfastError, StaleCall, StaleReason
+from holdfast.errors import HoldfastError, InvalidInput, StaleCall, StaleReason
 
 CLASSES = [error for _, error in inspect.getmembers(errors, inspect.isclass) if issubclass(error, HoldfastError)]
 BY_NAME = {error.__name__: error for error in CLASSES}
@@ -106,3 +106,30 @@ def test_the_reasons_of_a_stale_call_are_those_of_the_design():
 @pytest.mark.parametrize("error", [HoldfastError, errors.StoreError, errors.ClusterError])
 def test_an_error_without_arguments_has_a_text(error):
     assert isinstance(str(error()), str)
+
+
+class Named(InvalidInput):
+    """Somebody else's error, with a constructor of its own."""
+
+    def __init__(self, name):
+        super().__init__("name", f"{name!r} is taken", "use another one")
+        self.name = name
+
+
+def test_an_error_with_a_constructor_of_its_own_has_the_arguments_of_its_base():
+    error = Named("ana")
+    assert (error.field, error.problem, error.name, error.http_code) == ("name", "'ana' is taken", "ana", 422)
+    assert str(error) == "name: 'ana' is taken; use another one"
+
+
+def test_arguments_that_an_error_does_not_take_are_refused():
+    for given, named in (
+        ((), {}),
+        (("a", "b"), {}),
+        (("a", "b", "c", "d"), {}),
+        (("a", "b", "c"), {"fix": "x"}),
+        (("a", "b"), {"fi": "x"}),
+    ):
+        with pytest.raises(TypeError, match="InvalidInput takes field, problem, fix"):
+            InvalidInput(*given, **named)
+    assert InvalidInput("a", "b", fix="c").args == ("a", "b", "c")
