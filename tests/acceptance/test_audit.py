@@ -54,7 +54,11 @@ async def test_the_chain_goes_on_over_kills_and_is_found_broken_where_it_was_tam
     message, first, *_ = report.entries
     assert (first.settled_by, first.principal_id, first.roles) == ("approve", "ana", ("finance",))
     assert [one.previous for one in report.entries[2:]] == [one.audit_head for one in receipts[:-1]]
-    again = await client.acting_as(Principal("ana")).resolve(first, Approve(reason="due"), decision_id="d-1")
+    (settled,) = await store.at(conversation.id, [receipts[0].seq])
+    decided_again = client.acting_as(Principal("ana", roles=["finance"])).resolve
+    again = await decided_again(
+        settled.suspension_id, Approve(reason="due"), conversation_id=conversation.id, decision_id="d-1"
+    )
     assert (again.duplicate, again.audit_head) == (True, receipts[0].audit_head)
 
     code, printed = await holdfast(stack, "audit", conversation.id, "--receipt", receipts[0].audit_head)
