@@ -30,10 +30,13 @@ class RedisRuns(RedisDatabase):
         answer = await self._on(conversation_id, "claim", *args)
         if answer[0] != b"ok":
             return False
-        if follows is None or self._holds(conversation_id, follows, answer[1]):
-            return True
-        await self._on(conversation_id, "unclaim", effect_id, incarnation)
-        return False
+        stays = follows is None
+        try:
+            stays = follows is None or self._holds(conversation_id, follows, answer[1])
+        finally:  # also if the entry cannot be read: a claim that nobody works on would count as a lost run
+            if not stays:
+                await self._on(conversation_id, "unclaim", effect_id, incarnation)
+        return stays
 
     def _holds(self, conversation_id: str, follows: tuple[int, Event], flat: Sequence[bytes]) -> bool:
         fields = dict(zip(flat[::2], flat[1::2], strict=True))

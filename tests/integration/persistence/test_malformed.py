@@ -6,7 +6,7 @@ from writer import APP, DESK, Writer, begin, call, cancel, reply, resolve, send,
 
 from holdfast.conversation import Answer
 from holdfast.errors import CorruptStore, NewerRecord
-from holdfast.persistence import RedisStore, TakeoverReason, codec
+from holdfast.persistence import RedisStore, RunStatus, TakeoverReason, codec
 from holdfast.persistence.keys import Keys
 
 NAME = "c-1"
@@ -322,3 +322,14 @@ async def test_a_conversation_that_was_mended_goes_on(writer, raw):
     await writer.do(begin(), reply())
 
     assert await writer.store.load(NAME) == writer.state
+
+
+async def test_work_whose_last_entry_cannot_be_read_stays_runnable(suspended, store, raw):
+    seq, run_id = suspended.state.seq, suspended.effect_ids[0]
+    ((_, event),) = await store.read(NAME, after=seq - 1)
+    newest(lambda at, _fields: [(f"{at}-0", {"e": "x"})])(raw.redis, Keys(raw.namespace), suspended)
+
+    with pytest.raises(CorruptStore):
+        await store.claim(NAME, run_id, incarnation="i-1", worker="w-1", follows=(seq, event))
+
+    assert (await store.run(NAME, run_id)).status is RunStatus.RUNNABLE
