@@ -96,8 +96,9 @@ def _offered(caller: Caller, call: PendingCall[Any]) -> frozenset[str]:
 async def _reply(asked: Asked, drawn: Drawn, decision: dict[str, Any] | None = None) -> Response:
     found: dict[str, Any] = {"decision": decision, "problem": drawn.filled.problem, "nodes": []}
     if decision is None:
-        html = await asyncio.to_thread(rendered, "element.html", detail=drawn, element=True, root="")
-        found["nodes"] = nodes_of(html)
+        found["nodes"] = await asyncio.to_thread(
+            lambda: nodes_of(rendered("element.html", detail=drawn, element=True, root=""))
+        )
     content = as_json(found)
     asked.serving.callers.spend_bytes(asked.caller, len(content))
     return Response(content, media_type="application/json")
