@@ -44,7 +44,7 @@ def test_a_wait_that_was_cut_off_says_only_how_long_it_was_at_least():
 
 async def test_an_actor_goes_on_offer_for_a_call_that_goes_on_and_not_for_one_that_ends_at_once():
     store, workers = await stored(OPEN), keeping(Keeps("p-1.x"))
-    workers.store, ranks = store, []
+    workers.store, ranks, still = store, [], [wall_ms()]
 
     async def offer(name, rank):
         ranks.append(rank)
@@ -56,17 +56,20 @@ async def test_an_actor_goes_on_offer_for_a_call_that_goes_on_and_not_for_one_th
         name="actor-1",
         timing=Timing(lease_ms=60_000, tick_ms=5),
         process_limits=ProcessLimits(),
-        clock=wall_ms,
+        clock=lambda: still[0] if still else wall_ms(),
         leave=lambda: None,
     )
     first = START.model_copy(update={"spec": OPEN})
     assert isinstance(await host.activate("c-1", "", TakeoverReason.ASKED, create=True, first=first), Hosted)
     await soon(lambda: workers.joined)
+    still[0] += HOLD_MS - 1
     await asyncio.sleep(0.02)
     assert ranks == []
+    still[0] += 1
     await soon(lambda: ranks)
     assert ranks[-1] > 1 << 50
 
+    still.clear()
     outcome = ModelReplied(effect_id="t1.m1", content="Hello.", finish_reason="stop")
     await recorded(store, outcome)
     workers.join_answer = outcome
