@@ -10,18 +10,8 @@ const MOST_RESULT_BYTES = 256 * 1024; // what an agent's limits allow unless the
 const MOST_ERROR_CHARS = 1_000;
 
 /**
- * Run the calls that wait for the client and have a handler, those that wait already and those that come. Calls of other tools are
- * left alone: another client may have them.
- *
- * @param {object} options
- * @param {import("./holdfast-conversation.js").Conversation} options.conversation
- * @param {Record<string, Function>} options.handlers By the tool's name. A handler takes the arguments and `{call, conversation,
- *   signal}`; what it returns is the result, what it throws is the error that the model reads. The signal fires once the call is
- *   settled elsewhere, its time is over, or the page detaches.
- * @param {number} [options.timeoutMs] How long a handler has.
- * @param {AbortSignal} [options.signal] Detaches.
- * @param {(settled: {call: object, outcome: "answer" | "fail" | "stale" | "error", error?: Error}) => void} [options.onSettled]
- * @returns {{detach: () => void}}
+ * Run the calls that wait for the client and have a handler, by the tool's name; those that wait already and those that come. Calls
+ * of other tools are left to other clients. What a handler returns is the result, what it throws the error that the model reads.
  */
 export function attach({ conversation, handlers, timeoutMs = TIMEOUT_MS, signal, onSettled = () => {} }) {
   for (const [name, handler] of Object.entries(handlers)) {

@@ -1,6 +1,6 @@
 /** The elements for what waits for a person: `<holdfast-approval>`, `<holdfast-elicitation>` and `<holdfast-review>`. */
 import { bodyOf } from "./holdfast-decisions.js";
-import { HoldfastElement, built, keep, make, moment, plain, shown, texts, write } from "./holdfast-element.js";
+import { HoldfastElement, built, make, moment, plain, shown, texts, write } from "./holdfast-element.js";
 import { StaleCall } from "./holdfast-errors.js";
 import { Together, count, refusal } from "./holdfast-together.js";
 
@@ -22,8 +22,9 @@ class Card {
   constructor(host, call) {
     this.#host = host;
     this.call = call;
+    this.key = call.suspension_id;
     this.settled = null;
-    const title = make("span", { class: "tool", id: `tool-${call.suspension_id}` }, plain(call.tool));
+    const title = make("span", { class: "tool", id: `tool-${this.key}` }, plain(call.tool));
     const due = call.expires_at && make("time", { class: "deadline" }, `${texts.due} ${moment(call.expires_at)}`);
     this.node = make(
       "div",
@@ -82,7 +83,7 @@ class Card {
   }
 
   #built(nodes) {
-    return nodes.map((one) => built(one, `${this.call.suspension_id}-`));
+    return nodes.map((one) => built(one, `${this.key}-`));
   }
 
   /** A denial is asked for its reason once somebody wants it, in the place of the other forms. */
@@ -123,8 +124,7 @@ class Card {
   update(call) {
     this.#together.show(call);
     if (this.#voted === null || this.settled !== null || this.#sending) return;
-    this.#voted = Math.max(this.#voted, call.votes?.length ?? 0);
-    write(this.#outcome, `${count(this.#voted, this.#needed)}, ${texts.youToo}`);
+    this.#agreed(Math.max(this.#voted, call.votes?.length ?? 0), this.#needed);
   }
 
   #wrong(text) {
@@ -153,7 +153,10 @@ class Card {
       }
       const receipt = await conversation.resolve(this.call, decision);
       this.#host.tell("resolved", { call: this.call, decision, receipt });
-      if (receipt.settled === false) this.#agreed(receipt);
+      if (receipt.settled === false) {
+        this.#controls.disabled = false;
+        this.#agreed(receipt.votes, receipt.needed);
+      }
       else this.settle({ by: decision.decision, at: receipt.accepted_at, mine: true, body: bodyOf(decision) });
     } catch (error) {
       if (error instanceof StaleCall) {
@@ -183,10 +186,9 @@ class Card {
   }
 
   /** Say that a decision was one of several that it takes: the call still waits, and a no of anybody settles it. */
-  #agreed({ votes, needed }) {
+  #agreed(votes, needed) {
     this.#voted = votes;
     this.#needed = needed;
-    this.#controls.disabled = false;
     write(this.#outcome, `${count(votes, needed)}, ${texts.youToo}`);
   }
 
@@ -194,8 +196,10 @@ class Card {
   settle(settled) {
     const { by, at, mine, principal, body, reason } = settled;
     const who = mine ? texts.you : principal?.id ? `${texts.by} ${plain(principal.id).slice(0, 200)}` : "";
-    const { verdict, notes } = by === "review" ? reviewIn(body) : {};
-    const why = by === "deny" || by === "fail" ? reasonIn(body) : plain(notes ?? reason ?? "").slice(0, 500);
+    const inside = by === "review" || by === "deny" || by === "fail" ? inBody(body) : reason;
+    const verdict = by === "review" && Object.hasOwn(texts.verdicts, inside?.verdict) ? inside.verdict : null;
+    const told = inside?.notes ?? inside;
+    const why = typeof told === "string" ? plain(told).slice(0, 500) : "";
     const said = [texts.verdicts[verdict] ?? texts.settled[by] ?? texts.over, who, at ? `· ${moment(at)}` : "", why && `· ${why}`]
       .filter(Boolean)
       .join(" ");
@@ -220,13 +224,6 @@ class Card {
 /** The cards of one kind of suspension. */
 class Cards extends HoldfastElement {
   #cards = new Map();
-  #nodes = new Map();
-  #list = make("div", { class: "list" });
-
-  constructor() {
-    super();
-    this.shadowRoot.append(this.#list);
-  }
 
   /** Put a tool's report into its place. */
   fill(region, text) {
@@ -237,12 +234,11 @@ class Cards extends HoldfastElement {
   reset() {
     for (const card of this.#cards.values()) card.close();
     this.#cards.clear();
-    this.#nodes.clear();
-    this.#list.replaceChildren();
+    super.reset();
   }
 
   dismiss(card) {
-    this.#cards.delete(card.call.suspension_id);
+    this.#cards.delete(card.key);
     this.#show();
   }
 
@@ -267,16 +263,8 @@ class Cards extends HoldfastElement {
 
   #show() {
     const over = [...this.#cards.values()].filter((card) => card.settled !== null);
-    for (const card of over.slice(0, -MOST_SETTLED)) this.#cards.delete(card.call.suspension_id);
-    const cards = [...this.#cards.values()];
-    keep(
-      this.#list,
-      this.#nodes,
-      cards,
-      (card) => card.call.suspension_id,
-      (card) => card.node,
-      () => {},
-    );
+    for (const card of over.slice(0, -MOST_SETTLED)) this.#cards.delete(card.key);
+    this.keep([...this.#cards.values()], (card) => card.node);
   }
 }
 
@@ -323,21 +311,11 @@ function asked({ prompt, arguments: given, kind, questions }) {
   return { prompt: prompt ?? question, rest };
 }
 
-function reasonIn(body) {
+/** The content of a decision, as the log has it: a reason, or the verdict and the notes of a review. */
+function inBody(body) {
   try {
-    const said = JSON.parse(body ?? '""');
-    return typeof said === "string" ? plain(said).slice(0, 500) : "";
+    return JSON.parse(body ?? "null");
   } catch {
-    return "";
-  }
-}
-
-/** The verdict and the notes of a review, as the log has them. */
-function reviewIn(body) {
-  try {
-    const { verdict, notes } = JSON.parse(body ?? "{}");
-    return { verdict: Object.hasOwn(texts.verdicts, verdict) ? verdict : undefined, notes: typeof notes === "string" ? notes : "" };
-  } catch {
-    return {};
+    return null;
   }
 }

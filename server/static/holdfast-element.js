@@ -152,11 +152,8 @@ progress { width: 100%; accent-color: var(--_accent); }
 `);
 
 /**
- * A node with children. Texts become text nodes: nothing that comes from outside is ever read as HTML.
- *
- * @param {string} tag
- * @param {Record<string, unknown>} [properties] `class` names the part, too; others are properties where the node has them, else
- *   attributes.
+ * A node with children. Texts become text nodes: nothing that comes from outside is ever read as HTML. `class` names the part, too;
+ * others are properties where the node has them, else attributes.
  */
 export function make(tag, { class: name, ...properties } = {}, ...children) {
   const node = document.createElement(tag);
@@ -182,10 +179,8 @@ const IDS = new Set(["id", "for", "list", "aria-describedby"]);
 const PARTS = { field: "field", hint: "hint", check: "choice", problem: "error", buttons: "actions" }; // by classes of the server's
 
 /**
- * The elements of a form that the server has drawn: known ones, with known attributes, and texts as text.
- *
- * @param {string | [string, Record<string, string>, ...unknown[]]} drawn A text, or a node with its attributes and children.
- * @param {string} prefix What sets the ids of this form apart from those of others.
+ * A text or a node of a form that the server has drawn: known elements, with known attributes, and texts as text. The `prefix` sets
+ * the ids of this form apart from those of others.
  */
 export function built(drawn, prefix) {
   if (typeof drawn === "string") return drawn;
@@ -225,18 +220,20 @@ export function moment(ms) {
 /** A JSON value as it is shown. */
 export const shown = (value) => plain(written(value, 2));
 
-/** The base of the elements. */
+/** The base of the elements, each of which shows a list. */
 export class HoldfastElement extends HTMLElement {
   #conversation = null;
   #end = null;
   #drawing = null;
   #notice = make("p", { class: "notice", role: "status", hidden: true });
   #empty = make("p", { class: "empty", hidden: true });
+  #nodes = new Map();
 
-  constructor() {
+  constructor(list = make("div", { class: "list" })) {
     super();
     this.attachShadow({ mode: "open", delegatesFocus: false }).adoptedStyleSheets = [SHEET];
-    this.shadowRoot.append(this.#notice, this.#empty);
+    this.list = list;
+    this.shadowRoot.append(this.#notice, this.#empty, list);
   }
 
   /** The conversation that is shown. */
@@ -271,7 +268,27 @@ export class HoldfastElement extends HTMLElement {
   }
 
   /** Forget what another conversation brought. */
-  reset() {}
+  reset() {
+    this.#nodes.clear();
+    this.list.replaceChildren();
+  }
+
+  /** Keep the children of the list as the items say: nodes stay, by the items' keys, and nothing moves. */
+  keep(items, build, update = () => {}) {
+    const wanted = new Set(items.map(({ key }) => key));
+    for (const [key, node] of this.#nodes) {
+      if (!wanted.has(key)) {
+        node.remove();
+        this.#nodes.delete(key);
+      }
+    }
+    items.forEach((item, place) => {
+      if (!this.#nodes.has(item.key)) this.#nodes.set(item.key, build(item));
+      const node = this.#nodes.get(item.key);
+      update(node, item);
+      if (this.list.children[place] !== node) this.list.insertBefore(node, this.list.children[place] ?? null);
+    });
+  }
 
   /** Tell the application. */
   tell(name, detail) {
@@ -319,22 +336,4 @@ export class HoldfastElement extends HTMLElement {
 /** Write a text where it is another one: what has not changed is not read out again. */
 export function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
-}
-
-/** Keep the children of a list as the items say: nodes stay, by their keys, and nothing moves. */
-export function keep(list, known, items, keyOf, build, update) {
-  const wanted = new Set(items.map(keyOf));
-  for (const [key, node] of known) {
-    if (!wanted.has(key)) {
-      node.remove();
-      known.delete(key);
-    }
-  }
-  items.forEach((item, place) => {
-    const key = keyOf(item);
-    if (!known.has(key)) known.set(key, build(item));
-    const node = known.get(key);
-    update(node, item);
-    if (list.children[place] !== node) list.insertBefore(node, list.children[place] ?? null);
-  });
 }

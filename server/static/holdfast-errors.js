@@ -6,7 +6,6 @@
  * recorded; the same key repeats it), `too_large`, `not_holdfast` (an answer in another form).
  */
 export class HoldfastError extends Error {
-  /** @param {{code: string, status?: number, detail: string, fields?: object, cause?: unknown}} problem */
   constructor({ code, status = 0, detail, fields = {}, cause }) {
     super(detail, { cause });
     this.name = new.target.name;
@@ -28,12 +27,7 @@ export class StaleCall extends HoldfastError {
   }
 }
 
-/**
- * The error that a problem document says.
- *
- * @param {unknown} problem The document, as far as it is one.
- * @param {number} status The status of the response that brought it.
- */
+/** The error that a problem document says, if it is one; `status` is that of the response that brought it. */
 export function errorOf(problem, status) {
   if (problem === null || typeof problem !== "object" || typeof problem.code !== "string") {
     return new HoldfastError({

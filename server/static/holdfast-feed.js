@@ -13,23 +13,7 @@ const MOST_SETTLED = 200;
 const READ = { patienceMs: 3_000 }; // then the view says that it is not up to date
 const SAID = new Set(["turn_started", "model_answered", "call_resolved", "turn_completed", "turn_failed", "turn_cancelled"]);
 
-/**
- * @typedef {object} View
- * @property {"loading" | "live" | "offline" | "ended" | "failed"} phase
- * @property {Error | null} error Why it has failed.
- * @property {object | null} state As `Conversation.state()` has it.
- * @property {object[]} messages As `Conversation.messages()` has them.
- * @property {{seq: number, text: string}[]} queued Messages whose turn has not begun.
- * @property {{effect: string, text: string} | null} writing What the model writes.
- * @property {Map<string, object>} preparing The calls that the model writes, by their place.
- * @property {Map<string, {tool: string}>} held The calls that wait their turn among those of one answer, by call, as far as this
- *   page has seen them come.
- * @property {Map<string, object>} progress The last report of each run, by call.
- * @property {Map<string, object>} settled How suspensions ended while this page looked on, by suspension: `{by, decision,
- *   principal, at, body, reason, mine}`.
- * @property {{key: string, tool: string, input: unknown}[]} provided What the model's provider carried out in the last answer.
- */
-
+/** The feed of one conversation; `holdfast.d.ts` says what its view has. */
 export class Feed {
   #conversation;
   #listeners = new Set();

@@ -1,14 +1,11 @@
 /** The elements for what is said and done: `<holdfast-messages>` and `<holdfast-running>`. */
-import { HoldfastElement, keep, make, plain, shown, texts, write } from "./holdfast-element.js";
+import { HoldfastElement, make, plain, shown, texts, write } from "./holdfast-element.js";
 
 const MOST_MESSAGES = 500;
 const NEAR_END = 40;
 
 /** `<holdfast-messages>`: the messages, and the model's text as it comes. */
 export class MessagesElement extends HoldfastElement {
-  #nodes = new Map();
-  #log = make("div", { class: "log", role: "log", tabIndex: 0, "aria-label": texts.conversation });
-
   /**
    * How a text becomes nodes, for an application that shows markdown: `(text, message) => Node | string`. A string is shown as it
    * is. By default a text is shown with its line breaks.
@@ -16,28 +13,15 @@ export class MessagesElement extends HoldfastElement {
   render = null;
 
   constructor() {
-    super();
-    this.shadowRoot.append(this.#log);
-  }
-
-  reset() {
-    this.#nodes.clear();
-    this.#log.replaceChildren();
+    super(make("div", { class: "log", role: "log", tabIndex: 0, "aria-label": texts.conversation }));
   }
 
   draw(view) {
-    const log = this.#log;
-    const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < NEAR_END;
+    const { list } = this;
+    const atEnd = list.scrollHeight - list.scrollTop - list.clientHeight < NEAR_END;
     const items = this.#items(view);
-    keep(
-      log,
-      this.#nodes,
-      items,
-      (item) => item.key,
-      (item) => this.#build(item),
-      (node, item) => this.#update(node, item),
-    );
-    if (atEnd) log.scrollTop = log.scrollHeight;
+    this.keep(items, (item) => this.#build(item), (node, item) => this.#update(node, item));
+    if (atEnd) list.scrollTop = list.scrollHeight;
     return items.length ? null : texts.noMessages;
   }
 
@@ -109,19 +93,6 @@ function went(content) {
 
 /** `<holdfast-running>`: the calls that run, with their progress, and what the model and its provider do. */
 export class RunningElement extends HoldfastElement {
-  #nodes = new Map();
-  #list = make("div", { class: "list" });
-
-  constructor() {
-    super();
-    this.shadowRoot.append(this.#list);
-  }
-
-  reset() {
-    this.#nodes.clear();
-    this.#list.replaceChildren();
-  }
-
   draw({ state, progress, preparing, held, provided }) {
     const items = [...preparing].map(([key, { tool }]) => ({ key, tool, what: texts.preparing }));
     for (const run of state?.running ?? []) {
@@ -138,14 +109,7 @@ export class RunningElement extends HoldfastElement {
     for (const [key, { tool }] of held) items.push({ key, tool, what: texts.held });
     for (const { key, tool, input } of provided)
       items.push({ key, tool, what: texts.provider, detail: input && shown(input).slice(0, 500) });
-    keep(
-      this.#list,
-      this.#nodes,
-      items,
-      (item) => item.key,
-      () => build(),
-      update,
-    );
+    this.keep(items, build, update);
     return items.length ? null : texts.nothingRuns;
   }
 }

@@ -12,18 +12,7 @@ const SILENT_MS = 45_000; // the server says something every 15 s
 const MOST_CHARS = 32 << 20; // of one event
 const MOST_PAUSE_MS = 15_000;
 
-/**
- * @typedef {"connecting" | "live" | "offline"} Connection
- * @typedef {{after?: number, live?: boolean, signal?: AbortSignal, onConnection?: (now: Connection) => void}} Following
- */
-
-/**
- * The events of a conversation, without gaps: each recorded one once and in order, live ones between them.
- *
- * @param {import("./holdfast-wire.js").Wire} wire
- * @param {string} path
- * @param {Following} options
- */
+/** The events at a path, without gaps: each recorded one once and in order, live ones between them. */
 export async function* follow(wire, path, { after = 0, live = true, signal, onConnection = () => {} } = {}) {
   const hints = new Hints();
   let tries = 0;

@@ -16,10 +16,7 @@ export class Wire {
   #asking = null;
   #lent = {};
 
-  /**
-   * @param {string} url Where the server is; "" is the page's own origin.
-   * @param {null | string | ((asked: {signal?: AbortSignal}) => Promise<string | {token: string, expires_at?: number}>)} token
-   */
+  /** `url` is where the server is; "" is the page's own origin. A `token` that is a function is called when one is needed. */
   constructor(url, token) {
     const base = new URL(url || "/", document.baseURI);
     if (base.username || base.password || base.search || base.hash) {
@@ -35,13 +32,7 @@ export class Wire {
     return (!Array.isArray(scopes) || scopes.includes("decide")) && (!Array.isArray(kinds) || kinds.includes(kind));
   }
 
-  /**
-   * Open a request; the response has any status but 401 with a token that could be replaced.
-   *
-   * @param {string} path
-   * @param {{method?: string, headers?: object, body?: string, signal?: AbortSignal}} options
-   * @returns {Promise<Response>}
-   */
+  /** Open a request; the response has any status but 401 with a token that could be replaced. */
   async open(path, { method = "GET", headers = {}, body, signal } = {}) {
     for (let refused = null; ;) {
       const token = await this.#bearer(refused);
@@ -61,12 +52,8 @@ export class Wire {
   }
 
   /**
-   * The JSON that a request is answered with. What gets no answer, or a passing refusal, is sent again.
-   *
-   * @param {string} method
-   * @param {string} path
-   * @param {{body?: object, key?: string, signal?: AbortSignal, patienceMs?: number}} options `key` is the idempotency key of a
-   *   command, which makes it safe to repeat; `patienceMs` is how long it is tried.
+   * The JSON that a request is answered with. For `patienceMs`, what gets no answer, or a passing refusal, is sent again: a command
+   * has an idempotency `key`, which makes that safe.
    */
   async call(method, path, { body, key, signal, patienceMs = 60_000 } = {}) {
     const headers = { Accept: "application/json" };

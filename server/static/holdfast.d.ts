@@ -417,13 +417,18 @@ export interface View {
   readonly error: Error | null;
   readonly state: State | null;
   readonly messages: Message[];
+  /** Messages whose turn has not begun. */
   readonly queued: { seq: number; text: string }[];
   readonly writing: { effect: string; text: string } | null;
+  /** The calls that the model writes, by their place. */
   readonly preparing: Map<string, { tool: string }>;
   /** The calls that wait their turn among those of one answer. */
   readonly held: Map<string, { tool: string }>;
+  /** The last report of each run, by call. */
   readonly progress: Map<string, Event>;
+  /** How suspensions ended while this page looked on. */
   readonly settled: Map<string, Settled>;
+  /** What the model's provider carried out in the last answer. */
   readonly provided: { key: string; tool: string; input: Json }[];
 }
 
