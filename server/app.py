@@ -1,7 +1,7 @@
 """The ASGI application: the routes over a client, and what all of them share."""
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
 from typing import Any
@@ -14,7 +14,6 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from holdfast.client import AsyncClient
-from holdfast.client.figures import Figures
 from holdfast.errors import HoldfastError
 
 from . import (
@@ -23,45 +22,37 @@ from . import (
     conversations,
     decisions,
     following,
-    grants,
-    noting,
     operating,
     page_tokens,
     page_view,
     scraping,
     static_files,
 )
+from .arrived import root_of
 from .authentication import Authentication
 from .authenticators import Authenticator
 from .bounds import Bounds
 from .caller import LOCAL, Caller
-from .callers import Callers
-from .draining import Draining
 from .gate import LOOPBACK_NAMES, Gate
-from .intake import Intake, key_of, query_of
+from .intake import key_of, query_of
 from .openapi import described
-from .operation import Asked, Operation, Serving
+from .operation import Asked, Operation, Serving, routes_of
 from .pages import conversations as conversation_pages
 from .pages import elements, inbox, inbox_feed, overview, several, visit
 from .pages.signing_in import SigningIn
 from .problems import MEDIA_TYPE, response_of, unexpected
-from .reach import Reach, conversation_named
-from .readiness import Readiness, unready
+from .reach import conversation_named
+from .readiness import unready
 from .refusal import Refusal
 from .rendering import as_json
-from .sessions import Sessions
-from .slots import Slots
-from .streams import EventStream, Streams
-from .tickets import Tickets
+from .streams import EventStream
 from .watch import Watch
 
 OPERATIONS: tuple[Operation, ...] = (
     *conversations.OPERATIONS,
     *decisions.OPERATIONS,
     *batches.OPERATIONS,
-    *grants.OPERATIONS,
     *audit.OPERATIONS,
-    *noting.OPERATIONS,
     *following.OPERATIONS,
     *operating.OPERATIONS,
     *page_tokens.OPERATIONS,
@@ -95,33 +86,16 @@ def create_app(
         authentication: Who is let in besides the holders of API keys.
         authenticators: Your own ways to identify callers, asked after those of `authentication`.
     """
-    bounds = bounds or Bounds()
-    draining = Draining()
-    requests = Slots(bounds.requests, code="too_many_requests", what="requests", retry_s=1)
-    authentication, tickets = authentication or Authentication(), Tickets(client.access)
-    serving = Serving(
-        client,
-        bounds,
-        draining,
-        Streams(bounds, draining),
-        requests,
-        Intake(client.access, bounds),
-        Callers(client, authentication, tickets, bounds, authenticators=authenticators),
-        Reach(client),
-        Sessions(tickets),
-        tickets,
-        Figures(client),
-        Readiness(client),
-    )
+    authentication = authentication or Authentication()
+    serving = Serving(client, bounds or Bounds(), authentication, authenticators)
     app = Starlette(
         routes=[
-            *_routes(serving, OPERATIONS),
-            *_routes(serving, elements.OPERATIONS),
+            *routes_of((*OPERATIONS, *elements.OPERATIONS), serving, _answered),
             Route("/openapi.json", _description, methods=["GET"]),
             Route("/", _welcome, methods=["GET"]),
             *SigningIn(serving, authentication).routes(),
             static_files.route(),
-            *visit.routes_of(PAGES, serving),
+            *routes_of(PAGES, serving, visit.answered),
         ],
         middleware=[
             Middleware(Watch, counts=serving.counts),
@@ -139,7 +113,7 @@ def drain(app: Starlette) -> None:
 
     `holdfast serve` calls this at SIGTERM, and exits once the requests under way are answered.
     """
-    app.state.serving.draining.begin()
+    app.state.serving.draining.set()
 
 
 def sign_in_link(app: Starlette, url: str) -> str:
@@ -149,17 +123,6 @@ def sign_in_link(app: Starlette, url: str) -> str:
     the process. Its session ends after twelve hours.
     """
     return f"{url}/signin/{app.state.serving.sessions.link()}"
-
-
-def _routes(serving: Serving, operations: Sequence[Operation]) -> Iterator[Route]:
-    """One route for each path, so that the refusal of another method names all methods of the path."""
-    for path in dict.fromkeys(operation.path for operation in operations):
-        by_method = {operation.method: operation for operation in operations if operation.path == path}
-        last = path.replace("/{message_id}", "/{message_id:path}")  # a caller's own id may hold slashes
-        route = Route(last, partial(_answered, by_method, serving), methods=list(by_method))
-        if route.methods is not None and any(operation.streams for operation in by_method.values()):
-            route.methods.discard("HEAD")  # the head of an endless stream would never end
-        yield route
 
 
 async def _answered(by_method: Mapping[str, Operation], serving: Serving, request: Request) -> Response:
@@ -173,6 +136,8 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
             if operation.scope is not None:
                 caller = await _caller(serving, request)
                 request.scope["state"]["caller"] = caller
+                if operation.name not in page_view.OPERATIONS:
+                    caller.check_whole()
                 operation.check(caller)
                 held.enter_context(serving.requests.share(*caller.shares))
             if "conversation_id" in request.path_params:
@@ -188,7 +153,8 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
                 named = conversation_named(query, body)
                 await serving.reach.check_suspension(caller, request.path_params["suspension_id"], named)
             known = partial(serving.callers.known, request.scope)
-            asked = Asked(serving, caller, _root(request), request.path_params, request.headers, query, body, key, known)
+            root = root_of(request.scope)
+            asked = Asked(serving, caller, root, request.path_params, request.headers, query, body, key, known)
             found = await operation.run(asked)
     except HoldfastError as error:
         return response_of(page_view.error_of(caller, error))
@@ -196,8 +162,7 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
         logger.exception("%s %s failed", request.method, operation.path)
         return Response(as_json(unexpected()), status_code=500, media_type=MEDIA_TYPE)
     if isinstance(found, EventStream) and operation.scope is not None:
-        found.shares = caller.shares
-        found.only_while(partial(serving.callers.stands, request.scope, caller))
+        found.belongs_to(caller, partial(serving.callers.stands, request.scope, caller))
     if isinstance(found, Response):
         return found
     content = as_json(page_view.reply_of(caller, found))
@@ -218,23 +183,20 @@ async def _caller(serving: Serving, request: Request) -> Caller:
 
 
 async def _description(request: Request) -> Response:
-    return Response(as_json(_described() | {"servers": [{"url": _root(request) or "/"}]}), media_type="application/json")
+    return Response(
+        as_json(_described() | {"servers": [{"url": root_of(request.scope) or "/"}]}), media_type="application/json"
+    )
 
 
 async def _welcome(request: Request) -> Response:
     if "text/html" in request.headers.get("accept", ""):
-        return RedirectResponse(f"{_root(request)}/inbox", status_code=303)
-    return PlainTextResponse(f"This is Holdfast. {_root(request)}/openapi.json describes what it serves.\n")
+        return RedirectResponse(f"{root_of(request.scope)}/inbox", status_code=303)
+    return PlainTextResponse(f"This is Holdfast. {root_of(request.scope)}/openapi.json describes what it serves.\n")
 
 
 @cache
 def _described() -> dict[str, Any]:
     return described(OPERATIONS)
-
-
-def _root(request: Request) -> str:
-    found: str = request.scope.get("root_path", "")
-    return found
 
 
 async def _no_route(_: Request, error: Exception) -> Response:

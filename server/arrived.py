@@ -1,5 +1,6 @@
 """How a request arrived, before its caller is known: its scheme, host and peer address."""
 
+import ipaddress
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
@@ -37,3 +38,20 @@ def peer_of(scope: Scope) -> str:
     """The address that a request comes from; '' if there is none."""
     client = scope.get("client")
     return client[0] if client else ""
+
+
+def network_of(address: str) -> str:
+    """The network by which limits count an address: itself; for IPv6 its 64 bits; `elsewhere` if the text is no address."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return "elsewhere"
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is None:
+        return str(ipaddress.ip_network((found, 64), strict=False))
+    return str(found)
+
+
+def root_of(scope: Scope) -> str:
+    """The path under which the application is mounted; '' for none."""
+    found: str = scope.get("root_path", "")
+    return found

@@ -3,8 +3,8 @@
 import ipaddress
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from holdfast.client.access import AccessScope, scopes_of
@@ -16,15 +16,6 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 """The signature algorithms that may be allowed: asymmetric ones, so that a verifier cannot make tokens."""
 USUAL = ("RS256", "ES256", "EdDSA")
 PROXY_SCOPES = (AccessScope.READ, AccessScope.START, AccessScope.DECIDE)
-VARIABLES = (
-    *(f"HOLDFAST_OIDC_{name}" for name in ("ISSUER", "AUDIENCE", "JWKS_URL", "ALGORITHMS", "ID_CLAIM", "ROLES_CLAIM")),
-    *(
-        f"HOLDFAST_OIDC_{name}"
-        for name in ("SCOPE_CLAIM", "SCOPE_PREFIX", "SCOPES", "AGENTS_CLAIM", "CLIENT_ID", "CLIENT_SECRET")
-    ),
-    *(f"HOLDFAST_PROXY_{name}" for name in ("PEERS", "USER_HEADER", "ROLES_HEADER", "TOKEN_HEADER", "SCOPES")),
-)
-"""The known variables. Others are refused: a misspelt one could let in more callers than intended."""
 _HEADER = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 _TAKEN = frozenset({"authorization", "cookie", "host", "origin", "content-type", "content-length", "idempotency-key"})
 _ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:]+\](:[0-9]{1,5})?")
@@ -93,6 +84,16 @@ class Proxy:
         return any((mapped or found) in network for network in self.peers)
 
 
+def _variables(kind: type, beginning: str, **others: str) -> dict[str, str]:
+    """The variable of each field of a class, by the field's name."""
+    return {one.name: beginning + others.get(one.name, one.name).upper() for one in fields(kind)}
+
+
+_OIDC, _PROXY = _variables(Issuer, "HOLDFAST_OIDC_", url="issuer"), _variables(Proxy, "HOLDFAST_PROXY_")
+VARIABLES = (*_OIDC.values(), *_PROXY.values())
+"""The known variables. Others are refused: a misspelt one could let in more callers than intended."""
+
+
 @dataclass(frozen=True, slots=True)
 class Authentication:
     """Who is let in besides the holders of API keys.
@@ -112,10 +113,10 @@ class Authentication:
     def __post_init__(self) -> None:
         if self.anyone and (self.configured or self.origins or self.proxy.peers or self.proxy.token_header):
             fix = "leave --no-auth out, or unset HOLDFAST_OIDC_*, HOLDFAST_PROXY_* and HOLDFAST_CORS_ORIGINS"
-            raise ConfigurationError("no_auth", "nobody is asked who they are, and others are let in too", fix)
+            raise ConfigurationError("no_auth", "--no-auth lets everybody in, and other settings say who is let in", fix)
         for origin in self.origins:
             if not _ORIGIN.fullmatch(origin):
-                fix = "write it as browsers do: scheme, host in small letters, port if it is not the usual one"
+                fix = "write it as browsers do: the scheme, the host in small letters, and a port that is not the default"
                 raise ConfigurationError("cors_origins", f"{origin!r:.80} is no origin", fix)
 
     @property
@@ -125,7 +126,7 @@ class Authentication:
 
     @classmethod
     def of(cls, environ: Mapping[str, str], *, anyone: bool = False) -> "Authentication":
-        """The authentication that the `HOLDFAST_*` variables describe; `docs/authentication.md` lists them.
+        """The authentication that the `HOLDFAST_*` variables describe (`docs/authentication.md`).
 
         Raises:
             ConfigurationError: A variable is invalid, or does not go with another.
@@ -140,56 +141,44 @@ class Authentication:
 
 
 def _issuer(given: Mapping[str, str]) -> Issuer | None:
-    url, audience = given.get("HOLDFAST_OIDC_ISSUER"), given.get("HOLDFAST_OIDC_AUDIENCE")
-    if url is None:
-        if stray := sorted(name for name in given if name.startswith("HOLDFAST_OIDC_")):
-            raise ConfigurationError("oidc_issuer", f"{stray[0]} is set, and HOLDFAST_OIDC_ISSUER is not", "name the issuer")
+    said: dict[str, Any] = {name: given[variable] for name, variable in _OIDC.items() if variable in given}
+    if "url" not in said:
+        if said:
+            stray = min(_OIDC[name] for name in said)
+            raise ConfigurationError("oidc_issuer", f"{stray} is set, and HOLDFAST_OIDC_ISSUER is not", "name the issuer")
         return None
-    if audience is None:
-        fix = "set HOLDFAST_OIDC_AUDIENCE to what the claim `aud` of tokens for this server names"
-        raise ConfigurationError("oidc_audience", "there is none: tokens for other services would do", fix)
-    if given.get("HOLDFAST_OIDC_CLIENT_SECRET") and not given.get("HOLDFAST_OIDC_CLIENT_ID"):
-        fix = "set HOLDFAST_OIDC_CLIENT_ID to the id that it belongs to, or leave the secret out"
-        raise ConfigurationError("oidc_client_id", "there is a secret, and no client", fix)
-    jwks_url = given.get("HOLDFAST_OIDC_JWKS_URL")
-    for name, value in (("oidc_issuer", url), ("oidc_jwks_url", jwks_url)):
-        if value is not None and not is_safe(value):
-            fix = "give one that begins with https:// (http:// does for loopback)"
-            raise ConfigurationError(name, "it is no URL, or what is fetched there could be changed on its way", fix)
-    algorithms = tuple(_words(given.get("HOLDFAST_OIDC_ALGORITHMS", ""))) or USUAL
-    if unknown := [name for name in algorithms if name not in ALGORITHMS]:
-        raise ConfigurationError("oidc_algorithms", f"{unknown[0]!r:.40} is not taken", f"use {', '.join(ALGORITHMS)}")
-    return Issuer(
-        url,
-        audience,
-        jwks_url,
-        algorithms,
-        id_claim=given.get("HOLDFAST_OIDC_ID_CLAIM", "sub"),
-        scope_claim=given.get("HOLDFAST_OIDC_SCOPE_CLAIM", "scope"),
-        scope_prefix=given.get("HOLDFAST_OIDC_SCOPE_PREFIX", "holdfast:"),
-        scopes=_scopes(given, "HOLDFAST_OIDC_SCOPES", ()),
-        roles_claim=given.get("HOLDFAST_OIDC_ROLES_CLAIM", "roles"),
-        agents_claim=given.get("HOLDFAST_OIDC_AGENTS_CLAIM"),
-        client_id=given.get("HOLDFAST_OIDC_CLIENT_ID"),
-        client_secret=given.get("HOLDFAST_OIDC_CLIENT_SECRET"),
-    )
+    if "audience" not in said:
+        fix = "set HOLDFAST_OIDC_AUDIENCE to the claim `aud` of the tokens for this server"
+        raise ConfigurationError("oidc_audience", "without it, tokens for other services would be accepted", fix)
+    if "client_secret" in said and "client_id" not in said:
+        fix = "set HOLDFAST_OIDC_CLIENT_ID to the client of the secret, or leave the secret out"
+        raise ConfigurationError("oidc_client_id", "a client secret is set without a client id", fix)
+    for name, place in (("url", "oidc_issuer"), ("jwks_url", "oidc_jwks_url")):
+        if name in said and not is_safe(said[name]):
+            fix = "give a URL that begins with https:// (on loopback also http://)"
+            raise ConfigurationError(place, "it is no URL, or answers to it could be changed on the way", fix)
+    said["algorithms"] = tuple(_words(said.get("algorithms", ""))) or USUAL
+    if unknown := [name for name in said["algorithms"] if name not in ALGORITHMS]:
+        raise ConfigurationError("oidc_algorithms", f"{unknown[0]!r:.40} is not accepted", f"use {', '.join(ALGORITHMS)}")
+    return Issuer(**said | _scopes("oidc_scopes", said))
 
 
 def _proxy(given: Mapping[str, str], issuer: Issuer | None) -> Proxy:
-    headers = {name: given.get(f"HOLDFAST_PROXY_{name.upper()}") for name in ("user_header", "roles_header", "token_header")}
-    for name, header in headers.items():
-        if header is not None and (not _HEADER.fullmatch(header) or header.lower() in _TAKEN):
-            raise ConfigurationError(f"proxy_{name}", f"{header!r:.80} cannot be that header", "name one of the proxy's own")
-    peers = _networks(_words(given.get("HOLDFAST_PROXY_PEERS", "")))
-    if headers["user_header"] is not None and not peers:
+    said: dict[str, Any] = {name: given[variable] for name, variable in _PROXY.items() if variable in given}
+    for name in ("user_header", "roles_header", "token_header"):
+        if name in said and (not _HEADER.fullmatch(said[name]) or said[name].lower() in _TAKEN):
+            problem = f"{said[name]!r:.80} cannot be that header"
+            raise ConfigurationError(f"proxy_{name}", problem, "name a header that only the proxy sets")
+    said["peers"] = _networks(_words(said.get("peers", "")))
+    if "user_header" in said and not said["peers"]:
         fix = "name the networks of the proxy in HOLDFAST_PROXY_PEERS, such as 10.0.0.7/32"
-        raise ConfigurationError("proxy_peers", "there are none, so that anybody could send the header", fix)
-    if headers["roles_header"] is not None and headers["user_header"] is None:
-        raise ConfigurationError("proxy_user_header", "there is a header of roles, and none of the user", "name that too")
-    if headers["token_header"] is not None and issuer is None:
+        raise ConfigurationError("proxy_peers", "without them, anybody could send the proxy's header", fix)
+    if "roles_header" in said and "user_header" not in said:
+        raise ConfigurationError("proxy_user_header", "a header of roles is set without a header of the user", "set both")
+    if "token_header" in said and issuer is None:
         fix = "set HOLDFAST_OIDC_ISSUER and HOLDFAST_OIDC_AUDIENCE to those of its tokens"
-        raise ConfigurationError("oidc_issuer", "there is none to verify the proxy's signed header", fix)
-    return Proxy(peers=peers, scopes=_scopes(given, "HOLDFAST_PROXY_SCOPES", PROXY_SCOPES), **headers)
+        raise ConfigurationError("oidc_issuer", "without an issuer, the proxy's signed header cannot be verified", fix)
+    return Proxy(**said | _scopes("proxy_scopes", said))
 
 
 def is_safe(url: str) -> bool:
@@ -209,13 +198,11 @@ def _networks(names: Sequence[str]) -> tuple[Network, ...]:
     return tuple(found)
 
 
-def _scopes(given: Mapping[str, str], name: str, default: tuple[AccessScope, ...]) -> tuple[AccessScope, ...]:
-    if name not in given:
-        return default
+def _scopes(field: str, said: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        return scopes_of(_words(given[name]))
+        return {"scopes": scopes_of(_words(said["scopes"]))} if "scopes" in said else {}
     except InvalidInput as error:
-        raise ConfigurationError(name.removeprefix("HOLDFAST_").lower(), error.problem, error.fix) from None
+        raise ConfigurationError(field, error.problem, error.fix) from None
 
 
 def _words(text: str) -> list[str]:

@@ -9,7 +9,7 @@ import logging
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, TypeAlias
@@ -22,11 +22,11 @@ from holdfast.client.access import API_KEY, Access, ApiKey, TicketKind, fits
 from holdfast.conversation import Principal, Proof
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.redaction import PLAIN
+from holdfast.single_flight import SingleFlight
 
 from .arrived import Arrived, peer_of
-from .authentication import Authentication, Proxy
+from .authentication import Proxy
 from .caller import Caller
-from .key_table import KeyTable
 from .rates import Rates
 from .refusal import Refusal
 from .sessions import cookie_of
@@ -37,6 +37,8 @@ TICKET_LOOKS_PER_S = 20
 """Lookups of new tickets per second for addresses with too many failures: no table lists all tickets, as one does for keys."""
 MOST_GONE = 4096
 """How many ended sessions are remembered."""
+TABLE_S = 1.0
+"""Seconds for which the table of the keys is kept."""
 NOTED_MS = 3_600_000
 """The recorded use of a key is renewed once it is older than this (ms)."""
 MOST_NOTING = 16
@@ -67,11 +69,7 @@ class Presented:
 
     @classmethod
     def of(cls, scope: Scope) -> "Presented":
-        """What a request presents.
-
-        Raises:
-            Refusal: The header `Authorization` holds no bearer, or stands there twice.
-        """
+        """What a request presents; another header `Authorization` than one bearer is refused."""
         headers, bearer = Headers(scope=scope), None
         if given := headers.getlist("authorization"):
             kind, _, credential = given[0].partition(" ")
@@ -89,7 +87,7 @@ class Presented:
         """The value of a header; None if it is absent. One that is repeated or too long is refused."""
         found = self.headers.getlist(name)
         if len(found) > 1 or any(len(value) > LONGEST for value in found):
-            raise unauthenticated(f"the header {name} stands there more than once, or is too long", bad=True)
+            raise unauthenticated(f"the header {name} is repeated, or too long", bad=True)
         return found[0].strip() if found else None
 
 
@@ -125,11 +123,17 @@ class Authenticator(Protocol):
 
 
 class ApiKeys:
-    """API keys, as a bearer. `clock` gives seconds."""
+    """API keys, as a bearer.
 
-    def __init__(self, access: Access, *, clock: Callable[[], float] = time.monotonic) -> None:
+    A table of all keys, read at most once in `TABLE_S` and only on demand, tells good ones without a lookup for each.
+    """
+
+    def __init__(self, access: Access) -> None:
         self._access = access
-        self._table = KeyTable(access, clock=clock)
+        self._clock = time.monotonic
+        self._table: Mapping[str, ApiKey] = {}
+        self._read_at = float("-inf")
+        self._reading = SingleFlight(self._read)
         self._noting: set[asyncio.Task[None]] = set()
 
     def found(self, request: Presented) -> Credential | None:
@@ -141,12 +145,12 @@ class ApiKeys:
         if (parts := API_KEY.fullmatch(text)) is None:
             return None
         pair = parts[1], parts[2]
-        return Credential(Proof.KEY, text, partial(self._verified, *pair), partial(self._table.has, *pair))
+        return Credential(Proof.KEY, text, partial(self._verified, *pair), partial(self._has, *pair))
 
     async def _verified(self, key_id: str, secret: str) -> Verified:
         key, now = await self._access.key(key_id), time.time()
         if key is None or not fits(key, secret):
-            raise InvalidToken("there is no such key, or not any more")
+            raise InvalidToken("no such key exists, or it was revoked")
         holds_s = math.inf if key.expires_at is None else key.expires_at / 1000 - now
         if holds_s <= 0:
             raise InvalidToken("the key has expired")
@@ -158,6 +162,18 @@ class ApiKeys:
             raise InvalidToken(f"the key's holder cannot be a principal: {error.field}: {error.problem}") from None
         caller = Caller(principal, frozenset(key.scopes), agents, key_id=key.key_id, ends_at=key.expires_at, quotas=key.quotas)
         return caller, holds_s
+
+    async def _has(self, key_id: str, secret: str) -> bool:
+        """Whether the table has such a key. One that was made within the last second may be missing."""
+        if self._clock() - self._read_at >= TABLE_S:
+            await self._reading.result()
+        key = self._table.get(key_id)
+        return key is not None and fits(key, secret)
+
+    async def _read(self) -> None:
+        began = self._clock()
+        self._table = {key.key_id: key for key in await self._access.keys()}
+        self._read_at = began
 
     def _note(self, key: ApiKey, now: int) -> None:
         """Record that a key was used, about once an hour, without making the request wait."""
@@ -177,9 +193,9 @@ class ApiKeys:
 class TicketLooks:
     """Lookups of sessions' and pages' tickets, limited for addresses with too many failures."""
 
-    def __init__(self, tickets: Tickets, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, tickets: Tickets) -> None:
         self._tickets = tickets
-        self._looks = Rates(TICKET_LOOKS_PER_S, TICKET_LOOKS_PER_S, clock=clock)
+        self._looks = Rates(TICKET_LOOKS_PER_S, TICKET_LOOKS_PER_S)
 
     def credential(self, kind: TicketKind, secret: str) -> Credential:
         """The credential of a ticket's secret."""
@@ -290,15 +306,6 @@ class ProxyHeaders:
         except InvalidInput as error:
             raise unauthenticated(f"the proxy's headers name nobody: {error.problem}", bad=True) from None
         return Caller(principal, frozenset(proxy.scopes))
-
-
-def chain_of(
-    keys: ApiKeys, cookies: SessionCookies, looks: TicketLooks, authentication: Authentication, more: Sequence[Authenticator]
-) -> Sequence[Authenticator]:
-    """The authenticators of a server, in the order in which they are asked; an application's own come last."""
-    issuer, proxy = authentication.issuer, authentication.proxy
-    issued = [] if issuer is None else [IssuedTokens(Tokens(issuer), proxy.token_header)]
-    return [keys, PageTokens(looks), cookies, *issued, ProxyHeaders(proxy), *more]
 
 
 def unauthenticated(detail: str, *, bad: bool = False) -> Refusal:

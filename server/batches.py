@@ -34,11 +34,8 @@ async def resolve_many(asked: Asked) -> DecidedManyReply:
 
 async def resolve_each(asked: Asked) -> DecidedEachReply:
     """Decide several pending calls, each by itself."""
-    key, items, room = (
-        arguments.key_of("decision_id", InvalidDecision, asked.key),
-        asked.body.decisions,
-        asyncio.Semaphore(SIDE_BY_SIDE),
-    )
+    key, items = arguments.key_of("decision_id", InvalidDecision, asked.key), asked.body.decisions
+    room = asyncio.Semaphore(SIDE_BY_SIDE)
     _check_distinct(items)
     asked.serving.callers.charge(asked.caller, len(items) - 1)
 
@@ -55,7 +52,7 @@ async def _decided(asked: Asked, item: DecisionItem, key: str) -> DecidedReply:
     suspension_id = body.suspension_id
     try:
         await asked.serving.reach.check_suspension(asked.caller, suspension_id, body.conversation_id)
-        receipt = await decide(asked, suspension_id, body, key)
+        receipt = await decide(asked, suspension_id, body.conversation_id, body, key)
     except HoldfastError as error:
         problem = problem_of(page_view.error_of(asked.caller, error))
     except Exception:  # a bug of ours must not hide the other items' receipts
@@ -69,18 +66,14 @@ async def _decided(asked: Asked, item: DecisionItem, key: str) -> DecidedReply:
 
 
 def _by_suspension(conversation_id: str, items: Sequence[DecisionItem]) -> dict[str, Decision]:
-    """Several decisions about one conversation, by suspension.
-
-    Raises:
-        InvalidDecision: Two are for one suspension; one names a call or another conversation, or has an invalid scope.
-    """
+    """Several decisions about one conversation, by suspension; one that does not fit is refused as `InvalidDecision`."""
     _check_distinct(items)
     for number, item in enumerate(items):
         if item.root.conversation_id not in (None, conversation_id):
             problem = f"the decisions of this request are all about {conversation_id!r}"
             raise InvalidDecision(f"decisions.{number}.conversation_id", problem, "leave it out")
         if item.root.tool_call_id is not None:
-            problem = "each of these decisions is bound by its suspension alone"
+            problem = "each of these decisions names its call by the suspension alone"
             raise InvalidDecision(f"decisions.{number}.tool_call_id", problem, "leave it out")
     return {item.root.suspension_id: _decision(number, item) for number, item in enumerate(items)}
 
@@ -103,17 +96,11 @@ def _check_distinct(items: Sequence[DecisionItem]) -> None:
 
 
 async def _check_page(asked: Asked, conversation_id: str, decisions: dict[str, Decision]) -> None:
-    """Refuse the whole batch if the page may not make every one of its decisions.
-
-    Raises:
-        BatchRefused: Some suspensions are unknown, or could not be shown whole.
-        InvalidDecision: There are more than a page may send.
-    """
+    """Refuse the whole batch if the page may not make every one of its decisions."""
     if (page := page_of(asked)) is None:
         return
     if len(decisions) > MOST_EACH:
-        problem = f"there are {len(decisions)}, and a page may send {MOST_EACH} at once"
-        raise InvalidDecision("decisions", problem, "send fewer")
+        raise InvalidDecision("decisions", f"there are {len(decisions)}, and a page may send {MOST_EACH} at once", "send fewer")
     asked.serving.callers.charge(asked.caller, len(decisions) - 1)
     refused: dict[str, HoldfastError] = {}
     waiting = await asked.client.conversation(conversation_id).pending()

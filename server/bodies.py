@@ -1,18 +1,26 @@
 """The bodies and queries that the routes take."""
 
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Callable
+from enum import EnumType
+from inspect import signature
+from typing import Annotated, Any, TypeAlias, Union, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from holdfast.client import AsyncClient, AsyncConversation
 from holdfast.client.list_events import LIST_CURSOR
+from holdfast.client.verb import KEYS
 from holdfast.conversation import Proof, Status, SuspensionKind
 from holdfast.conversation.ids import CONVERSATION_ID, REQUEST_ID
 
-Key: TypeAlias = Annotated[str | None, Field(description="The idempotency key, where no header Idempotency-Key gives it.")]
-Why: TypeAlias = Annotated[str, Field(description="Why; the log keeps it.")]
+_KEY = "The idempotency key, where no header Idempotency-Key gives it."
+Key: TypeAlias = Annotated[str | None, Field(description=_KEY)]
 Where: TypeAlias = Annotated[str | None, Field(description="Finds the suspension faster, and after it was settled.")]
 Name: TypeAlias = Annotated[str | None, Field(max_length=200)]
-Paused: TypeAlias = Annotated[str | None, Field(description="The agent; by default the whole namespace.")]
+_WHY = "Why; the log keeps it."
+_PAUSED = "The agent; by default the whole namespace."
+_OF_PATHS = frozenset({"self", "call", "grant_id"})
+"""Arguments of the client's methods that stand in paths."""
 Seq: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 63)]
 """A position in a log."""
 MOST_WAIT_S = 3600
@@ -29,73 +37,91 @@ class _Query(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class StartBody(Body):
-    """A conversation to start."""
+def _body(name: str, says: str, method: Callable[..., Any], **own: Any) -> type[Body]:
+    """The body with the arguments of a client's method, but for those in the path.
 
-    agent: str = Field(description="The agent's name; GET /v1/agents lists them.")
-    text: str = Field(description="The user's first message.")
-    conversation_id: str | None = Field(default=None, description="By default derived from the message's id.")
-    message_id: Key = None
-    context: Any = Field(default=None, description="Any JSON value; tools read it, the model does not see it.")
-    attended: bool = Field(
-        default=True,
-        description="Whether there is somebody to ask; where not, the agent says what is done instead. False takes the scope "
-        "`unattended`.",
-    )
-
-
-class MessageBody(Body):
-    """The user's next message."""
-
-    text: str
-    message_id: Key = None
+    `own` has by the argument what it needs beyond the method's type and default: a description, or a `Field` with bounds; or
+    the type and default themselves, where JSON needs others.
+    """
+    kinds, taken = get_type_hints(method), dict[str, Any]()
+    for one in signature(method).parameters.values():
+        if one.name not in _OF_PATHS:
+            said = own.get(one.name, _KEY if one.name in KEYS else "")
+            field = Field(description=said or None) if isinstance(said, str) else said
+            taken[one.name] = Annotated[_in_json(kinds[one.name]), field], ... if one.default is one.empty else one.default
+    others = {name: field for name, field in own.items() if isinstance(field, tuple)}
+    return create_model(name, __base__=Body, __module__=__name__, __doc__=says, **taken | others)
 
 
-class CancelBody(Body):
-    """A turn to cancel."""
-
-    turn_id: str | None = Field(default=None, description="Only this turn: once it is over, nothing is cancelled.")
-    wait_s: float = Field(
-        default=0, ge=0, le=60, description="How long to wait, at most, until no body of the cancelled calls goes on."
-    )
-    request_id: Key = None
+def _in_json(kind: Any) -> Any:
+    """The type of an argument; that of a member of an enumeration accepts its value."""
+    among = get_args(kind)
+    if not any(isinstance(one, EnumType) for one in among):
+        return kind
+    return Annotated[Union[tuple(one for one in among if one is not str)], Field(strict=False)]  # noqa: UP007 - made here
 
 
-class RulesCheckBody(Body):
-    """A hypothetical call, to be judged by the rules."""
-
-    agent: str = Field(min_length=1, max_length=200, description="The agent's name.")
-    tool: str = Field(min_length=1, max_length=256, description="The name of one of its tools.")
-    arguments: dict[str, Any] = Field(description="The call's arguments.")
-    app: str | None = Field(
-        default=None, min_length=1, max_length=500, description="The import path of a published app; by default the server's."
-    )
-
-
-class CancelPendingBody(Body):
-    """Which pending calls to cancel."""
-
-    kind: SuspensionKind | None = Field(
-        default=None, strict=False, description="Only those that wait for this; by default all."
-    )
-    reason: str = Field(default="", description="Why; the model reads it.")
-    request_id: Key = None
-
-
-class RevokeBody(Body):
-    """Why a grant ends."""
-
-    reason: Why = ""
-    request_id: Key = None
-
-
-class RevokeGivenBody(Body):
-    """Whose grants and votes end, and why."""
-
-    by: str = Field(max_length=200, description="The id of the principal who has given them.")
-    proof: Proof | None = Field(default=None, description="Only what was given by somebody proven in this way.")
-    reason: Why = ""
-    request_id: Key = None
+StartBody = _body(
+    "StartBody",
+    "A conversation to start.",
+    AsyncClient.start,
+    agent="The agent's name; GET /v1/agents lists them.",
+    text="The user's first message.",
+    conversation_id="By default derived from the message's id.",
+    context="Any JSON value; tools read it, the model does not see it.",
+    attended="Whether a person can be asked. If not, the agent says what is done instead. False takes the scope `unattended`.",
+)
+MessageBody = _body("MessageBody", "The user's next message.", AsyncConversation.send)
+CancelBody = _body(
+    "CancelBody",
+    "A turn to cancel.",
+    AsyncConversation.cancel,
+    turn_id="Cancel only if this turn is still the current one.",
+    wait_s=Field(ge=0, le=60, description="Seconds to wait at most until the tools of the cancelled calls have stopped."),
+)
+RulesCheckBody = _body(
+    "RulesCheckBody",
+    "A hypothetical call, to be judged by the rules.",
+    AsyncClient.check_rules,
+    agent=Field(min_length=1, max_length=200, description="The agent's name."),
+    tool=Field(min_length=1, max_length=256, description="The name of one of its tools."),
+    arguments="The call's arguments.",
+    app=Field(min_length=1, max_length=500, description="The import path of a published app; by default the server's."),
+)
+CancelPendingBody = _body(
+    "CancelPendingBody",
+    "Which pending calls to cancel.",
+    AsyncConversation.cancel_pending,
+    kind="Only calls that wait for this; by default all.",
+    reason="Why; the model reads it.",
+)
+RevokeBody = _body("RevokeBody", "Why a grant ends.", AsyncConversation.revoke, reason=_WHY)
+RevokeGivenBody = _body(
+    "RevokeGivenBody",
+    "Whose grants and votes end, and why.",
+    AsyncConversation.revoke_given,
+    by=Field(max_length=200, description="The id of the principal who has given them."),
+    proof="Only what was given by somebody proven in this way.",
+    reason=_WHY,
+)
+AssignBody = _body(
+    "AssignBody",
+    "Who takes a pending call on.",
+    AsyncConversation.assign,
+    to=(Annotated[Name, Field(description="Who; by default the caller. An empty text gives the call back.")], None),
+    conversation_id=(Where, None),
+)
+CommentBody = _body(
+    "CommentBody",
+    "A comment on a pending call.",
+    AsyncConversation.comment,
+    text="The comment, for the others who may decide the call; the model does not read it.",
+    conversation_id=(Where, None),
+)
+RequestBody = _body("RequestBody", "The idempotency key of an end.", AsyncConversation.end)
+Nothing = _body("Nothing", "An empty body.", AsyncConversation.retry)
+PauseBody = _body("PauseBody", "New work to pause.", AsyncClient.pause, agent=_PAUSED)
+ResumeBody = _body("ResumeBody", "New work to resume.", AsyncClient.resume, agent=_PAUSED)
 
 
 class AuditQuery(_Query):
@@ -106,45 +132,6 @@ class AuditQuery(_Query):
     receipt: str | None = Field(
         default=None, pattern="^[0-9a-f]{64}$", description="The `audit_head` of a receipt, which has to be in the chain."
     )
-
-
-class AssignBody(Body):
-    """Who takes a pending call on."""
-
-    to: Name = Field(default=None, description="Who; by default you yourself, and empty: nobody any more.")
-    conversation_id: Where = None
-    request_id: Key = None
-
-
-class CommentBody(Body):
-    """A comment on a pending call."""
-
-    text: str = Field(description="What it says, to the others who may decide the call; the model does not read it.")
-    conversation_id: Where = None
-    request_id: Key = None
-
-
-class RequestBody(Body):
-    """The idempotency key of an end."""
-
-    request_id: Key = None
-
-
-class Nothing(Body):
-    """An empty body."""
-
-
-class PauseBody(Body):
-    """New work to pause."""
-
-    agent: Paused = None
-    reason: str = ""
-
-
-class ResumeBody(Body):
-    """New work to resume."""
-
-    agent: Paused = None
 
 
 class PageQuery(_Query):

@@ -87,8 +87,7 @@ class Caller:
     def check_kind(self, kind: SuspensionKind | None) -> None:
         """Refuse a caller who may not decide calls of this kind; None: of every kind, or an unknown one."""
         if self.kinds is not None and kind not in self.kinds:
-            detail = f"this page may decide {', '.join(sorted(self.kinds))} alone"
-            raise Refusal(403, "not_permitted", detail, {"kind": kind})
+            raise Refusal(403, "not_permitted", f"this page may decide {', '.join(sorted(self.kinds))} alone", {"kind": kind})
 
     def check_grants(self) -> None:
         """Refuse a page that may not decide every kind of call: a grant reaches beyond the call that it is shown."""
@@ -99,20 +98,20 @@ class Caller:
     def check_scope(self, scope: AccessScope) -> None:
         """Refuse a caller without this scope."""
         if scope not in self.scopes:
-            detail = f"{self.principal.id!r} may not do this: it takes the scope {scope.value}"
+            detail = f"{self.principal.id!r} may not do this: the scope {scope.value} is missing"
             challenge = f'Bearer realm="holdfast", error="insufficient_scope", scope="{scope.value}"'
             raise Refusal(403, "not_permitted", detail, {"scope": scope.value}, {"WWW-Authenticate": challenge})
 
     def check_whole(self) -> None:
         """Refuse a page: its token is for some operations on one conversation."""
         if self.is_page:
-            detail = f"{self.principal.id!r} may not do this: a page token is for some things, and for one conversation alone"
+            detail = f"{self.principal.id!r} may not do this: a page token allows some operations on one conversation"
             raise Refusal(403, "not_permitted", detail, {"conversation_id": self.conversation_id})
 
     def check_agent(self, agent: str | None) -> None:
         """Refuse a caller who may not touch this agent; None stands for all agents."""
         if self.agents is not None and (agent is None or agent not in self.agents):
-            raise Refusal(403, "not_permitted", f"{self.principal.id!r} may touch some agents alone", {"agent": agent})
+            raise Refusal(403, "not_permitted", f"{self.principal.id!r} may only touch some agents", {"agent": agent})
 
 
 LOCAL = Caller(Principal("local"), frozenset(AccessScope))

@@ -3,8 +3,7 @@
 import hashlib
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
@@ -14,26 +13,27 @@ from holdfast.client.access import TicketKind
 from holdfast.errors import HoldfastError
 from holdfast.single_flight import SingleFlight
 
-from .arrived import last_of, peer_of, without_port
+from .arrived import last_of, network_of, peer_of, without_port
 from .authentication import Authentication
 from .authenticators import (
     ApiKeys,
     Authenticator,
     Credential,
+    IssuedTokens,
+    PageTokens,
     Presented,
+    ProxyHeaders,
     SessionCookies,
     TicketLooks,
     Verified,
-    chain_of,
     unauthenticated,
 )
 from .bounds import Bounds
 from .caller import LOCAL, Caller
-from .peers import network_of
 from .rates import Rates
 from .refusal import Refusal, too_often
 from .tickets import Tickets
-from .tokens import InvalidToken
+from .tokens import InvalidToken, Tokens
 
 FRESH_S = 5
 """Seconds for which a verified credential is trusted; a revoked key is refused at the latest after that."""
@@ -46,14 +46,8 @@ REPLY_BYTES = 16 * 1024
 """Bytes of a reply that count as one more request."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    caller: Caller
-    until: float
-
-
 class Callers:
-    """The callers of one server process. Only digests of credentials are kept. `clock` gives seconds."""
+    """The callers of one server process. Only digests of credentials are kept."""
 
     def __init__(
         self,
@@ -61,20 +55,20 @@ class Callers:
         authentication: Authentication,
         tickets: Tickets,
         bounds: Bounds,
-        *,
-        authenticators: Sequence[Authenticator] = (),
-        clock: Callable[[], float] = time.monotonic,
+        authenticators: Sequence[Authenticator],
     ) -> None:
         self._authentication = authentication
         self._tickets = tickets
-        self._clock = clock
-        looks = TicketLooks(tickets, clock=clock)
-        self._keys, self._cookies = ApiKeys(client.access, clock=clock), SessionCookies(looks)
-        self._chain = chain_of(self._keys, self._cookies, looks, authentication, authenticators)
+        self._clock = time.monotonic
+        looks, issuer, proxy = TicketLooks(tickets), authentication.issuer, authentication.proxy
+        self._keys, self._cookies = ApiKeys(client.access), SessionCookies(looks)
+        issued = [] if issuer is None else [IssuedTokens(Tokens(issuer), proxy.token_header)]
+        own: list[Authenticator] = [self._keys, PageTokens(looks), self._cookies, *issued, ProxyHeaders(proxy)]
+        self._chain = [*own, *authenticators]
         self._bounds = bounds
-        self._rates = Rates(bounds.caller_per_s, bounds.caller_burst, clock=clock)
-        self._failures = Rates(bounds.failures_per_s, bounds.failures_burst, clock=clock)
-        self._verified: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._rates = Rates(bounds.caller_per_s, bounds.caller_burst)
+        self._failures = Rates(bounds.failures_per_s, bounds.failures_burst)
+        self._verified: OrderedDict[bytes, tuple[Caller, float]] = OrderedDict()  # with the time until which it is trusted
         self._verifying: dict[bytes, SingleFlight[Verified]] = {}
         self._looking: Counter[str | None] = Counter()
 
@@ -84,13 +78,10 @@ class Callers:
         Args:
             scope: The request's scope.
             narrow: Whether a page token is accepted; the code that passes True checks its conversation.
-
-        Raises:
-            Refusal: The caller is unknown, sends too often, or has a page token without `narrow`.
         """
-        caller = LOCAL if self._authentication.anyone else await self._found(scope)
         if self._authentication.anyone:
-            return caller
+            return LOCAL
+        caller = await self._found(scope)
         if not narrow:
             caller.check_whole()
         if wait_s := self._rates.take(caller.account):
@@ -114,7 +105,7 @@ class Callers:
             self._rates.spend(caller.account, size_bytes // REPLY_BYTES)
 
     def _too_often(self, caller: Caller, wait_s: float) -> Refusal:
-        return too_often("rate_limited", f"{caller.principal.id!r} sends more requests than may be", wait_s)
+        return too_often("rate_limited", f"{caller.principal.id!r} sends too many requests", wait_s)
 
     async def known(self, scope: Scope) -> Caller | None:
         """The caller of a request that needs none; None if none is found."""
@@ -139,11 +130,7 @@ class Callers:
             return True
 
     async def of_key(self, scope: Scope, text: str) -> Caller:
-        """The caller of an API key that a person typed in.
-
-        Raises:
-            Refusal: The key is not valid (any more), or too many were tried from that address.
-        """
+        """The caller of an API key that a person typed in."""
         if (credential := self._keys.credential(text)) is None:
             raise unauthenticated("this is no API key", bad=True)
         return await self._verify(credential, self.address_of(scope))
@@ -179,7 +166,7 @@ class Callers:
                     raise
                 refusal = error
         if request.bearer is not None:
-            raise unauthenticated("this is no API key of the server's, and no token that it takes", bad=True)
+            raise unauthenticated("this is neither an API key of this server nor a token that it accepts", bad=True)
         raise refusal or unauthenticated(
             "send an API key or a token as Authorization: Bearer; `holdfast keys create` makes a key"
         )
@@ -193,9 +180,9 @@ class Callers:
         """
         digest = _digest(credential.sort, credential.text)
         known = self._verified.get(digest)
-        if known is not None and self._clock() < known.until:
+        if known is not None and self._clock() < known[1]:
             self._verified.move_to_end(digest)
-            return known.caller
+            return known[0]
         fresh = payer if known is None else None
         if fresh is not None and (refusal := self._too_many(fresh, digest)) is not None:
             if not await credential.is_good():
@@ -212,8 +199,8 @@ class Callers:
             self._verified.pop(digest, None)
             if payer is not None:
                 self._failures.take(payer)
-            raise unauthenticated(f"the credential is not taken: {error}", bad=True) from None
-        self._verified[digest] = _Kept(caller, asked + min(FRESH_S, holds_s))
+            raise unauthenticated(f"the credential is not accepted: {error}", bad=True) from None
+        self._verified[digest] = caller, asked + min(FRESH_S, holds_s)
         self._verified.move_to_end(digest)
         if len(self._verified) > MOST_VERIFIED:
             self._verified.popitem(last=False)
@@ -222,9 +209,9 @@ class Callers:
     def _too_many(self, payer: str, digest: bytes) -> Refusal | None:
         """The refusal of one more credential to be verified; None if it may be."""
         if wait_s := self._failures.wait_s(payer):
-            return too_often("too_many_failures", "too many credentials from there were refused", wait_s)
+            return too_often("too_many_failures", "too many credentials from this address were refused", wait_s)
         if self._looking[payer] >= MOST_LOOKING and digest not in self._verifying:
-            return too_often("too_many_failures", "many credentials from there are looked at already", 1)
+            return too_often("too_many_failures", "too many credentials from this address are being verified", 1)
         return None
 
     def _looked(self, digest: bytes, payer: str | None) -> None:

@@ -9,8 +9,7 @@ import base64
 import hashlib
 import hmac
 import logging
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -20,11 +19,10 @@ import httpx
 from holdfast.client.access import TicketKind
 from holdfast.conversation import Proof
 from holdfast.redaction import PLAIN
-from holdfast.single_flight import SingleFlight
 
 from .authentication import Issuer
 from .caller import Caller
-from .discovery import FETCH_S, connected, document_of, json_of, place_in
+from .discovery import AGAIN_S, FAILURES, FETCH_S, KEEP_S, Fetched, connected, document_of, json_of, place_in
 from .rates import Rates
 from .refusal import Refusal, too_often
 from .tickets import SECRET, Tickets
@@ -32,10 +30,6 @@ from .tokens import InvalidToken, Tokens
 
 WAY_S = 600
 """The time to sign in at the provider, in seconds."""
-KEEP_S = 3600
-"""The age at which the discovery document is fetched again, in seconds."""
-AGAIN_S = 30
-"""The shortest time between two fetches of it, in seconds."""
 BEGUN_PER_S = 20
 BEGUN_AT_ONCE = 200
 """How many sign-ins may begin at once from all addresses: strangers begin them, and each takes room in the store."""
@@ -46,26 +40,15 @@ logger = logging.getLogger("holdfast.server")
 
 
 class CodeFlow:
-    """The code flow with one provider. `clock` gives seconds, `connected` the HTTP client."""
+    """The code flow with one provider."""
 
-    def __init__(
-        self,
-        issuer: Issuer,
-        tickets: Tickets,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        connected: Callable[[], httpx.AsyncClient] = connected,
-    ) -> None:
+    def __init__(self, issuer: Issuer, tickets: Tickets) -> None:
         self._issuer = issuer
         self._client_id = issuer.client_id or ""
         self._tickets = tickets
         self._tokens = Tokens(replace(issuer, audience=self._client_id))
-        self._clock = clock
-        self._connected = connected
-        self._document: dict[str, Any] | None = None
-        self._fetched_at = self._asked_at = float("-inf")
-        self._fetching = SingleFlight(self._fetch)
-        self._begun = Rates(BEGUN_PER_S, BEGUN_AT_ONCE, clock=clock)
+        self._document = Fetched(lambda http: document_of(http, issuer), f"nobody can sign in at {issuer.url}")
+        self._begun = Rates(BEGUN_PER_S, BEGUN_AT_ONCE)
 
     @property
     def name(self) -> str:
@@ -75,17 +58,12 @@ class CodeFlow:
     async def begun(self, address: str, callback: str, next_path: str) -> tuple[str, str]:
         """The provider's URL to which the browser goes, and the secret for its cookie.
 
-        Args:
-            address: The browser's address, on whose account the ticket goes.
-            callback: The URL to which the provider sends the browser back.
-            next_path: Where the browser goes then.
-
-        Raises:
-            Refusal: The provider does not answer, or too many sign-ins were begun, from that address or in all.
+        The ticket counts for the browser's `address`; the provider sends the browser back to `callback`, which leads on to
+        `next_path`.
         """
         self._tickets.check_rate(TicketKind.SIGNING_IN, address)
         if wait_s := self._begun.take(None):
-            raise too_often("rate_limited", "too many begin to sign in", wait_s)
+            raise too_often("rate_limited", "too many sign-ins were begun", wait_s)
         place = await self._place("authorization_endpoint")
         secret = await self._tickets.begun(next_path, WAY_S)
         asked = {
@@ -104,9 +82,6 @@ class CodeFlow:
         """The person who signed in at the provider, and where the browser goes next.
 
         `secret` is that of the browser's cookie, `query` the provider's answer in the URL, `callback` as it was for `begun`.
-
-        Raises:
-            Refusal: The sign-in failed, or its result cannot be verified.
         """
         if secret is None or not SECRET.fullmatch(secret):
             raise _lost()
@@ -120,16 +95,17 @@ class CodeFlow:
             logger.info(
                 "the identity provider signed nobody in: %s", PLAIN.redacted(ascii(query.get("error", "no code"))[:100])
             )
-            raise Refusal(403, "not_signed_in", "the identity provider has signed nobody in")
+            raise Refusal(403, "not_signed_in", "the identity provider did not sign you in")
         token = await self._exchanged(code, secret, callback)
         try:
             caller, until = await self._tokens.caller(token, Proof.OIDC, nonce=_derived(secret, "nonce"))
         except InvalidToken as error:
-            logger.warning("the identity provider's token is not taken: %s", error)
-            raise Refusal(403, "not_signed_in", "the identity provider's answer is not taken; the log says why") from None
+            logger.warning("the identity provider's token is not accepted: %s", error)
+            raise Refusal(
+                403, "not_signed_in", "the identity provider's answer is not accepted; the server's log says why"
+            ) from None
         if not caller.scopes:
-            detail = f"{caller.principal.id!r} may do nothing here: somebody has to give them scopes"
-            raise Refusal(403, "no_scopes", detail)
+            raise Refusal(403, "no_scopes", f"{caller.principal.id!r} may do nothing here: somebody has to give them scopes")
         return replace(caller, ends_at=round(until * 1000)), ticket.next_path
 
     async def _exchanged(self, code: str, secret: str, callback: str) -> str:
@@ -143,15 +119,15 @@ class CodeFlow:
         }
         options: dict[str, Any] = {"data": form}
         if (client_secret := self._issuer.client_secret) is not None:
-            methods = (self._document or {}).get("token_endpoint_auth_methods_supported")
+            methods = (self._document.value or {}).get("token_endpoint_auth_methods_supported")
             if isinstance(methods, list) and "client_secret_basic" not in methods and "client_secret_post" in methods:
                 form["client_secret"] = client_secret
             else:
                 options["auth"] = httpx.BasicAuth(quote(self._client_id, safe=""), quote(client_secret, safe=""))
         try:
-            async with asyncio.timeout(FETCH_S), self._connected() as http:
+            async with asyncio.timeout(FETCH_S), connected() as http:
                 token = (await json_of(http, "POST", place, **options)).get("id_token")
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError) as error:
+        except FAILURES as error:
             logger.warning("the identity provider gave no token: %s", PLAIN.said(error, 300))
             raise Refusal(503, "identity_provider_unavailable", "the identity provider gave no token") from None
         if not isinstance(token, str):
@@ -161,27 +137,15 @@ class CodeFlow:
 
     async def _place(self, name: str) -> str:
         """The endpoint of that name in the discovery document."""
-        now = self._clock()
-        if now - self._fetched_at >= KEEP_S and (self._fetching.under_way or now - self._asked_at >= AGAIN_S):
-            await self._fetching.result()
+        if self._document.age_s >= KEEP_S:
+            await self._document.renew()
         try:
-            if self._document is not None:
-                return place_in(self._document, name, self._issuer)
+            if self._document.value is not None:
+                return place_in(self._document.value, name, self._issuer)
         except ValueError as error:
             logger.warning("nobody can sign in at %s: %s", self._issuer.url, error)
-        detail = "the identity provider does not answer, or not as one does"
+        detail = "the identity provider does not answer, or its answer is not usable"
         raise Refusal(503, "identity_provider_unavailable", detail, headers={"Retry-After": str(AGAIN_S)})
-
-    async def _fetch(self) -> None:
-        """Fetch the discovery document; a failure is logged, and the known one stays in use."""
-        self._asked_at = self._clock()
-        try:
-            async with asyncio.timeout(FETCH_S), self._connected() as http:
-                self._document = await document_of(http, self._issuer)
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError) as error:
-            logger.warning("nobody can sign in at %s: %s", self._issuer.url, PLAIN.said(error, 300))
-        else:
-            self._fetched_at = self._clock()
 
 
 def _lost() -> Refusal:

@@ -17,8 +17,8 @@ from typing import Any, cast
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from .arrived import network_of
 from .bounds import Bounds
-from .peers import network_of
 from .problems import MEDIA_TYPE, problem_of
 from .refusal import Refusal
 from .rendering import as_json
@@ -32,12 +32,10 @@ logger = logging.getLogger("holdfast.server")
 
 
 class Connections:
-    """The open connections of a process.
+    """The open connections of a process, within `bounds`.
 
-    Args:
-        bounds: How many there may be, and for how long.
-        is_proxy: Whether an address is that of a known proxy, which speaks for many and is not bound to one address's share.
-        most: How many there may be at once; None: as `bounds` says, and at most half of the process's open-file limit.
+    `is_proxy` tells the addresses of known proxies, which speak for many and are not bound to one address's share. `most` is
+    how many there may be at once; by default as `bounds` says, and at most half of the process's open-file limit.
     """
 
     def __init__(self, bounds: Bounds, is_proxy: Callable[[str], bool], *, most: int | None = None) -> None:

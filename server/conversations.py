@@ -1,4 +1,4 @@
-"""The routes of conversations: start, list, show, send, follow, cancel, end, retry."""
+"""The routes of conversations: start, list, show, send, follow, cancel, end, retry; and of the grants in them."""
 
 import uuid
 from collections.abc import Callable
@@ -19,7 +19,15 @@ from holdfast.client import (
     verbs,
 )
 from holdfast.client.access import AccessScope
-from holdfast.client.replies import CancelledReply, EndReply, LiftedReply, MessageReceiptReply
+from holdfast.client.replies import (
+    CancelledReply,
+    ConversationGivenReply,
+    EndReply,
+    GrantsReply,
+    LiftedReply,
+    MessageReceiptReply,
+    RevokedReply,
+)
 from holdfast.conversation.ids import conversation_id_from
 from holdfast.events import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 
@@ -29,10 +37,13 @@ from .bodies import (
     CancelPendingBody,
     ConversationsQuery,
     EventsQuery,
+    GivenQuery,
     MessageBody,
     Nothing,
     PageQuery,
     RequestBody,
+    RevokeBody,
+    RevokeGivenBody,
     StartBody,
     StateQuery,
 )
@@ -54,7 +65,7 @@ async def start(asked: Asked) -> MessageReceiptReply | Response:
         asked.serving.streams.check_room(asked.caller)
     if not body.attended:
         asked.caller.check_scope(AccessScope.UNATTENDED)
-    key = asked.key or _key_of_start(body.conversation_id)
+    key = asked.key or (uuid.uuid4().hex if body.conversation_id is None else f"start:{body.conversation_id}")  # as the client
     place = body.conversation_id or conversation_id_from(key)
     await asked.serving.reach.check_start(asked.caller, place)
     await quotas.use(asked.client, asked.caller, place, key, starts=True)
@@ -147,11 +158,6 @@ def _conversation(asked: Asked) -> AsyncConversation:
     return asked.client.conversation(asked.path["conversation_id"])
 
 
-def _key_of_start(conversation_id: str | None) -> str:
-    """A message id for a start without one, derived from a given conversation id, so that a repetition counts once."""
-    return uuid.uuid4().hex if conversation_id is None else f"start:{conversation_id}"
-
-
 def _resumed(asked: Asked) -> int:
     last = asked.headers.get("last-event-id")
     if last is None or not last:
@@ -210,5 +216,31 @@ OPERATIONS = (
         reply=None,
         query=EventsQuery,
         streams=True,
+    ),
+    of(
+        verbs.GRANTS,
+        "The grants that stand in a conversation: what runs there without asking.",
+        check=lambda asked: asked.caller.check_grants(),
+        reply=GrantsReply,
+    ),
+    of(
+        verbs.REVOKE,
+        "End a grant: nothing begins by it any more. The body is optional.",
+        check=lambda asked: asked.caller.check_grants(),
+        reply=RevokedReply,
+        body=RevokeBody,
+    ),
+    of(
+        verbs.GIVEN,
+        "A page of the grants and votes that stand, by conversation. Items may be fewer than the limit though a page follows.",
+        check=lambda asked: asked.caller.check_agent(None),
+        reply=Page[ConversationGivenReply],
+        query=GivenQuery,
+    ),
+    of(
+        verbs.REVOKE_GIVEN,
+        "End what a principal has given: its grants, and its votes in calls that wait.",
+        reply=RevokedReply,
+        body=RevokeGivenBody,
     ),
 )

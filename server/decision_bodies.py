@@ -40,11 +40,7 @@ _Scope = create_model(
 
 class _Decision(Body):
     def decided(self) -> Decision:
-        """The decision.
-
-        Raises:
-            InvalidDecision: The scope cannot be used.
-        """
+        """The decision; `InvalidDecision` if its scope cannot be used."""
         kind = BY_KIND[getattr(self, "decision")]  # noqa: B009 - each kind of body has it, as a literal
         said = {one.name: getattr(self, one.name) for one in fields(kind)}
         if said.get("scope") is not None:

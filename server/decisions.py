@@ -1,21 +1,21 @@
-"""The routes of pending calls: list, show, resolve."""
+"""The routes of pending calls: list, show, resolve, assign, comment."""
 
 import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.client import Approve, Decision, Receipt, verbs
+from holdfast.client import Approve, AsyncConversation, Decision, Receipt, verbs
 from holdfast.client.deciders import asked_of
 from holdfast.client.gateway import resolver
-from holdfast.client.replies import DecisionReceiptReply
+from holdfast.client.replies import DecisionReceiptReply, NotedReply
 from holdfast.client.results import AsyncPendingCall, Page, PendingCall
 from holdfast.errors import StaleCall
 
-from .bodies import PendingQuery, PlaceQuery
+from .bodies import AssignBody, CommentBody, PendingQuery, PlaceQuery
 from .decision_bodies import ResolveBody, ResolveCallBody
 from .operation import Asked, of, of_decision
 from .reach import listed
-from .refusal import Refusal
+from .refusal import invalid
 
 
 async def pending(asked: Asked) -> Page[AsyncPendingCall]:
@@ -26,34 +26,24 @@ async def pending(asked: Asked) -> Page[AsyncPendingCall]:
 
 
 async def resolve(asked: Asked) -> DecisionReceiptReply:
-    """Decide a pending call."""
-    key = asked.key or uuid.uuid4().hex
-    receipt = await decide(asked, asked.path["suspension_id"], asked.body.root, key)
-    return DecisionReceiptReply(**receipt.model_dump(), decision_id=key)
-
-
-async def resolve_call(asked: Asked) -> DecisionReceiptReply:
-    """Decide a pending call by its own id."""
+    """Decide a pending call: by its suspension, or in its conversation by its own id."""
     key, body = asked.key or uuid.uuid4().hex, asked.body.root
-    place = asked.path["conversation_id"], body.tool_call_id
-    await _check_page(asked, body.suspension_id, body.decided())
-    resolve = resolver(asked.client.gateway)
-    receipt = await resolve(*place, body.decided(), suspension_id=body.suspension_id, decision_id=key)
+    ids = {**dict(body), **asked.path}
+    receipt = await decide(asked, ids.get("suspension_id"), ids.get("conversation_id"), body, key)
     return DecisionReceiptReply(**receipt.model_dump(), decision_id=key)
 
 
-async def decide(asked: Asked, suspension_id: str, body: Any, key: str) -> Receipt:
-    """Decide a suspension as a body says; the caller's access to its conversation was checked before.
-
-    Raises:
-        HoldfastError: The decision is not accepted.
-    """
+async def decide(asked: Asked, suspension_id: str | None, conversation_id: str | None, body: Any, key: str) -> Receipt:
+    """Decide as a body says; the caller's access to the conversation was checked before."""
     decision, client = body.decided(), asked.client
-    await _check_page(asked, suspension_id, decision)
-    if body.conversation_id is not None and body.tool_call_id is not None:
-        place = body.conversation_id, body.tool_call_id
-        return await resolver(client.gateway)(*place, decision, suspension_id=suspension_id, decision_id=key)
-    return await client.resolve(suspension_id, decision, conversation_id=body.conversation_id, decision_id=key)
+    if (page := page_of(asked)) is not None:
+        if suspension_id is None:
+            raise invalid("suspension_id: a page has to name the suspension that it was shown")
+        await page.check(suspension_id, decision)
+    if conversation_id is not None and body.tool_call_id is not None:
+        place = conversation_id, body.tool_call_id, decision
+        return await resolver(client.gateway)(*place, suspension_id=suspension_id, decision_id=key)
+    return await client.resolve(suspension_id or "", decision, conversation_id=conversation_id, decision_id=key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +56,8 @@ class Paged:
     async def check(self, suspension_id: str, decision: Decision, shown: AsyncPendingCall | None = None) -> None:
         """Refuse a decision on a call that the page may not decide, or could not be shown whole. `shown` is the call, if known.
 
-        A suspension never changes its kind, and a settled one never opens again. An unknown one is refused: it may open before
-        the decision arrives, and be of any kind.
-
-        Raises:
-            Refusal: The page may not decide this kind of call, or a scope would reach beyond what it may decide.
-            StaleCall: The conversation has had no such suspension.
-            InvalidDecision: The call would run, and could not be shown whole.
+        A suspension never changes its kind, and a settled one never opens again. An unknown one is refused as stale: it may
+        open before the decision arrives, and be of any kind.
         """
         if isinstance(decision, Approve) and decision.scope is not None:
             self.asked.caller.check_grants()
@@ -81,11 +66,7 @@ class Paged:
             call.check_shown(decision)
 
     async def check_kind(self, suspension_id: str, shown: AsyncPendingCall | None = None) -> AsyncPendingCall | None:
-        """The pending call; None if it was settled. A kind that the page may not decide is refused.
-
-        Raises:
-            StaleCall: The conversation has had no such suspension.
-        """
+        """The pending call; None if it was settled. An unknown one, and a kind that the page may not decide, are refused."""
         try:
             call = shown or await self.asked.client.pending_call(suspension_id, conversation_id=self.conversation_id)
         except StaleCall as stale:
@@ -102,12 +83,31 @@ def page_of(asked: Asked) -> Paged | None:
     return None if caller.kinds is None or caller.conversation_id is None else Paged(asked, caller.conversation_id)
 
 
-async def _check_page(asked: Asked, suspension_id: str | None, decision: Decision) -> None:
-    if (page := page_of(asked)) is None:
-        return
-    if suspension_id is None:
-        raise Refusal(422, "invalid_request", "suspension_id: a page names what it was shown", {"errors": []})
-    await page.check(suspension_id, decision)
+async def assign(asked: Asked) -> NotedReply:
+    """Record who takes a pending call on."""
+    key, body = asked.key or uuid.uuid4().hex, asked.body
+    to: Any = asked.caller.principal if body.to is None else body.to
+    conversation = await _conversation(asked)
+    receipt = await conversation.assign(asked.path["suspension_id"], to, request_id=key)
+    return NotedReply(**receipt.model_dump(), request_id=key)
+
+
+async def comment(asked: Asked) -> NotedReply:
+    """Record a comment on a pending call."""
+    key, conversation = asked.key or uuid.uuid4().hex, await _conversation(asked)
+    receipt = await conversation.comment(asked.path["suspension_id"], asked.body.text, request_id=key)
+    return NotedReply(**receipt.model_dump(), request_id=key)
+
+
+async def _conversation(asked: Asked) -> AsyncConversation:
+    """The conversation of the suspension; the caller's access to it was checked before."""
+    suspension_id, named = asked.path["suspension_id"], asked.body.conversation_id
+    if (page := page_of(asked)) is not None:
+        await page.check_kind(suspension_id)
+        return asked.client.conversation(page.conversation_id)
+    if named is not None:
+        return asked.client.conversation(named)
+    return asked.client.conversation((await asked.client.pending_call(suspension_id)).conversation_id)
 
 
 OPERATIONS = (
@@ -130,9 +130,23 @@ OPERATIONS = (
     of(
         verbs.RESOLVE_CALL,
         "Decide a pending call of a conversation by the call's id; 409 says what settled it before.",
-        resolve_call,
+        resolve,
         reply=DecisionReceiptReply,
         body=ResolveCallBody,
         room=of_decision,
+    ),
+    of(
+        verbs.ASSIGN,
+        "Note who takes a pending call on; it decides nothing. The body is optional: by default it is you.",
+        assign,
+        reply=NotedReply,
+        body=AssignBody,
+    ),
+    of(
+        verbs.COMMENT,
+        "Write to the others who may decide a pending call; the model does not read it.",
+        comment,
+        reply=NotedReply,
+        body=CommentBody,
     ),
 )

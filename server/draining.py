@@ -7,24 +7,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Draining:
-    """Whether this process is being drained; a drain never goes back."""
-
-    def __init__(self) -> None:
-        self._begun = asyncio.Event()
-
-    @property
-    def begun(self) -> bool:
-        """Whether the drain has begun."""
-        return self._begun.is_set()
-
-    def begin(self) -> None:
-        """Begin the drain."""
-        self._begun.set()
-
-    async def wait(self) -> None:
-        """Return once the drain has begun."""
-        await self._begun.wait()
+class Draining(asyncio.Event):
+    """The beginning of this process's drain, which never goes back."""
 
     async def unless(self, work: Awaitable[T]) -> T | None:
         """The result of work; None if the drain begins first, which cancels the work."""

@@ -72,11 +72,7 @@ class Gate:
         await self._app(scope, receive, sealed)
 
     def _admitted(self, scope: Scope, headers: Headers, allowed: str | None) -> Arrived:
-        """How a request arrived.
-
-        Raises:
-            Refusal: The request states two lengths, names another host, or comes from a page of another site.
-        """
+        """How a request arrived; one that no caller of this server can have meant is refused."""
         if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may have used the other one
             detail = "send either Content-Length or Transfer-Encoding: with both, two readers may see different requests"
             raise Refusal(400, "two_lengths", detail, headers={"Connection": "close"})
@@ -89,7 +85,7 @@ class Gate:
         top = headers.get("sec-fetch-dest", "document") == "document"  # not a frame within the other page
         followed = safe and top and headers.get("sec-fetch-mode") == "navigate"
         if elsewhere and not followed and allowed is None:  # a link from elsewhere may lead here, a fetch may not
-            raise Refusal(403, "cross_site", "a page of another site may not send this")
+            raise Refusal(403, "cross_site", "a page of another site may not send this request")
         said = "sec-fetch-site" in headers or "origin" in headers
         return Arrived(scheme, hosts[0], ambient=(not elsewhere or followed) and (safe or said))
 

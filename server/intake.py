@@ -17,7 +17,7 @@ from holdfast.conversation.text import jsontext
 from holdfast.errors import HoldfastError
 
 from .bounds import Bounds
-from .refusal import Refusal
+from .refusal import Refusal, invalid
 
 JSON = "application/json"
 KEY = "Idempotency-Key"
@@ -47,11 +47,7 @@ class Intake:
         self._parsers = ThreadPoolExecutor(2, "holdfast-parser")
 
     async def read(self, request: Request, room: Room) -> bytes:
-        """The bytes of a body. The agents' limits are looked up if the default ones would refuse it.
-
-        Raises:
-            Refusal: It is too large, comes too slowly, or breaks off.
-        """
+        """The bytes of a body. The agents' limits are looked up if the default ones would refuse it."""
         length, most = _length(request), self._most_bytes(room, Limits())
         if length is None or length > most:
             most = self._most_bytes(room, await self._largest())
@@ -92,52 +88,37 @@ def _parsed(request: Request, raw: bytes, model: type[BaseModel]) -> Any:
 
 
 def query_of(request: Request, model: type[BaseModel] | None, bounds: Bounds) -> Any:
-    """The query of a request as its model; None if there is no model, and then there may be no query.
-
-    Raises:
-        Refusal: The query is too long, names a field twice, or does not fit the model.
-    """
+    """The query of a request as its model; None if there is no model, and then there may be no query."""
     if len(request.scope.get("query_string", b"")) > bounds.query_bytes:
         raise Refusal(414, "query_too_long", f"the query has more than {bounds.query_bytes} bytes")
     pairs = request.query_params.multi_items()
     given = dict(pairs)
     if len(given) != len(pairs):
-        raise Refusal(422, "invalid_request", "the query names a field twice", {"errors": []})
+        raise invalid("the query names a field twice")
     if model is not None:
         return _fitting(model, given, "query")
     if given:
-        raise Refusal(422, "invalid_request", f"the query takes no fields, and names {next(iter(given))!a:.60}", {"errors": []})
+        raise invalid(f"this request takes no query; it names {next(iter(given))!a:.60}")
     return None
 
 
 def key_of(request: Request, field: str | None, body: Any) -> str | None:
-    """The idempotency key of a request, from its header or its body; None if neither has one.
-
-    Raises:
-        Refusal: A key is empty, the header stands there twice, or header and body differ.
-    """
+    """The idempotency key of a request, from its header or its body; None if neither has one."""
     if field is None:
         return None
     given, inside = request.headers.getlist("idempotency-key"), getattr(body, field, None)
     empty = KEY if "" in given else field if inside == "" else None
     if empty is not None or len(given) > 1:  # an ignored key would let a repetition run again
-        problem = "send it once, and not empty, or leave it out"
-        raise Refusal(
-            422, "invalid_request", f"{empty or KEY}: {problem}", {"errors": [{"field": empty or KEY, "problem": problem}]}
-        )
+        problem = "send it once and not empty, or leave it out"
+        raise invalid(f"{empty or KEY}: {problem}", [{"field": empty or KEY, "problem": problem}])
     header = given[0] if given else None
     if header is not None and inside is not None and header != inside:
-        detail = f"Idempotency-Key and the body's {field} differ: send one of them, or the same twice"
-        raise Refusal(422, "invalid_request", detail, {"errors": []})
+        raise invalid(f"Idempotency-Key and the body's {field} differ: send one of them, or the same twice")
     return inside if header is None else header
 
 
 async def read_body(request: Request, bounds: Bounds, most: int) -> bytes:
-    """The bytes of a body of at most `most` bytes.
-
-    Raises:
-        Refusal: It is too large, comes too slowly, or breaks off.
-    """
+    """The bytes of a body of at most `most` bytes."""
     if (_length(request) or 0) > most:
         raise _too_large(most)
     found = bytearray()
@@ -151,7 +132,7 @@ async def read_body(request: Request, bounds: Bounds, most: int) -> bytes:
         detail = f"the body did not come within {bounds.body_s:g} s"
         raise Refusal(408, "body_too_slow", detail, headers={"Connection": "close"}) from None
     except ClientDisconnect:
-        raise Refusal(400, "body_incomplete", "the body broke off") from None
+        raise Refusal(400, "body_incomplete", "the body ended early") from None
     return bytes(found)
 
 
@@ -162,7 +143,7 @@ def _length(request: Request) -> int | None:
 
 
 def _too_large(most: int) -> Refusal:
-    detail = f"the body has more than {most} bytes, which may be here: send less, or a reference to it"
+    detail = f"the body has more than {most} bytes, the most that is allowed here: send less, or a reference to it"
     return Refusal(413, "body_too_large", detail, headers={"Connection": "close"})
 
 
@@ -173,8 +154,7 @@ def _fitting(model: type[BaseModel], value: Any, where: str) -> Any:
         found = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_ERRORS]
         errors = [{"field": _place(one["loc"]), "problem": _short(one["msg"])} for one in found]
         first = errors[0]
-        said = f"{where}{'.' if first['field'] else ''}{first['field']}: {first['problem']}"
-        raise Refusal(422, "invalid_request", said, {"errors": errors}) from None
+        raise invalid(f"{where}{'.' if first['field'] else ''}{first['field']}: {first['problem']}", errors) from None
 
 
 def _place(loc: tuple[int | str, ...]) -> str:

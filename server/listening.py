@@ -51,11 +51,7 @@ async def listen(app: Starlette, opened: socket.socket, *, ready: Callable[[str]
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """A socket that is bound to a port of an address; port 0 takes any free one.
-
-    Raises:
-        ConfigurationError: The host is no address, or the port is not available.
-    """
+    """A socket that is bound to a port of an address; port 0 takes any free one. `ConfigurationError` if there is none."""
     address = address_of(host)
     if not 0 <= port <= 65535:  # noqa: PLR2004 - the largest port
         raise ConfigurationError("port", f"{port} is no port", "use one from 1 to 65535, or 0 for any that is free")
@@ -72,11 +68,7 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 def address_of(host: str) -> str:
-    """The address that a host names.
-
-    Raises:
-        ConfigurationError: It is neither an address nor `localhost`.
-    """
+    """The address that a host names; `ConfigurationError` if it is neither an address nor `localhost`."""
     address = "127.0.0.1" if host.lower() == "localhost" else host.strip("[]")
     try:
         return str(ipaddress.ip_address(address))
@@ -86,43 +78,31 @@ def address_of(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a host.
-
-    Raises:
-        ConfigurationError: It is neither an address nor `localhost`.
-    """
+    """Whether only this machine reaches a host."""
     return ipaddress.ip_address(address_of(host)).is_loopback
 
 
 def names_of(host: str, public: Collection[str]) -> tuple[str, ...]:
-    """The names under which a server that listens there is reached: the public ones, its address, and those of loopback.
-
-    Raises:
-        ConfigurationError: A name is invalid.
-    """
+    """The names under which a server that listens there is reached: the public ones, its address, and those of loopback."""
     for name in public:
         if not _NAME.fullmatch(name):
             fix = "give what the header Host has, without scheme and port: desk.example.com"
-            raise ConfigurationError("public_host", f"{name!r:.80} is no name of a host", fix)
+            raise ConfigurationError("public_host", f"{name!r:.80} is not the name of a host", fix)
     address = ipaddress.ip_address(address_of(host))
     own = () if address.is_unspecified else (f"[{address}]" if address.version == 6 else str(address),)  # noqa: PLR2004
     return tuple(dict.fromkeys((*(name.lower() for name in public), *own, *LOOPBACK_NAMES)))
 
 
 def check_reachable(host: str, authentication: Authentication, keys: Collection[ApiKey], now: int) -> None:
-    """Refuse to listen beyond loopback without authentication, or if no caller could be let in. `now` is in ms UTC.
-
-    Raises:
-        ConfigurationError: The host is beyond loopback, and nobody is authenticated there.
-    """
+    """Refuse to listen beyond loopback without authentication, or if no caller could be let in. `now` is in ms UTC."""
     if is_loopback(host):
         return
     if authentication.anyone:
         fix = "leave --no-auth out, or listen on 127.0.0.1"
-        raise ConfigurationError("no_auth", f"{host} is not loopback, and whoever reached it would decide", fix)
+        raise ConfigurationError("no_auth", f"{host} is not loopback: anybody who reaches it could decide", fix)
     if not authentication.configured and not any(key.expires_at is None or key.expires_at > now for key in keys):
         fix = "make a key (holdfast keys create --name NAME --scope read --scope decide), or configure an identity provider"
-        raise ConfigurationError("host", f"{host} is not loopback, and there is no way to tell who calls", fix)
+        raise ConfigurationError("host", f"{host} is not loopback, and callers cannot be identified", fix)
 
 
 class _Server(uvicorn.Server):

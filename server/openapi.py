@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 
 from holdfast.client.replies import Problem
@@ -47,33 +47,27 @@ SECURITY = {
 
 
 NAMES = {
+    **{
+        name: f"{name}Reply"
+        for name in "AuditBreak AuditEntry Cut GivenVote Message Pause Principal Question Turn Usage".split()  # noqa: SIM905
+    },
     "AgentRow": "AgentReply",
     "ApproverTerms": "ApproversReply",
-    "AuditBreak": "AuditBreakReply",
-    "AuditEntry": "AuditEntryReply",
     "CallTarget": "TargetReply",
     "CommentView": "CommentReply",
     "ConversationRow": "RowReply",
     "ConversationState": "StateReply",
-    "Cut": "CutReply",
-    "GivenVote": "GivenVoteReply",
     "LateResult": "LateReply",
-    "Message": "MessageReply",
     "MessagePage": "MessagesReply",
     "Page_ConversationGivenReply_": "GivenReply",
     "Page_ConversationRow_": "RowsReply",
     "Page_PendingCall_": "PendingPageReply",
     "Page_Turn_": "TurnsReply",
-    "Pause": "PauseReply",
     "PendingCall": "PendingReply",
-    "Principal": "PrincipalReply",
-    "Question": "QuestionReply",
     "RuleCheck": "RulesCheckReply",
     "RuleEffect": "Effect",
     "RunningCall": "RunningReply",
     "ToolRow": "ToolReply",
-    "Turn": "TurnReply",
-    "Usage": "UsageReply",
     "VoteView": "VoteReply",
 }
 """The names of client results in the description that differ from their classes' names."""
@@ -159,7 +153,7 @@ def _described(operation: Operation, references: Mapping[Any, Any]) -> dict[str,
         },
     }
     if operation.body is not None:
-        needed = not _takes_nothing(operation.body)
+        needed = any(field.is_required() for field in operation.body.model_fields.values())
         found["requestBody"] = {"required": needed, "content": {"application/json": {"schema": references[operation.body]}}}
     return found
 
@@ -198,7 +192,3 @@ def _given(schema: dict[str, Any], inside: dict[str, Any]) -> dict[str, Any]:
     if "$ref" in schema:
         return dict(inside[schema["$ref"].rpartition("/")[2]])
     return {key: value for key, value in schema.items() if not (key == "default" and value is None)}
-
-
-def _takes_nothing(body: type[BaseModel]) -> bool:
-    return not any(field.is_required() for field in body.model_fields.values())

@@ -47,8 +47,8 @@ async def ready(asked: Asked) -> ReadyReply:
 
     Anybody may ask, and is told which part is not ready; only an administrator of the whole namespace reads the reason.
     """
-    if asked.serving.draining.begun:
-        raise Refusal(503, "draining", "this server stops")
+    if asked.serving.draining.is_set():
+        raise Refusal(503, "draining", "this server is shutting down")
     try:
         await asked.serving.readiness.check()
     except HoldfastError as error:
@@ -73,6 +73,6 @@ OPERATIONS = (
     of(verbs.PAUSED, "The pauses that stand.", pauses, reply=PausesReply),
     of(verbs.PAUSE, "Stop new work of an agent, or of all.", check=_check, body=PauseBody),
     of(verbs.RESUME, "Lift a pause.", check=_check, reply=ResumedReply, body=ResumeBody),
-    Operation("GET", "/health", "health", "Whether the process is alive.", health, HealthReply, scope=None),
+    Operation("GET", "/health", health, None, name="health", summary="Whether the process is alive.", reply=HealthReply),
     of(verbs.READY, "Whether commands can be carried out.", ready, reply=ReadyReply),
 )

@@ -1,13 +1,16 @@
-"""One operation of the API: a method on a path, its input and its reply."""
+"""What answers requests: an operation of the API, or a page; its input, and what all of one server share."""
 
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from holdfast.client import AsyncClient
 from holdfast.client.access import AccessScope
@@ -17,7 +20,8 @@ from holdfast.client.verb import Verb
 from holdfast.conversation import Limits
 from holdfast.counting import Counts
 
-from . import page_view
+from .authentication import Authentication
+from .authenticators import Authenticator
 from .bounds import Bounds
 from .caller import Caller
 from .callers import Callers
@@ -31,32 +35,30 @@ from .streams import Streams
 from .tickets import Tickets
 
 
-@dataclass(frozen=True, slots=True)
 class Serving:
-    """What all operations of one server share."""
+    """What all operations and pages of one server share."""
 
-    client: AsyncClient
-    bounds: Bounds
-    draining: Draining
-    streams: Streams
-    requests: Slots
-    intake: Intake
-    callers: Callers
-    reach: Reach
-    sessions: Sessions
-    tickets: Tickets
-    figures: Figures
-    readiness: Readiness
-    counts: Counts = field(default_factory=Counts)
+    def __init__(
+        self, client: AsyncClient, bounds: Bounds, authentication: Authentication, authenticators: Sequence[Authenticator]
+    ) -> None:
+        self.client = client
+        self.bounds = bounds
+        self.draining = Draining()
+        self.streams = Streams(bounds, self.draining)
+        self.requests = Slots(bounds.requests, code="too_many_requests", what="requests", retry_s=1)
+        self.intake = Intake(client.access, bounds)
+        self.tickets = Tickets(client.access)
+        self.callers = Callers(client, authentication, self.tickets, bounds, authenticators)
+        self.reach = Reach(client)
+        self.sessions = Sessions(self.tickets)
+        self.figures = Figures(client)
+        self.readiness = Readiness(client)
+        self.counts = Counts()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One checked request: its caller, the parts of its path, its query and body as their models, its idempotency key.
-
-    `root` is the path under which the application is mounted. `known` gives the caller of an operation that needs none; None if
-    there are no valid credentials.
-    """
+class Checked:
+    """One checked request: its caller, the path under which the application is mounted, the parts of its path, its query."""
 
     serving: Serving
     caller: Caller
@@ -64,9 +66,6 @@ class Asked:
     path: Mapping[str, str]
     headers: Headers
     query: Any
-    body: Any
-    key: str | None
-    known: Callable[[], Awaitable[Caller | None]]
 
     @property
     def client(self) -> AsyncClient:
@@ -74,9 +73,16 @@ class Asked:
         return acting_for(self.serving.client, self.caller.principal)
 
 
-def of_note(limits: Limits) -> int:
-    """The bytes that a note may have: a reason, a comment."""
-    return limits.note_bytes
+@dataclass(frozen=True, slots=True)
+class Asked(Checked):
+    """A checked request of the API: also its body as its model, and its idempotency key.
+
+    `known` gives the caller of an operation that needs none; None if there are no valid credentials.
+    """
+
+    body: Any
+    key: str | None
+    known: Callable[[], Awaitable[Caller | None]]
 
 
 def of_message(limits: Limits) -> int:
@@ -89,68 +95,88 @@ def of_decision(limits: Limits) -> int:
     return limits.result_bytes + limits.note_bytes
 
 
-Run: TypeAlias = Callable[[Asked], Awaitable[Any]]
-
-
 @dataclass(frozen=True, slots=True)
-class Operation:
-    """One operation.
+class Endpoint:
+    """What answers a method on a path.
 
     Attributes:
         method: `GET`, `POST` or `DELETE`.
         path: The path; `{name}` stands for a part.
-        name: The operation's name in the description of the API.
-        summary: What it does, in a line.
-        run: The function that does it.
-        reply: The type of its reply, for the description; None for a stream or text.
-        query: The model of its query.
-        body: The model of its body.
-        room: How many bytes the values in its body may have together.
-        key: The name of the idempotency key, as a field of the body and as a parameter of the client.
-        status: The HTTP status of a reply.
-        streams: Whether it replies with an event stream, always or on request.
+        run: The function that answers.
         scope: The scope that a caller needs; None: anybody may, and the caller is not identified.
         also: Further scopes that a caller needs, if it also does what those are for.
-        text: Whether it replies with plain text.
-        last: The pattern of the `id` of an event, if it streams some.
-        endless: Whether its stream never ends by itself.
+        query: The model of its query.
+        streams: Whether it answers with an event stream, always or on request.
+        room: How many bytes the values in its body may have together; by default those of a note: a reason, a comment.
     """
 
     method: str
     path: str
-    name: str
-    summary: str
-    run: Run
-    reply: Any = None
+    run: Callable[[Any], Awaitable[Any]]
+    scope: AccessScope | None = AccessScope.READ
     query: type[BaseModel] | None = None
-    body: type[BaseModel] | None = None
-    room: Room = of_note
-    key: str | None = None
-    status: int = 200
     streams: bool = False
-    text: bool = False
-    last: str = "[0-9]{1,18}"
-    endless: bool = False
-    scope: AccessScope | None = field(kw_only=True)
+    room: Room = lambda limits: limits.note_bytes
     also: tuple[AccessScope, ...] = ()
-
-    def check(self, caller: Caller) -> None:
-        """Refuse a caller who lacks a scope, or a page if this is not for pages."""
-        if self.name not in page_view.OPERATIONS:
-            caller.check_whole()
-        for scope in self.scopes:
-            caller.check_scope(scope)
 
     @property
     def scopes(self) -> tuple[AccessScope, ...]:
         """All scopes that a caller needs."""
         return () if self.scope is None else (self.scope, *self.also)
 
+    def check(self, caller: Caller) -> None:
+        """Refuse a caller who lacks a scope."""
+        for scope in self.scopes:
+            caller.check_scope(scope)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation(Endpoint):
+    """One operation of the API.
+
+    Attributes:
+        name: Its name in the description of the API.
+        summary: What it does, in a line.
+        reply: The type of its reply, for the description; None for a stream or text.
+        body: The model of its body.
+        key: The name of the idempotency key, as a field of the body and as a parameter of the client.
+        status: The HTTP status of a reply.
+        text: Whether it replies with plain text.
+        last: The pattern of the `id` of an event, if it streams some.
+        endless: Whether its stream never ends by itself.
+    """
+
+    name: str
+    summary: str
+    reply: Any = None
+    body: type[BaseModel] | None = None
+    key: str | None = None
+    status: int = 200
+    text: bool = False
+    last: str = "[0-9]{1,18}"
+    endless: bool = False
+
+
+E = TypeVar("E", bound=Endpoint)
+
+
+def routes_of(
+    endpoints: Sequence[E], serving: Serving, answered: Callable[[Mapping[str, E], Serving, Request], Awaitable[Response]]
+) -> Iterator[Route]:
+    """One route for each path, so that the refusal of another method names all methods of the path."""
+    for path in dict.fromkeys(one.path for one in endpoints):
+        by_method = {one.method: one for one in endpoints if one.path == path}
+        last = path.replace("/{message_id}", "/{message_id:path}")  # a caller's own id may hold slashes
+        route = Route(last, partial(answered, by_method, serving), methods=list(by_method))
+        if route.methods is not None and any(one.streams for one in by_method.values()):
+            route.methods.discard("HEAD")  # the head of an endless stream would never end
+        yield route
+
 
 def of(
     verb: Verb[Any],
     summary: str,
-    run: Run | None = None,
+    run: Callable[[Asked], Awaitable[Any]] | None = None,
     *,
     check: Callable[[Asked], None] | None = None,
     reply: Any = ...,
@@ -158,18 +184,13 @@ def of(
 ) -> Operation:
     """The operation for a verb of the client, which gives the path, the scopes, the idempotency key and the reply.
 
-    Args:
-        verb: The verb.
-        summary: What it does, in a line.
-        run: The function that does it; by default the client's method is called with the request's values.
-        check: Refuses a caller before the method is called.
-        reply: The type of the reply, if it differs from that of the client's method.
-        more: Further fields of `Operation`.
+    By default the client's method is called with the request's values, once `check` has not refused the caller. `reply` is the
+    type of the reply, if it differs from that of the method; `more` are further fields of `Operation`.
     """
     kind = verb.reply if reply is ... else reply
     doing = run or partial(_carried_out, verb, kind, check)
-    known: dict[str, Any] = {"key": verb.key, "scope": verb.scope, "also": verb.also}
-    return Operation(verb.method, verb.path, verb.operation, summary, doing, kind, **known | more)
+    known: dict[str, Any] = {"name": verb.operation, "key": verb.key, "also": verb.also, "reply": kind, "summary": summary}
+    return Operation(verb.method, verb.path, doing, verb.scope, **known | more)
 
 
 async def _carried_out(verb: Verb[Any], kind: Any, check: Callable[[Asked], None] | None, asked: Asked) -> Any:

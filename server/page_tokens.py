@@ -96,12 +96,12 @@ OPERATIONS = (
     Operation(
         "POST",
         "/v1/page-tokens",
-        "createPageToken",
-        "A short-lived token for a page of yours, which may touch one conversation alone.",
         page_token,
+        AccessScope.START,
+        name="createPageToken",
+        summary="A short-lived token for a page of yours, which may touch one conversation alone.",
         reply=PageTokenReply,
         body=PageTokenBody,
         status=201,
-        scope=AccessScope.START,
     ),
 )

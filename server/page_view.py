@@ -182,7 +182,7 @@ def error_of(caller: Caller, error: HoldfastError) -> HoldfastError:
             return OutcomeUnknown("the request", error.retry_id)
         case BatchRefused():
             return BatchRefused(error.conversation_id, {name: error_of(caller, one) for name, one in error.errors.items()})
-    detail = "this cannot be done now: whoever runs the server sees why"
+    detail = "this cannot be done now; the server's log says why"
     return Refusal(error.http_code, code_of(type(error)), detail, headers=headers_of(error))
 
 
@@ -240,5 +240,4 @@ def _empty(model: type[BaseModel], name: str) -> Any:
             return taken.dump_python(taken.validate_python(one, strict=True), mode="json")
         except ValidationError:
             continue
-    problem = f"{model.__name__}.{name} cannot be left empty: show it, or give it a default"
-    raise TypeError(problem)
+    raise TypeError(f"{model.__name__}.{name} cannot be left empty: show it, or give it a default")

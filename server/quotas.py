@@ -9,11 +9,7 @@ from .caller import Caller
 
 
 async def use(client: AsyncClient, caller: Caller, conversation_id: str, message_id: str, *, starts: bool) -> None:
-    """Count a message of a caller; `starts`: it starts a conversation. A message that was accepted before is free.
-
-    Raises:
-        QuotaUsedUp: A quota does not allow the message.
-    """
+    """Count a message of a caller; `starts`: it starts a conversation. A message that was accepted before is free."""
     if caller.key_id is None or caller.quotas is None:
         return
     request = digest(conversation_id, message_id, "start" if starts else "send")

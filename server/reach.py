@@ -35,11 +35,7 @@ class Reach:
         await self._agent(check_conversation_id(conversation_id))
 
     async def check_start(self, caller: Caller, conversation_id: str) -> None:
-        """Refuse to start a conversation under an id that the caller may not touch, saying only that it is taken.
-
-        Raises:
-            ConversationExists: The id is that of another agent's conversation.
-        """
+        """Refuse to start a conversation under an id that the caller may not touch, saying only that it is taken."""
         if caller.agents is None:
             return
         try:
@@ -50,12 +46,7 @@ class Reach:
             raise ConversationExists(conversation_id)
 
     async def check_suspension(self, caller: Caller, suspension_id: str, conversation_id: str | None) -> None:
-        """Refuse a suspension of a conversation that the caller may not touch, as if it did not exist.
-
-        Raises:
-            ConversationNotFound: The caller may not touch the named conversation, or it was never started.
-            StaleCall: No conversation is named, and the suspension may not be touched or is not open.
-        """
+        """Refuse a suspension of a conversation that the caller may not touch, as if it did not exist."""
         if caller.agents is None and caller.conversation_id is None:
             return
         if conversation_id is not None:
@@ -85,10 +76,6 @@ async def listed(caller: Caller, query: Any, fetch: Callable[[Mapping[str, Any]]
     """A page of what the caller may touch. With several agents it lists agent after agent; the cursor tells the next one.
 
     `fetch` gives a page of one agent, or of all, by the query's `agent`, `limit` and `after`.
-
-    Raises:
-        Refusal: The caller is a page, which may touch one conversation alone.
-        InvalidInput: The cursor is invalid.
     """
     caller.check_whole()
     if caller.agents is None:

@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Callable
-from enum import StrEnum
 
 from holdfast.client import AsyncClient
 from holdfast.errors import ClusterError, HoldfastError
@@ -19,14 +18,6 @@ WITHHELD = "the server's log says why"
 _OF_ALL = ("type", "code", "title", "status", "detail")
 
 logger = logging.getLogger("holdfast.server")
-
-
-class Part(StrEnum):
-    """The state of one part behind the server."""
-
-    OK = "ok"  # it answers and works
-    FAILED = "failed"  # it does not work, and commands cannot be carried out because of it
-    UNKNOWN = "unknown"  # it was not checked, since another part failed
 
 
 class Readiness:
@@ -56,7 +47,8 @@ class Readiness:
 def unready(error: HoldfastError, *, whole: bool) -> Refusal:
     """The refusal that names the part that is not ready and the error's class; with `whole` also the error's texts.
 
-    The texts hold addresses, names, and messages of Redis or Ray. Other callers are told where to find them instead.
+    The texts hold addresses, names, and messages of Redis or Ray. Other callers are told where to find them instead. The
+    cluster (Ray with the store's sweeper) is `unknown` where it was not checked, since Redis failed.
     """
     problem = problem_of(error)
     detail, title = problem["detail"], problem["title"]
@@ -64,12 +56,6 @@ def unready(error: HoldfastError, *, whole: bool) -> Refusal:
     if not whole:
         fields = {name: WITHHELD if isinstance(value, str) else value for name, value in fields.items()}
         detail = f"the server is not ready ({title}): {WITHHELD}"
-    told = {**fields, "title": title, **parts_of(error)}
+    parts = ("ok", "failed") if isinstance(error, ClusterError) else ("failed", "unknown")
+    told = {**fields, "title": title, "redis": parts[0], "cluster": parts[1]}
     return Refusal(problem["status"], problem["code"], detail, told, dict(headers_of(error)))
-
-
-def parts_of(error: HoldfastError) -> dict[str, str]:
-    """The states of Redis and of the cluster (Ray with the store's sweeper), by an error."""
-    if isinstance(error, ClusterError):
-        return {"redis": Part.OK.value, "cluster": Part.FAILED.value}
-    return {"redis": Part.FAILED.value, "cluster": Part.UNKNOWN.value}

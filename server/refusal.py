@@ -1,7 +1,7 @@
 """Refusals by the server itself, before a request reaches the client."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import HoldfastError
@@ -36,3 +36,8 @@ class Refusal(HoldfastError):
 def too_often(code: str, detail: str, wait_s: float) -> Refusal:
     """The refusal of a request that came too often; it says when to retry."""
     return Refusal(429, code, detail, headers={"Retry-After": str(max(math.ceil(wait_s), 1))})
+
+
+def invalid(detail: str, errors: Sequence[Mapping[str, str]] = ()) -> Refusal:
+    """The refusal of a request that is not as it should be: `errors` names fields and their problems."""
+    return Refusal(422, "invalid_request", detail, {"errors": list(errors)})

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from .refusal import Refusal
+from .refusal import Refusal, too_often
 
 
 class Share(NamedTuple):
@@ -19,11 +19,7 @@ class Share(NamedTuple):
 class Slots:
     """A fixed number of places, each held for a while; when all are taken, a caller is refused for now.
 
-    Args:
-        limit: How many there are.
-        code: The code of the refusal.
-        what: What takes a place, in the plural, for the refusal.
-        retry_s: Seconds after which to retry.
+    The refusal has this `code`, names `what` takes a place (in the plural), and says to retry after `retry_s` seconds.
     """
 
     def __init__(self, limit: int, *, code: str, what: str, retry_s: int) -> None:
@@ -40,16 +36,17 @@ class Slots:
     def check(self) -> None:
         """Refuse one more if all places are taken."""
         if self._taken >= self._limit:
-            detail = f"this server has {self._taken} {self._what}, and no more at once"
-            raise Refusal(429, self._code, detail, headers={"Retry-After": str(self._retry_s)})
+            raise self._full(f"this server has {self._taken}")
 
     def check_shares(self, *shares: Share) -> None:
         """Refuse one more if one of these shares is used up."""
         for share in shares:
             most = max(round(self._limit * share.part), 1)
             if self._held[share.name] >= most:
-                detail = f"{share.whose} {most} {self._what}, and no more at once"
-                raise Refusal(429, self._code, detail, headers={"Retry-After": str(self._retry_s)})
+                raise self._full(f"{share.whose} {most}")
+
+    def _full(self, held: str) -> Refusal:
+        return too_often(self._code, f"{held} {self._what}, and no more at once", self._retry_s)
 
     @contextmanager
     def share(self, *shares: Share) -> Iterator[None]:

@@ -68,8 +68,10 @@ class Streams:
 
     def check_room(self, caller: Caller) -> None:
         """Refuse one more stream if all places are taken or the server drains."""
-        if self._draining.begun:
-            raise Refusal(503, "draining", "this server stops: ask another, or again", headers={"Retry-After": "1"})
+        if self._draining.is_set():
+            raise Refusal(
+                503, "draining", "this server is shutting down: ask another one, or try again", headers={"Retry-After": "1"}
+            )
         self._open.check()
         self._open.check_shares(*caller.shares)
 
@@ -86,14 +88,8 @@ class Streams:
     ) -> "EventStream":
         """The response that streams events. Call `check_room` first: a command begun for a stream can no longer be refused.
 
-        Args:
-            events: The events.
-            after: The `seq` or the cursor after which they begin.
-            until: Whether an event is the last one.
-            status: The HTTP status.
-            headers: More headers.
-            framed: Gives the bytes sent for an event; by default those of the API.
-            caller: Who listens.
+        `after` is the `seq` or the cursor after which they begin; `until` says whether an event is the last one; `framed` gives
+        the bytes sent for an event, by default those of the API for `caller`.
         """
         framed = framed or partial(frame_of, caller=caller)
         frames = self._frames(events, after, until or (lambda _: False), framed, partial(page_view.error_of, caller))
@@ -169,11 +165,11 @@ class EventStream(StreamingResponse):
         self._slots = slots
         self._patience_s = patience_s
         self._stands: Callable[[], Awaitable[bool]] | None = None
-        self.shares: Sequence[Share] = ()
+        self._shares: Sequence[Share] = ()
 
-    def only_while(self, stands: Callable[[], Awaitable[bool]]) -> None:
-        """Cut the stream off once its caller is no longer valid: the key was revoked, the token has expired."""
-        self._stands = stands
+    def belongs_to(self, caller: Caller, stands: Callable[[], Awaitable[bool]]) -> None:
+        """Count the stream in its caller's shares, and cut it off once the caller is no longer valid: its credential ended."""
+        self._shares, self._stands = caller.shares, stands
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - the signature of ASGI
         """Send the frames until they end, the listener leaves, or it has taken nothing in for too long."""
@@ -182,7 +178,7 @@ class EventStream(StreamingResponse):
             async with asyncio.timeout(self._patience_s):
                 await send(message)
 
-        with self._slots.one(), self._slots.counted(*self.shares):
+        with self._slots.one(), self._slots.counted(*self._shares):
             sending = asyncio.ensure_future(self.stream_response(patiently))
             leaving = asyncio.ensure_future(self.listen_for_disconnect(receive))
             fallen = asyncio.ensure_future(self._fallen())
@@ -195,7 +191,7 @@ class EventStream(StreamingResponse):
                 ended, *_ = await asyncio.gather(sending, leaving, fallen, return_exceptions=True)
                 await self._frames.aclose()
         if isinstance(ended, TimeoutError):
-            logger.info("a listener took nothing in for %g s and was cut off", self._patience_s)
+            logger.info("a listener read nothing for %g s and was disconnected", self._patience_s)
         elif isinstance(ended, Exception) and not isinstance(ended, OSError):  # a listener that left is no error
             logger.error("an event stream broke off", exc_info=ended)
 

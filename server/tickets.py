@@ -5,8 +5,9 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from holdfast.client.access import Access, Quotas, Ticket, TicketKind
 
@@ -26,25 +27,23 @@ ISSUED: Mapping[TicketKind, tuple[float, float]] = MappingProxyType(
 
 
 class Tickets:
-    """The tickets of a namespace, as one server process issues and reads them. `clock` gives seconds."""
+    """The tickets of a namespace, as one server process issues and reads them."""
 
-    def __init__(self, access: Access, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, access: Access) -> None:
         self._access = access
-        self._issued = {kind: Rates(per_s, burst, clock=clock) for kind, (per_s, burst) in ISSUED.items()}
+        self._issued = {kind: Rates(per_s, burst) for kind, (per_s, burst) in ISSUED.items()}
 
     def check_rate(self, kind: TicketKind, holder: Hashable) -> None:
         """Refuse one more ticket if the holder has got too many."""
         if wait_s := self._issued[kind].take(holder):
-            raise too_often("rate_limited", "too many sessions or tokens were asked for from there", wait_s)
+            raise too_often("rate_limited", "too many sessions or tokens were requested", wait_s)
 
     async def issue(self, kind: TicketKind, caller: Caller, holds_s: float) -> tuple[str, Ticket]:
         """The secret of a new ticket for a caller, and the ticket. It ends no later than the caller's credential."""
-        now = await self._access.now()
-        ends_at = now + round(holds_s * 1000)
-        secret = secrets.token_hex(32)
-        ticket = Ticket(
-            digest=digest_of(secret),
-            kind=kind,
+        return await self._put(
+            kind,
+            holds_s,
+            caller.ends_at,
             principal=caller.principal,
             scopes=tuple(sorted(caller.scopes)),
             agents=None if caller.agents is None else tuple(sorted(caller.agents)),
@@ -52,24 +51,20 @@ class Tickets:
             kinds=None if caller.kinds is None else tuple(sorted(caller.kinds)),
             key_id=caller.key_id,
             maker=caller.maker,
-            created_at=now,
-            expires_at=ends_at if caller.ends_at is None else min(ends_at, caller.ends_at),
         )
-        await self._access.put_ticket(ticket)
-        return secret, ticket
 
     async def begun(self, next_path: str, holds_s: float) -> str:
         """The secret of a new ticket for a browser that begins a sign-in."""
-        now, secret = await self._access.now(), secrets.token_hex(32)
-        ticket = Ticket(
-            digest=digest_of(secret),
-            kind=TicketKind.SIGNING_IN,
-            next_path=next_path,
-            created_at=now,
-            expires_at=now + round(holds_s * 1000),
-        )
-        await self._access.put_ticket(ticket)
+        secret, _ = await self._put(TicketKind.SIGNING_IN, holds_s, next_path=next_path)
         return secret
+
+    async def _put(self, kind: TicketKind, holds_s: float, latest: int | None = None, **more: Any) -> tuple[str, Ticket]:
+        now, secret = await self._access.now(), secrets.token_hex(32)
+        ends_at = now + round(holds_s * 1000)
+        until = ends_at if latest is None else min(ends_at, latest)
+        ticket = Ticket(digest=digest_of(secret), kind=kind, created_at=now, expires_at=until, **more)
+        await self._access.put_ticket(ticket)
+        return secret, ticket
 
     async def used_up(self, secret: str) -> Ticket | None:
         """Use up the ticket of a sign-in, which only one caller gets; None if it is unknown or expired."""
@@ -79,14 +74,10 @@ class Tickets:
         return ticket if await self._access.remove_ticket(ticket.digest) else None
 
     async def caller(self, kind: TicketKind, secret: str) -> tuple[Caller, float]:
-        """The caller of a ticket, and for how many seconds it is still valid.
-
-        Raises:
-            InvalidToken: The ticket is unknown or expired.
-        """
+        """The caller of a ticket, and for how many seconds it is still valid; `InvalidToken` if it is not."""
         ticket, now = await self._access.ticket(digest_of(secret)), time.time() * 1000
         if ticket is None or ticket.kind is not kind or ticket.principal is None:
-            raise InvalidToken("it has ended, or never was")
+            raise InvalidToken("it has ended, or never existed")
         holds_ms: float = ticket.expires_at - now
         quotas: Quotas | None = None
         if ticket.key_id is not None:
@@ -114,5 +105,5 @@ class Tickets:
 
 
 def digest_of(secret: str) -> str:
-    """The digest under which a ticket is stored."""
-    return hashlib.sha256(secret.encode()).hexdigest()
+    """The digest under which a ticket, or a link, is stored."""
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()

@@ -28,8 +28,6 @@ LEEWAY_S = 30
 """The tolerated difference between the clocks of the issuer and of this machine, in seconds."""
 TYPES = ("", "jwt", "at+jwt", "application/at+jwt")
 """The accepted types of tokens: those that identify a caller, unlike a logout token."""
-
-
 _MAIL = re.compile(r"(.*[./:]|)email")
 """A claim with an e-mail address, also within an object or a namespace; `email_verified` stands beside it."""
 
@@ -49,11 +47,8 @@ class Tokens:
     async def caller(self, token: str, proof: Proof, *, nonce: str | None = None) -> tuple[Caller, float]:
         """The caller of a token, and until when the token is valid (seconds since 1970).
 
-        With a `nonce` it must be an ID token, made for the sign-in with this nonce and for this audience.
-
-        Raises:
-            InvalidToken: The token is not accepted.
-            Refusal: The issuer's keys cannot be fetched.
+        With a `nonce` it must be an ID token, made for the sign-in with this nonce and for this audience. A token that is not
+        accepted raises `InvalidToken`.
         """
         claims, algorithm, key_id = self._stated(token)
         ends = self._verify(token, await self._keys.key(key_id), algorithm, claims)
@@ -75,9 +70,9 @@ class Tokens:
         header, claims = _parts(token)
         algorithm, key_id = header.get("alg"), header.get("kid")
         if algorithm not in self._issuer.algorithms:
-            raise InvalidToken("its signature is of another sort than those that are taken")
+            raise InvalidToken("its signature algorithm is not accepted")
         if "crit" in header or str(header.get("typ", "")).lower() not in TYPES:
-            raise InvalidToken("it is of another type")
+            raise InvalidToken("it is a token of another type")
         if key_id is not None and not isinstance(key_id, str):
             raise InvalidToken("the id of its key is no text")
         return claims, str(algorithm), key_id
@@ -104,11 +99,11 @@ class Tokens:
         except JoseError as error:
             raise InvalidToken(_SAID.get(type(error).__name__, f"it does not hold ({type(error).__name__})")) from None
         except OverflowError:
-            raise InvalidToken("one of its times is none") from None
+            raise InvalidToken("one of its times is not a time") from None
         except (ValueError, TypeError, KeyError):  # a key that does not fit the signature
             raise InvalidToken("its signature does not hold") from None
         if not math.isfinite(ends):
-            raise InvalidToken("one of its times is none")
+            raise InvalidToken("one of its times is not a time")
         return ends
 
     def _read(self, claims: dict[str, Any], proof: Proof) -> Caller:
@@ -118,7 +113,7 @@ class Tokens:
             raise InvalidToken(f"its claim {issuer.id_claim!r} names nobody")
         place = _MAIL.fullmatch(issuer.id_claim)
         if place is not None and _at(claims, f"{place[1]}email_verified") is not True:
-            raise InvalidToken("its address of mail was not verified (email_verified)")
+            raise InvalidToken("its e-mail address was not verified (email_verified)")
         given = _names(_at(claims, issuer.scope_claim), spaced=True)
         known = {f"{issuer.scope_prefix}{scope.value}": scope for scope in AccessScope}
         scopes = frozenset({*issuer.scopes, *(known[one] for one in given if one in known)})
@@ -141,7 +136,7 @@ _SAID = {
 def _check_sign_in(claims: dict[str, Any], nonce: str, audience: str) -> None:
     said, party = claims.get("nonce"), claims.get("azp")
     if not isinstance(said, str) or not hmac.compare_digest(said.encode("utf-8", "replace"), nonce.encode()):
-        raise InvalidToken("it is of another sign-in")
+        raise InvalidToken("it belongs to another sign-in")
     several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
     if party != audience and (several or party is not None):
         raise InvalidToken("it was made for another party")
@@ -154,17 +149,14 @@ def _parts(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
         raise InvalidToken("it is no signed token within bounds")
     try:
         header, claims = (
-            jsontext.loads(base64.b64decode(_padded(part), altchars=b"-_", validate=True).decode()) for part in parts[:2]
+            jsontext.loads(base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True).decode())
+            for part in parts[:2]
         )
     except (jsontext.NotJson, binascii.Error, ValueError):
         raise InvalidToken("it is no signed token") from None
     if not isinstance(header, dict) or not isinstance(claims, dict):
         raise InvalidToken("it is no signed token")
     return header, claims
-
-
-def _padded(part: str) -> str:
-    return part + "=" * (-len(part) % 4)
 
 
 def _at(claims: dict[str, Any], path: str) -> Any:

@@ -6,6 +6,9 @@ from typing import Any
 
 from holdfast.conversation import Approve, Cancel, Decision, Deny, Fail, Redispatch, ReviewVerdict
 
+MOST_AT_ONCE = 100
+"""The most calls that may be decided at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -42,23 +45,20 @@ CANCEL = Choice("cancel", "Cancel the call", "cancelled", made=Cancel)
 CHOICES: Mapping[str, Choice] = {one.name: one for one in (APPROVE, DENY, ANSWER, REVIEW, FAIL, REDISPATCH, CANCEL)}
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """A verdict of a review: its name in the form, the text of its button, the text afterwards, and its tone."""
-
-    name: str
-    says: str
-    done: str
-    tone: str
+VERDICTS: Mapping[str, Choice] = {
+    ReviewVerdict.ALLOW: Choice(ReviewVerdict.ALLOW, "Allow", "allowed", "good"),
+    ReviewVerdict.BLOCK: Choice(ReviewVerdict.BLOCK, "Block", "blocked", "bad"),
+    ReviewVerdict.REVISE: Choice(ReviewVerdict.REVISE, "Send back", "sent back"),
+}
+"""The verdicts of a review."""
 
 
-VERDICTS: Mapping[str, Verdict] = {
-    one.name: one
-    for one in (
-        Verdict(ReviewVerdict.ALLOW, "Allow", "allowed", "good"),
-        Verdict(ReviewVerdict.BLOCK, "Block", "blocked", "bad"),
-        Verdict(ReviewVerdict.REVISE, "Send back", "sent back", "plain"),
-    )
+_OTHERS = {
+    "expiry": "given up: its deadline passed",
+    "cancellation": "cancelled",
+    "grant": "let go by a grant",
+    "unattended": "decided without anybody: nobody attends the conversation",
+    "edit": "asked anew, with edited arguments",
 }
 
 
@@ -73,10 +73,7 @@ def settled_as(by: str | None, said: Any = None) -> str:
         return VERDICTS[verdict].done
     if by is not None and by in CHOICES:
         return CHOICES[by].done
-    others = {"expiry": "given up: its deadline passed", "cancellation": "cancelled", "grant": "let go by a grant"}
-    others["unattended"] = "decided without anybody: nobody attends the conversation"
-    others["edit"] = "asked anew, with edited arguments"
-    return others.get(by or "", "settled")
+    return _OTHERS.get(by or "", "settled")
 
 
 def words_of(by: str | None, said: Any) -> Any:

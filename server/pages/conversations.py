@@ -1,28 +1,25 @@
 """The pages of conversations: the list, one whole conversation, and its commands."""
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from pydantic import Field
 from starlette.responses import Response
 
-from holdfast.client import AsyncConversation, ConversationState, Event, HoldfastError, Status, Turn
+from holdfast.client import AsyncConversation, ConversationState, Event, Status, Turn
 from holdfast.client.access import AccessScope
 from holdfast.conversation.records.events import Ended
 from holdfast.conversation.records.live import TextDelta
 from holdfast.server import quotas
 from holdfast.server.operation import of_message
 from holdfast.server.reach import listed
-from holdfast.server.refusal import Refusal
+from holdfast.server.refusal import invalid
 from holdfast.server.streams import frame
 
+from .destinations import path_of
 from .details import Around, around_of
 from .history import turns_of
-from .inbox import path_of
-from .kinds import kind_of
 from .prices import cost_usd
 from .visit import Page, Query, Visit
 
@@ -57,8 +54,6 @@ class Whole:
     """Everything that a page shows of a conversation.
 
     Attributes:
-        conversation_id: Its id.
-        state: Its state.
         around: Its messages and its log.
         turns: Its latest turns, the newest first.
         tokens: The tokens of the turns in the history, sent and received; None if those of an answer are not known.
@@ -76,7 +71,7 @@ class Whole:
 async def conversations(visit: Visit) -> Response:
     """A page of the list."""
     query: ListQuery = visit.query
-    page = await listed(visit.caller, query, partial(_page_of, visit))
+    page = await listed(visit.caller, query, lambda where: visit.client.conversations(status=query.status, **where))
     agents = sorted({row.agent for row in page.items} | ({query.agent} if query.agent else set()))
     return visit.page(
         "conversations.html", page=page, agents=agents, statuses=[one for one in Status if one is not Status.ABSENT]
@@ -111,7 +106,7 @@ async def send(visit: Visit) -> Response:
     await quotas.use(visit.client, visit.caller, visit.path["conversation_id"], key, starts=False)
     await _conversation(visit).send(text, message_id=key)
     if visit.fragment:
-        return visit.page("send.html", conversation_id=visit.path["conversation_id"], sent=True, keys=_keys())
+        return visit.page("send.html", conversation_id=visit.path["conversation_id"], sent=True)
     return _back(visit)
 
 
@@ -124,7 +119,7 @@ async def cancel(visit: Visit) -> Response:
 async def end(visit: Visit) -> Response:
     """End the conversation for good."""
     if visit.form.get("sure") != "yes":
-        raise Refusal(422, "invalid_request", "sure: mark that it is to end for good", {"errors": []})
+        raise invalid("sure: confirm that the conversation ends for good")
     await _conversation(visit).end(request_id=_key(visit, "request_id"))
     return _back(visit)
 
@@ -145,11 +140,7 @@ async def revoke(visit: Visit) -> Response:
 
 
 async def _page(visit: Visit, template: str) -> Response:
-    return await visit.drawn(template, whole=await _whole(visit), kind_of=kind_of, path_of=path_of, keys=_keys())
-
-
-async def _page_of(visit: Visit, where: Any) -> Any:
-    return await visit.client.conversations(status=visit.query.status, **where)
+    return await visit.drawn(template, whole=await _whole(visit))
 
 
 async def _whole(visit: Visit) -> Whole:
@@ -161,16 +152,9 @@ async def _whole(visit: Visit) -> Whole:
     sent = [usage.input_tokens for usage in used if usage.input_tokens is not None]
     got = [usage.output_tokens for usage in used if usage.output_tokens is not None]
     tokens = (sum(sent), sum(got)) if used and len(sent) == len(got) == len(used) else None
-    cost = cost_usd(await _model_of(visit, state.agent), *tokens) if tokens else None
+    model = next((agent.model for agent in await visit.agents() if agent.name == state.agent), "")
+    cost = cost_usd(model, *tokens) if tokens else None
     return Whole(found.id, state, around, turns[: -MOST_TURNS - 1 : -1], tokens, cost)
-
-
-async def _model_of(visit: Visit, name: str) -> str:
-    """The model of an agent in the server's app; empty if the app has no such agent."""
-    try:
-        return next((agent.model for agent in await visit.client.agents() if agent.name == name), "")
-    except HoldfastError:
-        return ""
 
 
 def _framed(event: Event) -> bytes:
@@ -183,11 +167,6 @@ def _framed(event: Event) -> bytes:
             return frame("changed", {}, cursor=event.seq)
 
 
-def _keys() -> dict[str, str]:
-    """An idempotency key for each form of a page, so that a form sent twice counts once."""
-    return {name: uuid.uuid4().hex for name in ("send", "cancel", "end")}
-
-
 def _conversation(visit: Visit) -> AsyncConversation:
     return visit.client.conversation(visit.path["conversation_id"])
 
@@ -195,7 +174,7 @@ def _conversation(visit: Visit) -> AsyncConversation:
 def _key(visit: Visit, name: str) -> str:
     found = visit.form.get(name)
     if not found:
-        raise Refusal(422, "invalid_request", f"{name}: the form must bring one", {"errors": []})
+        raise invalid(f"{name}: the form has none")
     return found
 
 

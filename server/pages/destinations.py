@@ -1,12 +1,17 @@
-"""The page to which a browser goes after sign-in: one of this application, never another site."""
+"""The paths of pages: of a call, and of the page after sign-in, which is one of this application and never another site."""
 
-from urllib.parse import unquote
+from urllib.parse import quote, unquote, urlencode
 
 FIRST = "/inbox"
 LONGEST = 2000
 """The most characters of a destination: it stands in URLs."""
 ABOUT_SIGNING_IN = ("/signin", "/signout")
 """Pages that are no destination: a person who has signed in would be stuck there."""
+
+
+def path_of(suspension_id: str, conversation_id: str) -> str:
+    """The path of a call's page."""
+    return f"/inbox/{quote(suspension_id, safe='')}?{urlencode({'conversation_id': conversation_id})}"
 
 
 def destination(asked: str, root: str) -> str:

@@ -23,14 +23,14 @@ from holdfast.server import page_view
 from holdfast.server.bodies import Body, PlaceQuery
 from holdfast.server.caller import Caller
 from holdfast.server.operation import Asked, Operation, of_decision
-from holdfast.server.refusal import Refusal
+from holdfast.server.refusal import invalid
 from holdfast.server.rendering import as_json
 
 from .choices import ANSWER, APPROVE
 from .fields import Fields
 from .filled import Filled, read
 from .form_body import form_in
-from .kinds import Kind, kind_of, offered
+from .kinds import kind_of, offered
 from .nodes import nodes_of
 from .scopes import blank as blank_scope
 from .templates import rendered
@@ -51,11 +51,6 @@ class Drawn:
     offered: Collection[str]
     agreed: bool = False
 
-    @property
-    def kind(self) -> Kind:
-        """The call's kind."""
-        return kind_of(self.call)
-
 
 async def form(asked: Asked) -> Response:
     """The empty form of a call."""
@@ -67,7 +62,7 @@ async def read_form(asked: Asked) -> Response:
     drawn, sent = await _drawn(asked), form_in(asked.body.fields)
     asked.caller.check_kind(drawn.call.kind)
     if sent.get("decision") not in drawn.offered:
-        raise Refusal(422, "invalid_request", f"decision: {drawn.kind.label} takes none of this name here", {"errors": []})
+        raise invalid(f"decision: {kind_of(drawn.call).label} takes no such decision here")
     _, decision = read(drawn.call, True, sent, drawn.filled)
     return await _reply(asked, drawn, None if decision is None else said(DecisionRecord.of(decision)))
 
@@ -104,26 +99,24 @@ async def _reply(asked: Asked, drawn: Drawn, decision: dict[str, Any] | None = N
     return Response(content, media_type="application/json")
 
 
+_FORM: dict[str, Any] = {"path": "/v1/pending/{suspension_id}/form", "query": PlaceQuery}
 OPERATIONS = (
     Operation(
-        "GET",
-        "/v1/pending/{suspension_id}/form",
-        "showForm",
-        "The form of a pending call, for the elements of `holdfast.js`.",
-        form,
-        query=PlaceQuery,
-        scope=AccessScope.READ,
+        method="GET",
+        run=form,
+        name="showForm",
+        summary="The form of a pending call, for the elements of `holdfast.js`.",
+        **_FORM,
     ),
     Operation(
-        "POST",
-        "/v1/pending/{suspension_id}/form",
-        "readForm",
-        "The decision that a form makes; nothing is decided.",
-        read_form,
-        query=PlaceQuery,
+        method="POST",
+        run=read_form,
+        scope=AccessScope.DECIDE,
+        name="readForm",
+        summary="The decision that a form makes; nothing is decided.",
         body=FormBody,
         room=lambda limits: 2 * of_decision(limits),  # each field with its name, and encoded
-        scope=AccessScope.DECIDE,
+        **_FORM,
     ),
 )
 """The operations of the elements: not part of the API, and not in its description."""

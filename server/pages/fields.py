@@ -74,20 +74,14 @@ class Field:
 
     Attributes:
         name: Its name in the form: `v` and the place of the value, as a JSON pointer.
-        number: Its number on the page, from 1.
-        drawn: Its text, and `json`, when it was drawn.
-        edited: Whether it edits an existing value.
-        label: The text before it.
-        kind: The kind of its content.
-        required: Whether it must be filled in.
         nullable: Whether an empty field means null.
-        hint: The schema's description.
-        text: Its content.
         choices: The values of a choice, as JSON texts, with the texts for people.
         inner: The fields of a group.
         was: The value from which it was made; `ABSENT` if there was none.
         json: Whether the text of `any` is JSON.
-        problem: The problem with its content.
+        number: Its number on the page, from 1.
+        drawn: Its text, and `json`, when it was drawn.
+        edited: Whether it edits an existing value.
         needed: Whether it is marked as needed, although it may be left empty.
         buttons: Whether all values of the choice are visible at once.
         filled: Whether an empty text is refused, although the schema would accept it.
@@ -166,6 +160,11 @@ class Fields:
             one.buttons = one.kind is FieldKind.CHOICE and len(one.choices) <= FEW
         return found
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the value is a text, and empty."""
+        return self.root.kind in (FieldKind.TEXT, FieldKind.LINES, FieldKind.ANY) and self.root.text == UNSAID
+
     def fits(self, form: Form) -> bool:
         """Whether a form was drawn with these fields; another form would be misread."""
         return form.get("layout") == self.layout
@@ -230,23 +229,20 @@ class _Drawn:
             value = plain["default"]
         if value is None and nullable:
             value = ABSENT
-        kind = _kind_of(plain, value, depth)
-        if kind is FieldKind.GROUP and self.count <= MOST_FIELDS:
-            found.kind, found.inner = kind, self._inner(plain, value, name, depth)
+        found.kind = kind = _kind_of(plain, value, depth)
+        if kind is FieldKind.GROUP:
+            found.inner = self._inner(plain, value, name, depth)
         elif kind in (FieldKind.CHOICE, FieldKind.CHOICES):
             among = _choices(plain) if kind is FieldKind.CHOICE else plain["items"]["enum"]
             chosen = () if value is ABSENT else (value,) if kind is FieldKind.CHOICE else value
-            found.kind, found.choices = kind, [(_key(one), shown(one)) for one in among]
+            found.choices = [(_key(one), shown(one)) for one in among]
             found.text = "\n".join(map(_key, chosen))
         elif kind is FieldKind.ANY and found.was is not ABSENT:
-            found.kind, found.json = kind, not isinstance(found.was, str)
+            found.json = not isinstance(found.was, str)
             found.text = as_json(found.was) if found.json else found.was
-        elif kind is not FieldKind.GROUP:
-            found.kind, found.text = kind, _text_of(kind, value)
         else:
-            found.text = UNSAID if value is ABSENT else as_json(value)
-        if found.kind is FieldKind.FLAG:
-            found.choices = _FLAGS
+            found.text = _text_of(kind, value)
+            found.choices = _FLAGS if kind is FieldKind.FLAG else ()
         if self._user:
             _for_user(found, plain)
         return found
@@ -260,7 +256,7 @@ class _Drawn:
             if self.count > MOST_FIELDS:
                 break
             of_key = properties.get(key, True)
-            place = f"{name}/{_escaped(key)}"
+            place = f"{name}/{key.replace('~', '~0').replace('/', '~1')}"
             fields.append(
                 self.field(of_key, given.get(key, ABSENT), place, key, required=key in needed or key in given, depth=depth + 1)
             )
@@ -426,11 +422,7 @@ def _left_out(one: Field) -> tuple[Any, bool]:
 
 
 def _said(one: Field) -> Any:
-    """The value of a field.
-
-    Raises:
-        ValueError: The content is no value of its kind.
-    """
+    """The value of a field; `ValueError` if its content is no value of its kind."""
     text = one.text
     match one.kind:
         case FieldKind.TEXT | FieldKind.LINES:
@@ -443,9 +435,9 @@ def _said(one: Field) -> Any:
             items = [line for line in text.split("\n") if line]
             return ABSENT if not items and not one.required and one.was is ABSENT else items
         case FieldKind.INTEGER:
-            return _whole(text)
+            return _number(text, whole=True)
         case FieldKind.NUMBER:
-            return _number(text)
+            return _number(text, whole=False)
         case FieldKind.CHOICE | FieldKind.FLAG if text in [value for value, _ in one.choices]:
             return json.loads(text)
         case FieldKind.CHOICES if set(one.chosen) <= {value for value, _ in one.choices}:
@@ -458,18 +450,12 @@ def _said(one: Field) -> Any:
             raise ValueError("choose one of the values")
 
 
-def _whole(text: str) -> int:
-    if len(text) > LONGEST_NUMBER or not _WHOLE.fullmatch(text.strip()):
-        raise ValueError("this is no whole number")
-    return int(text)
-
-
-def _number(text: str) -> int | float:
+def _number(text: str, *, whole: bool) -> int | float:
     if len(text) <= LONGEST_NUMBER and _WHOLE.fullmatch(text.strip()):
         return int(text)
-    found = float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
+    found = float(text) if not whole and _NUMBER.fullmatch(text.strip()) else math.nan
     if not math.isfinite(found):
-        raise ValueError("this is no number")
+        raise ValueError("this is no whole number" if whole else "this is no number")
     return found
 
 
@@ -478,10 +464,6 @@ def _strict(text: str) -> Any:
         return jsontext.loads(text)
     except jsontext.NotJson as error:
         raise ValueError(f"this is no JSON: {error}") from None
-
-
-def _escaped(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
 
 
 def _unescaped(part: str) -> str:

@@ -10,16 +10,16 @@ from holdfast.conversation.terms.questions import check
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.schema import problem
 from holdfast.errors import InvalidDecision
-from holdfast.server.refusal import Refusal
+from holdfast.server.refusal import invalid
 
 from .choices import ANSWER, APPROVE, CHOICES, FAIL, REDISPATCH, REVIEW, VERDICTS
-from .fields import ABSENT, FieldKind, Fields
+from .fields import ABSENT, Fields
 from .form_body import Form
 from .kinds import EDIT, kind_of, offered, opens_edited
 from .scopes import ScopeForm
 from .scopes import blank as blank_scope
 
-FIELDS = "Some fields cannot be taken as they are."
+FIELDS = "Some fields have a problem."
 COMPARE = "compare"
 """The form's request to compare edited arguments, which decides nothing."""
 SCOPE = "scope"
@@ -31,13 +31,10 @@ class Filled:
     """A filled-in decision, to be shown again if it has a problem.
 
     Attributes:
-        choice: The decision's name.
         arguments: The fields of edited arguments, if these are edited.
-        answer: The fields of an answer, if the call takes one.
         scope: The scope that may be granted with an approval; None if the call takes none as it is.
         reason: The text for the agent: the reason of a denial or cancellation, the error of a failure, the notes of a review.
         note: The reason for the log.
-        problem: The problem with it as a whole.
         notes_missing: Whether the problem is that a review has no notes.
     """
 
@@ -83,19 +80,16 @@ def read(call: PendingCall[Any], parameters: Any, form: Form, filled: Filled | N
 
     A form that was drawn with other fields, by another version of the app, makes none. `parameters` is the schema of the tool's
     arguments, True if not known; `filled` is the empty form that was drawn, by default the inbox's.
-
-    Raises:
-        Refusal: The form names no decision that the call takes.
     """
     choice, edited = form.get("decision"), "edited" in form
     if not _takes(call, choice, edited=edited):
-        raise Refusal(422, "invalid_request", f"{kind_of(call).label} takes no decision {choice!r:.40} here", {"errors": []})
+        raise invalid(f"{kind_of(call).label} takes no decision {choice!r:.40} here")
     filled = filled or blank(call, parameters, edited=edited)
     filled.choice, filled.reason, filled.note = choice, form.get("reason"), form.get("note")
     fields = {ANSWER.name: filled.answer, APPROVE.name: filled.arguments, COMPARE: filled.arguments}.get(choice)
     if fields is not None:
         if not fields.fits(form):
-            filled.problem = "What may be filled in has changed since this form was drawn: look at it again."
+            filled.problem = "The fields of this form have changed since it was drawn: look at them again."
             return filled, None
         fields.filled(form)
     if choice == APPROVE.name and SCOPE in form:
@@ -113,11 +107,11 @@ def _takes(call: PendingCall[Any], choice: str, *, edited: bool) -> bool:
 
 def _scoped(filled: Filled, form: Form) -> Decision | None:
     if filled.scope is None:
-        raise Refusal(422, "invalid_request", "scope: it goes with the approval of a call as it is", {"errors": []})
+        raise invalid("scope: it only goes with the approval of an unchanged call")
     scope = filled.scope.given(form)
     if scope is None:
         filled.problem = "Nothing is approved yet: " + (
-            "what later calls may do cannot be taken as it is." if filled.scope.problems else "choose what later calls may do."
+            "what later calls may do has a problem." if filled.scope.problems else "choose what later calls may do."
         )
         return None
     return Approve(reason=filled.note, scope=scope)
@@ -141,8 +135,8 @@ def _decision(call: PendingCall[Any], parameters: Any, filled: Filled) -> Decisi
             return Approve(arguments, reason=filled.note) if wanted else None
         case "fail" if not filled.reason.strip():
             filled.problem = "Say what went wrong: the agent reads it."
-        case "answer" if filled.answer is not None and _is_empty(filled.answer) and kind_of(call).machine:
-            filled.problem = 'Write the result. An empty text is one, too: mark it as JSON, and write "".'
+        case "answer" if filled.answer is not None and filled.answer.is_empty and kind_of(call).machine:
+            filled.problem = 'Write the result. For an empty text, mark it as JSON and write "".'
         case "answer":
             value = _fitting(filled, filled.answer, call.response_schema if call.questions is None else None)
             if call.questions is not None and value is not ABSENT and not _answered(filled, call.questions, value):
@@ -154,10 +148,6 @@ def _decision(call: PendingCall[Any], parameters: Any, filled: Filled) -> Decisi
             made = CHOICES[name].made
             return None if made is None else made(filled.note if name in (APPROVE.name, REDISPATCH.name) else filled.reason)
     return None
-
-
-def _is_empty(fields: Fields) -> bool:
-    return fields.root.kind in (FieldKind.TEXT, FieldKind.LINES, FieldKind.ANY) and fields.root.text == ""
 
 
 def _answered(filled: Filled, asked: Sequence[Question], value: Any) -> bool:

@@ -43,4 +43,4 @@ def form_in(encoded: str | bytes) -> Form:
         text = encoded if isinstance(encoded, str) else encoded.decode("ascii")
         return Form(parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS))
     except ValueError:
-        raise Refusal(400, "no_form", "the body is no form, or has more fields than may be") from None
+        raise Refusal(400, "no_form", "the body is no form, or has too many fields") from None

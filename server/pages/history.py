@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from holdfast.client import AsyncConversation, Event, Grant, Turn
+from holdfast.client import AsyncConversation, Event, Grant, Scope, Turn
 from holdfast.client.turns import TurnLog
 from holdfast.conversation import Principal
 from holdfast.conversation.log.transcript import Transcript
@@ -28,34 +28,54 @@ MOST_EVENTS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Settlement:
-    """An ended suspension, and what ended it."""
+class Settled:
+    """A suspension that is no longer open: what ended it, as far as known.
 
-    seq: int
-    opened: CallSuspended | None
-    settled: SuspensionSettled
+    Attributes:
+        suspension_id: The suspension.
+        conversation_id: Its conversation; empty if it was not named.
+        by: The name of a decision, `expiry` or `cancellation`; None if unknown.
+        at: When, in integer milliseconds UTC.
+        principal: Who decided; None if nobody did, or it is not recorded.
+        body: The content of the decision, as JSON text: a reason, an error, an answer, a verdict with notes.
+        tool: The tool; empty if not known.
+        why: The reason for the log, if there is one.
+        mine: Whether the viewer's own decision, just sent, ended it.
+        scope: The scope of the grant that the decision gave; None without a grant.
+        event: The event that ended it; None if it was not read.
+        seq: The place of that event in the log.
+    """
+
+    suspension_id: str
+    conversation_id: str = ""
+    by: str | None = None
+    at: int | None = None
+    principal: Principal | None = None
+    body: str = ""
+    tool: str = ""
+    why: str = ""
+    mine: bool = False
+    scope: Scope | Grant | None = None
+    event: SuspensionSettled | None = None
+    seq: int = 0
 
     @property
     def said(self) -> Any:
         """The content of the decision, as a value; None if empty."""
-        body = self.settled.body
         try:
-            return None if body is None else jsontext.loads(body)
+            return jsontext.loads(self.body) if self.body else None
         except jsontext.NotJson:
-            return body
+            return self.body
 
     @property
     def done(self) -> str:
         """How it ended, as text for people."""
-        return settled_as(self.settled.by.value, self.said)
+        return settled_as(self.by, self.said)
 
     @property
-    def words(self) -> str:
-        """The further content of the decision: the notes of a review, else JSON text; empty if there is none."""
-        notes = words_of(self.settled.by.value, self.said)
-        if notes is not self.said and isinstance(notes, str):
-            return notes
-        return self.settled.body or ""
+    def words(self) -> Any:
+        """The further content of the decision: of a review, its notes."""
+        return words_of(self.by, self.said)
 
 
 @dataclass(slots=True)
@@ -65,36 +85,54 @@ class History:
     Attributes:
         events: The events, oldest first.
         whole: Whether these are all events of the conversation.
-        senders: The sender of a turn's message, by the turn's id; unknown ones are left out.
-        settlements: The ended suspensions, oldest first.
+        senders: The sender of the message in whose turn a call was made, by the call's id; unknown ones are left out.
+        settled: The ended suspensions, by their ids, oldest first.
         runs: When the runs of a call were scheduled (ms UTC), by the call's id.
-        turns_of: The turn of a call, by the call's id.
-        held: The ids of held calls, which wait for others of the same answer.
+        held: The held calls, which wait for others of the same answer, by their ids.
         given: The grants that decisions gave, by the decision's `seq`.
     """
 
-    events: list[Event] = field(default_factory=list)
+    events: Sequence[Event] = ()
     whole: bool = True
     senders: dict[str, Principal] = field(default_factory=dict)
-    settlements: list[Settlement] = field(default_factory=list)
+    settled: dict[str, Settled] = field(default_factory=dict)
     runs: dict[str, list[int]] = field(default_factory=dict)
-    turns_of: dict[str, str] = field(default_factory=dict)
     held: dict[str, CallHeld] = field(default_factory=dict)
     given: dict[int, Grant] = field(default_factory=dict)
-
-    def sender_of(self, tool_call_id: str) -> Principal | None:
-        """The sender of the message in whose turn a call was made; None if not known."""
-        return self.senders.get(self.turns_of.get(tool_call_id, ""))
-
-    def settlement_of(self, suspension_id: str) -> Settlement | None:
-        """What ended a suspension; None if it is open, or the event is not among these."""
-        return next((one for one in self.settlements if one.settled.suspension_id == suspension_id), None)
 
 
 async def history_of(conversation: AsyncConversation) -> History:
     """The history from the latest events of a conversation."""
-    found = await conversation.latest(MOST_EVENTS)
-    return told(found, whole=not found or found[0].seq == 1)
+    events = await conversation.latest(MOST_EVENTS)
+    history = History(events, whole=not events or events[0].seq == 1)
+    messages: dict[int, Principal] = {}
+    tools: dict[str, str] = {}
+    sender: Principal | None = None
+    for event in events:
+        seq = event.seq or 0
+        if isinstance(event.body, RunScheduled | CallSuspended | CallResolved):
+            history.held.pop(event.body.tool_call_id, None)
+        match event.body:
+            case MessageAccepted(principal=Principal() as principal):
+                messages[seq] = principal
+            case CallHeld() as held:
+                history.held[held.tool_call_id] = held
+            case TurnStarted(message_seq=message_seq):
+                sender = messages.get(message_seq)
+            case ModelAnswered(calls=calls) if sender is not None:
+                history.senders |= {call.tool_call_id: sender for call in calls}
+            case RunScheduled() as run:
+                history.runs.setdefault(run.tool_call_id, []).append(run.at)
+            case CallSuspended() as suspended:
+                tools[suspended.suspension_id] = suspended.tool
+            case SuspensionSettled(suspension_id=one) as end:
+                said = end.by.value, end.at, end.principal, end.body or "", tools.get(one, ""), end.reason
+                history.settled[one] = Settled(one, conversation.id, *said, event=end, seq=seq)
+            case GrantGiven(grant=grant):
+                history.given[grant.seq] = grant
+            case _:
+                pass
+    return history
 
 
 def messages_of(history: History) -> list[dict[str, Any]]:
@@ -114,37 +152,3 @@ def turns_of(history: History, conversation_id: str) -> list[Turn]:
     log = TurnLog(conversation_id)
     log.add_all((event.seq or 0, cast("Any", event.body)) for event in history.events)
     return log.turns()
-
-
-def told(events: Sequence[Event], *, whole: bool) -> History:
-    """The history from these events."""
-    history = History(list(events), whole)
-    messages: dict[int, Principal] = {}
-    opened: dict[str, CallSuspended] = {}
-    turn_id = ""
-    for event in events:
-        if isinstance(event.body, RunScheduled | CallSuspended | CallResolved):
-            history.held.pop(event.body.tool_call_id, None)
-        match event.body:
-            case MessageAccepted(principal=Principal() as principal):
-                messages[event.seq or 0] = principal
-            case CallHeld() as held:
-                history.held[held.tool_call_id] = held
-            case TurnStarted() as started:
-                turn_id = started.turn_id
-                if started.message_seq in messages:
-                    history.senders[turn_id] = messages[started.message_seq]
-            case ModelAnswered() as answer:
-                for call in answer.calls:
-                    history.turns_of[call.tool_call_id] = turn_id
-            case RunScheduled() as run:
-                history.runs.setdefault(run.tool_call_id, []).append(run.at)
-            case CallSuspended() as suspended:
-                opened[suspended.suspension_id] = suspended
-            case SuspensionSettled() as settled:
-                history.settlements.append(Settlement(event.seq or 0, opened.get(settled.suspension_id), settled))
-            case GrantGiven(grant=grant):
-                history.given[grant.seq] = grant
-            case _:
-                pass
-    return history

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Literal
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
@@ -16,14 +16,16 @@ from starlette.responses import Response, StreamingResponse
 from holdfast.client import PendingCall, SuspensionKind
 from holdfast.client.access import AccessScope
 from holdfast.conversation import Approve, Decision, Deny, Review
+from holdfast.conversation.text import jsontext
 from holdfast.errors import AlreadyVoted, HoldfastError, InvalidDecision, NotPermitted, StaleCall
 from holdfast.server.problems import problem_of
 from holdfast.server.reach import listed
-from holdfast.server.refusal import Refusal
+from holdfast.server.refusal import invalid
 
-from .details import Settled, detail_of, parameters_of, settled_of, tool_of
+from .destinations import path_of
+from .details import detail_of, parameters_of, settled_of, tool_of
 from .filled import blank, read
-from .kinds import Kind, kind_of
+from .history import Settled
 from .templates import HEADERS
 from .text import one_line, summary
 from .visit import Page, Query, Visit
@@ -33,8 +35,6 @@ MOST_ROWS = 1000
 MOST_SEEN, MOST_PAGES = 10_000, 20
 """How many calls, and pages of calls, are read for a list, oldest first. If there are more, the list says so."""
 AT_ONCE = 1000
-MOST_AT_ONCE = 100
-"""The most calls that may be decided at once."""
 LIST = "<!-- list -->"
 """The list's place in its page. No foreign text contains a comment, since all of it is escaped or cleaned."""
 AGES = {"15m": 900, "1h": 3600, "1d": 86_400, "1w": 604_800}
@@ -77,8 +77,6 @@ class Row:
     """A call in the list."""
 
     call: PendingCall[Any]
-    kind: Kind
-    path: str
 
     @property
     def said(self) -> str:
@@ -130,23 +128,9 @@ async def listing(visit: Visit) -> Listing:
         calls += (call for call in page.items if query.wants(call, visit.now))
         if after is None or seen >= MOST_SEEN:
             break
-    rows = sorted(map(row_of, calls), key=lambda row: (row.urgency, row.call.created_at))
+    rows = sorted(map(Row, calls), key=lambda row: (row.urgency, row.call.created_at))
     more = after is not None or len(rows) > MOST_ROWS
     return Listing(rows[:MOST_ROWS], seen, more, cursor)
-
-
-def row_of(call: PendingCall[Any]) -> Row:
-    """The row of a call."""
-    return Row(call, kind_of(call), path_of(call.suspension_id, call.conversation_id))
-
-
-def path_of(suspension_id: str, conversation_id: str) -> str:
-    """The path of a call's page."""
-    return f"/inbox/{quote(suspension_id, safe='')}?{urlencode({'conversation_id': conversation_id})}"
-
-
-BESIDE: Mapping[str, Any] = {"kind_of": kind_of, "path_of": path_of, "most_at_once": MOST_AT_ONCE}
-"""The values with which a call's page names the other calls of the same answer."""
 
 
 async def inbox(visit: Visit) -> Response:
@@ -165,7 +149,7 @@ async def call(visit: Visit) -> Response:
         settled = await settled_of(visit, stale, visit.query.conversation_id or "", suspension_id)
         return await _opened(visit, "settled.html", {"settled": settled})
     detail = await detail_of(visit, found, edited=visit.query.edit)
-    return await _opened(visit, "detail.html", {**BESIDE, "detail": detail, "compared": None})
+    return await _opened(visit, "detail.html", {"detail": detail, "compared": None})
 
 
 async def decide(visit: Visit) -> Response:
@@ -173,7 +157,7 @@ async def decide(visit: Visit) -> Response:
     suspension_id, form = visit.path["suspension_id"], visit.form
     conversation_id = form.get("conversation_id")
     if not form.get("decision_id"):
-        raise Refusal(422, "invalid_request", "decision_id: the form must bring one", {"errors": []})
+        raise invalid("decision_id: the form has none")
     await visit.serving.reach.check(visit.caller, conversation_id)
     try:
         found = await visit.client.pending_call(suspension_id, conversation_id=conversation_id)
@@ -199,7 +183,7 @@ async def decide(visit: Visit) -> Response:
         principal=visit.caller.principal,
         mine=True,
         tool=found.tool,
-        said=_said(decision),
+        body=_body_of(decision),
         why="" if isinstance(decision, Deny | Review) else decision.reason,
         scope=decision.scope if isinstance(decision, Approve) else None,
     )
@@ -207,11 +191,7 @@ async def decide(visit: Visit) -> Response:
 
 
 async def _voted(visit: Visit, found: PendingCall[Any]) -> Response:
-    """The call after a vote that leaves it pending; edited arguments may have put it into another suspension.
-
-    Raises:
-        StaleCall: Others have decided it meanwhile.
-    """
+    """The call after a vote that leaves it pending; edited arguments may have put it into another suspension."""
     waiting = await visit.client.conversation(found.conversation_id).pending()
     again = next((one for one in waiting if one.tool_call_id == found.tool_call_id), None)
     if again is None or again.cut:  # decided meanwhile, or too long for a list
@@ -221,7 +201,7 @@ async def _voted(visit: Visit, found: PendingCall[Any]) -> Response:
     if not visit.fragment:
         return visit.to(path)
     detail = await detail_of(visit, again, filled=blank(again, True, edited=False))
-    values = {**BESIDE, "detail": detail, "compared": None, "voted": path, "says": row_of(again).noted}
+    values: dict[str, Any] = {"detail": detail, "compared": None, "voted": path, "says": Row(again).noted}
     return await visit.drawn("decide.html", **values)
 
 
@@ -239,26 +219,26 @@ async def note(visit: Visit) -> Response:
         case "comment":
             await conversation.comment(suspension_id, form.get("text"), request_id=key)
         case _:
-            raise Refusal(422, "invalid_request", "note: it is assign, give_back or comment", {"errors": []})
+            raise invalid("note: it is assign, give_back or comment")
     return visit.to(path_of(suspension_id, conversation_id))
 
 
-def _said(decision: Decision) -> Any:
+def _body_of(decision: Decision) -> str:
     """The content of a decision as it will be in the log, for the page that confirms it."""
     match decision:
         case Review(verdict=verdict, notes=notes):
-            return {"verdict": str(verdict), "notes": notes}
+            return jsontext.dumps({"verdict": str(verdict), "notes": notes})
         case Deny(reason=reason):
-            return reason
+            return jsontext.dumps(reason)
         case _:
-            return None
+            return ""
 
 
 async def _again(visit: Visit, found: PendingCall[Any], filled: Any) -> Response:
     """The form again, with its problems, or with the changes of edited arguments."""
     detail = await detail_of(visit, found, filled=filled)
     compared = None if filled.arguments is None or filled.problem else filled.arguments.value()
-    values: dict[str, Any] = {**BESIDE, "detail": detail, "compared": compared}
+    values: dict[str, Any] = {"detail": detail, "compared": compared}
     status = 422 if filled.problem else 200
     if visit.fragment:
         return await visit.drawn("decide.html", status=status, **values)
@@ -283,10 +263,7 @@ async def _opened(visit: Visit, template: str, values: Mapping[str, Any], *, sta
 async def _beside(visit: Visit, opened: str | None, values: Mapping[str, Any], *, status: int = 200) -> Response:
     """The whole page. The part before the list is sent at once, while the list is read."""
     query: InboxQuery = visit.query
-    try:
-        agents = [agent for agent in await visit.client.agents() if visit.caller.touches(agent.name)]
-    except HoldfastError:  # without an app: the list itself shows which agents there are
-        agents = []
+    agents = await visit.agents()  # without an app, the list itself shows which agents there are
     names = sorted({agent.name for agent in agents} | ({query.agent} if query.agent else set()))
     tools = sorted({tool.name for agent in agents for tool in agent.tools} | ({query.tool} if query.tool else set()))
     draw = partial(visit.rendered, "inbox.html", agents=names, tools=tools, ages=AGES, opened=opened, **values)

@@ -10,7 +10,7 @@ from holdfast.client.list_events import LIST_CURSOR
 from holdfast.server.streams import frame
 
 from .choices import settled_as
-from .inbox import InboxQuery, row_of
+from .inbox import InboxQuery, Row
 from .text import one_line, visible
 from .visit import Page, Visit
 
@@ -34,11 +34,11 @@ async def feed(visit: Visit) -> Response:
 def _framed(visit: Visit, event: ListEvent[Any]) -> bytes:
     match event.kind:
         case ListEventKind.PENDING if event.call is not None and visit.query.wants(event.call, event.call.created_at):
-            row = visit.rendered("arrived.html", one=row_of(event.call))
+            row = visit.rendered("arrived.html", one=Row(event.call))
             told = {"id": event.call.suspension_id, "row": row, "says": one_line(f"{event.call.tool}, {event.call.agent}", 100)}
             return frame("change", told, cursor=event.cursor)
         case ListEventKind.NOTED if event.call is not None:
-            told = {"id": event.call.suspension_id, "noted": visit.rendered("arrived.html", one=row_of(event.call))}
+            told = {"id": event.call.suspension_id, "noted": visit.rendered("arrived.html", one=Row(event.call))}
             return frame("change", told, cursor=event.cursor)
         case ListEventKind.SETTLED:
             return frame("change", _ended(visit, event), cursor=event.cursor)

@@ -25,7 +25,7 @@ class Kind:
         name: Its name, as in the API; also the end of its template's name.
         label: Its name for people.
         choices: The decisions that a page has for it; a call may take fewer.
-        effects: The effect of a decision, by who produces the call's result; None stands for all others.
+        effect: The effect of a decision; of an approval it depends on the answers that the tool accepts.
         machine: Whether an answer replaces a program's, so that an empty one is hardly meant.
         of_element: The decisions that the element of `holdfast.js` offers to the user of a page; empty if it offers none.
     """
@@ -33,7 +33,7 @@ class Kind:
     name: str
     label: str
     choices: Sequence[Choice]
-    effects: Mapping[Executor | None, str]
+    effect: str = ""
     machine: bool = False
     of_element: Sequence[Choice] = ()
 
@@ -48,50 +48,40 @@ class Kind:
 
 
 _ALL = (
-    Kind(
-        SuspensionKind.APPROVAL,
-        "Approval",
-        (APPROVE, DENY, ANSWER, CANCEL),
-        {},  # it depends on the answers that the tool accepts
-        of_element=(APPROVE, DENY),
-    ),
+    Kind(SuspensionKind.APPROVAL, "Approval", (APPROVE, DENY, ANSWER, CANCEL), of_element=(APPROVE, DENY)),
     Kind(
         SuspensionKind.ELICITATION,
         "Question",
         (ANSWER, DENY, CANCEL),
-        {None: "Your answer is the result that the agent reads. Nothing else runs."},
+        "Your answer is the result that the agent reads. Nothing else runs.",
         of_element=(ANSWER, DENY),
     ),
     Kind(
         SuspensionKind.CLIENT_EXEC,
         "For the user's device",
         (ANSWER, FAIL, CANCEL),
-        {None: "The user's own device is to produce this result. If it is gone, give the result, or mark it as failed."},
+        "The user's own device is to produce this result. If it is gone, give the result, or mark it as failed.",
         machine=True,
     ),
     Kind(
         SuspensionKind.REVIEW,
         "Review",
         (REVIEW, ANSWER, CANCEL),
-        {
-            None: "The tool has stopped to ask. Allowed, what it is about may go on; blocked, it may not; sent back, it is to "
-            "be revised as your notes say, and may come again."
-        },
+        "The tool has stopped to ask. Allowed, what it is about may go on; blocked, it may not; sent back, it is to be revised "
+        "as your notes say, and may come again.",
         of_element=(REVIEW, ANSWER),
     ),
     Kind(
         SuspensionKind.LOST,
         "Lost run",
         (REDISPATCH, ANSWER, FAIL, CANCEL),
-        {
-            None: "The tool's run was cut off, and nobody knows whether it took effect: look where it would have. If it runs "
-            "again, it may take effect twice, unless it uses its idempotency key."
-        },
+        "The tool's run was cut off, and nobody knows whether it took effect: look where it would have. If it runs again, it "
+        "may take effect twice, unless it uses its idempotency key.",
         machine=True,
     ),
 )
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}
-UNREADABLE = Kind("unreadable", "Unreadable", (DENY, FAIL), {None: "Not all of this call can be read here."})
+UNREADABLE = Kind("unreadable", "Unreadable", (DENY, FAIL), "Not all of this call can be read here.")
 
 
 def kind_of(call: PendingCall[Any]) -> Kind:
@@ -131,7 +121,7 @@ def effect_of(call: PendingCall[Any]) -> str:
     """The effect of the decisions that are offered for a call."""
     kind = kind_of(call)
     if kind.name != SuspensionKind.APPROVAL:
-        return kind.effects.get(call.executor, kind.effects[None])
+        return kind.effect
     found, client = offered(call), call.executor is Executor.CLIENT
     said = []
     if APPROVE.name in found:

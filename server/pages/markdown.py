@@ -4,8 +4,6 @@ Two defences stand one behind the other: the renderer writes out no HTML of the 
 list of elements and attributes.
 """
 
-from typing import Any
-
 import nh3
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
@@ -53,11 +51,11 @@ def _seen(state: StateCore) -> None:
             token.children = [Token("strong_open", "strong", 1), *(token.children or ()), Token("strong_close", "strong", -1)]
 
 
-def _made(**rules: Any) -> MarkdownIt:
+def _made(*more: str) -> MarkdownIt:
     found = MarkdownIt("commonmark", {"html": False, "linkify": False, "typographer": False, "maxNesting": 20})
-    found.enable(["strikethrough", *rules.get("more", ())]).disable(["image"])
+    found.enable(["strikethrough", *more]).disable(["image"])
     found.core.ruler.push("seen", _seen)
     return found
 
 
-_renderer, _plain = _made(more=["table"]), _made()
+_renderer, _plain = _made("table"), _made()

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.client import PendingCall
 from holdfast.conversation import CallTarget, Grant, Level, Scope
 from holdfast.conversation.terms.grants import tool_target
 from holdfast.errors import InvalidDecision
-from holdfast.server.refusal import Refusal
+from holdfast.server.refusal import invalid
 
 from .form_body import Form
 
@@ -29,22 +29,12 @@ _SPECIAL = re.compile(r"[*?\[\]{}\\]")
 _PLACES = {"scope.kind": "kind", "scope.pattern": "pattern", "scope.level": "level", "scope.ends_s": "lasts"}
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A scope that covers one target of the call and nothing else."""
-
-    kind: str
-    value: str
-    pattern: str
-    level: Level
-
-
 @dataclass(slots=True)
 class ScopeForm:
     """The form of a scope, with its problems.
 
     Attributes:
-        ready: The scopes for one click.
+        ready: The scopes for one click: each covers one target of the call and nothing else.
         kind: The kind of targets, as typed; so are the following fields.
         pattern: The pattern for their values.
         level: The highest level.
@@ -54,7 +44,7 @@ class ScopeForm:
         problems: The problems of fields, by the field's name.
     """
 
-    ready: Sequence[Ready]
+    ready: Sequence[tuple[CallTarget, Scope]]
     kind: str = ""
     pattern: str = ""
     level: str = Level.WRITE.value
@@ -66,14 +56,10 @@ class ScopeForm:
     @property
     def kinds(self) -> Sequence[str]:
         """The kinds that are offered; others can be typed."""
-        return list(dict.fromkeys((*(one.kind for one in self.ready), *_KINDS)))
+        return list(dict.fromkeys((*(target.kind for target, _ in self.ready), *_KINDS)))
 
     def given(self, form: Form) -> Scope | None:
-        """The scope in a form; None if something is wrong, which `problems` then says.
-
-        Raises:
-            Refusal: The form names no scope that it has.
-        """
+        """The scope in a form; None if something is wrong, which `problems` then says."""
         self.chosen, self.lasts = form.get("scope"), form.get("lasts")
         self.kind, self.pattern, self.level = form.get("kind"), form.get("pattern"), form.get("level")
         self.everything = form.get("everything") == "yes"
@@ -82,12 +68,11 @@ class ScopeForm:
             return None
         ends_s = LASTS[self.lasts][1]
         if self.chosen.isascii() and self.chosen.isdigit() and int(self.chosen[:9]) < len(self.ready):
-            ready = self.ready[int(self.chosen)]
-            return Scope(ready.kind, ready.pattern, level=ready.level, ends_s=ends_s)
+            return replace(self.ready[int(self.chosen)][1], ends_s=ends_s)
         if self.chosen == "":  # Enter in a field
             return None
         if self.chosen != OWN:
-            raise Refusal(422, "invalid_request", "scope: choose one that the form offers", {"errors": []})
+            raise invalid("scope: choose one that the form offers")
         try:
             return Scope(self.kind, self.pattern, level=self.level, ends_s=ends_s, everything=self.everything)
         except InvalidDecision as error:
@@ -110,19 +95,20 @@ class ScopeForm:
 
 def blank(call: PendingCall[Any]) -> ScopeForm:
     """The empty form of a call: its targets as ready scopes; the fields begin with the first one."""
-    targets = [tool_target(call.tool)] if call.targets is None else call.targets
-    ready = [found for target in targets if (found := _ready(target.kind, target.value, Level(target.level))) is not None]
+    tool = tool_target(call.tool)
+    whole = CallTarget(kind=tool.kind, value=tool.value, level=Level(tool.level))
+    targets = [whole] if call.targets is None else call.targets
+    ready = [(target, scope) for target in targets if (scope := _covering(target)) is not None]
     if not ready:
         return ScopeForm(())
-    return ScopeForm(ready, kind=ready[0].kind, pattern=ready[0].pattern, level=ready[0].level.value)
+    first = ready[0][1]
+    return ScopeForm(ready, kind=first.kind, pattern=first.pattern, level=Level(first.level).value)
 
 
-def _ready(kind: str, value: str, level: Level) -> Ready | None:
+def _covering(target: CallTarget) -> Scope | None:
     """The scope that covers this one target; None if there is none."""
-    pattern = _SPECIAL.sub(r"\\\g<0>", value)
     try:
-        scope = Scope(kind, pattern, level=level)
+        scope = Scope(target.kind, _SPECIAL.sub(r"\\\g<0>", target.value), level=target.level)
     except InvalidDecision:
         return None
-    target = CallTarget(kind=kind, value=value, level=level)
-    return Ready(kind, value, pattern, level) if Grant.of(scope, grant_id="g0", at=0, seq=0).covers(target) else None
+    return scope if Grant.of(scope, grant_id="g0", at=0, seq=0).covers(target) else None

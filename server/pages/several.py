@@ -13,12 +13,13 @@ from holdfast.client import Decision, HoldfastError, PendingCall
 from holdfast.client.access import AccessScope
 from holdfast.conversation.text.jsontext import size_bytes
 from holdfast.errors import StaleCall
-from holdfast.server.refusal import Refusal
+from holdfast.server.refusal import invalid
 
-from .choices import CHOICES, Choice
-from .details import Settled, settled_of
-from .inbox import MOST_AT_ONCE, InboxQuery
-from .kinds import Kind, kind_of, offered
+from .choices import CHOICES, MOST_AT_ONCE, Choice
+from .details import settled_of
+from .history import Settled
+from .inbox import InboxQuery
+from .kinds import offered
 from .visit import Page, Visit
 
 SIDE_BY_SIDE = 8
@@ -40,11 +41,6 @@ class Marked:
     decided: str = ""
     voted: str = ""
 
-    @property
-    def kind(self) -> Kind | None:
-        """The kind of the call."""
-        return None if self.call is None else kind_of(self.call)
-
 
 async def review(visit: Visit) -> Response:
     """The marked calls, whole, with the decisions that all of them take."""
@@ -55,10 +51,10 @@ async def decide(visit: Visit) -> Response:
     """Decide each of them by itself."""
     choice = CHOICES.get(visit.form.get("decision"))
     if choice is None or choice.made is None:
-        raise Refusal(422, "invalid_request", "decision: choose one that several calls take", {"errors": []})
+        raise invalid("decision: choose one that several calls take")
     reason, batch = visit.form.get("reason"), visit.form.get("batch")
     if not batch:
-        raise Refusal(422, "invalid_request", "batch: the form must bring one", {"errors": []})
+        raise invalid("batch: the form has none")
     marked = await _marked(visit)
     if choice.name == "fail" and not reason.strip():
         return await _page(visit, marked, problem="Say what went wrong: the agents read it.")
@@ -88,8 +84,7 @@ async def _page(visit: Visit, marked: Sequence[Marked], *, problem: str) -> Resp
 async def _marked(visit: Visit) -> list[Marked]:
     named = list(dict.fromkeys(visit.form.all("call")))
     if not 1 <= len(named) <= MOST_AT_ONCE:
-        detail = f"call: {len(named)} are marked; mark 1 to {MOST_AT_ONCE}"
-        raise Refusal(422, "invalid_request", detail, {"errors": []})
+        raise invalid(f"call: {len(named)} are marked; mark 1 to {MOST_AT_ONCE}")
     found: list[Marked] = []
     left = MOST_BYTES
     for begin in range(0, len(named), SIDE_BY_SIDE):

@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from holdfast.errors import HoldfastError
+from holdfast.server.arrived import root_of
 from holdfast.server.authentication import Authentication
 from holdfast.server.code_flow import WAY_S, CodeFlow
 from holdfast.server.intake import read_body
@@ -56,19 +57,15 @@ class SigningIn:
 
     def routes(self) -> list[Route]:
         """The routes of the sign-in pages."""
+        of_provider = []
+        if self._flow is not None:
+            going, coming = partial(self._to_provider, self._flow), partial(self._from_provider, self._flow)
+            of_provider = [("/signin/oidc", going), ("/signin/callback", coming)]
         return [
             Route("/signin", partial(self._answered, self._sign_in), methods=["GET", "POST"]),
-            *self._of_provider(),
+            *(Route(path, partial(self._answered, handler), methods=["GET"]) for path, handler in of_provider),
             Route("/signin/{token}", partial(self._answered, self._by_link), methods=["GET", "POST"]),
             Route("/signout", partial(self._answered, self._sign_out), methods=["POST"]),
-        ]
-
-    def _of_provider(self) -> list[Route]:
-        if self._flow is None:
-            return []
-        return [
-            Route("/signin/oidc", partial(self._answered, partial(self._to_provider, self._flow)), methods=["GET"]),
-            Route("/signin/callback", partial(self._answered, partial(self._from_provider, self._flow)), methods=["GET"]),
         ]
 
     async def _answered(self, handler: Handler, request: Request) -> Response:
@@ -86,7 +83,7 @@ class SigningIn:
             return self._page(request, status=500, message="The server failed; its log says how.")
 
     async def _sign_in(self, request: Request) -> Response:
-        onward = destination(self._asked_for(request), _root(request))
+        onward = destination(self._asked_for(request), root_of(request.scope))
         if self._authentication.anyone:
             return RedirectResponse(onward, status_code=303)
         if request.method != "POST":
@@ -107,7 +104,7 @@ class SigningIn:
     async def _to_provider(self, flow: CodeFlow, request: Request) -> Response:
         if request.method == "HEAD":
             return Response()
-        onward = destination(self._asked_for(request), _root(request))
+        onward = destination(self._asked_for(request), root_of(request.scope))
         address = self._serving.callers.address_of(request.scope)
         place, secret = await flow.begun(address, _callback(request), onward)
         response = RedirectResponse(place, status_code=303, headers={"Referrer-Policy": "no-referrer"})
@@ -118,7 +115,7 @@ class SigningIn:
         if request.method == "HEAD":
             return Response()
         if len(request.scope.get("query_string", b"")) > self._serving.bounds.query_bytes:
-            raise Refusal(414, "query_too_long", "the identity provider says more than may be")
+            raise Refusal(414, "query_too_long", "the identity provider's answer is too long")
         arrived = request.state.arrived
         secret = request.cookies.get(cookie_of(arrived.scheme, arrived.host) + ON_THE_WAY) if arrived.ambient else None
         caller, onward = await flow.came_back(secret, request.query_params, _callback(request))
@@ -130,7 +127,7 @@ class SigningIn:
         value = self._serving.callers.session_of(request.scope)
         if value is not None:
             await self._serving.callers.sign_out(value)
-        response = RedirectResponse(f"{_root(request)}/signin", status_code=303)
+        response = RedirectResponse(f"{root_of(request.scope)}/signin", status_code=303)
         _give(response, request, "", 0)
         return response
 
@@ -139,7 +136,7 @@ class SigningIn:
         if (older := self._serving.callers.session_of(request.scope)) is not None:
             with contextlib.suppress(HoldfastError):  # that session ends by itself
                 await self._serving.callers.sign_out(older)
-        response = RedirectResponse(destination(asked_for, _root(request)), status_code=303)
+        response = RedirectResponse(destination(asked_for, root_of(request.scope)), status_code=303)
         _give(response, request, value, SESSION_S)
         response.headers["Referrer-Policy"] = "no-referrer"
         return response
@@ -155,7 +152,7 @@ class SigningIn:
         if isinstance(error, Refusal):
             return self._page(request, status=error.status, message=_said(error), headers=error.headers)
         self._serving.readiness.note(error)
-        message = "The server cannot sign anybody in or out at the moment. Try again soon."
+        message = "The server cannot sign you in or out at the moment. Try again soon."
         return self._page(request, status=error.http_code, message=message, headers=headers_of(error))
 
     def _asked_for(self, request: Request) -> str:
@@ -174,7 +171,7 @@ class SigningIn:
         who: str | None = None,
         headers: dict[str, str] | None = None,
     ) -> Response:
-        root = _root(request)
+        root = root_of(request.scope)
         asked_for = getattr(request.state, "next_path", self._asked_for(request)) if next_path is None else next_path
         onward = destination(asked_for, root)
         return page(
@@ -196,13 +193,13 @@ class SigningIn:
 def _said(error: Refusal) -> str:
     match error.code:
         case "unauthenticated":
-            return "This API key is not taken: perhaps it is not whole, was revoked, or has expired."
+            return "This API key is not accepted: it is incomplete, was revoked, or has expired."
         case "too_many_failures" | "rate_limited":
             return f"There were too many attempts. Try again in {error.headers.get('Retry-After', '60')} seconds."
         case "link_used":
             return "This link was used, or has expired. Start the server again for another one, or sign in with an API key."
         case "identity_provider_unavailable":
-            return "The identity provider does not answer as it should. Try again in a minute, or sign in with an API key."
+            return "The identity provider gives no usable answer. Try again in a minute, or sign in with an API key."
         case _:
             return f"{error.detail[:1].upper()}{error.detail[1:]}."
 
@@ -224,9 +221,4 @@ def _give(response: Response, request: Request, value: str, holds_s: int, name: 
 def _callback(request: Request) -> str:
     """The URL to which a provider sends the browser back, under the name by which it reached this server."""
     arrived = request.state.arrived
-    return f"{arrived.scheme}://{arrived.host}{_root(request)}/signin/callback"
-
-
-def _root(request: Request) -> str:
-    found: str = request.scope.get("root_path", "")
-    return found
+    return f"{arrived.scheme}://{arrived.host}{root_of(request.scope)}/signin/callback"

@@ -11,9 +11,10 @@ from starlette.responses import HTMLResponse
 
 from holdfast.server.static_files import static_url
 
-from .choices import CHOICES, VERDICTS, settled_as
+from .choices import CHOICES, MOST_AT_ONCE, VERDICTS, settled_as
+from .destinations import path_of
 from .difference import difference
-from .kinds import KINDS, asked_in
+from .kinds import KINDS, asked_in, kind_of
 from .markdown import markdown
 from .scopes import LASTS
 from .text import as_json, clock, iso, named, one_line, parts, reads_as_another, shown, size, span, summary, visible
@@ -58,10 +59,6 @@ def affordable(messages: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str,
     return found[::-1]
 
 
-def _new_key() -> str:
-    return uuid.uuid4().hex
-
-
 @cache
 def _environment() -> Environment:
     folder = str(files("holdfast.server.pages") / "templates")
@@ -73,8 +70,11 @@ def _environment() -> Environment:
         "choices": CHOICES,
         "verdicts": VERDICTS,
         "kinds": KINDS,
+        "kind_of": kind_of,
+        "path_of": path_of,
+        "most_at_once": MOST_AT_ONCE,
         "lasts": LASTS,
-        "new_key": _new_key,
+        "new_key": lambda: uuid.uuid4().hex,
     }
     filters = (affordable, asked_in, clock, difference, iso, markdown, named, one_line, parts, settled_as, shown, size, span)
     found.filters |= {one.__name__: one for one in (*filters, summary, visible)} | {"pretty": as_json}

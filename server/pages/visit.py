@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -13,16 +13,14 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, model_validator
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
 
-from holdfast.client import AsyncClient
 from holdfast.client.access import AccessScope
-from holdfast.client.proving import acting_for
-from holdfast.conversation import Limits
+from holdfast.client.agents import AgentRow
 from holdfast.errors import HoldfastError
+from holdfast.server.arrived import root_of
 from holdfast.server.caller import Caller
 from holdfast.server.intake import Room, query_of
-from holdfast.server.operation import Serving, of_decision
+from holdfast.server.operation import Checked, Endpoint, Serving, of_decision
 from holdfast.server.problems import problem_of, unexpected
 from holdfast.server.refusal import Refusal
 from holdfast.server.streams import EventStream
@@ -30,45 +28,35 @@ from holdfast.server.streams import EventStream
 from .form_body import Form, form_of
 from .templates import html, page, rendered
 
-UNAUTHENTICATED, NOT_PERMITTED = 401, 403
+UNAUTHENTICATED = 401
 
 logger = logging.getLogger("holdfast.server")
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
-    """One checked request.
+class Visit(Checked):
+    """A checked request for a page.
 
     Attributes:
-        serving: What all requests of the server share.
-        caller: The caller.
-        root: The path under which the application is mounted.
-        path: The parts of the path.
-        query: The query as its model; None if the page takes none.
         form: The form, for a `POST`.
         fragment: Whether a script of the page sends the request, and gets a part of a page in place of a whole one.
-        headers: The request's headers.
         now: The time, in integer milliseconds UTC.
     """
 
-    serving: Serving
-    caller: Caller
-    root: str
-    path: Mapping[str, str]
-    query: Any
     form: Form
     fragment: bool
-    headers: Mapping[str, str]
     now: int
-
-    @property
-    def client(self) -> AsyncClient:
-        """The client, acting for the caller."""
-        return acting_for(self.serving.client, self.caller.principal)
 
     def may(self, scope: str) -> bool:
         """Whether the caller has a scope, by its name."""
         return AccessScope(scope) in self.caller.scopes
+
+    async def agents(self) -> list[AgentRow]:
+        """The agents of the server's app that the caller may touch; none without an app."""
+        try:
+            return [agent for agent in await self.client.agents() if self.caller.touches(agent.name)]
+        except HoldfastError:
+            return []
 
     def rendered(self, template: str, **values: Any) -> str:
         """A template's text."""
@@ -87,11 +75,6 @@ class Visit:
         return RedirectResponse(f"{self.root}{path}", status_code=303)
 
 
-def _of_form(limits: Limits) -> int:
-    """The bytes that a form with a decision may have: what was typed, and what it was made from."""
-    return 2 * of_decision(limits)
-
-
 class Query(BaseModel):
     """The query of a page. A form sends each of its fields; an empty one counts as absent."""
 
@@ -108,51 +91,24 @@ class Query(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """One page, or one form.
+class Page(Endpoint):
+    """One page, or one form; a form with a decision has what was typed, and what it was made from."""
 
-    Attributes:
-        method: `GET` or `POST`.
-        path: The path; `{name}` stands for a part.
-        run: The function that answers.
-        scope: The scope that a caller needs.
-        query: The model of its query.
-        streams: Whether it answers with an event stream.
-        room: How many bytes the fields of its form may have together.
-    """
-
-    method: str
-    path: str
-    run: Callable[[Visit], Awaitable[Response]]
-    scope: AccessScope = AccessScope.READ
-    query: type[BaseModel] | None = None
-    streams: bool = False
-    room: Room = _of_form
+    room: Room = lambda limits: 2 * of_decision(limits)
 
 
-def routes_of(pages: Sequence[Page], serving: Serving) -> list[Route]:
-    """The routes of pages, one for each path."""
-    found = []
-    for path in dict.fromkeys(one.path for one in pages):
-        by_method = {one.method: one for one in pages if one.path == path}
-        route = Route(path, partial(_answered, by_method, serving), methods=list(by_method))
-        if route.methods is not None and any(one.streams for one in by_method.values()):
-            route.methods.discard("HEAD")  # the head of an endless stream would never end
-        found.append(route)
-    return found
-
-
-async def _answered(by_method: Mapping[str, Page], serving: Serving, request: Request) -> Response:
+async def answered(by_method: Mapping[str, Page], serving: Serving, request: Request) -> Response:
+    """The response to a request for a page."""
     wanted = by_method["GET" if request.method == "HEAD" else request.method]
     request.scope["state"]["path"] = wanted.path  # for `Watch`
-    root: str = request.scope.get("root_path", "")
+    root = root_of(request.scope)
     fragment = request.headers.get("hx-request") == "true" and request.headers.get("hx-history-restore-request") != "true"
     caller: Caller | None = None
     try:
         serving.requests.check()
         with serving.requests.one(), ExitStack() as held:
             caller = request.scope["state"]["caller"] = await serving.callers.of(request.scope)
-            _check(caller, wanted)
+            wanted.check(caller)
             held.enter_context(serving.requests.share(*caller.shares))
             if "conversation_id" in request.path_params:
                 await serving.reach.check(caller, request.path_params["conversation_id"])
@@ -160,23 +116,11 @@ async def _answered(by_method: Mapping[str, Page], serving: Serving, request: Re
             if "suspension_id" in request.path_params:
                 named = getattr(query, "conversation_id", None)
                 await serving.reach.check_suspension(caller, request.path_params["suspension_id"], named)
-            form = (
-                await form_of(request, partial(_read, request, serving, caller, wanted))
-                if wanted.method == "POST"
-                else Form({})
-            )
-            visit = Visit(
-                serving,
-                caller,
-                root,
-                request.path_params,
-                query,
-                form,
-                fragment,
-                request.headers,
-                round(time.time() * 1000),
-            )
-            found = await wanted.run(visit)
+            form = Form({})
+            if wanted.method == "POST":
+                form = await form_of(request, partial(_read, request, serving, caller, wanted))
+            visited = serving, caller, root, request.path_params, request.headers, query
+            found: Response = await wanted.run(Visit(*visited, form, fragment, round(time.time() * 1000)))
     except Refusal as refusal:
         if refusal.status == UNAUTHENTICATED and "text/event-stream" not in request.headers.get("accept", ""):
             return _signing_in(request, root, fragment=fragment)
@@ -187,8 +131,7 @@ async def _answered(by_method: Mapping[str, Page], serving: Serving, request: Re
         logger.exception("%s %s failed", request.method, wanted.path)
         return failed(None, root, caller, fragment=fragment)
     if isinstance(found, EventStream):
-        found.shares = caller.shares
-        found.only_while(partial(serving.callers.stands, request.scope, caller))
+        found.belongs_to(caller, partial(serving.callers.stands, request.scope, caller))
     return found
 
 
@@ -196,12 +139,6 @@ async def _read(request: Request, serving: Serving, caller: Caller, wanted: Page
     raw = await serving.intake.read(request, wanted.room)
     serving.callers.charge_bytes(caller, len(raw))
     return raw
-
-
-def _check(caller: Caller, wanted: Page) -> None:
-    if caller.conversation_id is not None:
-        raise Refusal(403, "not_permitted", "a page token is for a page of its own, and not for these")
-    caller.check_scope(wanted.scope)
 
 
 def failed(error: HoldfastError | None, root: str, caller: Caller | None, *, fragment: bool) -> Response:
@@ -216,10 +153,8 @@ def failed(error: HoldfastError | None, root: str, caller: Caller | None, *, fra
 
 def _signing_in(request: Request, root: str, *, fragment: bool) -> Response:
     """The redirect to the sign-in page, which leads back to the requested page."""
-    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    target = f"{root}/signin"
-    if request.method == "GET" and not fragment:
-        target += f"?next={quote(wanted, safe='/')}"
     if fragment:  # the page shows a notice, and keeps what was typed
         return Response(status_code=401)
-    return RedirectResponse(target, status_code=303)
+    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    onward = f"?next={quote(wanted, safe='/')}" if request.method == "GET" else ""
+    return RedirectResponse(f"{root}/signin{onward}", status_code=303)

@@ -157,7 +157,7 @@ def test_whoever_the_provider_does_not_sign_in_is_told_so(provider, server):
     provider.refusing = "access_denied"
     with browser(server) as http:
         status, said = refused(http, way_back(http))
-    assert (status, said) == (403, "The identity provider has signed nobody in.")
+    assert (status, said) == (403, "The identity provider did not sign you in.")
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ async def test_a_person_signs_in_and_out_without_scripts(browser):
         await page.goto(f"{server.url}/signin?next=/v1/pending")
         await page.get_by_label("API key").fill("hf_wrong")
         await page.get_by_role("button", name="Sign in").click()
-        assert "not taken" in await page.get_by_role("alert").inner_text()
+        assert "not accepted" in await page.get_by_role("alert").inner_text()
         await page.get_by_label("API key").fill(key)
         await page.keyboard.press("Enter")
         await page.wait_for_url(f"{server.url}/v1/pending")

@@ -102,6 +102,8 @@ async def test_what_somebody_has_given_is_found_everywhere_and_ended(given):
     assert (await given.client.given(by, proof="oidc")).items == []
     assert (await given.client.given()).items == [found]
 
+    with pytest.raises(InvalidInput, match=r"by: .*has given nothing"):
+        await given.conversation.revoke_given(by, proof="oidc")
     receipt = await given.conversation.revoke_given(by, "left", request_id="r-1")
     again = await given.conversation.revoke_given(by, "left", request_id="r-1")
     assert (again.seq, again.duplicate, again.audit_head) == (receipt.seq, True, receipt.audit_head)

@@ -22,9 +22,9 @@ from holdfast.server import (
     Credential,
     InvalidToken,
     Proxy,
+    authenticators,
     callers,
     create_app,
-    key_table,
     sign_in_link,
     streams,
 )
@@ -338,7 +338,7 @@ async def test_a_good_key_gets_in_from_an_address_that_has_failed_too_often_and_
     monkeypatch.setattr(store, "api_keys", listed)
     api = opened(client, bounds=Bounds(failures_burst=1, failures_per_s=0.001))
     monkeypatch.setattr(callers_of(api), "_clock", lambda: now[0])
-    monkeypatch.setattr(callers_of(api)._keys._table, "_clock", lambda: now[0])
+    monkeypatch.setattr(callers_of(api)._keys, "_clock", lambda: now[0])
     (key, good), (_, expired), (gone, revoked) = [
         await key_of(client, "read", expires_s=expires) for expires in (None, 0.001, None)
     ]
@@ -356,7 +356,7 @@ async def test_a_good_key_gets_in_from_an_address_that_has_failed_too_often_and_
 
     _, younger = await key_of(client, "read")
     assert (await api.http.get("/v1/agents", headers=younger)).status_code == 429
-    now[0] += key_table.TABLE_S
+    now[0] += authenticators.TABLE_S
     assert (await api.http.get("/v1/agents", headers=younger)).status_code == 200
     assert len(lists) == 2
 
@@ -652,7 +652,7 @@ async def test_an_application_says_in_a_way_of_its_own_who_calls(client, waiting
         assert (await api.http.get("/v1/pending", headers={"X-Badge": "b-7"})).status_code == 200
         assert badges.looked == ["b-7"], "what was verified a moment ago is taken as it is"
         unknown = await api.http.get("/v1/pending", headers={"X-Badge": "b-8"})
-        assert (unknown.status_code, unknown.json()["detail"]) == (401, "the credential is not taken: nobody has that badge")
+        assert (unknown.status_code, unknown.json()["detail"]) == (401, "the credential is not accepted: nobody has that badge")
         twice = await api.http.get("/v1/pending", headers=[("X-Badge", "b-7"), ("X-Badge", "b-8")])
         assert twice.status_code == 401
         _, key = await key_of(client, "start")

@@ -12,8 +12,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from holdfast.server import Issuer
-from holdfast.server.discovery import MOST_BYTES
-from holdfast.server.key_sets import AGAIN_S, KEEP_S, STALE_S, KeySet
+from holdfast.server.discovery import AGAIN_S, KEEP_S, MOST_BYTES
+from holdfast.server.key_sets import STALE_S, KeySet
 from holdfast.server.refusal import Refusal
 
 URL = "https://login.example/realm"
@@ -81,13 +81,13 @@ async def test_a_key_that_is_not_known_is_asked_for_now_and_then(provider):
 
 async def test_a_look_at_the_keys_that_are_held_waits_for_nobody_and_begins_a_fetch_that_is_due(provider):
     assert provider.set.held("k1") is None
-    await provider.set._fetching.result()
+    await provider.set._keys._fetching.result()
     assert provider.set.held("k1").kid == provider.set.held(None).kid == "k1"
     assert provider.set.held("k2") is None  # it was asked a moment ago
     assert len(provider.asked) == 1
     provider.now = STALE_S
     assert provider.set.held("k1") is None
-    await provider.set._fetching.result()
+    await provider.set._keys._fetching.result()
     assert len(provider.asked) == 2
     assert provider.set.held("k1").kid == "k1"
 

@@ -10,7 +10,7 @@ from holdfast import metrics
 from holdfast.client import figures as figures_module
 from holdfast.metrics import Distribution, Family
 from holdfast.persistence import AppRecord
-from holdfast.server.exposition import exposition
+from holdfast.server.scraping import exposition
 from holdfast.testing import FailBefore, Faults, FaultyStore
 
 

@@ -307,7 +307,7 @@ async def test_what_does_not_ask_for_pages_lets_none_in(api, page):
     scope["state"] = {"arrived": Arrived("http", "127.0.0.1:8484", ambient=True)}
     found = api.app.state.serving.callers
     assert (await found.of(scope, narrow=True)).conversation_id == "c-1"
-    with pytest.raises(Refusal, match="one conversation alone"):
+    with pytest.raises(Refusal, match="on one conversation"):
         await found.of(scope)
     assert await found.known(scope) is None
 

@@ -268,9 +268,9 @@ async def test_a_client_over_http_reads_what_a_page_is_shown(secretive, lent, ap
     [
         (NotPermitted("c-1", "voted", "'ana' is not one of role:finance-secret"), "not_permitted", "somebody else has to"),
         (OutcomeUnknown("the message (redis.secret)", "m-9"), "outcome_unknown", "the request"),
-        (StoreUnavailable("redis.secret:6379"), "store_unavailable", "whoever runs the server"),
-        (ClusterUnavailable("ray.secret:6379"), "cluster_unavailable", "whoever runs the server"),
-        (Quarantined("c-1", "a-tool-secret", 7), "quarantined", "whoever runs the server"),
+        (StoreUnavailable("redis.secret:6379"), "store_unavailable", "the server's log says why"),
+        (ClusterUnavailable("ray.secret:6379"), "cluster_unavailable", "the server's log says why"),
+        (Quarantined("c-1", "a-tool-secret", 7), "quarantined", "the server's log says why"),
     ],
 )
 async def test_errors_name_nobody_and_nothing_of_the_servers(secretive, lent, stack, monkeypatch, error, code, said):

@@ -81,7 +81,7 @@ async def test_a_session_that_was_known_before_signing_in_is_none_after_it(http,
 async def test_a_wrong_key_shows_the_form_again_and_signs_nobody_in(http, key):
     page = await http.post("/signin", data={"key": key, "next": "/inbox/s-1"})
     assert (page.status_code, "set-cookie" in page.headers) == (401, False)
-    assert said(page).startswith("This API key is not taken")
+    assert said(page).startswith("This API key is not accepted")
     assert 'name="next" value="/inbox/s-1"' in page.text
     assert 'aria-invalid="true"' in page.text
     assert len(key) < 3 or key not in page.text
@@ -154,7 +154,7 @@ async def test_a_store_that_is_away_is_said_without_its_address(http, store, key
     monkeypatch.setattr(store, "put_ticket", gone)
     page = await http.post("/signin", data={"key": key})
     assert (page.status_code, "set-cookie" in page.headers) == (503, False)
-    assert said(page).startswith("The server cannot sign anybody in")
+    assert said(page).startswith("The server cannot sign you in")
     assert "secret-host" not in page.text
 
 

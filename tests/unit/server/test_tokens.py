@@ -221,7 +221,7 @@ async def test_tokens_come_as_a_bearer_or_in_the_proxys_header_and_pages_of_othe
             ({"Authorization": f"Bearer {signed(claims(exp=1))}"}, 401),
         ):
             assert (await http.get("/v1/pending", headers=headers)).status_code == status
-        callers = {one.caller.principal.proof for one in app.state.serving.callers._verified.values()}
+        callers = {caller.principal.proof for caller, _ in app.state.serving.callers._verified.values()}
         assert callers == {Proof.OIDC, Proof.PROXY}, "the same token, proven in two ways"
         pause = {"json": {}, "headers": {"X-Assertion": token}}
         assert (await http.post("/v1/pause", **pause)).status_code == 401
