@@ -59,7 +59,7 @@ class Floors:
         self._remote = ray.remote(Empty)
         self._actor = self._remote.options(num_cpus=0).remote()
         await self._actor.nothing.remote()
-        self._store = await self._client.gateway.connection.stack.store()
+        self._store = await self._client.gateway.stack.store()
         template = await self._client.start("bench", "turn 1", conversation_id=f"floor-{uuid.uuid4().hex}")
         await template.wait(timeout_s=60)
         self._name, self._token = f"floor-{uuid.uuid4().hex}", uuid.uuid4().hex
@@ -180,7 +180,7 @@ async def revival(client: AsyncClient, floors: Floors, rounds: int) -> list[floa
 
 async def kill_host(client: AsyncClient, conversation_id: str) -> None:
     """Kill the actor that hosts the conversation; back when it is gone and the pool is full again, as after any pause."""
-    transport, store = await client.gateway.connection.stack.transport(), await client.gateway.connection.stack.store()
+    transport, store = await client.gateway.stack.transport(), await client.gateway.stack.store()
     pid = await transport.pid(conversation_id)
     if pid is not None:
         os.kill(pid, signal.SIGKILL)

@@ -41,7 +41,7 @@ async def revivals(home: Path, server: ModelServer, lengths: list[int], rounds: 
     async with AsyncClient.connect(stack.APP, home=home, timeout_s=120) as client:
         warming = await client.start("bench", "turn 1")
         await warming.wait(timeout_s=120)
-        store = await client.gateway.connection.stack.store()
+        store = await client.gateway.stack.store()
         for length in track(lengths, "revivals", console=stack.console, transient=True):
             name = f"long-{length}"
             writer = await Writer.of(store, name)

@@ -41,7 +41,7 @@ FILTER = """async (text) => {
 
 async def written(direct: AsyncClient, count: int) -> None:
     """So many conversations that wait for an approval."""
-    store: Any = await direct.gateway.connection.stack.store()
+    store: Any = await direct.gateway.stack.store()
     now, room = await store.now(), asyncio.Semaphore(16)
 
     async def one(number: int) -> None:

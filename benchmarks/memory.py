@@ -42,7 +42,7 @@ async def measured(home: Path, live: int, count: int) -> dict[str, Any]:
     async with AsyncClient.connect(stack.APP, home=home, timeout_s=120) as client:
         warming = await client.start("bench", "turn 1", conversation_id="warming")
         await warming.wait(timeout_s=120)
-        store, transport = await client.gateway.connection.stack.store(), await client.gateway.connection.stack.transport()
+        store, transport = await client.gateway.stack.store(), await client.gateway.stack.transport()
 
         async def suspend(name: str) -> None:
             conversation = await client.start("bench", "turn 1", conversation_id=name)

@@ -104,7 +104,7 @@ def resident(pid: int) -> int:
 
 async def connections(direct: AsyncClient) -> int:
     """How many connections Redis has."""
-    store: Any = await direct.gateway.connection.stack.store()
+    store: Any = await direct.gateway.stack.store()
     return int((await store._redis.info("clients"))["connected_clients"])
 
 

@@ -23,7 +23,7 @@ QUESTION = '{"question":"0"}'
 async def opened(home: Path, namespace: str = "holdfast") -> AsyncIterator[tuple[AsyncClient, RedisStore]]:
     """A client that needs Redis only, and its store."""
     async with AsyncClient.connect(stack.APP, home=home, namespace=namespace, timeout_s=120) as client:
-        yield client, await client.gateway.connection.stack.store()
+        yield client, await client.gateway.stack.store()
 
 
 def started(agent: str = "bench", text: str = "turn 1") -> NextCommand:

@@ -2,6 +2,7 @@
 
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +10,7 @@ import typer
 from holdfast.client import AuditEntry, AuditReport
 from holdfast.errors import InvalidInput
 
-from .display import clean, console, shorten, to_json, write_table
+from .display import Said, clean, console, shorten, to_json, write_table
 from .errors import ExitCode
 from .options import AsJson, ConversationId
 from .session import Reached
@@ -45,11 +46,8 @@ async def run(
             sys.stdout.write(to_json(line) + "\n")
         return ExitCode.DONE if line.get("intact") else ExitCode.FAILED
     report = await found.audit(receipts=receipts or ())
-    if as_json:
-        sys.stdout.write(to_json(report.to_dict(), indent=2) + "\n")
-    else:
-        _draw(report)
-    return ExitCode.DONE if report.intact else ExitCode.FAILED
+    code = ExitCode.DONE if report.intact else ExitCode.FAILED
+    return Said(report.to_dict(), partial(_draw, report), code=code).write(as_json=as_json)
 
 
 def _draw(report: AuditReport) -> None:

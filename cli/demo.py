@@ -21,7 +21,7 @@ from rich.text import Text
 
 from holdfast.client import Answer, Approve, AsyncClient, AsyncConversation, Decision, Receipt, Status
 from holdfast.client.results import AsyncPendingCall
-from holdfast.client.stack_gateway import connection_of
+from holdfast.client.stack_gateway import at_stack
 from holdfast.embedded.home import Home
 from holdfast.embedded.local_ray import stop_ray
 from holdfast.embedded.local_redis import stop_redis
@@ -91,7 +91,8 @@ async def _story(console: Console, folder: Path) -> bool:
         if state.status is not Status.AWAITING_INPUT:
             console.print(Text(f"  the conversation is {state.status}: {clean(state.error or state.reply or '')}", style="red"))
             return False
-        console.print(Text(f"  {_ran(await conversation.messages())} ran at once; the others wait for someone:"))
+        ran = [clean(message["name"]) for message in await conversation.messages() if message["role"] == "tool"]
+        console.print(Text(f"  {', '.join(ran) or 'none'} ran at once; the others wait for someone:"))
         _chapter(console, 2, "What waits (`holdfast pending` shows this, from Redis alone)")
         shown = (await client.pending()).items
         console.print(_table(shown))
@@ -110,7 +111,7 @@ async def _story(console: Console, folder: Path) -> bool:
 
 
 async def _kill(client: AsyncClient, conversation: AsyncConversation) -> int:
-    transport = await connection_of(client.gateway).stack.transport()
+    transport = await at_stack(client.gateway).stack.transport()
     pid = await transport.pid(conversation.id)
     if pid is None:
         message = "no process hosts the conversation"
@@ -149,10 +150,6 @@ def _table(items: list[AsyncPendingCall]) -> Table:
         arguments = ", ".join(f"{clean(name)}={clean(to_json(value))}" for name, value in item.arguments.items())
         table.add_row(Text(clean(item.tool)), item.kind or "-", Text(arguments or "-"), Text(clean_block(item.prompt or "-")))
     return table
-
-
-def _ran(messages: list[dict[str, Any]]) -> str:
-    return ", ".join(clean(message["name"]) for message in messages if message["role"] == "tool") or "none"
 
 
 def _transcript(console: Console, messages: list[dict[str, Any]]) -> None:

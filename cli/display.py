@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.visible import without_hidden
 
@@ -16,6 +16,29 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ESCAPED = re.compile(r"(?<!\\)(?:\\\\)*\\[ubf]")  # JSON escapes of characters that a person cannot read
 _UNBOUNDED = 1_000_000
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+
+
+class Said(NamedTuple):
+    """The output of a command: the value for `--json`; else lines, or a function that draws, and a note on stderr."""
+
+    data: Any
+    shown: Iterable[str] | Callable[[], object]
+    note: str = ""
+    code: int = 0
+    indent: int | None = 2
+
+    def write(self, *, as_json: bool) -> int:
+        """Print it; gives the exit code."""
+        if as_json:
+            sys.stdout.write(to_json(self.data, indent=self.indent) + "\n")
+            return self.code
+        if callable(self.shown):
+            self.shown()
+        else:
+            sys.stdout.writelines(f"{clean(line)}\n" for line in self.shown)
+        if self.note:
+            sys.stderr.write(f"note: {clean(self.note)}\n")
+        return self.code
 
 
 def clean(text: str) -> str:

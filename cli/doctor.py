@@ -2,29 +2,31 @@
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import asdict, replace
+from functools import partial
 
 from holdfast.actors.actor_settings import StoreAddress
-from holdfast.embedded.home import Home
+from holdfast.agent import load, main_file, python_path
+from holdfast.daemon import in_daemon
+from holdfast.embedded.home import Home, installed_version, python_version
 from holdfast.embedded.local_redis import running_redis
-from holdfast.errors import HoldfastError
+from holdfast.embedded.server_binary import server_for
+from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.machine_load import machine_load
 from holdfast.persistence.keys import Keys
 from holdfast.redaction import Redaction
+from holdfast.registry.node_look import AppToImport
 from holdfast.settings import Settings
 
 from . import headroom
-from .app_checks import app_here, import_check
-from .binding import StoreStanding, readable_store_standing
-from .check import Check, Outcome, bounded, fail, failed, ok
-from .display import clean, console, to_json
+from .check import Check, Outcome, bounded, fail, failed, ok, warn
+from .display import Said, clean, console
 from .errors import ExitCode
-from .home_checks import home_checks, server_check
-from .options import AsJson, Where
+from .operated import StoreStanding, store_standing
+from .options import Where
 from .ray_checks import ray_checks
 from .redis_checks import redis_checks
 from .redis_doors import door_checks
@@ -40,7 +42,7 @@ RAY_S = 300.0
 _STYLES = {Outcome.OK: "green", Outcome.WARN: "yellow", Outcome.FAIL: "bold red"}
 
 
-def run(where: Where, *, as_json: AsJson = False) -> int:
+def run(where: Where) -> Said:
     """Check Redis, Ray, the home, the conversations and the app, and print a fix for each problem. Nothing is changed.
 
     With an app, each node imports it in a process of its own, which ends afterwards. Each problem of `holdfast problems` is a
@@ -49,14 +51,9 @@ def run(where: Where, *, as_json: AsJson = False) -> int:
     settings = where.settings()
     secrets = Redaction.of_process(os.environ, urls=[settings.redis_url or ""])
     checks = [_presentable(check, secrets) for check in asyncio.run(_examine(settings, where))]
-    if as_json:
-        sys.stdout.write(to_json(as_dict(checks, at=round(time.time() * 1000)), indent=2) + "\n")
-    else:
-        _draw(checks)
-    failed = [check for check in checks if check.status is Outcome.FAIL]
-    if any(check.unreachable for check in failed):
-        return ExitCode.UNREACHABLE
-    return ExitCode.FAILED if failed else ExitCode.DONE
+    failed = [check.unreachable for check in checks if check.status is Outcome.FAIL]
+    code = ExitCode.UNREACHABLE if any(failed) else ExitCode.FAILED if failed else ExitCode.DONE
+    return Said(as_dict(checks, at=round(time.time() * 1000)), partial(_draw, checks), code=code)
 
 
 def as_dict(checks: Sequence[Check], *, at: int) -> dict[str, object]:
@@ -111,17 +108,15 @@ async def _standing(url: str, namespace: str) -> tuple[StoreStanding, list[Check
     """The store's id, binding and release, and failed checks for an unreadable binding or release."""
     try:
         async with asyncio.timeout(REDIS_S):
-            standing, wrong = await readable_store_standing(url, namespace)
+            standing = await store_standing(url, namespace)
     except (HoldfastError, TimeoutError):
         return StoreStanding(), []  # the checks of Redis name the error
     except Exception as error:  # noqa: BLE001 - it must not hide another check
         return StoreStanding(), [failed("binding", error)]
-    cluster, release = Keys(namespace).meta("cluster"), Keys(namespace).meta("release")
-    fixes = {
-        cluster: ("binding", f"stop all clusters of this store, and delete the key {cluster}"),
-        release: ("release", f"stop all clusters of this store, and delete the key {release}"),
-    }  # an error of the store's id is named by the checks of Redis
-    return standing, [fail(fixes[key][0], str(error), fixes[key][1]) for key, error in wrong.items() if key in fixes]
+    names = {Keys(namespace).meta("cluster"): "binding", Keys(namespace).meta("release"): "release"}
+    fix = "stop all clusters of this store, and delete the key"  # an error of the store's id is named by the checks of Redis
+    wrong = [(key, error) for key, error in standing.wrong.items() if key in names]
+    return standing, [fail(names[key], str(error), f"{fix} {key}") for key, error in wrong]
 
 
 def _presentable(check: Check, secrets: Redaction) -> Check:
@@ -138,3 +133,55 @@ def _draw(checks: list[Check]) -> None:
         screen.print(Text.assemble(mark, f"  {check.name:13}  {clean(check.said)}"), soft_wrap=True)
         if check.fix is not None:
             screen.print(f"      {'':13}  -> {clean(check.fix)}", soft_wrap=True)
+
+
+def home_checks(settings: Settings) -> tuple[Home | None, list[Check]]:
+    """The home, None if it cannot be used, and its checks."""
+    try:
+        home = Home.open(settings.home)
+        home.socket("redis.sock")
+        record = home.record()
+    except InvalidInput as error:
+        return None, [fail("home", f"{error.field}: {error.problem}", error.fix)]
+    if record is None:
+        return home, [ok("home", f"{home.path}: nothing was ever started in it")]
+    mine = (installed_version("holdfast"), installed_version("ray"), python_version())
+    theirs = (record.holdfast_version, record.ray_version, record.python_version)
+    said = f"{home.path}: data of {record.server} {record.server_version}"
+    if mine == theirs:
+        return home, [ok("home", said)]
+    them, me = (f"Holdfast {found[0]}, Ray {found[1]}, Python {found[2]}" for found in (theirs, mine))
+    fix = "run holdfast down before the first start with other versions; the data stays"
+    return home, [warn("home", f"{said}, last started by {them}; this is {me}", fix)]
+
+
+def server_check(home: Home) -> Check:
+    """The check of the Redis server that would be started in the home."""
+    try:
+        binary, version = server_for(home)
+        return ok("redis server", f"{version.name} {version.text} ({binary})")
+    except InvalidInput as error:
+        return fail("redis server", error.problem, error.fix)
+
+
+async def import_check(path: str | None) -> list[Check]:
+    """The check whether the app imports in this process."""
+    if path is None:
+        return [ok("app", "none is named (--app or HOLDFAST_APP); only start and submit need one")]
+    try:
+        app = await in_daemon(load, path)
+    except InvalidInput as error:
+        return [fail("app", f"{path}: {error.field}: {error.problem}", error.fix)]
+    agents = ", ".join(f"{agent.name} ({len(agent.tools)} tools)" for agent in app.agents)
+    return [ok("app", f"{path}: {agents or 'no agents'}")]
+
+
+async def app_here(path: str | None) -> AppToImport | None:
+    """How this process imports the app, with the variables that the app names; None if that fails."""
+    if path is None:
+        return None
+    try:
+        app = await in_daemon(load, path)
+        return AppToImport(path, tuple(python_path()), main_file(path), app.environment(os.environ))
+    except Exception:  # noqa: BLE001 - importing runs the app's code; `import_check` names the error
+        return None

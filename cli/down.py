@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,9 +18,6 @@ from .errors import ExitCode
 from .operated import Operated, operated
 from .options import Where
 from .redis_url import masked
-
-if TYPE_CHECKING:
-    from holdfast.registry.inventory import Process
 
 LONGEST_GRACE_S = 86_400.0
 
@@ -103,10 +100,11 @@ async def _stop(found: Operated, *, yes: str | None, grace_s: float) -> int:
         return ExitCode.DONE
     runs, calls, unknown = stopping.going_on(work)
     workers = sum(process.worker for process in running)
+    releases = ", ".join(sorted({process.release for process in running})) or "none"
     for line in (
         f"This stops Holdfast in namespace {namespace} of store {found.store.store_id} ({masked(found.store.url)})",
         f"on the Ray cluster at {found.joined.address}, for everybody who uses it there:",
-        f"  {workers} workers and {len(running) - workers} other actors, of release {_releases(running)}, end;",
+        f"  {workers} workers and {len(running) - workers} other actors, of release {releases}, end;",
         f"  {runs} runs and {calls} model calls go on now"
         + (f" ({unknown} workers did not say), and" if unknown else ", and")
         + f" have {grace_s:g} s to finish; runs that are cut short then count as lost, and each tool's on_lost applies.",
@@ -134,7 +132,3 @@ def _told(runs: int, calls: int, silent: int) -> None:
     unsaid = f"; {silent} workers do not say what they are at" if silent else ""
     sys.stderr.write(f"{runs} runs and {calls} model calls go on{unsaid}\n")
     sys.stderr.flush()
-
-
-def _releases(running: "list[Process]") -> str:
-    return ", ".join(sorted({process.release for process in running})) or "none"

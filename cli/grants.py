@@ -3,6 +3,7 @@
 import sys
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -12,9 +13,9 @@ from holdfast.client.given import Given
 from holdfast.conversation import Grant, Proof
 from holdfast.errors import ConversationEnded, HoldfastError, InvalidInput
 
-from .display import clean, span, to_json, write_table
+from .display import Said, clean, span, write_table
 from .errors import ExitCode
-from .options import AsJson, Key
+from .options import Key
 from .session import Reached
 
 
@@ -29,8 +30,7 @@ async def run(
     end: Annotated[bool, typer.Option("--end", help="With --by: end it, votes in calls that wait included.")] = False,
     reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why it ends, for the log.")] = None,
     request_id: Key = None,
-    as_json: AsJson = False,
-) -> int:
+) -> Said:
     """List the grants that stand in a conversation: what runs there without asking. With --revoke, end one.
 
     With --by, list what somebody has given everywhere: grants, and votes in calls that still wait; with --end, end all of that.
@@ -44,10 +44,10 @@ async def run(
                 raise InvalidInput(option, "it is for a revocation", "add --revoke GRANT, or leave it out")
     if by is not None:
         if revoke is not None or request_id is not None:
-            raise InvalidInput("--by", "it names no single grant", "leave --revoke and --request-id out; --end ends all of it")
+            raise InvalidInput("--by", "it is about all grants", "leave --revoke and --request-id out; --end ends all of it")
         given = [one async for one in all_given(on.client, by) if conversation in (None, one.conversation_id)]
         failed = {one.conversation_id: await ended(on.client, one, by, reason or "") for one in given} if end else {}
-        return write_given(given, failed, await on.now(), ended=end, as_json=as_json)
+        return of_giver(given, failed, await on.now(), ended=end)
     if end:
         raise InvalidInput("--end", "it does not say whose grants end", "add --by NAME")
     if conversation is None:
@@ -57,15 +57,9 @@ async def run(
         receipt = await on.conversation(conversation).revoke(revoke, reason or "", request_id=request_id)
         recorded = "was revoked before" if receipt.duplicate else "is revoked"
         text = f"{revoke} of {receipt.conversation_id} {recorded} (seq {receipt.seq}, request {request_id})."
-        data = {**receipt.model_dump(mode="json"), "request_id": request_id}
-        sys.stdout.write((to_json(data) if as_json else clean(text)) + "\n")
-        return ExitCode.DONE
+        return Said({**receipt.model_dump(mode="json"), "request_id": request_id}, [text], indent=None)
     found = await on.conversation(conversation).grants()
-    if as_json:
-        sys.stdout.write(to_json({"items": dumped(found)}, indent=2) + "\n")
-    else:
-        _draw(found, await on.now())
-    return ExitCode.DONE
+    return Said({"items": dumped(found)}, partial(_draw, found, await on.now()))
 
 
 async def all_given(client: AsyncClient, by: str, proof: Proof | None = None) -> AsyncIterator[Given]:
@@ -93,28 +87,18 @@ async def ended(client: AsyncClient, one: Given, by: str, reason: str, proof: Pr
     return None
 
 
-def write_given(found: Sequence[Given], failed: Mapping[str, str | None], now: int, *, ended: bool, as_json: bool) -> int:
-    """Print a principal's grants and votes and, if they were to be `ended`, the results; gives the exit code. `now`: ms UTC."""
-    if as_json:
-        items = [as_given(one) | ({"ended": failed[one.conversation_id] is None} if ended else {}) for one in found]
-        sys.stdout.write(to_json({"items": items}, indent=2) + "\n")
-    else:
-        for one in found:
-            problem = failed.get(one.conversation_id) or one.problem
-            state = f"not read or ended: {problem}" if problem is not None else "ended" if ended else "stands"
-            said = [described(grant, now) for grant in one.grants]
-            said += [f"a vote of {vote.by} on {vote.suspension_id}" for vote in one.votes]
-            sys.stdout.write(clean(f"{one.conversation_id} ({state}): " + "; ".join(said)) + "\n")
-        if not found:
-            sys.stdout.write("Nothing of that stands.\n")
-    return ExitCode.FAILED if any(problem is not None for problem in failed.values()) else ExitCode.DONE
-
-
-def as_given(one: Given) -> dict[str, object]:
-    """The grants and votes in a conversation, as plain JSON values."""
-    votes = [vote.model_dump() for vote in one.votes]
-    plain = {"conversation_id": one.conversation_id, "agent": one.agent, "grants": dumped(one.grants), "votes": votes}
-    return plain | {"problem": one.problem}
+def of_giver(found: Sequence[Given], failed: Mapping[str, str | None], now: int, *, ended: bool) -> Said:
+    """A principal's grants and votes and, if they were to be `ended`, the results. `now`: ms UTC."""
+    items, lines = [], []
+    for one in found:
+        problem = failed.get(one.conversation_id) or one.problem
+        state = f"not read or ended: {problem}" if problem is not None else "ended" if ended else "stands"
+        said = [described(grant, now) for grant in one.grants]
+        said += [f"a vote of {vote.by} on {vote.suspension_id}" for vote in one.votes]
+        lines.append(f"{one.conversation_id} ({state}): " + "; ".join(said))
+        items.append(one.model_dump(mode="json") | ({"ended": failed[one.conversation_id] is None} if ended else {}))
+    code = ExitCode.FAILED if any(problem is not None for problem in failed.values()) else ExitCode.DONE
+    return Said({"items": items}, lines or ["Nothing of that stands."], code=code)
 
 
 def dumped(grants: Sequence[Grant]) -> list[dict[str, object]]:

@@ -67,11 +67,6 @@ def stored(info: Mapping[str, Any], census: Census) -> Check:
 def disk(name: str, folder: Path, *, needed: int = 0) -> Check:
     """The check of a disk of this machine; `needed` is the size (bytes) of a rewrite of the append-only file."""
     free = shutil.disk_usage(folder).free
-    return disk_judged(name, str(folder), free, needed)
-
-
-def disk_judged(name: str, folder: str, free: int, needed: int) -> Check:
-    """The check of a disk with `free` bytes left; `needed` as for `disk`."""
     wanted = max(FREE_BYTES, needed)
     said = f"{size(free)} free at {folder}" + (f", {size(needed)} needed to rewrite the append-only file" if needed else "")
     fix = "make room there: Redis ends itself when its disk is full"

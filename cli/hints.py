@@ -1,17 +1,21 @@
-"""The commands that are shown to people for copying."""
+"""The terminal's texts about a pending call: its kind, who may decide it, and the commands that people copy."""
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from holdfast.client.results import PendingCall
-from holdfast.conversation import SuspensionKind
+from holdfast.conversation import Receipt, SuspensionKind
+from holdfast.conversation.terms.approvers import said
 from holdfast.conversation.terms.decisions import DecisionKind, accepted
 from holdfast.conversation.terms.spec import Choice
 
-from .display import clean
+from .display import clean, clean_block
 from .options import Where, words_of
 
+MOST_COMMENTS = 5
+"""The most recent comments in the list of pending calls; `holdfast show` has all of them."""
 _FLAGS: dict[DecisionKind | Choice, tuple[str, ...]] = {
     DecisionKind.APPROVE: ("--approve",),
     Choice.EDIT: ("--approve", "--arguments", "JSON"),
@@ -28,6 +32,44 @@ _ON_TRUST = frozenset[DecisionKind | Choice]({DecisionKind.APPROVE, DecisionKind
 _NOT_UNSEEN = _ON_TRUST | {Choice.EDIT}
 _AFFIRMATIVE_FIRST = [DecisionKind.APPROVE, Choice.EDIT, DecisionKind.ANSWER, DecisionKind.DENY, DecisionKind.CANCEL]
 _USUAL = (Choice.APPROVE, Choice.EDIT, Choice.DENY)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The title, color and frame of a kind; its question, about a `tool` and an `action`; and the options that resolve it."""
+
+    title: str
+    color: str
+    frame: str
+    asks: str = ""
+    takes: str = ""
+
+
+KINDS: Mapping[SuspensionKind | None, Drawn] = {
+    SuspensionKind.APPROVAL: Drawn(
+        *("Approval", "yellow", "HEAVY", "May {tool} run with these arguments?"),
+        "An approval takes --approve, --approve --arguments JSON (edited), or --deny REASON.",
+    ),
+    SuspensionKind.ELICITATION: Drawn(
+        *("Question", "cyan", "ROUNDED", "Somebody is asked; the answer is the call's result."),
+        "A question takes --answer JSON (text in double quotes), --ask (one by one), or --deny REASON.",
+    ),
+    SuspensionKind.CLIENT_EXEC: Drawn(
+        *("For the client", "magenta", "DOUBLE", "A client is to run this; what it answers counts as untrusted."),
+        "A client's call takes --answer JSON, or --fail ERROR.",
+    ),
+    SuspensionKind.LOST: Drawn(
+        *("Lost", "red", "HEAVY"),
+        "Find out whether {tool} took effect with these arguments: run it again, or give its outcome.",
+        "A lost run takes --redispatch (run it again), --answer JSON (what it returned), or --fail ERROR.",
+    ),
+    SuspensionKind.REVIEW: Drawn(
+        *("Review", "blue", "HEAVY", "{tool} asks somebody for a word before it goes on: {action}."),
+        "A review takes --review allow, block or review (revise and ask again), with --notes TEXT.",
+    ),
+    None: Drawn("Unreadable", "red", "SQUARE"),
+}
+"""The key None is for a call of unreadable kind."""
 
 
 def command(words: Sequence[str], where: Where) -> str:
@@ -102,3 +144,43 @@ def asked_by(call: PendingCall[Any]) -> str:
     if not call.rule:
         return f"asked because {reason}" if reason else ""
     return f"asked by the rule {clean(call.rule)}{': ' if reason else ''}{reason}"
+
+
+def lines_of(call: PendingCall[Any], *, comments: int | None = None) -> list[str]:
+    """The lines about a call's approvers, votes, assignee and comments; empty if anybody may decide and nobody wrote.
+
+    `comments` is how many of the last comments are shown; None: all.
+    """
+    found = []
+    terms = call.approvers
+    if terms is not None:
+        found.append(f"may be decided by {clean(said(terms.who, terms.minimum, not_requester=terms.not_requester))}")
+        if terms.not_requester:
+            asker = "nobody said who asked, so nobody may" if call.requester is None else f"{clean(call.requester.id)} asked"
+            found[-1] += f" ({asker})"
+        if not terms.stated:
+            found.append("whoever decides it proves who they are: --url with a key or a token in HOLDFAST_TOKEN")
+        if terms.minimum > 1:
+            found.append(agreed(len(call.votes), terms.minimum, ", ".join(clean(vote.by.id) for vote in call.votes)))
+    if call.assigned:
+        found.append(f"taken on by {clean(call.assigned)}")
+    shown = call.comments if comments is None else call.comments[-comments:]
+    if left_out := len(call.comments) - len(shown):
+        found.append(f"{left_out} earlier comments are not shown")
+    for one in shown:
+        author = "somebody" if one.by is None else clean(one.by.id)
+        text = clean_block(one.text) if comments is None else clean(one.text)
+        found.append(f"{author}: {text}")
+    return found
+
+
+def agreed(votes: int, needed: int, who: str = "") -> str:
+    """The number of votes, and the voters."""
+    return f"{votes} of {needed} people {'has' if votes == 1 else 'have'} agreed{': ' if who else ''}{who}"
+
+
+def outcome(receipt: Receipt) -> str:
+    """The votes in a receipt; empty if one vote is enough."""
+    if not receipt.needed or receipt.settled:
+        return ""
+    return f"{agreed(receipt.votes, receipt.needed)}: the call still waits"

@@ -6,14 +6,13 @@ from typing import Annotated, TypedDict, Unpack
 
 import typer
 
-from holdfast.client.access import ApiKey, Quotas
-from holdfast.client.quotas import Used, amounts_of, quotas_of
+from holdfast.client.access import ApiKey, Quotas, Used, amounts_of, quotas_of
 from holdfast.conversation import Proof
 from holdfast.errors import InvalidInput
 
-from .display import clean, console, span, table, to_json
+from .display import Said, clean, console, span, table, to_json
 from .errors import ExitCode
-from .grants import all_given, ended, write_given
+from .grants import all_given, ended, of_giver
 from .options import AsJson, seconds_of
 from .session import Session
 
@@ -30,7 +29,7 @@ class Quota(TypedDict):
     ]
     cost_usd_per_day: Annotated[
         float | None,
-        typer.Option("--cost-per-day", help="What they may cost in a day, in US dollars, before it may send no more."),
+        typer.Option("--cost-per-day", help="The US dollars that they may cost in a day, before it may send no more."),
     ]
 
 
@@ -46,20 +45,16 @@ async def create(
     ] = None,
     role: Annotated[list[str] | None, typer.Option(help="A role of the holder; again for more.")] = None,
     expires: Annotated[str | None, typer.Option(help="After how long it is refused: 30d, 12h, 15m.", metavar="TIME")] = None,
-    as_json: AsJson = False,
     **quotas: Unpack[Quota],
-) -> None:
+) -> Said:
     """Make an API key. It is printed once, and never again: only the SHA-256 of its secret is stored."""
     expires_s = None if expires is None else seconds_of(expires, "expires")
     most = quotas_of(**quotas)
     key, text = await on.client.access.create_key(
         name, scope, agents=agent or None, roles=role or (), expires_s=expires_s, quotas=most
     )
-    if as_json:
-        sys.stdout.write(to_json(_shown(key) | {"key": text}) + "\n")
-        return
-    sys.stdout.write(f"{text}\n")
-    sys.stderr.write(clean(f"note: this is the only time that key {key.key_id} of {key.name} is shown") + "\n")
+    note = f"this is the only time that key {key.key_id} of {key.name} is shown"
+    return Said(_shown(key) | {"key": text}, [text], note, indent=None)
 
 
 async def list_keys(on: Session, *, as_json: AsJson = False) -> None:
@@ -67,7 +62,7 @@ async def list_keys(on: Session, *, as_json: AsJson = False) -> None:
     access, now = on.client.access, round(time.time() * 1000)
     keys, unreadable = await access.listed()
     limited = [key for key in keys if key.quotas != Quotas()]
-    used = dict(zip(limited, await access.used(limited), strict=True)) if limited else {}
+    used = dict(zip(limited, await access.used([key.key_id for key in limited]), strict=True)) if limited else {}
     if as_json:
         bad = {"unreadable": [one._asdict() for one in unreadable]} if unreadable else {}
         sys.stdout.write(to_json({"items": [_shown(key, used.get(key)) for key in keys], **bad}, indent=2) + "\n")
@@ -119,7 +114,7 @@ async def revoke(
         failed[one.conversation_id] = await ended(client, one, key.name, reason, Proof.KEY)
     if not found and not as_json:
         return ExitCode.DONE
-    return write_given(found, failed, await access.now(), ended=with_effects, as_json=as_json)
+    return of_giver(found, failed, await access.now(), ended=with_effects).write(as_json=as_json)
 
 
 COMMANDS = {"create": create, "list": list_keys, "revoke": revoke}

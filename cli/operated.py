@@ -2,21 +2,60 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from holdfast.actors.actor_settings import ActorSettings, StoreAddress, release_with
 from holdfast.embedded.home import Home
 from holdfast.embedded.local_ray import running_ray
 from holdfast.embedded.local_redis import running_redis
-from holdfast.errors import ClusterUnavailable, ConfigurationError
-from holdfast.persistence import Store, opened
+from holdfast.errors import ClusterUnavailable, ConfigurationError, CorruptStore
+from holdfast.persistence import Binding, Store, opened
+from holdfast.persistence.keys import STORE_ID, Keys
 from holdfast.registry import cluster
 from holdfast.registry.encryption import checked_cipher
 
-from .binding import store_standing
 from .options import Where
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStanding:
+    """A store's id, its binding to a cluster, and the release of Holdfast that serves it; each None where it is missing.
+
+    `wrong` has the errors of those that cannot be read, by their keys.
+    """
+
+    store_id: str | None = None
+    bound: Binding | None = None
+    release: str | None = None
+    wrong: Mapping[str, CorruptStore] = field(default_factory=dict)
+
+
+async def store_standing(url: str, namespace: str) -> StoreStanding:
+    """The id, binding and release of a store, as far as they can be read."""
+    store, keys = opened(url, namespace=namespace), Keys(namespace)
+    wrong: dict[str, CorruptStore] = {}
+
+    async def read(key: str, reading: Awaitable[T]) -> T | None:
+        try:
+            return await reading
+        except CorruptStore as error:
+            wrong[key] = CorruptStore(f"{key}: {error.what}")
+            return None
+
+    try:
+        return StoreStanding(
+            bound=await read(keys.meta("cluster"), store.binding()),
+            release=await read(keys.meta("release"), store.serving()),
+            store_id=await read(STORE_ID, store.identity()),
+            wrong=wrong,
+        )
+    finally:
+        await store.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +83,8 @@ async def operated(where: Where) -> AsyncIterator[Operated]:
         what = "Redis" if url is None else "Ray"
         raise ClusterUnavailable(f"the home's {what} does not run, so nothing of Holdfast does")
     standing = await store_standing(url, settings.namespace)
+    for error in standing.wrong.values():
+        raise error
     if standing.store_id is None or standing.release is None:
         problem = f"Holdfast was never at work in {settings.namespace!r} of that Redis"
         raise ConfigurationError("namespace", problem, "correct --namespace (HOLDFAST_NAMESPACE) or --redis-url")

@@ -14,6 +14,7 @@ import typer
 from holdfast.errors import ConfigurationError, InvalidInput
 from holdfast.settings import Settings
 
+from .display import Said
 from .redis_url import to_copy
 
 _SPAN = re.compile(r"([0-9]{1,6})([smhdw])")
@@ -43,10 +44,10 @@ class Where:
     )
 
     def settings(self) -> Settings:
-        """The settings in force, for a command that stands on Redis or Ray itself."""
+        """The settings in force, for a command that needs Redis or Ray itself."""
         settings = self.reaching()
         if settings.url is not None:
-            problem = "this command stands on Redis or Ray itself, and goes over no server"
+            problem = "this command needs Redis or Ray itself, and cannot go over a server"
             raise ConfigurationError("url", problem, "run it where they are, without --url and HOLDFAST_URL")
         return settings
 
@@ -103,9 +104,12 @@ def everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function as typer sees it: its first parameter becomes the options of every command.
 
     The type of that parameter decides what the command gets: a `Where`, or for a coroutine the `Reached` or `Session` that the
-    options lead to. Parameters that a `TypedDict` unpacks become an option each.
+    options lead to. Parameters that a `TypedDict` unpacks become an option each. A command that gives a `Said` takes `--json`.
     """
-    first, *own = (one for given in inspect.signature(function).parameters.values() for one in _unpacked(given))
+    signature = inspect.signature(function)
+    first, *own = (one for given in signature.parameters.values() for one in _unpacked(given))
+    if says := signature.return_annotation is Said:
+        own.append(inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson))
     common = [
         inspect.Parameter(place.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=place.metadata["type"])
         for place in fields(Where)
@@ -114,10 +118,13 @@ def everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def run(**given: Any) -> Any:
         where = Where(**{parameter.name: given.pop(parameter.name) for parameter in common})
-        if not inspect.iscoroutinefunction(function):
-            return function(where, **given)
-        within = import_module(".session", __package__).within  # an import that `--help` and a few commands do without
-        return within(where, partial(function, **given), first.annotation)
+        as_json = says and given.pop("as_json")
+        if inspect.iscoroutinefunction(function):
+            within = import_module(".session", __package__).within  # an import that `--help` and a few commands do without
+            found = within(where, partial(function, **given), first.annotation)
+        else:
+            found = function(where, **given)
+        return found.write(as_json=as_json) if says else found
 
     own.sort(key=lambda parameter: parameter.name == "as_json")  # it stands last in the help
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + common

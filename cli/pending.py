@@ -14,10 +14,8 @@ from holdfast.client.results import AsyncPendingCall, Page
 from holdfast.conversation import Principal, SettledBy, SuspensionKind
 from holdfast.errors import InvalidInput
 
-from .deciding import MOST_COMMENTS, lines_of
 from .display import clean, console, is_whole, is_whole_json, shorten, span, to_json, write_table
-from .hints import asked_by, granted, more, next_step
-from .kinds import KINDS
+from .hints import KINDS, MOST_COMMENTS, asked_by, granted, lines_of, more, next_step
 from .options import After, AsJson, Limit, Where, chosen
 from .pauses import notice, standing
 from .session import Reached, within

@@ -1,7 +1,6 @@
 """`holdfast problems`: all problems that a person must see, in one list. It needs Redis alone."""
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -10,10 +9,9 @@ from typing import Any
 from holdfast.client.problems import Problem, problems_of
 from holdfast.redaction import Redaction
 
-from .display import clean, shorten, span, to_json
+from .display import Said, clean, shorten, span
 from .errors import ExitCode
 from .hints import command
-from .options import AsJson
 from .redis_url import to_copy
 from .session import Session
 
@@ -22,7 +20,7 @@ SCHEMA = 1
 LINE_LENGTH = 200
 
 
-async def run(on: Session, *, as_json: AsJson = False) -> int:
+async def run(on: Session) -> Said:
     """List the problems that a person must see: each kind with its age, its number, some names, and the command that helps.
 
     Problems are apps that no worker can run, lost runs that wait for a person, conversations in quarantine or in trouble, hung
@@ -32,12 +30,8 @@ async def run(on: Session, *, as_json: AsJson = False) -> int:
     secrets = Redaction.of_process(os.environ, urls=[settings.redis_url or ""])
     problems = await problems_of(store, settings.timing, partial(command, where=on.where))
     found, now = [without_secrets(one, secrets) for one in problems], await store.now()
-    if as_json:
-        said = {"schema": SCHEMA, "at": now, "problems": [as_dict(problem) for problem in found]}
-        sys.stdout.write(to_json(said, indent=2) + "\n")
-    else:
-        sys.stdout.writelines(f"{line}\n" for line in drawn(found, now))
-    return ExitCode.FAILED if found else ExitCode.DONE
+    data = {"schema": SCHEMA, "at": now, "problems": [as_dict(problem) for problem in found]}
+    return Said(data, drawn(found, now), code=ExitCode.FAILED if found else ExitCode.DONE)
 
 
 def without_secrets(problem: Problem, secrets: Redaction) -> Problem:

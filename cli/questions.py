@@ -1,7 +1,7 @@
 """Questions in a terminal: as `holdfast show` draws them, and asked one after the other."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from holdfast.conversation import Question
@@ -22,18 +22,18 @@ def drawn(question: Question, number: int) -> str:
     return "\n".join(lines)
 
 
-def asked(questions: Sequence[Question], *, read: Callable[[], str] | None = None) -> Answers:
+def asked(questions: Sequence[Question]) -> Answers:
     """A person's answers in the terminal to these questions; a question is repeated until its answer is valid.
 
     An option is named by its number or its text, several by numbers separated by commas. An empty line takes the default, or
-    skips the question. `read` reads a line with its end, '' at the end of the input; by default from standard input.
+    skips the question.
     """
     answers: dict[str, Any] = {}
     for number, question in enumerate(questions, 1):
         _say(f"{drawn(question, number)}\n")
         while True:
             _say("   > ")
-            line = (read or _line)()
+            line = sys.stdin.readline(LONGEST_LINE)
             if not line:
                 _say("\n")
                 problem = f"the input ended at question {number} of {len(questions)}"
@@ -76,10 +76,6 @@ def _option(options: Sequence[str], said: str) -> str:
     """The option with this text, or else this number; the line itself if there is none."""
     by_number = said.isascii() and said.isdigit() and len(said) <= len(str(len(options))) and 1 <= int(said) <= len(options)
     return options[int(said) - 1] if by_number and said not in options else said
-
-
-def _line() -> str:
-    return sys.stdin.readline(LONGEST_LINE)
 
 
 def _say(text: str) -> None:

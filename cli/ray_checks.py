@@ -1,7 +1,9 @@
 """The checks of `holdfast doctor` on Ray. They join a running cluster, and start only a small task on each node."""
 
+import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.actors.actor_settings import ActorSettings, StoreAddress, release_with
@@ -10,19 +12,19 @@ from holdfast.daemon import in_daemon
 from holdfast.embedded.home import Home, installed_version, python_version
 from holdfast.embedded.local_ray import running_ray
 from holdfast.errors import AppNotPublished, ConfigurationError, HoldfastError, OlderRelease
-from holdfast.persistence import Binding
+from holdfast.persistence import Binding, opened
 from holdfast.registry import cluster, doors, releases
 from holdfast.registry.doors import Door, Knocked, Manner
-from holdfast.registry.node_look import AppToImport
+from holdfast.registry.node_look import AppToImport, NodeLook
 from holdfast.settings import Settings
 
 from . import readiness
-from .app_checks import app_of_workers
-from .binding import StoreStanding
 from .check import Check, Outcome, bounded, fail, ok, warn
 from .display import span
+from .headroom import RELIEVED
 from .known_holes import release_check
-from .node_checks import node_checks
+from .operated import StoreStanding
+from .redis_checks import CLOCK_MS, apart
 from .redis_url import on_loopback
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 ANSWER_S = 10.0
 NAMED = 3
 JOIN_S = 60.0
+STORE_S = 15.0
 DOORS_S = 30.0
 NODES_S = 150.0
 """How many seconds the look at all nodes may take: `nodes.AT_ONCE` at once, `nodes.LOOK_S` each."""
@@ -205,3 +208,74 @@ async def _sweeper(settings: ActorSettings) -> list[Check]:
         fix = "use that release here, or change to this one: holdfast up"
         return [warn("sweeper", f"it is of another release ({others[0]})", fix)]
     return [warn("sweeper", "there is no sweeper: no conversation is woken at its deadline", "run: holdfast up")]
+
+
+async def app_of_workers(here: AppToImport, where: StoreAddress) -> AppToImport:
+    """How workers import the app, by its published record. To be called after Ray was joined.
+
+    Raises:
+        AppNotPublished: The store's record of the app was not signed by this cluster, so no process may import from its paths.
+    """
+    from holdfast.actors.ray_launcher import RayLauncher  # noqa: PLC0415 - imports ray
+    from holdfast.actors.signature import vouched  # noqa: PLC0415 - only where it is needed
+    from holdfast.actors.vault import Vault  # noqa: PLC0415 - imports ray
+
+    store = opened(where.redis_url, namespace=where.namespace, store_id=where.store_id)
+    try:
+        async with asyncio.timeout(STORE_S):
+            record = await store.app(here.path)
+    except (HoldfastError, TimeoutError):
+        return here  # the checks of Redis name the error
+    finally:
+        await store.close()
+    if record is None:
+        return here
+    if not vouched(await RayLauncher(Vault(where)).key(), where, here.path, record):
+        raise AppNotPublished(here.path)
+    return replace(here, python_path=record.python_path, main_file=record.main_file)
+
+
+def node_checks(looks: Sequence[NodeLook], total: int, *, app: str | None, with_store: bool) -> list[Check]:
+    """The checks of the nodes: whether they run a task, keep up, reach Redis, keep time, import the app."""
+    checks = [_running(looks, total)]
+    answered = [look for look in looks if look.failed is None]
+    heavy = [f"{look.node}: {look.load}" for look in answered if look.load is not None and look.load.is_too_much]
+    if heavy:
+        checks.append(warn("node load", f"{len(heavy)} of {len(answered)} nodes are overloaded: {_some(heavy)}", RELIEVED))
+    if with_store and answered:
+        fix = "open the way from there to Redis, or correct its address"
+        checks += [_all(answered, "node redis", "reach Redis", lambda look: look.store, fix), _clocks(answered)]
+    if app is not None and answered:
+        fix = f"install {app.partition(':')[0]} and what it needs on these nodes, as on the others"
+        checks.append(_all(answered, "node imports", f"import {app}", lambda look: look.app, fix))
+    return checks
+
+
+def _running(looks: Sequence[NodeLook], total: int) -> Check:
+    failed = [f"{look.node}: {look.failed}" for look in looks if look.failed is not None]
+    others = f"; {total - len(looks)} more were not looked at" if total > len(looks) else ""
+    if failed:
+        said = f"{len(failed)} of {len(looks)} do not run a task: {_some(failed)}{others}"
+        return fail("nodes", said, "repair these nodes, or take them out of the cluster")
+    return ok("nodes", f"{len(looks)} nodes run tasks{others}")
+
+
+def _all(looks: Sequence[NodeLook], name: str, what: str, problem: Callable[[NodeLook], str | None], fix: str) -> Check:
+    wrong = [f"{look.node}: {problem(look)}" for look in looks if problem(look) is not None]
+    if wrong:
+        return fail(name, f"{len(wrong)} of {len(looks)} nodes cannot {what}: {_some(wrong)}", fix)
+    return ok(name, f"{len(looks)} of {len(looks)} nodes {what}")
+
+
+def _clocks(looks: Sequence[NodeLook]) -> Check:
+    known = [(look.node, look.ahead_ms, look.uncertain_ms) for look in looks if look.ahead_ms is not None]
+    wrong = [f"{node} is {apart(ahead)} it" for node, ahead, uncertain in known if abs(ahead) - uncertain > CLOCK_MS]
+    if wrong:
+        said = f"{len(wrong)} of {len(known)} do not go with Redis's: {_some(wrong)}"
+        return warn("node clocks", said, "have all keep time by NTP")
+    furthest = max((abs(ahead) for _, ahead, _ in known), default=0)
+    return ok("node clocks", f"{len(known)} are within {furthest} ms of Redis's")
+
+
+def _some(said: Sequence[str]) -> str:
+    return "; ".join(said[:NAMED]) + (f"; and {len(said) - NAMED} more" if len(said) > NAMED else "")

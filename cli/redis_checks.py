@@ -15,10 +15,11 @@ from holdfast.persistence.redis_values import LAYOUT_VERSION, OLDEST_SERVER
 from . import headroom
 from .check import Check, fail, judged, ok, warn
 from .known_holes import release_check
-from .node_checks import clock
 from .redis_doors import tcp_ports
 from .redis_url import by_socket, masked, on_loopback, own_socket
 
+CLOCK_MS = 2_000
+"""The tolerated difference between a clock and Redis's, in milliseconds."""
 _SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write", "dir")
 
 
@@ -189,3 +190,16 @@ def _namespace(namespace: str, seen: _Seen) -> Check:
     if buckets != BUCKETS:
         return fail("namespace", f"{said}, but this Holdfast uses {BUCKETS}", "use the Holdfast that wrote it")
     return ok("namespace", said)
+
+
+def clock(ahead_ms: int, uncertain_ms: int) -> Check:
+    """The check of this machine's clock, by how far it is ahead of Redis's."""
+    if abs(ahead_ms) - uncertain_ms <= CLOCK_MS:
+        return ok("clock", f"this machine's is {apart(ahead_ms)} Redis's")
+    said = f"this machine's is {apart(ahead_ms)} Redis's, by which every deadline goes"
+    return warn("clock", said, "have both keep time by NTP")
+
+
+def apart(ahead_ms: int) -> str:
+    """How far a clock is ahead of another, or behind it."""
+    return f"{abs(ahead_ms) / 1000:.1f} s {'ahead of' if ahead_ms >= 0 else 'behind'}"

@@ -9,13 +9,12 @@ from rich.progress import Progress
 from holdfast.persistence import Rebuilt
 from holdfast.persistence.keys import BUCKETS
 
-from .display import clean, to_json
+from .display import Said
 from .errors import ExitCode
-from .options import AsJson
 from .session import Session
 
 
-async def run(on: Session, *, as_json: AsJson = False) -> int:
+async def run(on: Session) -> Said:
     """Rebuild every list from the conversations' logs, while everything goes on working.
 
     Needed after an upgrade that says so, or if another program has written to Redis. It needs Redis alone. Exit code 1 if a
@@ -26,13 +25,9 @@ async def run(on: Session, *, as_json: AsJson = False) -> int:
     conversations = sum(bucket.conversations for bucket in buckets)
     removed = sum(bucket.removed for bucket in buckets)
     problems = [problem for bucket in buckets for problem in bucket.problems]
-    if as_json:
-        said = to_json({"conversations": conversations, "removed": removed, "problems": problems}, indent=2)
-    else:
-        head = f"{conversations} conversations indexed, {removed} stale entries removed."
-        said = "\n".join([head, *(clean(f"  {problem}") for problem in problems)])
-    sys.stdout.write(said + "\n")
-    return ExitCode.FAILED if problems else ExitCode.DONE
+    data = {"conversations": conversations, "removed": removed, "problems": problems}
+    lines = [f"{conversations} conversations indexed, {removed} stale entries removed.", *(f"  {one}" for one in problems)]
+    return Said(data, lines, code=ExitCode.FAILED if problems else ExitCode.DONE)
 
 
 async def _shown(rebuild: AsyncIterator[Rebuilt]) -> AsyncIterator[Rebuilt]:

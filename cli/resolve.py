@@ -1,8 +1,7 @@
 """`holdfast resolve`: decide a pending call."""
 
-import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -25,9 +24,9 @@ from holdfast.conversation import (
 from holdfast.conversation.text import jsontext
 from holdfast.errors import InvalidDecision
 
-from .deciding import outcome
-from .display import clean, to_json
-from .options import AsJson, Key, OfConversation, Suspension, Where, seconds_of
+from .display import Said, clean
+from .hints import outcome
+from .options import Key, OfConversation, Suspension, Where, seconds_of
 from .questions import asked
 from .session import Reached, within
 from .verbs import recorded
@@ -73,8 +72,7 @@ def run(
     ] = None,
     conversation: OfConversation = None,
     decision_id: Key = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Said:
     """Decide a pending call; done once the decision is durable.
 
     Exactly one of --approve, --deny, --answer, --ask, --fail, --redispatch, --review and --cancel. An approval takes --approve
@@ -99,7 +97,7 @@ def run(
     said = f"{type(decision).__name__} for {suspension} of {receipt.conversation_id} {recorded(receipt)} (seq {receipt.seq})."
     if waits := outcome(receipt):
         said = f"{said} {waits[0].upper()}{waits[1:]}."
-    sys.stdout.write((to_json(receipt.model_dump(mode="json")) if as_json else clean(said)) + "\n")
+    return Said(receipt.model_dump(mode="json"), [said], indent=None)
 
 
 async def _questions(on: Reached, suspension: str, conversation: str | None) -> Sequence[Question]:
@@ -127,23 +125,17 @@ def decision_of(
     if reason is not None and flag in _SAY_WHY:
         raise InvalidDecision("--reason", f"it does not go with {flag}, which says why itself", f"say it with {_SAY_WHY[flag]}")
     why = reason or ""
-    match flag:
-        case "--approve":
-            return Approve(None if arguments is None else _json("--arguments", arguments), reason=why)
-        case "--deny":
-            return Deny(value)
-        case "--ask":
-            return Answer(None, reason=why)  # the person is asked once the rest of the command is valid
-        case "--answer":
-            return Answer(_json("--answer", value), reason=why)
-        case "--fail":
-            return Fail(value, reason=why)
-        case "--review":
-            return Review(value, notes or "")
-        case "--cancel":
-            return Cancel(value)
-        case _:
-            return Redispatch(reason=why)
+    makes: Mapping[str, Callable[[], Decision]] = {
+        "--approve": lambda: Approve(None if arguments is None else _json("--arguments", arguments), reason=why),
+        "--deny": lambda: Deny(value),
+        "--answer": lambda: Answer(_json("--answer", value), reason=why),
+        "--ask": lambda: Answer(None, reason=why),  # the person is asked once the rest of the command is valid
+        "--fail": lambda: Fail(value, reason=why),
+        "--redispatch": lambda: Redispatch(reason=why),
+        "--review": lambda: Review(value, notes or ""),
+        "--cancel": lambda: Cancel(value),
+    }
+    return makes[flag]()
 
 
 def _scope(text: str | None, level: Level | None, lasts: str | None, *, everything: bool) -> Scope | None:
@@ -151,7 +143,7 @@ def _scope(text: str | None, level: Level | None, lasts: str | None, *, everythi
     if text is None:
         for option, given in (("--level", level), ("--for", lasts), ("--everything", everything or None)):
             if given is not None:
-                raise InvalidDecision(option, "it says more of a scope, and none is given", "add --scope KIND:PATTERN")
+                raise InvalidDecision(option, "it belongs to a scope, and none is given", "add --scope KIND:PATTERN")
         return None
     kind, colon, pattern = text.partition(":")
     if not colon:

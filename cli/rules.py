@@ -1,7 +1,5 @@
 """`holdfast rules`: check what a file of permission rules says of a call, and by which rule."""
 
-import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,14 +9,14 @@ from holdfast.agent import load
 from holdfast.agent.coverage import defaults_of
 from holdfast.agent.rule import RuleEffect
 from holdfast.agent.rules import Rules, Verdict
+from holdfast.client import RuleCheck
 from holdfast.conversation import Approval, Executor
-from holdfast.conversation.terms.approvers import Approvers
 from holdfast.conversation.text import jsontext
 from holdfast.errors import InvalidInput
 
-from .display import clean, to_json
+from .display import Said
 from .errors import ExitCode
-from .options import AsJson, Where
+from .options import Where
 
 
 def check(
@@ -34,8 +32,7 @@ def check(
     expect: Annotated[
         RuleEffect | None, typer.Option(help="What should happen; where something else would, the exit code is 1.")
     ] = None,
-    as_json: AsJson = False,
-) -> int:
+) -> Said:
     """Say what would happen to a call under the rules of a file, and by which rule. It needs neither Redis nor Ray.
 
     With --app, the tool's own approval, executor, primary argument and defaults count, as well as the rules that app and agent
@@ -50,13 +47,12 @@ def check(
         rules, facts = _declared(rules, path, agent, tool, primary)
     verdict = rules.verdict(tool, arguments, **facts)
     hidden = rules.hides(tool, executor=facts.get("executor", Executor.SERVER))
-    if as_json:
-        sys.stdout.write(to_json(_data(verdict, hidden=hidden)) + "\n")
-    else:
-        sys.stdout.write("".join(f"{clean(line)}\n" for line in _lines(verdict, tool, hidden=hidden)))
-    if path is None and not as_json and verdict.by != "rule":
-        sys.stderr.write("note: without --app, the tool's own approval and executor are not known\n")
-    return ExitCode.DONE if expect is None or verdict.effect is expect else ExitCode.FAILED
+    data = RuleCheck.of(verdict, reason=verdict.reason, hidden=hidden).model_dump(mode="json")
+    unsure = (
+        "without --app, the tool's own approval and executor are not known" if path is None and verdict.by != "rule" else ""
+    )
+    code = ExitCode.DONE if expect is None or verdict.effect is expect else ExitCode.FAILED
+    return Said(data, _lines(verdict, tool, hidden=hidden), unsure, code, indent=None)
 
 
 COMMANDS = {"check": check}
@@ -90,13 +86,6 @@ def _declared(rules: Rules, path: str, agent: str, tool: str, primary: str | Non
         "defaults": defaults_of(found.spec.parameters),
     }
     return Rules.together(Rules.together(rules, app.rules), declared.rules), facts
-
-
-def _data(verdict: Verdict, *, hidden: bool) -> dict[str, Any]:
-    """The verdict with the fields of a check over HTTP."""
-    who = verdict.approvers or Approvers()
-    said = {"approvers": who.who, "minimum": who.minimum, "not_requester": who.not_requester}
-    return asdict(verdict) | said | {"also": [str(one) for one in verdict.also], "hidden": hidden}
 
 
 def _lines(verdict: Verdict, tool: str, *, hidden: bool) -> list[str]:

@@ -88,7 +88,7 @@ async def session(
     changes = ({} if with_app else {"app": where.app}) | ({} if publish is None else {"publish": publish})
     stack = Stack(settings.model_copy(update=changes), None, roll_back=roll_back, lift=lift)
     try:
-        client = AsyncClient(StackGateway.over(stack, timeout_s=timeout_s))
+        client = AsyncClient(StackGateway(stack, timeout_s=timeout_s))
         who = Principal(where.principal if where.principal is not None else this_user())
         yield Session(client.acting_as(who), stack, where)
     finally:

@@ -2,9 +2,9 @@
 
 import contextlib
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.client import AsyncClient, Pause, StaleCall
@@ -12,11 +12,9 @@ from holdfast.client.results import AsyncPendingCall, ConversationState, LateRes
 from holdfast.conversation import Grant, Status, SuspensionKind
 
 from . import grants
-from .deciding import lines_of
-from .display import clean, clean_block, console, shorten, span, to_json
-from .hints import asked_by, command, granted, resolving, touching
-from .kinds import KINDS
-from .options import AsJson, ConversationId, Where
+from .display import Said, clean, clean_block, console, shorten, span, to_json
+from .hints import KINDS, asked_by, command, granted, lines_of, resolving, touching
+from .options import ConversationId, Where
 from .pauses import described, standing
 from .questions import drawn
 from .session import Reached
@@ -46,7 +44,7 @@ class Shown:
     grants: list[Grant] = field(default_factory=list)
 
 
-async def run(on: Reached, conversation: ConversationId, *, as_json: AsJson = False) -> None:
+async def run(on: Reached, conversation: ConversationId) -> Said:
     """Show a conversation: its messages, its status and its pending calls."""
     found = on.conversation(conversation)
     state = await found.state()
@@ -55,10 +53,7 @@ async def run(on: Reached, conversation: ConversationId, *, as_json: AsJson = Fa
     pauses = [pause for pause in await standing(on.client) if pause.agent in (None, state.agent)]
     messages, now = await found.messages(), await on.now()
     shown = Shown(conversation, state, messages, now, pauses[0] if pauses else None, await found.grants())
-    if as_json:
-        sys.stdout.write(to_json(_as_dict(shown), indent=2) + "\n")
-    else:
-        _draw(shown, on.where)
+    return Said(_as_dict(shown), partial(_draw, shown, on.where))
 
 
 async def _whole(client: AsyncClient, call: AsyncPendingCall) -> AsyncPendingCall:

@@ -25,7 +25,7 @@ NAMES = {
     Kind.QUARANTINE: ("quarantine", "no conversation is in quarantine"),
     Kind.TROUBLE: ("conversations", "every conversation that needs attention can be taken up"),
     Kind.HUNG_ACTOR: ("hung actors", "no actor hangs"),
-    Kind.GRANT: ("grants", "everybody whose API key gave a grant that stands may still decide"),
+    Kind.GRANT: ("grants", "all who gave a standing grant by an API key may still decide"),
     Kind.OVERDUE: ("deadlines", "no deadline is overdue"),
 }
 """The name of each kind's check, and its text without a problem."""

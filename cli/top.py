@@ -13,7 +13,7 @@ from holdfast.client.figures import FRESH_S, Figures
 from holdfast.errors import InvalidInput, StoreUnavailable
 from holdfast.metrics import Distribution, Family, Metric, Value
 
-from .display import clean, console, span, table, to_json
+from .display import Said, clean, console, span, table
 from .options import AsJson, Where
 from .session import Session, within
 
@@ -43,10 +43,8 @@ def run(
         raise InvalidInput("--every", f"{every:g} is no interval", f"give {FRESH_S:g} to 3600 seconds")
     if as_json or once or not sys.stdout.isatty():
         found = within(where, lambda on: _read(Figures(on.client)), Session)
-        if as_json:
-            sys.stdout.write(to_json({"schema": SCHEMA, "metrics": as_plain(found)}, indent=2) + "\n")
-        else:
-            console().print(drawn(found, None, every))
+        data = {"schema": SCHEMA, "metrics": as_plain(found)}
+        Said(data, lambda: console().print(drawn(found, None, every))).write(as_json=as_json)
         return
     with contextlib.suppress(KeyboardInterrupt):
         within(where, lambda on: _live(Figures(on.client), every), Session)
@@ -150,7 +148,8 @@ def _counted(values: Values, earlier: Values | None, every: float) -> "Renderabl
             count = _total(value)
             then = None if earlier is None else _total(earlier.get(metric, {}).get(labels, 0))
             rate = "" if then is None else f"{(count - then) * 60 / every:.1f}"
-            mean = _duration(value.sum / count) if isinstance(value, Distribution) and count else ""
+            mean_ms = value.sum / count * 1000 if isinstance(value, Distribution) and count else None
+            mean = "" if mean_ms is None else span(round(mean_ms)) if mean_ms >= 1000 else f"{mean_ms:.0f} ms"  # noqa: PLR2004
             name = metric.name.removeprefix("holdfast_").removesuffix("_total")
             drawn_table.add_row(name, clean(" ".join(labels)), f"{count:g}", rate, mean)
     return drawn_table
@@ -163,7 +162,3 @@ def _by_count(entry: tuple[tuple[str, ...], Value]) -> tuple[float, tuple[str, .
 
 def _total(value: Value) -> float:
     return sum(value.buckets) if isinstance(value, Distribution) else value
-
-
-def _duration(seconds: float) -> str:
-    return span(round(seconds * 1000)) if seconds >= 1 else f"{seconds * 1000:.0f} ms"

@@ -4,37 +4,29 @@ import contextlib
 import inspect
 import sys
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
 from holdfast.client import MessageStatus
-from holdfast.conversation import Cancelled, Receipt, SuspensionKind
+from holdfast.conversation import Receipt, SuspensionKind
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, StoreError
 
-from .display import clean, clean_block, span, to_json
+from .display import Said, clean_block, span
 from .hints import command
-from .options import AsJson, ConversationId, Key, OfConversation, Suspension, Where, words_of
+from .options import ConversationId, Key, OfConversation, Suspension, Where, words_of
 from .pauses import described, whose
 from .session import Reached, within
 
 MOST_BYTES = 64 * 1024 * 1024
 """The most bytes that are read from a pipe; the agent's limits bound the message itself."""
-VERBS: dict[str, Callable[..., None]] = {}
+VERBS: dict[str, Callable[..., Said]] = {}
 """The commands by name, as `options.everywhere` takes them."""
-
-
-class Said(NamedTuple):
-    """The output of a verb: the fields for `--json`, else the lines, and a note on stderr."""
-
-    reply: Receipt | Cancelled | Mapping[str, Any]
-    lines: Sequence[str]
-    note: str = ""
 
 
 Verb = Callable[..., Awaitable[Said]]
@@ -49,24 +41,19 @@ def verb(*, key: str = "", before: Callable[[dict[str, Any]], None] | None = Non
     """
 
     def registered(asking: Verb) -> None:
-        def run(where: Where, *, as_json: bool, **given: Any) -> None:
+        def run(where: Where, **given: Any) -> Said:
             if key and given[key] is None:
                 given[key] = uuid.uuid4().hex
             if before is not None:
                 before(given)
-            reply, lines, note = within(where, partial(asking, **given))
-            if as_json:
-                data = reply if isinstance(reply, Mapping) else reply.model_dump(mode="json")
-                sys.stdout.write(to_json({**data, **({key: given[key]} if key else {})}) + "\n")
-                return
-            sys.stdout.writelines(f"{clean(line)}\n" for line in lines)
-            if note:
-                sys.stderr.write(f"note: {clean(note)}\n")
+            said = within(where, partial(asking, **given))
+            data = said.data if isinstance(said.data, Mapping) else said.data.model_dump(mode="json")
+            keyed = {**data, **({key: given[key]} if key else {})}
+            return Said(keyed, said.shown, said.note, indent=None)
 
         _, *parameters = inspect.signature(asking).parameters.values()
         where = inspect.Parameter("where", inspect.Parameter.POSITIONAL_ONLY, annotation=Where)
-        json = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
-        run.__dict__["__signature__"] = inspect.Signature([where, *parameters, json])
+        run.__dict__["__signature__"] = inspect.Signature([where, *parameters], return_annotation=Said)
         option = f"--{key.replace('_', '-')}"
         repeated = f"\n\nThe printed id makes the command safe to repeat: with the same `{option} ID` it is recorded once."
         run.__doc__ = (inspect.getdoc(asking) or "") + (repeated if key else "")
@@ -171,7 +158,7 @@ def _confirm_end(given: dict[str, Any]) -> None:
     if given["yes"]:
         return
     if not sys.stdin.isatty():
-        raise InvalidInput("--yes", "to end a conversation is for good, and nobody can be asked here", "give --yes")
+        raise InvalidInput("--yes", "an end is for good, and there is no terminal to confirm it on", "give --yes")
     sys.stderr.write(f"End {conversation} for good? It takes no message any more, and its pending calls are cancelled. [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

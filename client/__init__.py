@@ -3,6 +3,7 @@
 `AsyncClient` and its blocking face `Client`; decisions and errors are exported here too. A method's "Raises" lists only its
 special errors. Besides these,
 
+- every method raises `InvalidInput` if an argument cannot be used, or if an idempotency key was used for something else;
 - every read raises `StoreUnavailable` (Redis does not answer in time, or refuses), `WrongStore`, `CorruptStore`, `NewerRecord`
   and `ConfigurationError` (the store cannot be opened as configured);
 - every read of one conversation also raises `ConversationNotFound`, `CipherMissing` and `CipherFailed`;

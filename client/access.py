@@ -1,37 +1,64 @@
-"""Access of a server's callers: API keys and tickets of a namespace, and the agent of each conversation."""
+"""Access of a server's callers: API keys with their quotas and tickets of a namespace, and the agent of each conversation."""
 
 import contextlib
 import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from pydantic import ValidationError
 
 from holdfast.conversation import Limits, Principal
 from holdfast.conversation.ids import check_conversation_id
-from holdfast.errors import CipherFailed, CipherMissing, CorruptStore, InvalidInput, NewerRecord
+from holdfast.errors import CipherFailed, CipherMissing, CorruptStore, InvalidInput, NewerRecord, QuotaUsedUp
 from holdfast.persistence import Store
 from holdfast.persistence.api_keys import AccessScope, ApiKey, ApiKeyList, Quotas
-from holdfast.persistence.quotas import Used
+from holdfast.persistence.quotas import CONVERSATIONS, COST, NANOS, STARTS, TOKENS, Exceeded, Used, Want
 from holdfast.persistence.tickets import Ticket, TicketKind
 
 from .arguments import is_time, pausable
-from .connection import Connection
-from .quotas import used_up, wants_of
+from .stack import Reads
 
 API_KEY = re.compile(r"hf_([0-9a-f]{12})_([0-9a-f]{64})")
 """The text of an API key: its id, and its secret of 256 bits."""
 MOST_AGENTS = 64
 LONGEST_S = 10 * 366 * 86_400
+P = ParamSpec("P")
+R = TypeVar("R")
 
-__all__ = ["API_KEY", "Access", "AccessScope", "ApiKey", "ApiKeyList", "Quotas", "Ticket", "TicketKind", "fits"]
+__all__ = ["API_KEY", "Access", "AccessScope", "ApiKey", "ApiKeyList", "Quotas", "Ticket", "TicketKind", "Used", "fits"]
+
+
+def _reading(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Concatenate["Access", P], Coroutine[Any, Any, R]]:
+    """A method of the store, carried out within the deadline of a call."""
+
+    @wraps(method)
+    async def read(access: "Access", /, *args: P.args, **kwargs: P.kwargs) -> R:
+        found: R = await access.on.read(lambda store: getattr(store, method.__name__)(*args, **kwargs))
+        return found
+
+    return read
 
 
 class Access:
-    """API keys and tickets of a namespace; see `AsyncClient.access`. Every method raises what a read raises (`READ_RAISES`)."""
+    """API keys and tickets of a namespace; see `AsyncClient.access`. Every method raises what every read raises."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, on: Reads) -> None:
+        self.on = on
+
+    listed = _reading(Store.api_keys)
+    key = _reading(Store.api_key)
+    revoke_key = _reading(Store.remove_api_key)
+    note_use = _reading(Store.note_api_key_use)
+    charge = _reading(Store.charge)
+    used = _reading(Store.used)
+    put_ticket = _reading(Store.put_ticket)
+    ticket = _reading(Store.ticket)
+    remove_ticket = _reading(Store.remove_ticket)
+    now = _reading(Store.now)
 
     async def create_key(
         self,
@@ -59,7 +86,7 @@ class Access:
         if expires_s is not None and not (is_time(expires_s) and 0 < expires_s <= LONGEST_S):
             raise InvalidInput("expires_s", f"{expires_s!r:.40} is no time", "give seconds, more than 0 and at most ten years")
         allowed = scopes_of(scopes)
-        now = await self._connection.read(lambda store: store.now())
+        now = await self.on.read(lambda store: store.now())
         secret = secrets.token_hex(32)
         key = ApiKey(
             key_id=secrets.token_hex(6),
@@ -72,28 +99,12 @@ class Access:
             expires_at=None if expires_s is None else now + round(expires_s * 1000),
             quotas=quotas or Quotas(),
         )
-        await self._connection.read(lambda store: store.put_api_key(key))
+        await self.on.read(lambda store: store.put_api_key(key))
         return key, f"hf_{key.key_id}_{secret}"
 
     async def keys(self) -> list[ApiKey]:
         """All keys that can be read, oldest first, expired ones included."""
         return list((await self.listed()).keys)
-
-    async def listed(self) -> ApiKeyList:
-        """The keys as in `keys`, and those whose records cannot be read, with the reason."""
-        return await self._connection.read(lambda store: store.api_keys())
-
-    async def key(self, key_id: str) -> ApiKey | None:
-        """The key of that id; None if there is none."""
-        return await self._connection.read(lambda store: store.api_key(key_id))
-
-    async def revoke_key(self, key_id: str) -> bool:
-        """Remove a key, so that servers refuse it within seconds; false if there was none."""
-        return await self._connection.read(lambda store: store.remove_api_key(key_id))
-
-    async def note_use(self, key_id: str, at: int) -> None:
-        """Record when a key was used, in integer milliseconds UTC."""
-        await self._connection.read(lambda store: store.note_api_key_use(key_id, at))
 
     async def use(self, key_id: str, quotas: Quotas, request: str, *, starts: bool) -> None:
         """Count a message (named by `request`; `starts`: it starts a conversation) against a key's quotas, once.
@@ -103,47 +114,54 @@ class Access:
         """
         wants = wants_of(quotas, starts=starts)
         named = request if any(want.amount for want in wants) else ""
-        if wants and (exceeded := await self._connection.read(lambda store: store.use(key_id, named, wants))) is not None:
+        if wants and (exceeded := await self.on.read(lambda store: store.use(key_id, named, wants))) is not None:
             raise used_up(exceeded, wants)
-
-    async def charge(self, conversation_id: str, key_id: str) -> None:
-        """Count what a conversation uses against a key."""
-        await self._connection.read(lambda store: store.charge(conversation_id, key_id))
-
-    async def used(self, keys: Sequence[ApiKey]) -> Sequence[Used]:
-        """How much of its quotas each of these keys has used."""
-        return await self._connection.read(lambda store: store.used([key.key_id for key in keys]))
-
-    async def put_ticket(self, ticket: Ticket) -> None:
-        """Store a ticket until it expires."""
-        await self._connection.read(lambda store: store.put_ticket(ticket))
-
-    async def ticket(self, digest: str) -> Ticket | None:
-        """The ticket of that digest; None if it does not exist or has expired."""
-        return await self._connection.read(lambda store: store.ticket(digest))
-
-    async def remove_ticket(self, digest: str) -> bool:
-        """Remove a ticket; true for at most one caller."""
-        return await self._connection.read(lambda store: store.remove_ticket(digest))
-
-    async def now(self) -> int:
-        """The time by the store's clock, in integer milliseconds UTC."""
-        return await self._connection.read(lambda store: store.now())
 
     async def largest_limits(self) -> Limits:
         """For each limit in bytes, the largest of any published agent, and at least the default."""
-        return await self._connection.read(_largest_limits)
+        return await self.on.read(_largest_limits)
 
     async def agent_of(self, conversation_id: str) -> str:
-        """The name of the conversation's agent, which never changes.
-
-        Raises:
-            InvalidConversationId: The id is empty, too long or ill-formed.
-            ConversationNotFound: The conversation was never started.
-            HoldfastError: The conversation cannot be read.
-        """
+        """The name of the conversation's agent, which never changes."""
         name = check_conversation_id(conversation_id)
-        return (await self._connection.read(lambda store: store.load(name))).agent
+        return (await self.on.read(lambda store: store.load(name))).agent
+
+
+def quotas_of(**most: float | None) -> Quotas:
+    """The quotas of these values, checked: a bad one raises `InvalidInput`."""
+    try:
+        return Quotas.model_validate(most)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        problem = f"{first['input']!r:.40} is no quota: {first['msg']}"
+        raise InvalidInput(str(first["loc"][0]), problem, "give a number above 0, or leave it out") from None
+
+
+def wants_of(quotas: Quotas, *, starts: bool) -> Sequence[Want]:
+    """How much of these quotas a message uses; `starts`: it starts a conversation, which counts too."""
+    every = (
+        (STARTS, 1, quotas.starts_per_day),
+        (CONVERSATIONS, 1, quotas.conversations_per_day if starts else None),
+        (TOKENS, 0, quotas.tokens_per_day),
+        (COST, 0, None if quotas.cost_usd_per_day is None else max(round(quotas.cost_usd_per_day * NANOS), 1)),
+    )
+    return [Want(quota, amount, most) for quota, amount, most in every if most is not None]
+
+
+def amounts_of(quotas: Quotas, used: Used) -> dict[str, float]:
+    """How much of each existing quota was used; a cost in US dollars."""
+    return {name: _shown(name, used.amounts.get(name, 0)) for name, most in quotas.model_dump().items() if most is not None}
+
+
+def used_up(exceeded: Exceeded, wants: Sequence[Want]) -> QuotaUsedUp:
+    """The error of a message that a quota refuses."""
+    name = exceeded.quota
+    most = next(want.most for want in wants if want.quota == name)
+    return QuotaUsedUp(name, _shown(name, exceeded.used), _shown(name, most), exceeded.until)
+
+
+def _shown(quota: str, amount: int) -> float:
+    return amount / NANOS if quota == COST else amount
 
 
 async def _largest_limits(store: Store) -> Limits:

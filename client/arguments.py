@@ -9,12 +9,13 @@ import os
 import re
 import socket
 import uuid
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Callable, Collection
+from types import EllipsisType
+from typing import Any, TypeAlias
 
 from holdfast.conversation import Principal, Proof
 from holdfast.conversation.ids import check_request_id
-from holdfast.conversation.terms.principal import NAME, unproven
+from holdfast.conversation.terms.principal import NAME, is_name, unproven
 from holdfast.conversation.text import jsontext
 from holdfast.errors import AgentNotFound, InvalidDecision, InvalidInput, InvalidMessage, StaleCall, StaleReason
 from holdfast.persistence import pages
@@ -28,6 +29,27 @@ _GRANT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
+Check: TypeAlias = Callable[[Any], Any]
+
+
+def optional(check: Check) -> Check:
+    """The check of an argument that may be left out."""
+    return lambda value: None if value is None else check(value)
+
+
+def _checked(
+    field: str, fits: Callable[[Any], object], problem: str, fix: str, refusal: type[InvalidInput] = InvalidInput
+) -> Check:
+    """The check of an argument that is passed on as it is if it fits; `problem` is a format of the value."""
+
+    def check(value: object) -> object:
+        if fits(value):
+            return value
+        raise refusal(field, problem.format(value), fix)
+
+    return check
+
+
 def is_app(app: object) -> bool:
     """Whether the object is an `App`."""
     from holdfast.agent import App  # noqa: PLC0415 - a reader names no app, and `holdfast pending` counts milliseconds
@@ -35,14 +57,14 @@ def is_app(app: object) -> bool:
     return isinstance(app, App)
 
 
-def text_of(text: object) -> str:
-    """The text of a message, checked."""
+def text_of(refusal: type[InvalidInput], text: object) -> str:
+    """The text of a message or a comment, checked."""
     if not isinstance(text, str):
-        raise InvalidMessage("text", f"{type(text).__name__} is not a string", "give a string")
+        raise refusal("text", f"{type(text).__name__} is not a string", "give a string")
     try:
         return jsontext.check_text(text)
     except jsontext.NotJson as error:
-        raise InvalidMessage("text", str(error), "give text that can be encoded as UTF-8") from error
+        raise refusal("text", str(error), "give text that can be encoded as UTF-8") from error
 
 
 def context_of(context: Any) -> str:
@@ -53,28 +75,9 @@ def context_of(context: Any) -> str:
         raise InvalidMessage("context", str(error), "give a JSON value") from error
 
 
-def attended_of(attended: object) -> bool:
-    """Whether a person attends the conversation, checked."""
-    if isinstance(attended, bool):
-        return attended
-    raise InvalidMessage("attended", f"{attended!r:.40} is no boolean", "give True or False")
-
-
 def key_of(field: str, error: type[InvalidInput], key: object) -> str:
     """An idempotency key, checked; a random one if none is given."""
     return uuid.uuid4().hex if key is None else check_request_id(field, key, error)
-
-
-def id_given(field: str, error: type[InvalidInput], value: object) -> str:
-    """An id from the caller, checked."""
-    return check_request_id(field, value, error)
-
-
-def id_of(field: str, value: object) -> str:
-    """The id of a call or a suspension in a decision."""
-    if not isinstance(value, str):
-        raise InvalidDecision(field, f"{value!r:.40} is not a string", f"pass PendingCall.{field}")
-    return value
 
 
 def principal_of(principal: object) -> Principal:
@@ -92,13 +95,6 @@ def stated_of(principal: object) -> Principal:
     return found
 
 
-def place_of(after: object) -> int:
-    """A place in a log, checked."""
-    if isinstance(after, bool) or not isinstance(after, int) or not 0 <= after < LAST_PLACE:
-        raise InvalidInput("after", f"{after!r:.40} is no place in a log", "give a seq: Receipt.seq, Event.seq, or 0")
-    return after
-
-
 def cursor_of(after: object) -> str | None:
     """The cursor of a list's page, checked. A server that limits a caller to certain agents puts an agent and `~` before it."""
     agent, mark, rest = after.partition("~") if isinstance(after, str) else ("", "", after)
@@ -106,13 +102,6 @@ def cursor_of(after: object) -> str | None:
     if not (of_server and rest == ""):
         pages.conversations_after(rest if of_server else after)
     return after if isinstance(after, str) else None
-
-
-def timeout_of(timeout_s: object) -> float:
-    """How many seconds to wait for a state, checked."""
-    if not isinstance(timeout_s, int | float) or not is_time(timeout_s):
-        raise InvalidInput("timeout_s", f"{timeout_s!r:.40} is no time", "give seconds, or None to wait without end")
-    return timeout_s
 
 
 def is_time(value: object) -> bool:
@@ -128,48 +117,13 @@ def agents_of(agent: object) -> frozenset[str] | None:
     return frozenset(name for name in map(agent_of, given) if name is not None)
 
 
-def agent_of(agent: object) -> str | None:
-    """The name of an agent to select by, checked; None selects all agents."""
-    if agent is None or (isinstance(agent, str) and encodes(agent)):
-        return agent
-    raise InvalidInput("agent", f"{agent!a:.40} is no name", "give an agent's name, or leave it out")
-
-
-def started_of(agent: object) -> str:
-    """The name of an agent to start a conversation with, checked; its app knows whether there is such an agent."""
-    if isinstance(agent, str) and encodes(agent):
-        return agent
-    raise AgentNotFound("agent", f"{agent!a:.40} is no agent's name", "use one of its agents")
-
-
-def pausable(agent: object) -> str | None:
-    """The name of the agent whose work is paused or resumed, checked; None stands for the whole namespace."""
-    if agent is None or (isinstance(agent, str) and _AGENT.fullmatch(agent)):
-        return agent
-    raise InvalidInput("agent", f"{agent!a:.40} is no agent's name", "give one, or leave it out for the whole namespace")
-
-
 def reason_of(reason: object) -> str:
     """The reason of a pause or a cancellation, checked."""
     if not isinstance(reason, str) or not encodes(reason):
         raise InvalidInput("reason", f"{type(reason).__name__} that is no text", "give a string that can be encoded as UTF-8")
     if jsontext.size_bytes(reason) > REASON_BYTES:
-        raise InvalidInput("reason", f"it has more than {REASON_BYTES} bytes", "say it in short")
+        raise InvalidInput("reason", f"it has more than {REASON_BYTES} bytes", "shorten it")
     return reason
-
-
-def giver_of(by: object) -> str:
-    """The id of a principal that has given something, checked."""
-    if isinstance(by, str) and NAME.fullmatch(by):
-        return by
-    raise InvalidInput("by", f"{by!a:.80} is the id of nobody", "give the principal's id, as `client.given()` lists it")
-
-
-def grant_id_of(grant_id: object) -> str:
-    """The id of a grant, checked."""
-    if isinstance(grant_id, str) and _GRANT_ID.fullmatch(grant_id):
-        return grant_id
-    raise InvalidInput("grant_id", f"{grant_id!a:.80} is the id of no grant", "take it from the list (conversation.grants())")
 
 
 def this_user() -> str:
@@ -201,7 +155,22 @@ def member_of(kinds: Any, field: str, value: str | None) -> Any:
         return kinds(value)
     except ValueError as error:
         allowed = ", ".join(kinds)
-        raise InvalidInput(field, f"{value!r:.40} is none", f"use one of {allowed}") from error
+        raise InvalidInput(field, f"{value!r:.40} is unknown", f"use one of {allowed}") from error
+
+
+def taker_of(to: object, myself: Principal | None) -> str:
+    """The name of who takes a call on, checked: by default the client's own principal; empty to give the call back."""
+    if isinstance(to, EllipsisType):
+        if myself is None:
+            problem = "this client has no principal"
+            raise InvalidInput("to", problem, "say who takes it on, or use client.acting_as(Principal(...))")
+        return myself.id
+    if to is None or to == "":
+        return ""
+    name = to.id if isinstance(to, Principal) else to
+    if not isinstance(name, str) or not is_name(name):
+        raise InvalidInput("to", f"{name!a:.60} is no name", "give the id of a principal, or None to give the call back")
+    return name
 
 
 def check_suspension(suspension_id: object, conversation_id: str | None) -> None:
@@ -213,15 +182,39 @@ def check_suspension(suspension_id: object, conversation_id: str | None) -> None
         raise StaleCall(conversation_id or "", ascii(suspension_id), StaleReason.UNKNOWN)
 
 
-def turn_id_of(turn_id: object) -> str | None:
-    """The id of the turn to cancel, checked; None for any."""
-    if turn_id is None or (isinstance(turn_id, str) and encodes(turn_id)):
-        return turn_id
-    raise InvalidInput("turn_id", f"{turn_id!r:.40} is no id", "pass Turn.turn_id, or leave it out")
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and encodes(value)
 
 
-def wait_of(wait_s: object) -> float:
-    """How many seconds to wait for bodies, checked."""
-    if not isinstance(wait_s, int | float) or not is_time(wait_s) or wait_s < 0:
-        raise InvalidInput("wait_s", f"{wait_s!r:.40} is no time", "give seconds")
-    return wait_s
+def _is_place(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LAST_PLACE
+
+
+def _matches(pattern: re.Pattern[str]) -> Callable[[Any], object]:
+    return lambda value: isinstance(value, str) and pattern.fullmatch(value)
+
+
+def id_of(field: str) -> Check:
+    """The check of the id of a call or a suspension in a decision."""
+    fix = f"pass PendingCall.{field}"
+    return _checked(field, lambda value: isinstance(value, str), "{!r:.40} is not a string", fix, InvalidDecision)
+
+
+attended_of = _checked(
+    "attended", lambda value: isinstance(value, bool), "{!r:.40} is no boolean", "give True or False", InvalidMessage
+)
+started_of = _checked("agent", _is_text, "{!a:.40} is no agent's name", "use one of its agents", AgentNotFound)
+agent_of = optional(_checked("agent", _is_text, "{!a:.40} is no name", "give an agent's name, or leave it out"))
+pausable = optional(
+    _checked("agent", _matches(_AGENT), "{!a:.40} is no agent's name", "give one, or leave it out for the whole namespace")
+)
+turn_id_of = optional(_checked("turn_id", _is_text, "{!r:.40} is no id", "pass Turn.turn_id, or leave it out"))
+place_of = _checked("after", _is_place, "{!r:.40} is no place in a log", "give a seq: Receipt.seq, Event.seq, or 0")
+timeout_of = optional(_checked("timeout_s", is_time, "{!r:.40} is no time", "give seconds, or None to wait without end"))
+wait_of = _checked("wait_s", lambda value: is_time(value) and value >= 0, "{!r:.40} is no time", "give seconds")
+giver_of = _checked(
+    "by", _matches(NAME), "{!a:.80} is no principal's id", "give the principal's id, as `client.given()` lists it"
+)
+grant_id_of = _checked(
+    "grant_id", _matches(_GRANT_ID), "{!a:.80} is no grant's id", "take it from the list (conversation.grants())"
+)

@@ -32,7 +32,7 @@ from .list_events import AsyncListEvent
 from .results import AsyncPendingCall, Page, PendingCall
 from .rule_check import RuleCheck
 from .stack import Stack
-from .stack_gateway import StackGateway
+from .stack_gateway import StackGateway, at_stack
 
 if TYPE_CHECKING:
     from holdfast.agent import App
@@ -110,7 +110,7 @@ class AsyncClient:
             publish=publish,
         )
         if settings.url is None:
-            return cls(StackGateway.over(Stack(settings, app), timeout_s=timeout_s))
+            return cls(StackGateway(Stack(settings, app), timeout_s=timeout_s))
         if app is not None:
             raise ConfigurationError("app", "it does not go with the url of a server, which has its own", "leave it out")
         return cls(over_http(settings, timeout_s=timeout_s))
@@ -265,9 +265,6 @@ class AsyncClient:
             kind: Only calls that wait for this kind of decision.
             approver: Only calls that this principal may decide, with its id and roles taken as proven. A page may then be
                 shorter than `limit`, or empty, although its `next` says that more follow.
-
-        Raises:
-            InvalidInput: The limit, the cursor, the agent, the kind or the approver is not valid.
         """
         place = {"limit": limit, "after": after}
         return await asked(self.gateway, verbs.PENDING, agent=agent, kind=kind, approver=approver, **place)
@@ -300,9 +297,6 @@ class AsyncClient:
         """A page of all conversations, oldest first. A conversation that cannot be read says so in its `problem`.
 
         `status` and `agent` select conversations; `limit` is 1 to 1000.
-
-        Raises:
-            InvalidInput: The limit, the cursor, the agent or the status is not valid.
         """
         return await asked(self.gateway, verbs.CONVERSATIONS, agent=agent, status=status, after=after, limit=limit)
 
@@ -324,9 +318,6 @@ class AsyncClient:
             proof: Only what was given by somebody proven in this way.
             limit: How many conversations the page looks at, 1 to 1000.
             after: The `next` of the page before.
-
-        Raises:
-            InvalidInput: The id, the proof, the limit or the cursor is not valid.
         """
         return await asked(self.gateway, verbs.GIVEN, by=by, proof=proof, limit=limit, after=after)
 
@@ -334,9 +325,6 @@ class AsyncClient:
         """The audits of all conversations (of this agent and status), oldest first; see `AsyncConversation.audit`.
 
         An unreadable conversation has a report without entries that is not intact, and hides no other.
-
-        Raises:
-            InvalidInput: The agent or the status is not valid.
         """
         after: str | None = None
         while True:
@@ -367,9 +355,6 @@ class AsyncClient:
             after: The cursor of the last event that was received; the events after it follow.
             agent: Only conversations with this agent, or with one of these.
             kind: Only calls that wait, or waited, for this kind of decision; then no `status` is told.
-
-        Raises:
-            InvalidInput: The cursor, the agent or the kind is not valid.
         """
         arguments = verbs.LIST_EVENTS.checked({"after": after, "agent": agent, "kind": kind})
         return self.gateway.stream(verbs.LIST_EVENTS, arguments)
@@ -423,7 +408,7 @@ class AsyncClient:
             The pause: who made it, why and since when. `duplicate` says that it already stood and is unchanged.
 
         Raises:
-            InvalidInput: The agent or the reason cannot be used, or 64 pauses stand and this would pause one more agent.
+            InvalidInput: 64 pauses stand, and this would pause one more agent.
         """
         return await asked(self.gateway, verbs.PAUSE, agent=agent, reason=reason)
 
@@ -431,15 +416,20 @@ class AsyncClient:
         """Lift a pause; returns it, or None if none stood. Waiting work goes on within a few seconds.
 
         Resuming the namespace lifts no agent's pause, nor the reverse.
-
-        Raises:
-            InvalidInput: The agent cannot be a name.
         """
         return await asked(self.gateway, verbs.RESUME, agent=agent)
 
     async def paused(self) -> list[Pause]:
         """The pauses that stand, that of the namespace first, then by the agent's name."""
         return await asked(self.gateway, verbs.PAUSED)
+
+
+def acting_for(client: AsyncClient, principal: Principal) -> AsyncClient:
+    """The same client, acting as a principal whom this process has verified, as only a server does.
+
+    Its commands are signed, so that the principal's proof counts.
+    """
+    return AsyncClient(at_stack(client.gateway).acting_as(principal, proves=True))
 
 
 def over_http(settings: Settings, *, timeout_s: float) -> Gateway:

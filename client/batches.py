@@ -1,4 +1,4 @@
-"""Several decisions: those of one conversation as one command, or each by itself across conversations."""
+"""Decisions as they are sent: one as a body, those of one conversation as one command, many each by itself."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -7,7 +7,8 @@ from typing import Any
 from holdfast.conversation import Decided, Decision, Receipt, ResolveMany
 from holdfast.conversation.ids import digest
 from holdfast.conversation.judging.deciding import MOST
-from holdfast.conversation.terms.decisions import DecisionRecord
+from holdfast.conversation.terms.decisions import SAYS, DecisionRecord
+from holdfast.conversation.text import jsontext
 from holdfast.errors import HoldfastError, InvalidDecision
 
 from .arguments import encodes
@@ -15,6 +16,20 @@ from .results import PendingCall
 
 SIDE_BY_SIDE = 16
 """How many decisions are under way at once."""
+
+
+def said(ruling: DecisionRecord) -> dict[str, Any]:
+    """A decision as the body of a request."""
+    found: dict[str, Any] = {"decision": ruling.kind.value}
+    if ruling.reason:
+        found["reason"] = ruling.reason
+    if ruling.scope is not None:
+        found["scope"] = ruling.scope.model_dump(mode="json")
+    if ruling.body is None:
+        return found
+    body = jsontext.loads(ruling.body)
+    names = SAYS[ruling.kind]
+    return found | (body if len(names) > 1 else {names[0]: body})
 
 
 def rulings_of(decisions: object) -> dict[str, DecisionRecord]:

@@ -2,17 +2,13 @@
 
 import asyncio
 import functools
-import os
 import threading
-import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from dataclasses import fields
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
-from holdfast.agent import App
 from holdfast.conversation import Principal, Receipt
 from holdfast.conversation.ids import check_conversation_id
 
@@ -22,6 +18,7 @@ from .conversation import AsyncConversation
 from .gateway import resolver
 from .list_events import AsyncListEvent, BlockingListEvent, ListEvent
 from .results import AsyncPendingCall, BlockingPendingCall, ConversationState, Page, PendingCall
+from .stack import renewed
 
 P = ParamSpec("P")
 A = TypeVar("A")
@@ -115,6 +112,20 @@ def _started(client: "Client", started: AsyncConversation) -> "Conversation":
     return Conversation(client, started.id, receipt=started.receipt)
 
 
+class _Connect(Generic[P]):
+    """The class method that makes a client of the arguments of `AsyncClient.connect`."""
+
+    def __init__(self, connect: Callable[P, AsyncClient]) -> None:
+        self._connect = connect
+
+    def __get__(self, _: object, kind: Callable[..., R]) -> Callable[P, R]:
+        @functools.wraps(self._connect)
+        def connect(*args: P.args, **kwargs: P.kwargs) -> R:
+            return kind(*args, **kwargs)
+
+        return connect
+
+
 class Client:
     """A client with the methods of `AsyncClient`, blocking. Make it with `connect`; it opens connections on first use.
 
@@ -126,44 +137,15 @@ class Client:
     joined Ray.
     """
 
-    def __init__(self, **settings: Any) -> None:
-        self._settings = settings
+    def __init__(self, *app: Any, **settings: Any) -> None:
+        self._connected = functools.partial(AsyncClient.connect, *app, **settings)
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: AsyncClient | None = None
-        AsyncClient.connect(**settings)  # bad settings are refused here and now
-        _clients.add(self)
+        self._connected()  # bad settings are refused here and now
+        renewed.add(self)
 
-    @classmethod
-    def connect(
-        cls,
-        app: App | str | None = None,
-        *,
-        url: str | None = None,
-        token: str | None = None,
-        plain_http: bool | None = None,
-        redis_url: str | None = None,
-        ray_address: str | None = None,
-        namespace: str | None = None,
-        embedded: bool | None = None,
-        timeout_s: float = 30,
-        home: str | Path | None = None,
-        publish: bool | None = None,
-    ) -> Self:
-        """A client; nothing is connected yet. `AsyncClient.connect` describes the arguments and the errors."""
-        return cls(
-            app=app,
-            url=url,
-            token=token,
-            plain_http=plain_http,
-            redis_url=redis_url,
-            ray_address=ray_address,
-            namespace=namespace,
-            embedded=embedded,
-            timeout_s=timeout_s,
-            home=home,
-            publish=publish,
-        )
+    connect = _Connect(AsyncClient.connect)
 
     def __enter__(self) -> Self:
         return self
@@ -218,7 +200,7 @@ class Client:
                 loop = asyncio.new_event_loop()
                 threading.Thread(target=_serve, args=(loop,), name="holdfast-client", daemon=True).start()
                 self._loop = loop
-                self._client = AsyncClient.connect(**self._settings)
+                self._client = self._connected()
             return self._client
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -324,15 +306,3 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_forever()
     finally:
         loop.close()
-
-
-_clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
-_inherited: list[Any] = []
-"""A forked process's copies of its parent's loops. Closing one would take its files from the parent's loop."""
-
-
-def _after_fork() -> None:
-    _inherited.extend(client.after_fork() for client in list(_clients))
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -6,14 +6,13 @@ from typing import Any, TypeVar
 
 from holdfast.conversation import Cancelled, Decision, Grant, Principal, Proof, Receipt, SuspensionKind
 from holdfast.conversation.ids import check_conversation_id
-from holdfast.errors import ServerRefused
+from holdfast.errors import InvalidInput, ServerRefused
 
 from . import verbs
 from .arguments import check_suspension
 from .audit import AuditReport, Kept, kept_of
 from .gateway import Gateway, asked, resolver, streamed
 from .log_pages import MessagePage
-from .noting import suspension_of
 from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall
 from .turns import Message, Turn
 from .verb import Verb
@@ -86,9 +85,6 @@ class AsyncConversation:
             after: Only a state whose `seq` is greater counts; pass `receipt.seq` to wait for the results of a command. The last
                 state of a conversation that has ended is returned at once.
             timeout_s: After how many seconds the state is returned as it is; None waits without end.
-
-        Raises:
-            InvalidInput: `after` is no place in a log, or `timeout_s` is no time.
         """
         return await self._asked(verbs.STATE, after=after, timeout_s=timeout_s)
 
@@ -101,11 +97,7 @@ class AsyncConversation:
         return await self._all(self.messages_page)
 
     async def messages_page(self, *, limit: int = 50, after: str | None = None) -> MessagePage:
-        """A page of the messages, oldest first, read from its place in the log. It is shorter, with a `next`, at 8 MiB.
-
-        Raises:
-            InvalidInput: The limit or the cursor is not valid.
-        """
+        """A page of the messages, oldest first, read from its place in the log. It is shorter, with a `next`, at 8 MiB."""
         return await self._asked(verbs.MESSAGES_PAGE, limit=limit, after=after)
 
     async def turns(self) -> list[Turn]:
@@ -113,11 +105,7 @@ class AsyncConversation:
         return await self._all(self.turns_page)
 
     async def turns_page(self, *, limit: int = 50, after: str | None = None) -> Page[Turn]:
-        """A page of the turns that have begun, oldest first, read from its place in the log. Long turns make it shorter.
-
-        Raises:
-            InvalidInput: The limit or the cursor is not valid.
-        """
+        """A page of the turns that have begun, oldest first, read from its place in the log. Long turns make it shorter."""
         return await self._asked(verbs.TURNS_PAGE, limit=limit, after=after)
 
     async def turn(self, turn_id: str) -> Turn:
@@ -141,18 +129,11 @@ class AsyncConversation:
         """The events after a `seq`: recorded ones in order and without gaps, live ones (unless `live` is False) as they come.
 
         The stream ends with the conversation; leave the loop to stop earlier. `docs/events.md` lists all kinds of events.
-
-        Raises:
-            InvalidInput: `after` is no place in a log.
         """
         return streamed(self._gateway, verbs.EVENTS, conversation_id=self.id, after=after, live=live)
 
     async def latest(self, limit: int = 400) -> list[Event]:
-        """The latest `limit` (1 to 1000) recorded events within 8 MiB, oldest first, without the arguments of suspended calls.
-
-        Raises:
-            InvalidInput: The limit is not valid.
-        """
+        """The latest `limit` (1 to 1000) recorded events within 8 MiB, oldest first, without arguments of suspended calls."""
         return await self._asked(verbs.LATEST, limit=limit)
 
     async def cancel(self, turn_id: str | None = None, *, wait_s: float = 0, request_id: str | None = None) -> Cancelled:
@@ -168,7 +149,6 @@ class AsyncConversation:
             request_id: The idempotency key.
 
         Raises:
-            InvalidInput: The id or `wait_s` cannot be used, or the id was used for another request.
             TurnNotFound: The conversation has had no turn of the id `turn_id`.
         """
         return await self._asked(verbs.CANCEL, turn_id=turn_id, wait_s=wait_s, request_id=request_id)
@@ -180,9 +160,6 @@ class AsyncConversation:
 
         Returns the turn and the calls; no turn if no call waited. `kind` limits this to calls that wait for it (`approval`,
         `elicitation`, `client_exec`, `lost`, `review`; None: all). The model reads `reason`, at most 1 KiB.
-
-        Raises:
-            InvalidInput: The id, the kind or the reason cannot be used, or the id was used for another request.
         """
         return await self._asked(verbs.CANCEL_PENDING, kind=kind, reason=reason, request_id=request_id)
 
@@ -196,8 +173,7 @@ class AsyncConversation:
         `grant_id` is as in `grants`; `reason` is for the log, at most 1 KiB.
 
         Raises:
-            InvalidInput: The conversation has no such grant, the id or the reason cannot be used, or the `request_id` was used
-                for another request.
+            InvalidInput: The conversation has no such grant.
         """
         return await self._asked(verbs.REVOKE, grant_id=grant_id, reason=reason, request_id=request_id)
 
@@ -210,8 +186,7 @@ class AsyncConversation:
         way); `reason` is for the log, at most 1 KiB.
 
         Raises:
-            InvalidInput: Nothing that it has given stands here, the id, the proof or the reason cannot be used, or the
-                `request_id` was used for another request.
+            InvalidInput: Nothing that it has given stands here.
         """
         return await self._asked(verbs.REVOKE_GIVEN, by=by, proof=proof, reason=reason, request_id=request_id)
 
@@ -222,9 +197,6 @@ class AsyncConversation:
         wrong or unreadable entry makes the report not `intact`, and hides no other. `receipts` are receipts that somebody has
         kept, or their `audit_head`, at most 1,000: each has to be in the chain. A missing one shows that the log was cut off or
         rewritten as a whole.
-
-        Raises:
-            InvalidInput: `receipts` has something else than receipts of this conversation, or too many.
         """
         return await self._asked(verbs.AUDIT, receipts=kept_of(receipts, self.id))
 
@@ -234,9 +206,6 @@ class AsyncConversation:
         An entry has the fields of `AuditEntry`; the last line has the `kind` `audit_report`. An export that continues an
         earlier one (`after`) overlaps it by one head: its first entry's `previous` is the `head` of the earlier one's last
         entry. All entries are checked, against `receipts` as in `audit`.
-
-        Raises:
-            InvalidInput: `after` is no place in a log, or `receipts` as in `audit`.
         """
         kept = kept_of(receipts, self.id)
         return streamed(self._gateway, verbs.AUDIT_LINES, conversation_id=self.id, after=after, receipts=kept)
@@ -256,8 +225,7 @@ class AsyncConversation:
         Raises:
             StaleCall: The suspension is not open; `reason` says why.
             NotPermitted: The client's principal may not decide the call. Nothing was changed.
-            InvalidInput: The call, the name or the id cannot be used, `to` is left out and the client has no principal, the
-                call has 64 votes and notes already, or the `request_id` was used for another request.
+            InvalidInput: `to` is left out and the client has no principal, or the call has 64 votes and notes already.
         """
         return await self._asked(verbs.ASSIGN, **self._noted(call), to=to, request_id=request_id)
 
@@ -269,17 +237,12 @@ class AsyncConversation:
         Raises:
             StaleCall: The suspension is not open; `reason` says why.
             NotPermitted: The client's principal may not decide the call. Nothing was changed.
-            InvalidInput: The call, the text or the id cannot be used, the call has 64 votes and notes already, or the
-                `request_id` was used for another request.
+            InvalidInput: The call has 64 votes and notes already.
         """
         return await self._asked(verbs.COMMENT, **self._noted(call), text=text, request_id=request_id)
 
     async def end(self, *, request_id: str | None = None) -> Receipt:
-        """End the conversation for good: its pending calls are cancelled, its queued messages are dropped.
-
-        Raises:
-            InvalidInput: The id cannot be used, or was used for another request.
-        """
+        """End the conversation for good: its pending calls are cancelled, its queued messages are dropped."""
         return await self._asked(verbs.END, request_id=request_id)
 
     async def retry(self) -> bool:
@@ -309,6 +272,17 @@ class AsyncConversation:
     def _noted(self, call: PendingCall[Any] | str) -> dict[str, str | None]:
         shown = call.tool_call_id if isinstance(call, PendingCall) else None
         return {"suspension_id": suspension_of(call, self.id), "tool_call_id": shown or None}
+
+
+def suspension_of(call: PendingCall[Any] | str, conversation_id: str) -> str:
+    """The suspension of a pending call of this conversation, or the id itself, checked."""
+    if isinstance(call, PendingCall):
+        if call.conversation_id != conversation_id:
+            problem = f"it is a call of {call.conversation_id!r:.80}"
+            raise InvalidInput("call", problem, "use the conversation of the call: client.conversation(call.conversation_id)")
+        call = call.suspension_id
+    check_suspension(call, conversation_id)
+    return call
 
 
 async def resolved(

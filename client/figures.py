@@ -12,7 +12,7 @@ from holdfast.metrics import OTHER, Family, Metric, Value
 from holdfast.persistence import Store, Survey
 
 from .async_client import AsyncClient
-from .stack_gateway import connection_of
+from .stack_gateway import at_stack
 
 logger = logging.getLogger("holdfast.client")
 
@@ -28,7 +28,7 @@ class Figures:
     """The metrics of a client's namespace: counts from all its processes, and figures from the store and Ray."""
 
     def __init__(self, client: AsyncClient) -> None:
-        self._connection = connection_of(client.gateway)
+        self._connection = at_stack(client.gateway)
         self.asked = self._connection.stack.counts
         """This client's own counts of its requests to Redis."""
         self._reading = asyncio.Lock()

@@ -1,22 +1,25 @@
 """The way from a client to its conversations: one port, with a gateway over the stack and one over HTTP."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from holdfast.conversation import Decision, Principal, Receipt
+from holdfast.conversation import Answer, Approve, Decision, Principal, Receipt
 from holdfast.errors import StaleCall, StaleReason
 
 from . import verbs
 from .arguments import encodes
-from .large import judged
 from .verb import Verb
 
 if TYPE_CHECKING:
     from .access import Access
 
 R = TypeVar("R")
+MOST_AT_ONCE = 1_000
+"""How many values, or hundreds of characters, are checked at once, within a few milliseconds."""
+CHARS = 100
 
 
 class Gateway(Protocol):
@@ -75,3 +78,28 @@ def resolver(gateway: Gateway) -> Callable[..., Coroutine[Any, Any, Receipt]]:
         return await gateway.ask(verbs.RESOLVE_CALL, arguments)
 
     return resolve
+
+
+async def judged(work: Callable[[], R], *values: object) -> R:
+    """The result of work on these values: in a thread if they are large."""
+    return await asyncio.to_thread(work) if is_large(values) else work()
+
+
+def is_large(value: object) -> bool:
+    """Whether a value is large; it is read only as far as needed to tell."""
+    left, waiting = MOST_AT_ONCE, [value]
+    while waiting and left > 0:
+        match waiting.pop():
+            case str() as text:
+                left -= len(text) // CHARS
+            case Mapping() as pairs:
+                left -= 2 * len(pairs)
+                waiting += [*pairs, *pairs.values()] if left > 0 else []
+            case Approve(arguments=inner) | Answer(value=inner):
+                waiting.append(inner)
+            case list() | tuple() as items:
+                left -= len(items)
+                waiting += items if left > 0 else []
+            case _:
+                pass
+    return left <= 0

@@ -38,11 +38,6 @@ class Answer:
     body: bytes
 
     @property
-    def ok(self) -> bool:
-        """Whether the request succeeded."""
-        return 200 <= self.status < 300  # noqa: PLR2004 - the class of these statuses
-
-    @property
     def media_type(self) -> str:
         """The media type of the body, without parameters."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -60,11 +55,6 @@ class Answer:
             return self.status in LATER and "retry-after" in self.headers and error_of(problem_in(self)) is None
         return self.status in OF_GATEWAYS
 
-    @property
-    def undone(self) -> bool:
-        """Whether a temporary refusal proves that nothing was done: it is from Holdfast itself."""
-        return self.media_type == PROBLEM
-
     def value(self) -> Any:
         """The JSON value of the answer; None if it has no content.
 
@@ -74,7 +64,7 @@ class Answer:
         """
         if self.status == NO_CONTENT:
             return None
-        if not self.ok:
+        if not 200 <= self.status < 300:  # noqa: PLR2004 - the class of these statuses
             raise self.error()
         if self.media_type != JSON:
             raise self._unreadable(f"it is {jsontext.clean(self.media_type)[:80] or 'of no media type'}")
@@ -92,7 +82,7 @@ class Answer:
         return self._unreadable("it is no problem document")
 
     def _unreadable(self, why: str) -> ServerRefused:
-        said = f"what answers there is no Holdfast of this release ({why}): look at the url"
+        said = f"the answer is not from a Holdfast of this release ({why}): look at the url"
         return ServerRefused(self.status, UNREADABLE, jsontext.clean(said)[:WHY_LENGTH])
 
 

@@ -87,14 +87,12 @@ class Frames:
         return None
 
 
-async def follow(
-    exchange: Exchange, path: str, *, after: int, live: bool, silent_s: float = SILENT_S
-) -> AsyncGenerator[Event, None]:
+async def follow(exchange: Exchange, path: str, *, after: int, live: bool) -> AsyncGenerator[Event, None]:
     """The events of a conversation after a place in its log; after a cut, the stream goes on after the last event.
 
     Events of unknown kinds, which a newer server may send, are left out.
     """
-    stream = Stream(exchange, path, last=str(after) if after else None, silent_s=silent_s, live=live)
+    stream = Stream(exchange, path, last=str(after) if after else None, live=live)
     async with contextlib.aclosing(stream.events()) as events:
         async for data in events:
             seq, event = replies.place(data), replies.event(data)
@@ -118,11 +116,10 @@ async def follow_lists(
     after: str | None,
     agent: Collection[str] | None,
     kind: SuspensionKind | None,
-    silent_s: float = SILENT_S,
 ) -> AsyncGenerator[AsyncListEvent, None]:
     """The events of the lists after a cursor; after a cut, the stream goes on after the last event with a cursor."""
     only = next(iter(agent)) if agent is not None and len(agent) == 1 else None  # a server narrows by one at most
-    stream = Stream(exchange, "/v1/events", last=after, silent_s=silent_s, agent=only, kind=kind)
+    stream = Stream(exchange, "/v1/events", last=after, agent=only, kind=kind)
     async with contextlib.aclosing(stream.events()) as events:
         async for data in events:
             if stream.cursor is not None and LIST_CURSOR.fullmatch(stream.cursor) is None:
@@ -141,10 +138,9 @@ class Stream:
         cursor: The `id` of the event that came last; None if it had none.
     """
 
-    def __init__(self, exchange: Exchange, path: str, *, last: str | None, silent_s: float, **query: Any) -> None:
+    def __init__(self, exchange: Exchange, path: str, *, last: str | None, **query: Any) -> None:
         self._exchange = exchange
         self._path = path
-        self._silent_s = silent_s
         self._query = query
         self.last = last
         self.cursor: str | None = None
@@ -159,7 +155,7 @@ class Stream:
                 if response.status_code == NO_CONTENT:
                     return
                 frames, chunks = Frames(), response.aiter_raw()
-                while chunk := await _next(chunks, self._silent_s):
+                while chunk := await _next(chunks):
                     for frame in frames.fed(chunk):
                         data = _data(frame)
                         if frame.event == CLOSED:
@@ -174,16 +170,16 @@ class Stream:
             await pauses.sleep()
 
 
-async def _next(chunks: AsyncIterator[bytes], silent_s: float) -> bytes:
+async def _next(chunks: AsyncIterator[bytes]) -> bytes:
     """The next bytes of a stream; none if it ends, is cut, or is silent for too long."""
     try:
-        async with asyncio.timeout(silent_s):
+        async with asyncio.timeout(SILENT_S):
             while not (chunk := await anext(chunks, None)):
                 if chunk is None:
                     return b""
             return chunk
     except TimeoutError:
-        logger.debug("a stream of events was silent for %g s", silent_s)
+        logger.debug("a stream of events was silent for %g s", SILENT_S)
     except httpx.TransportError as error:
         logger.debug("a stream of events was cut: %s", said_of(error))
     return b""

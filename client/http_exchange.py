@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import os
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -12,29 +11,12 @@ from typing import Any, TypeVar
 
 import httpx
 
-from holdfast import trace_context
+from holdfast import errors, trace_context
 from holdfast.backoff import Backoff
-from holdfast.errors import (
-    BatchRefused,
-    ConfigurationError,
-    ConversationEnded,
-    ConversationExists,
-    ConversationNotFound,
-    HoldfastError,
-    InvalidConversationId,
-    InvalidDecision,
-    InvalidInput,
-    InvalidMessage,
-    MessageNotFound,
-    OutcomeUnknown,
-    ServerRefused,
-    ServerUnavailable,
-    StaleCall,
-    TurnNotFound,
-)
+from holdfast.errors import ConfigurationError, HoldfastError, InvalidInput, OutcomeUnknown, ServerRefused, ServerUnavailable
 
 from .http_address import Address
-from .http_answers import JSON, Answer
+from .http_answers import JSON, NO_CONTENT, PROBLEM, Answer
 
 ANSWER_BYTES = 64 * 1024 * 1024
 """The largest answer, in bytes."""
@@ -46,16 +28,9 @@ FIRST_S, LONGEST_S, JITTER = 0.1, 2.0, 0.5
 FAILED = frozenset({500, 502, 504})
 """Statuses of a server that failed, perhaps after it carried the request out."""
 JUDGED = (
-    InvalidMessage,
-    InvalidDecision,
-    InvalidConversationId,
-    ConversationNotFound,
-    ConversationExists,
-    ConversationEnded,
-    TurnNotFound,
-    MessageNotFound,
-    StaleCall,
-    BatchRefused,
+    *(errors.InvalidMessage, errors.InvalidDecision, errors.InvalidConversationId),
+    *(errors.ConversationNotFound, errors.ConversationExists, errors.ConversationEnded),
+    *(errors.TurnNotFound, errors.MessageNotFound, errors.StaleCall, errors.BatchRefused),
 )
 """Errors by which a conversation refuses a request with an unknown key: an earlier try of it did nothing either.
 
@@ -120,11 +95,8 @@ class Exchange:
     async def get(self, path: str, what: str, *, longer_s: float = 0.0, **query: Any) -> Any:
         """The value at a quoted path; query fields that are None are left out.
 
-        `longer_s` prolongs the deadline by the seconds that the server may wait for news.
-
-        Raises:
-            ServerUnavailable: The server does not answer in time.
-            HoldfastError: The error that the server raised.
+        `longer_s` prolongs the deadline by the seconds that the server may wait for news. Raises the error that the server
+        raised, or `ServerUnavailable` if it does not answer in time.
         """
         asking = Asking("GET", path, what, {name: _plain(one) for name, one in query.items() if one is not None})
         return (await self._answered(asking, self._whole, longer_s=longer_s)).value()
@@ -213,28 +185,14 @@ class Exchange:
             await asyncio.sleep(pause_s)
 
     async def _whole(self, asking: Asking) -> Answer:
-        response = await self._send(asking)
-        try:
-            answer = Answer(response.status_code, _headers(response), await _body(response))
-        finally:
-            await response.aclose()
-        if answer.passing:
-            raise _ComeBack(answer)
-        return answer
+        return await _answer(await self._send(asking))
 
     async def _begun(self, asking: Asking) -> httpx.Response:
         response = await self._send(asking)
-        try:
-            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if response.status_code == 204 or (response.is_success and kind == "text/event-stream"):  # noqa: PLR2004 - nothing
-                return response
-            answer = Answer(response.status_code, _headers(response), await _body(response))
-        except BaseException:
-            await response.aclose()
-            raise
-        await response.aclose()
-        if answer.passing:
-            raise _ComeBack(answer)
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if response.status_code == NO_CONTENT or (response.is_success and kind == "text/event-stream"):
+            return response
+        answer = await _answer(response)
         answer.value()
         raise answer.error()
 
@@ -291,8 +249,8 @@ class _ComeBack(Exception):
     def __init__(self, answer: Answer) -> None:
         super().__init__(f"it answered {answer.status}")
         self.at_least_s = answer.retry_after_s
-        self.error = answer.error() if answer.undone else None
-        """The error that proves that nothing was done; None if that is not known."""
+        self.error = answer.error() if answer.media_type == PROBLEM else None
+        """The error by which Holdfast itself says that it did nothing; None if that is not known."""
 
 
 def _with_body(method: str, path: str, what: str, body: Mapping[str, Any], key: str | None) -> Asking:
@@ -300,18 +258,20 @@ def _with_body(method: str, path: str, what: str, body: Mapping[str, Any], key: 
     return Asking(method, path, what, headers={"Content-Type": JSON}, body=text.encode("utf-8"), key=key)
 
 
-def key_or(key: str | None) -> str:
-    """The idempotency key; a random one if none is given."""
-    return key if key is not None else uuid.uuid4().hex
-
-
 def said_of(error: httpx.HTTPError) -> str:
     """The text of a transport error, or its type's name."""
     return str(error) or type(error).__name__
 
 
-def _headers(response: httpx.Response) -> dict[str, str]:
-    return {name.lower(): value for name, value in response.headers.items()}
+async def _answer(response: httpx.Response) -> Answer:
+    """The answer, read whole; a temporary refusal raises `_ComeBack`."""
+    try:
+        answer = Answer(response.status_code, dict(response.headers), await _body(response))
+    finally:
+        await response.aclose()
+    if answer.passing:
+        raise _ComeBack(answer)
+    return answer
 
 
 async def _body(response: httpx.Response) -> bytes:

@@ -2,34 +2,45 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from types import EllipsisType
 from typing import Any, NoReturn, TypeVar
+from urllib.parse import quote
 
 import httpx
 
 from holdfast.backoff import Backoff
-from holdfast.conversation import Cancelled, Principal, Receipt, Receipts
+from holdfast.conversation import Cancelled, Decision, Principal, Receipt, Receipts
+from holdfast.conversation.ids import check_conversation_id
 from holdfast.conversation.log.chain import absences
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.text import jsontext
-from holdfast.errors import ConfigurationError, HoldfastError, StaleCall, StaleReason, TurnNotFound
+from holdfast.errors import (
+    ConfigurationError,
+    HoldfastError,
+    InvalidInput,
+    OutcomeUnknown,
+    ServerRefused,
+    StaleCall,
+    StaleReason,
+    TurnNotFound,
+)
 
+from . import batches, verbs
 from . import http_replies as replies
-from . import verbs
+from .arguments import encodes, taker_of
 from .audit import AuditReport
+from .batches import key_of, said
 from .deciders import asked_for
 from .gateway import resolver
 from .http_address import Address
-from .http_decisions import resolve_each, said
 from .http_events import follow, follow_lists
-from .http_exchange import Exchange
-from .http_paths import fits, part
-from .noting import taker_of
-from .results import AsyncPendingCall, ConversationState, Event, Page
+from .http_exchange import FAILED, Exchange
+from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall, rests
 from .turns import Turn
 from .verb import Verb
 
@@ -39,6 +50,10 @@ POLL_S = 50.0
 PAGE = 1000
 AGAIN_S, AGAIN_AT_MOST_S = 0.1, 2.0
 """Pauses between polls, in seconds, if a server answers them early, as one does that is stopping."""
+
+TOGETHER, TOGETHER_BYTES = 100, 1 << 20
+"""How many decisions, and about how many bytes of them, one request carries: fewer than a server takes."""
+_FITS = re.compile(r"[A-Za-z0-9_~:-][A-Za-z0-9._~:-]{0,127}")
 
 logger = logging.getLogger("holdfast.client")
 
@@ -95,6 +110,16 @@ class HttpGateway:
         await self.exchange.aclose()
 
 
+def part(name: str) -> str:
+    """An id as one part of a path. `.` and `..` are quoted, since they would lead elsewhere."""
+    return name.replace(".", "%2E") if name in (".", "..") else quote(name, safe=":")
+
+
+def fits(name: object) -> bool:
+    """Whether an id of a turn or a suspension can stand in a path; Holdfast makes no others."""
+    return isinstance(name, str) and _FITS.fullmatch(name) is not None
+
+
 async def _start(gateway: HttpGateway, *, context: str, attended: bool, **given: Any) -> Receipt:
     unattended = None if attended else False
     given |= {"context": jsontext.loads(context), "attended": unattended}
@@ -116,6 +141,76 @@ async def _resolve_many(
     read = partial(replies.receipts, count=len(items))
     asked = {"conversation_id": conversation_id, "decision_id": decision_id, "decisions": items}
     return await gateway.requested(verbs.RESOLVE_MANY, asked, read=read)
+
+
+async def _resolve_each(
+    gateway: HttpGateway, *, decisions: Sequence[tuple[PendingCall[Any], Decision]], decision_id: str
+) -> list[Receipt | HoldfastError]:
+    """See `AsyncClient.resolve_each`. Many decisions go in several requests, one after the other."""
+    by_id = {call.suspension_id: (call, decision) for call, decision in decisions}
+    found: dict[str, Receipt | HoldfastError] = {}
+    items: dict[str, dict[str, Any]] = {}
+    for call, decision in decisions:
+        try:
+            call.check_shown(decision)
+            items[call.suspension_id] = _item(call, decision)
+        except HoldfastError as error:
+            found[call.suspension_id] = error
+    for chunk in _chunks(items):
+        found |= await _resolve_together(gateway, [by_id[name] for name in chunk], list(chunk.values()), decision_id)
+    return [found[call.suspension_id] for call, _ in decisions]
+
+
+async def _resolve_together(
+    gateway: HttpGateway,
+    pairs: Sequence[tuple[PendingCall[Any], Decision]],
+    items: Sequence[Mapping[str, Any]],
+    key: str,
+) -> dict[str, Receipt | HoldfastError]:
+    """The outcomes of decisions sent in one request, or one by one if the server does not take them together."""
+    names = [call.suspension_id for call, _ in pairs]
+    path, what, read = verbs.RESOLVE_EACH.path, verbs.RESOLVE_EACH.what, partial(replies.decided, count=len(items))
+    rounds = -(-len(items) // batches.SIDE_BY_SIDE)  # the server makes so many at a time, and each may take its whole time
+    longer_s = gateway.exchange.timeout_s * (rounds - 1)
+    try:
+        outcomes = await gateway.exchange.post(path, what, {"decisions": items}, read, key=key, longer_s=longer_s)
+    except OutcomeUnknown as error:
+        return {name: OutcomeUnknown(error.what, key_of(key, name)) for name in names}
+    except (InvalidInput, ServerRefused):  # of the request as a whole, since one is too large or too deep: nothing was done
+        outcomes = await batches.resolve_each(gateway.resolve, pairs, key)
+    except HoldfastError as error:
+        return dict.fromkeys(names, error)
+    return {name: _sure(outcome, key_of(key, name)) for name, outcome in zip(names, outcomes, strict=True)}
+
+
+def _sure(outcome: Receipt | HoldfastError, retry_id: str) -> Receipt | HoldfastError:
+    """The outcome as a single decision would have it: if the server failed, the decision may be recorded."""
+    if isinstance(outcome, ServerRefused) and outcome.http_status in FAILED:
+        return OutcomeUnknown(f"the decision ({outcome})", retry_id)
+    return outcome
+
+
+def _item(call: PendingCall[Any], decision: Decision) -> dict[str, Any]:
+    """One of several decisions as the body of a request; `StaleCall` if no call of Holdfast can have its ids."""
+    if not (encodes(call.suspension_id) and encodes(call.tool_call_id)):
+        raise StaleCall(call.conversation_id, ascii(call.tool_call_id), StaleReason.UNKNOWN)
+    place = {"suspension_id": call.suspension_id, "tool_call_id": call.tool_call_id}
+    return said(DecisionRecord.of(decision)) | place | {"conversation_id": check_conversation_id(call.conversation_id)}
+
+
+def _chunks(items: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Mapping[str, Any]]]:
+    """The items in their order, as many together as fit in one request; a large one goes alone."""
+    chunk: dict[str, Mapping[str, Any]] = {}
+    size = 0
+    for name, item in items.items():
+        length = jsontext.size_bytes(jsontext.dumps(item))
+        if chunk and (len(chunk) == TOGETHER or size + length > TOGETHER_BYTES):
+            yield chunk
+            chunk, size = {}, 0
+        chunk[name] = item
+        size += length
+    if chunk:
+        yield chunk
 
 
 async def _pending(gateway: HttpGateway, *, approver: Principal | None, **where: Any) -> Page[AsyncPendingCall]:
@@ -151,7 +246,7 @@ async def _state(
         began = now()
         polled = {"wait_s": round(left_s, 3), "after": after} if left_s else {}
         found = await gateway.requested(verbs.STATE, {"conversation_id": conversation_id, **polled}, longer_s=left_s)
-        if replies.rests(found, after) or (give_up is not None and now() >= give_up):
+        if rests(found, after) or (give_up is not None and now() >= give_up):
             return found
         if now() - began < left_s / 2:
             pause_s = pauses.next_s()
@@ -244,9 +339,7 @@ _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.STARTED: _start,
     verbs.RESOLVE: _resolve,
     verbs.RESOLVE_CALL: lambda gateway, decision, **ids: gateway.requested(verbs.RESOLVE_CALL, ids | said(decision)),
-    verbs.RESOLVE_EACH: lambda gateway, decisions, decision_id: resolve_each(
-        gateway.exchange, gateway.resolve, decisions, decision_id
-    ),
+    verbs.RESOLVE_EACH: _resolve_each,
     verbs.RESOLVE_MANY: _resolve_many,
     verbs.PENDING: _pending,
     verbs.PENDING_CALL: _pending_call,

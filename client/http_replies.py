@@ -6,10 +6,9 @@ from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from holdfast.conversation import Event, Receipt, Receipts, Status
+from holdfast.conversation import Event, Receipt, Receipts
 from holdfast.conversation.records.events import EVENTS
 from holdfast.conversation.records.live import LIVE_EVENTS, LiveEvent
-from holdfast.conversation.records.state import RESTING
 from holdfast.errors import HoldfastError, InvalidInput, ServerRefused
 
 from .audit import AuditReport
@@ -99,13 +98,6 @@ def audit(reply: Any) -> tuple[AuditReport, int | None]:
     return AuditReport(found.conversation_id, found.items, found.head, found.breaks), found.next
 
 
-def rests(state: ConversationState[Any], after: int | None) -> bool:
-    """Whether `wait` returns this state: at rest beyond the place `after`, or in quarantine."""
-    if state.status is Status.QUARANTINED:
-        return True
-    return state.status in RESTING and (after is None or state.seq > after or state.status is Status.ENDED)
-
-
 def place(data: Mapping[str, Any]) -> int | None:
     """The place in the log of the event in a frame; None for a live one."""
     seq: int | None = _checked(int | None, data.get("seq"))
@@ -164,5 +156,5 @@ def _first(error: ValidationError) -> str:
 
 
 def _unreadable(why: str) -> ServerRefused:
-    said = f"its reply is none that this release reads ({why[:300]}): install the same release here"
+    said = f"this release cannot read its reply ({why[:300]}): install the same release here"
     return ServerRefused(200, UNREADABLE, said)

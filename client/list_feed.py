@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from holdfast.conversation import Receipt, SuspensionKind
 from holdfast.conversation.records.calls import PendingView
@@ -21,6 +21,7 @@ from holdfast.persistence import Change, ChangePage, Place, Store
 
 from .list_events import AsyncListEvent, ListEvent, ListEventKind
 from .results import PendingCall
+from .stack import Reads
 
 BLOCK_MS = 10_000
 """How long one read of the feed waits for changes, in milliseconds."""
@@ -35,28 +36,14 @@ TOLD_AT_ONCE = 50
 
 _SAID = {"tool_call_id", "by", "decision", "principal", "grants"}
 
-_T = TypeVar("_T")
-
 logger = logging.getLogger("holdfast.client")
-
-
-class Read(Protocol):
-    """Reads a store within a deadline, as `Connection.read`."""
-
-    async def __call__(self, work: Callable[[Store], Awaitable[_T]], *, block_ms: int = 0) -> _T:
-        """The result of some work on the store."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A change with what the lists and logs say of it.
+    """A change, with the suspensions that it opened and those that it noted something on, as people are shown them.
 
-    Attributes:
-        change: The change.
-        opened: The suspensions that it opened, as people are shown them.
-        noted: The suspensions that it noted something on and that stay open, as people are shown them.
-        settled: The settling event of each suspension that it closed, by the suspension's id, as far as it can be read.
+    `settled` has the settling event of each suspension that it closed, by the suspension's id, as far as it can be read.
     """
 
     change: Change
@@ -91,9 +78,8 @@ class _Follower:
 
 
 async def list_events(
+    on: Reads,
     feed: "ListFeed",
-    read: "Read",
-    resolve: Callable[..., Awaitable[Receipt]],
     *,
     after: str | None,
     agent: Collection[str] | None,
@@ -101,7 +87,7 @@ async def list_events(
 ) -> AsyncGenerator[AsyncListEvent, None]:
     """See `AsyncClient.events`; without a cursor, events from now on."""
     place = None if after is None else Place.of(after)
-    now = await read(lambda store: store.changes())
+    now = await on.read(lambda store: store.changes())
     if place is None:
         place = now.place
         yield ListEvent(ListEventKind.FOLLOWING, cursor=place.cursor)
@@ -115,13 +101,13 @@ async def list_events(
 
     clock = asyncio.get_running_loop().time
     told_at = clock()
-    async with contextlib.aclosing(feed.follow(read, place, wants)) as chunks:
+    async with contextlib.aclosing(feed.follow(on, place, wants)) as chunks:
         async for chunk in chunks:
             if chunk.missed:
                 yield ListEvent(ListEventKind.MISSED)
             wanted = [one for one in chunk.told if wants(one.change)]
             for one in wanted:
-                for event in _events_of(one, kind, resolve):
+                for event in _events_of(one, kind, on.resolve):
                     yield event
             if wanted:
                 told_at = clock()
@@ -165,22 +151,22 @@ class ListFeed:
         self._reading: asyncio.Task[None] | None = None
         self._begun: asyncio.Future[None] | None = None
 
-    async def follow(self, read: Read, place: Place, wants: Callable[[Change], bool]) -> AsyncGenerator[Chunk, None]:
+    async def follow(self, on: Reads, place: Place, wants: Callable[[Change], bool]) -> AsyncGenerator[Chunk, None]:
         """The changes after a place, a few at a time; changes that the follower does not want may be among them."""
         follower = _Follower()
-        await self._joined(follower, read)
+        await self._joined(follower, on)
         try:
             while True:
                 follower.behind = False  # pages from the feed queue from now on
-                page = await _page(read, place)
+                page = await _page(on, place)
                 while page.items or page.missed:
                     place = page.place
                     if page.missed:
                         yield Chunk((), place.cursor, missed=True)
-                    async for told in _told(read, [one for one in page.items if wants(one)]):
+                    async for told in _told(on, [one for one in page.items if wants(one)]):
                         yield Chunk(told, told[-1].change.cursor)
                     yield Chunk((), place.cursor)
-                    page = await _page(read, place)
+                    page = await _page(on, place)
                 while not follower.behind:
                     follower.woken.clear()  # before the pages are read: a page that comes while the caller is away wakes it
                     while follower.pages:
@@ -217,12 +203,12 @@ class ListFeed:
         if not self._followers and self._reading is not None:
             self._reading.cancel()
 
-    async def _joined(self, follower: _Follower, read: Read) -> None:
+    async def _joined(self, follower: _Follower, on: Reads) -> None:
         if self._reading is not None and self._reading.get_loop() is not asyncio.get_running_loop():
             self._reading, self._followers = None, set()  # the parent's of a fork, or those of a loop that is over
         if self._reading is None or self._reading.done() or self._reading.cancelling():
             begun = self._begun = asyncio.get_running_loop().create_future()
-            self._reading = asyncio.create_task(self._read(read, begun))
+            self._reading = asyncio.create_task(self._read(on, begun))
         self._followers.add(follower)
         try:
             await asyncio.shield(self._begun)  # type: ignore[arg-type] # it is set where a task is
@@ -230,20 +216,20 @@ class ListFeed:
             self._left(follower)
             raise
 
-    async def _read(self, read: Read, begun: "asyncio.Future[None]") -> None:
+    async def _read(self, on: Reads, begun: "asyncio.Future[None]") -> None:
         me = asyncio.current_task()
         try:
-            place = (await read(lambda store: store.changes())).place
+            place = (await on.read(lambda store: store.changes())).place
             begun.set_result(None)
             while True:
-                page = await _page(read, place, BLOCK_MS)
+                page = await _page(on, place, BLOCK_MS)
                 place = page.place
                 if page.missed:  # each follower reads the rest by itself, and learns that some is missing
                     for follower in self._followers:
                         follower.pages.clear()
                         follower.behind = True
                         follower.woken.set()
-                async for told in _told(read, page.items):
+                async for told in _told(on, page.items):
                     for follower in self._followers:
                         follower.tell(told)
         except HoldfastError as error:
@@ -256,21 +242,21 @@ class ListFeed:
             raise
 
 
-async def _page(read: Read, place: Place, block_ms: int = 0) -> ChangePage:
-    return await read(lambda store: store.changes(place, block_ms=block_ms), block_ms=block_ms)
+async def _page(on: Reads, place: Place, block_ms: int = 0) -> ChangePage:
+    return await on.read(lambda store: store.changes(place, block_ms=block_ms), block_ms=block_ms)
 
 
-async def _told(read: Read, found: Sequence[Change]) -> AsyncGenerator[Sequence[Told], None]:
+async def _told(on: Reads, found: Sequence[Change]) -> AsyncGenerator[Sequence[Told], None]:
     """Changes, a few at a time, with what the lists and logs say of them."""
     changes = [change for change in found if change.conversation_id]
     for start in range(0, len(changes), TOLD_AT_ONCE):
-        yield await _looked_up(read, changes[start : start + TOLD_AT_ONCE])
+        yield await _looked_up(on, changes[start : start + TOLD_AT_ONCE])
 
 
-async def _looked_up(read: Read, changes: Sequence[Change]) -> list[Told]:
+async def _looked_up(on: Reads, changes: Sequence[Change]) -> list[Told]:
     """Changes with what the lists and logs say of them; one that cannot be read hides no other."""
     places = [one.place for change in changes for one in (*change.opened, *change.noted)]
-    views = iter(await read(lambda store: store.pending_at(places)) if places else ())
+    views = iter(await on.read(lambda store: store.pending_at(places)) if places else ())
     room = asyncio.Semaphore(AT_ONCE)
 
     async def settled(change: Change) -> dict[str, SuspensionSettled]:
@@ -278,7 +264,7 @@ async def _looked_up(read: Read, changes: Sequence[Change]) -> list[Told]:
             return {}
         try:
             async with room:
-                return await read(lambda store: _settlements(store, change))
+                return await on.read(lambda store: _settlements(store, change))
         except StoreUnavailable:
             raise
         except HoldfastError:  # the conversation is encrypted or broken

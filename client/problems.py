@@ -15,7 +15,7 @@ from holdfast.settings import Timing
 
 from .async_client import AsyncClient
 from .given import given_page
-from .stack_gateway import connection_of
+from .stack_gateway import at_stack
 
 Said: TypeAlias = Callable[[Sequence[str]], str]
 """Writes the words of a command of `holdfast` as a person would type them."""
@@ -68,7 +68,7 @@ class Problem:
 
 async def problems(client: AsyncClient) -> list[Problem]:
     """The problems of a client's namespace; `StoreUnavailable` if Redis does not answer."""
-    connection = connection_of(client.gateway)
+    connection = at_stack(client.gateway)
     timing = connection.stack.settings.timing
     return await connection.read(lambda store: problems_of(store, timing, lambda words: shlex.join(["holdfast", *words])))
 

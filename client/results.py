@@ -14,6 +14,7 @@ from holdfast.conversation import (
     Receipt,
     Redispatch,
     Review,
+    State,
     Status,
     StopReason,
 )
@@ -21,6 +22,7 @@ from holdfast.conversation import Event as RecordedEvent
 from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.records.events import CallSuspended
 from holdfast.conversation.records.live import LiveEvent
+from holdfast.conversation.records.state import RESTING
 from holdfast.errors import InvalidDecision
 
 T = TypeVar("T")
@@ -122,11 +124,7 @@ class PendingCall(PendingView, Generic[R]):
             decision_id: The idempotency key; the same key again returns the same receipt. None draws a random key.
 
         Raises:
-            StaleCall: The call no longer waits for this decision.
-            InvalidDecision: The decision does not fit, or concerns arguments that could not be shown; the call still waits.
-            NotPermitted: The client's principal may not decide the call; it still waits.
-            AlreadyVoted: The same person has already agreed, and others have to; the call still waits.
-            HoldfastError: Any other error that `AsyncClient.resolve` names.
+            HoldfastError: The errors of `AsyncClient.resolve`; `InvalidDecision` also for arguments that could not be shown.
         """
         self.check_shown(decision)
         return self._resolve(
@@ -214,3 +212,9 @@ class ConversationState(Result, Generic[R]):
 
     def __class_getitem__(cls, _: Any) -> Any:
         return cls
+
+
+def rests(state: ConversationState[Any] | State, after: int | None) -> bool:
+    """Whether `wait` returns this state: at rest beyond the place `after` in its log, or in quarantine."""
+    beyond = after is None or state.seq > after or state.status is Status.ENDED
+    return state.status is Status.QUARANTINED or (state.status in RESTING and beyond)

@@ -51,6 +51,22 @@ class RuleCheck(Result):
         "all of them.",
     )
 
+    @classmethod
+    def of(cls, verdict: "Verdict", *, reason: str, hidden: bool) -> "RuleCheck":
+        """The check that has this verdict."""
+        who = verdict.approvers or Approvers()
+        return cls(
+            effect=verdict.effect,
+            rule=verdict.rule,
+            reason=reason,
+            approvers=who.who,
+            by=verdict.by,
+            hidden=hidden,
+            minimum=who.minimum,
+            not_requester=who.not_requester,
+            also=tuple(map(str, verdict.also)),
+        )
+
 
 def arguments_of(arguments: object) -> dict[str, Any]:
     """The arguments, checked: a JSON object, else `InvalidInput`."""
@@ -129,18 +145,7 @@ def _judged(text: str | None, record: AppRecord, agent: str, tool: ToolSpec, arg
     reason = found.reason
     if by_function and found.by == "tool" and verdict(required=False).effect is not found.effect:
         reason = BY_FUNCTION
-    who = found.approvers or Approvers()
-    return RuleCheck(
-        effect=found.effect,
-        rule=found.rule,
-        reason=reason,
-        approvers=who.who,
-        by=found.by,
-        hidden=rules.hides(tool.name, executor=tool.executor),
-        minimum=who.minimum,
-        not_requester=who.not_requester,
-        also=tuple(map(str, found.also)),
-    )
+    return RuleCheck.of(found, reason=reason, hidden=rules.hides(tool.name, executor=tool.executor))
 
 
 def _unreadable(tool: ToolSpec) -> RuleCheck:

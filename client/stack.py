@@ -12,13 +12,14 @@ import sys
 import time
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from holdfast.actors import logs
 from holdfast.backoff import Backoff
 from holdfast.cipher import CipherAt
+from holdfast.conversation import Receipt
 from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
 from holdfast.errors import ClusterUnavailable, ConfigurationError, HoldfastError
@@ -49,7 +50,24 @@ LONGEST_PAUSE_S = 5.0
 SILENT_S = 20.0
 """Seconds of silence after which a configured Ray is left: its GCS may come back, but Ray ends a process after 60 s."""
 
+T = TypeVar("T")
+
 logger = logging.getLogger("holdfast.client")
+
+
+class Reads(Protocol):
+    """What reads a stack within deadlines, as `StackGateway`; `resolve` decides the calls that are read."""
+
+    stack: "Stack"
+    resolve: Callable[..., Awaitable[Receipt]]
+
+    async def store(self) -> "Store":
+        """The store, opened in time."""
+        ...
+
+    async def read(self, work: "Callable[[Store], Awaitable[T]]", *, block_ms: int = 0) -> T:
+        """The result of some work on the store, within a call's deadline and the `block_ms` that it may wait for news."""
+        ...
 
 
 def announce(line: str) -> None:
@@ -77,7 +95,7 @@ class Stack:
         self._lift = lift
         self.counts = Counts()
         self._blank()
-        _stacks.add(self)
+        renewed.add(self)
 
     def _blank(self) -> None:
         self._store: Store | None = None
@@ -215,16 +233,7 @@ class Stack:
 
     def after_fork(self) -> list[Any]:
         """Begin anew in a forked process; returns the parent's connections, which the caller must keep and never touch."""
-        inherited = [
-            self._store,
-            self._transport,
-            self._opening,
-            self._joining,
-            self._looking,
-            self._leaving,
-            self._watching,
-            self._asking,
-        ]
+        inherited = list(vars(self).values())
         self._blank()
         return inherited
 
@@ -417,14 +426,14 @@ class Stack:
         return url
 
 
-_stacks: "weakref.WeakSet[Stack]" = weakref.WeakSet()
+renewed: "weakref.WeakSet[Any]" = weakref.WeakSet()
+"""The stacks and clients of this process, whose `after_fork` is called in a forked one."""
 _inherited: list[Any] = []
-"""A forked process's copies of its parent's connections. Closing or dropping them would disturb the parent's event loop."""
+"""A forked process's copies of its parent's connections and loops. To close or drop one would disturb the parent's loop."""
 
 
 def _after_fork() -> None:
-    for stack in list(_stacks):
-        _inherited.extend(stack.after_fork())
+    _inherited.extend(one.after_fork() for one in list(renewed))
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -1,22 +1,23 @@
-"""The events of a conversation, followed in the store: recorded ones from the log, live ones as they are told."""
+"""A conversation followed in the store: its events, recorded ones from the log and live ones, and its state once it rests."""
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
 from holdfast.conversation import Event as LogEvent
+from holdfast.conversation import Receipt, State, evolve
 from holdfast.conversation.records.events import CallSuspended, Ended
 from holdfast.conversation.records.live import LiveEvent
 from holdfast.conversation.text import jsontext
 from holdfast.errors import StoreUnavailable
-from holdfast.persistence import codec
+from holdfast.persistence import Conversations, Quarantine, codec
 
-from .connection import Connection
-from .results import Event
-from .running import shown_arguments
+from .results import ConversationState, Event, rests
+from .stack import Reads
+from .stack_state import shown, shown_arguments
 
 BLOCK_MS = 5_000
 READ_AT_ONCE = 500
@@ -28,15 +29,15 @@ logger = logging.getLogger("holdfast.client")
 _LIVE: TypeAdapter[LiveEvent] = TypeAdapter(Annotated[LiveEvent, Field(discriminator="kind")])
 
 
-async def events_of(connection: Connection, *, conversation_id: str, after: int, live: bool) -> AsyncGenerator[Event, None]:
+async def events_of(on: Reads, *, conversation_id: str, after: int, live: bool) -> AsyncGenerator[Event, None]:
     """See `AsyncConversation.events`."""
-    state = await connection.read(lambda store: store.load(conversation_id))
+    state = await on.read(lambda store: store.load(conversation_id))
     if state.ended and after >= state.seq:
         return
     queue: asyncio.Queue[Event | BaseException] = asyncio.Queue(maxsize=AHEAD)
-    tasks = [asyncio.create_task(_relayed(queue, _durable(connection, conversation_id, after)))]
+    tasks = [asyncio.create_task(_relayed(queue, _durable(on, conversation_id, after)))]
     if live:
-        tasks.append(asyncio.create_task(_relayed(queue, _live(connection, conversation_id))))
+        tasks.append(asyncio.create_task(_relayed(queue, _live(on, conversation_id))))
     try:
         while True:
             event = await queue.get()
@@ -52,33 +53,55 @@ async def events_of(connection: Connection, *, conversation_id: str, after: int,
 
 
 async def news(
-    connection: Connection, conversation_id: str, after: int, block_ms: int, *, limit: int = READ_AT_ONCE
+    on: Reads, conversation_id: str, after: int, block_ms: int, *, limit: int = READ_AT_ONCE
 ) -> Sequence[tuple[int, LogEvent]]:
     """The events after a place in the log, awaited for `block_ms`; if none comes, a dead embedded Ray is restarted."""
-    entries = await connection.read(
+    entries = await on.read(
         lambda store: store.read(conversation_id, after=after, limit=limit, block_ms=block_ms), block_ms=block_ms
     )
     if not entries:
-        await connection.stack.see_to_ray()
+        await on.stack.see_to_ray()
     return entries
 
 
-async def _durable(connection: Connection, conversation_id: str, after: int) -> AsyncIterator[Event]:
+async def resting(
+    on: Reads, *, conversation_id: str, after: int | None, timeout_s: float | None
+) -> ConversationState[Awaitable[Receipt]]:
+    """See `AsyncConversation.wait`."""
+    loop = asyncio.get_running_loop()
+    give_up = None if timeout_s is None else loop.time() + timeout_s
+
+    async def found(store: Conversations) -> tuple[State, Quarantine | None]:
+        return await asyncio.gather(store.load(conversation_id), store.quarantine(conversation_id))  # in one round trip
+
+    state, quarantine = await on.read(found)
+    while quarantine is None and not rests(state, after):
+        left_ms = BLOCK_MS if give_up is None else min(BLOCK_MS, int((give_up - loop.time()) * 1000))
+        if left_ms <= 0:
+            break
+        for _, event in await news(on, conversation_id, state.seq, left_ms):
+            state = evolve(state, event)
+        if not rests(state, after):
+            quarantine = await on.read(lambda store: store.quarantine(conversation_id))
+    return await on.read(lambda store: shown(store, state, on.resolve))
+
+
+async def _durable(on: Reads, conversation_id: str, after: int) -> AsyncIterator[Event]:
     while True:
-        for seq, event in await news(connection, conversation_id, after, BLOCK_MS, limit=AHEAD):
+        for seq, event in await news(on, conversation_id, after, BLOCK_MS, limit=AHEAD):
             after = seq
-            arguments = await _arguments(connection, conversation_id, event) if isinstance(event, CallSuspended) else None
+            arguments = await _arguments(on, conversation_id, event) if isinstance(event, CallSuspended) else None
             yield Event.recorded(seq, event, arguments=arguments)
             if isinstance(event, Ended):
                 return
 
 
-async def _arguments(connection: Connection, conversation_id: str, event: CallSuspended) -> dict[str, object] | None:
-    return await connection.read(lambda store: shown_arguments(store, conversation_id, event))
+async def _arguments(on: Reads, conversation_id: str, event: CallSuspended) -> dict[str, object] | None:
+    return await on.read(lambda store: shown_arguments(store, conversation_id, event))
 
 
-async def _live(connection: Connection, conversation_id: str) -> AsyncIterator[Event]:
-    store = await connection.store()
+async def _live(on: Reads, conversation_id: str) -> AsyncIterator[Event]:
+    store = await on.store()
     while True:
         try:
             async for payload in store.listen(conversation_id):

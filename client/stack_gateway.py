@@ -2,48 +2,58 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from holdfast import trace_context
 from holdfast.backoff import Backoff
-from holdfast.conversation import (
-    Cancelled,
-    Principal,
-    Receipt,
-    Start,
-    State,
-    SuspensionKind,
-    decide,
-)
+from holdfast.conversation import Cancelled, Command, Principal, Receipt, Reply, Start, State, SuspensionKind, decide
 from holdfast.conversation.terms.decisions import DecisionRecord
-from holdfast.errors import ClusterStopped, ClusterUnavailable, ConfigurationError, HoldfastError
-from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, Listing, Pause
+from holdfast.errors import (
+    AppNotFound,
+    ClusterError,
+    ClusterStopped,
+    ClusterUnavailable,
+    ConfigurationError,
+    HoldfastError,
+    LeaseHeld,
+    OutcomeUnknown,
+    StoreUnavailable,
+)
+from holdfast.machine_load import because, overload
+from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, Listing, Pause, Store
+from holdfast.registry.registry import Delivered, Delivery, DeliveryResult, Unknown, Unsent
 
 from . import verbs
 from .agents import AgentRow
-from .arguments import this_user
+from .arguments import taker_of, this_user
 from .audit import lines, report
 from .batches import resolve_each
-from .connection import Connection
 from .deciders import MOST_PAGES, decides
-from .gateway import Gateway, resolver
-from .large import judged
-from .list_feed import list_events
-from .noting import taker_of
+from .gateway import Gateway, judged, resolver
+from .list_feed import ListFeed, list_events
 from .results import AsyncPendingCall, Event, Page, PendingCall
 from .rule_check import RuleCheck, checked
-from .running import abandoned_calls, call_of, settled, waiting
 from .stack import Stack
-from .stack_events import events_of
-from .stack_state import resting
+from .stack_events import events_of, resting
+from .stack_state import abandoned_calls, call_of, settled, waiting
 from .verb import Verb
 
 if TYPE_CHECKING:
+    from holdfast.agent import App
+
     from .access import Access
+    from .transport import RayTransport
 
 R = TypeVar("R")
+T = TypeVar("T")
+DEFAULT_TIMEOUT_S = 30.0
+START_S = 60.0
+"""How much longer a call may take that may have to start the embedded stack, if its deadline is at least the default."""
+GRACE_S = 1.0
 LAPSED_MS = PAUSE_LAG_MS + 100
 """Milliseconds after a pause in which workers may still use an older view; the work that it allowed has begun by then."""
 SILENT_MS = 15_000
@@ -53,27 +63,37 @@ logger = logging.getLogger("holdfast.client")
 
 
 class StackGateway:
-    """The gateway over a connection to the stack. Functions of this module do what an operation's row does not say."""
+    """The gateway over a stack, with a deadline for each call. Functions below do what an operation's row does not say.
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.resolve = resolver(self)
+    `proves`: this process has verified the principal of its commands.
+    """
 
-    @classmethod
-    def over(cls, stack: Stack, *, timeout_s: float) -> "StackGateway":
-        """The gateway over a stack; each call has this deadline."""
-        return cls(Connection(stack, timeout_s=timeout_s))
+    def __init__(
+        self,
+        stack: Stack,
+        *,
+        timeout_s: float,
+        principal: Principal | None = None,
+        feed: ListFeed | None = None,
+        proves: bool = False,
+    ) -> None:
+        self.stack = stack
+        self.feed = feed or ListFeed()
+        self.principal = principal
+        self.resolve: Callable[..., Awaitable[Receipt]] = resolver(self)
+        self._timeout_s = timeout_s
+        self._proves = proves
 
     @property
     def access(self) -> "Access":
         """The API keys of the namespace."""
         from .access import Access  # noqa: PLC0415 - `holdfast pending` counts milliseconds
 
-        return Access(self.connection)
+        return Access(self)
 
     def acting_as(self, principal: Principal, *, proves: bool = False) -> "StackGateway":
         """The same gateway, with this principal for all commands."""
-        return StackGateway(self.connection.acting_as(principal, proves=proves))
+        return StackGateway(self.stack, timeout_s=self._timeout_s, principal=principal, feed=self.feed, proves=proves)
 
     async def ask(self, verb: Verb[R], arguments: Mapping[str, Any]) -> R:
         """What an operation replies: by its own function here, the read that its row names, or the command."""
@@ -82,7 +102,7 @@ class StackGateway:
         if answer is not None:
             found = await answer(self, **arguments)
         elif read is not None:
-            found = await self.connection.read(lambda store: read(store, **arguments))
+            found = await self.read(lambda store: read(store, **arguments))
         else:
             found = await self.commanded(verb, **arguments)
         return found
@@ -93,30 +113,118 @@ class StackGateway:
 
     async def commanded(self, verb: Verb[R], conversation_id: str, **said: Any) -> R:
         """The reply to the command of an operation; errors are as in `reply_in`."""
-        return verb.replied(
-            await self.connection.reply_to(conversation_id, verb.made(said), what=verb.what, retry_id=said[verb.key or ""])
-        )
+        key = said[verb.key or ""]
+        return verb.replied(await self.reply_to(conversation_id, verb.made(said), what=verb.what, retry_id=key))
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self.connection.feed.close()
-        await self.connection.stack.close()
+        await self.feed.close()
+        await self.stack.close()
+
+    @property
+    def allowed_s(self) -> float:
+        """How many seconds a call that begins now may take."""
+        return self._timeout_s + (START_S if self._timeout_s >= DEFAULT_TIMEOUT_S and self.stack.may_start else 0.0)
+
+    async def app(self) -> "App":
+        """The client's app, loaded; `AppNotFound` also if its module was not imported in time."""
+        try:
+            async with asyncio.timeout(self.allowed_s):
+                return await self.stack.loaded_app()
+        except TimeoutError as error:
+            problem = f"its module was not imported within {self._timeout_s:g} s"
+            raise AppNotFound("app", problem, "import it before, or give the client a longer timeout_s") from error
+
+    async def read(self, work: Callable[[Store], Awaitable[T]], *, block_ms: int = 0) -> T:
+        """See `Reads`; the deadline also covers opening the store."""
+        async with self._timely(self.allowed_s + block_ms / 1000):
+            return await work(await self.stack.store())
+
+    async def store(self, within_s: float | None = None) -> Store:
+        """The store, opened in time, else `StoreUnavailable`."""
+        async with self._timely(self.allowed_s if within_s is None else within_s):
+            return await self.stack.store()
+
+    @asynccontextmanager
+    async def _timely(self, within_s: float) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(within_s):
+                yield
+        except TimeoutError as error:
+            raise StoreUnavailable(f"no answer within {self._timeout_s:g} s") from error
+
+    async def reply_to(
+        self, conversation_id: str, command: Command, *, what: str, retry_id: str, create: bool = False
+    ) -> Reply:
+        """The reply to a command, once the events that it led to are durable. Errors are as in `reply_in`."""
+        said = {"principal": self.principal, "traceparent": trace_context.current()}
+        command = command.model_copy(update={name: value for name, value in said.items() if value is not None})
+        delivery = Delivery(conversation_id, command, timeout_s=self.allowed_s, create=create, proves=self._proves)
+        return reply_in(await self._delivered(delivery), what=what, retry_id=retry_id)
+
+    async def _delivered(self, delivery: Delivery) -> DeliveryResult:
+        """The result of a delivery. If Ray dies, the delivery goes on over the next Ray, with the same ids."""
+        while True:
+            try:
+                transport = self.stack.ready or await self._joined(delivery)
+            except ConfigurationError:
+                raise
+            except HoldfastError as error:
+                return delivery.given_up(error)
+            result: DeliveryResult
+            try:
+                async with self.stack.asking(delivery.until + GRACE_S):
+                    result = await transport.deliver(delivery)
+            except TimeoutError as error:
+                result = delivery.given_up(error)
+            match result:
+                case Unknown() | Unsent(TimeoutError() | ClusterError() | LeaseHeld()):
+                    if not await self.stack.lost(transport) or not delivery.left_s:
+                        return result
+                case _:
+                    return result
+
+    async def _joined(self, delivery: Delivery) -> "RayTransport":
+        await self.store(delivery.left_s)
+        try:
+            async with asyncio.timeout_at(delivery.until):
+                return await self.stack.transport()
+        except TimeoutError as error:
+            why = f"it was not joined within {self._timeout_s:g} s{because()}; that goes on: call again"
+            raise ClusterUnavailable(why) from error
 
 
-def connection_of(gateway: Gateway) -> Connection:
-    """The connection of a gateway over the stack; `ConfigurationError` if the gateway is over HTTP."""
+def reply_in(result: DeliveryResult, *, what: str, retry_id: str) -> Reply:
+    """The reply in the result of a delivery.
+
+    Raises:
+        OutcomeUnknown: No actor acknowledged the command in time; repeating it with `retry_id` is safe.
+        HoldfastError: The command was refused, or reached no actor.
+    """
+    match result:
+        case Delivered(reply):
+            return reply
+        case Unknown(error) | Unsent(TimeoutError() | LeaseHeld() as error):
+            why = str(error) or overload()
+            raise OutcomeUnknown(f"{what} ({why})" if why else what, retry_id) from error
+        case _:
+            raise result.error
+
+
+def at_stack(gateway: Gateway) -> StackGateway:
+    """The gateway, if it is over the stack; `ConfigurationError` if it is over HTTP."""
     if isinstance(gateway, StackGateway):
-        return gateway.connection
+        return gateway
     raise ConfigurationError("url", "only who is at the stack itself can do that, and not over HTTP", "connect without a url")
 
 
 async def _start(
     gateway: StackGateway, *, conversation_id: str, message_id: str, agent: str, text: str, context: str, attended: bool
 ) -> Receipt:
-    app = await gateway.connection.app()
+    app = await gateway.app()
     command = Start(
         agent=agent,
-        app=gateway.connection.stack.app_path or "",
+        app=gateway.stack.app_path or "",
         text=text,
         message_id=message_id,
         context=context,
@@ -125,14 +233,14 @@ async def _start(
     )
     # a bad command is refused before it travels
     await judged(partial(decide, State(conversation_id=conversation_id), command), context)
-    reply_to = partial(gateway.connection.reply_to, what=verbs.STARTED.what, retry_id=message_id)
+    reply_to = partial(gateway.reply_to, what=verbs.STARTED.what, retry_id=message_id)
     return verbs.STARTED.replied(await reply_to(conversation_id, command, create=True))
 
 
 async def _resolve(
     gateway: StackGateway, *, conversation_id: str, suspension_id: str, decision: DecisionRecord, decision_id: str
 ) -> Receipt:
-    tool_call_id = await gateway.connection.read(lambda store: call_of(store, suspension_id, conversation_id))
+    tool_call_id = await gateway.read(lambda store: call_of(store, suspension_id, conversation_id))
     ids = {"conversation_id": conversation_id, "tool_call_id": tool_call_id, "suspension_id": suspension_id}
     return await gateway.commanded(verbs.RESOLVE_CALL, **ids, decision=decision, decision_id=decision_id)
 
@@ -147,7 +255,7 @@ async def _pending(
     after: str | None,
 ) -> Page[AsyncPendingCall]:
     async def page_after(place: str | None) -> Listing:
-        return await gateway.connection.read(lambda store: store.pending(limit=limit, after=place, agent=agent, kind=kind))
+        return await gateway.read(lambda store: store.pending(limit=limit, after=place, agent=agent, kind=kind))
 
     for _ in range(MOST_PAGES):
         page = await page_after(after)
@@ -159,20 +267,20 @@ async def _pending(
 
 
 async def _pending_call(gateway: StackGateway, *, suspension_id: str, conversation_id: str | None) -> AsyncPendingCall:
-    views = await gateway.connection.read(lambda store: store.pending_of(conversation_id, suspension_id))
+    views = await gateway.read(lambda store: store.pending_of(conversation_id, suspension_id))
     if not views:
-        raise await gateway.connection.read(lambda store: settled(store, suspension_id, conversation_id))
+        raise await gateway.read(lambda store: settled(store, suspension_id, conversation_id))
     return PendingCall.of(views[0], gateway.resolve)
 
 
 async def _pending_of(gateway: StackGateway, *, conversation_id: str) -> list[AsyncPendingCall]:
-    views = await gateway.connection.read(lambda store: store.pending_of(conversation_id))
+    views = await gateway.read(lambda store: store.pending_of(conversation_id))
     return [PendingCall.of(view, gateway.resolve) for view in views]
 
 
 async def _latest(gateway: StackGateway, *, conversation_id: str, limit: int) -> list[Event]:
-    state = await gateway.connection.read(lambda store: store.load(conversation_id))
-    found = await gateway.connection.read(lambda store: store.read(conversation_id, before=state.seq + 1, limit=limit))
+    state = await gateway.read(lambda store: store.load(conversation_id))
+    found = await gateway.read(lambda store: store.read(conversation_id, before=state.seq + 1, limit=limit))
     return [Event.recorded(seq, event) for seq, event in found]
 
 
@@ -183,19 +291,19 @@ async def _cancel(
     if not wait_s or not cancelled.calls:
         return cancelled
     try:
-        running = await _going_on(gateway.connection, conversation_id, cancelled.calls, wait_s)
+        running = await _going_on(gateway, conversation_id, cancelled.calls, wait_s)
     except HoldfastError as error:  # the cancellation itself is acknowledged
         logger.warning("which bodies of %s go on is not known: %s", conversation_id, error)
         running = cancelled.calls
     return cancelled.model_copy(update={"running": running})
 
 
-async def _going_on(connection: Connection, conversation_id: str, calls: Sequence[str], within_s: float) -> tuple[str, ...]:
+async def _going_on(gateway: StackGateway, conversation_id: str, calls: Sequence[str], within_s: float) -> tuple[str, ...]:
     """The calls whose bodies still run, once none does or the time is over."""
     loop, pauses = asyncio.get_running_loop(), Backoff(0.05, 1.0)
     give_up = loop.time() + within_s
     while True:
-        running = await connection.read(lambda store: abandoned_calls(store, conversation_id, calls))
+        running = await gateway.read(lambda store: abandoned_calls(store, conversation_id, calls))
         left_s = give_up - loop.time()
         if not running or left_s <= 0:
             return running
@@ -205,7 +313,7 @@ async def _going_on(connection: Connection, conversation_id: str, calls: Sequenc
 async def _assign(
     gateway: StackGateway, *, conversation_id: str, to: Principal | str | EllipsisType | None, **said: Any
 ) -> Receipt:
-    taker = taker_of(to, gateway.connection.principal)
+    taker = taker_of(to, gateway.principal)
     said["tool_call_id"] = await _noted(gateway, conversation_id=conversation_id, **said)
     return await gateway.commanded(verbs.ASSIGN, conversation_id, to=taker, **said)
 
@@ -221,43 +329,42 @@ async def _noted(
     """The id of a suspension's call, settled ones included; empty if there was none."""
     if tool_call_id:
         return tool_call_id
-    state = await gateway.connection.read(lambda store: store.load(conversation_id))
+    state = await gateway.read(lambda store: store.load(conversation_id))
     found = waiting(state, suspension_id)
     if found is not None:
         return found
-    return (await gateway.connection.read(lambda store: settled(store, suspension_id, conversation_id))).tool_call_id
+    return (await gateway.read(lambda store: settled(store, suspension_id, conversation_id))).tool_call_id
 
 
 async def _ready(gateway: StackGateway) -> bool:
-    connection = gateway.connection
-    if EVERYWHERE in await connection.read(lambda store: store.withheld()):
-        raise ClusterStopped((await connection.store()).namespace)
-    binding = await connection.read(lambda store: store.binding())
+    if EVERYWHERE in await gateway.read(lambda store: store.withheld()):
+        raise ClusterStopped((await gateway.store()).namespace)
+    binding = await gateway.read(lambda store: store.binding())
     if binding is None:
         raise ClusterUnavailable("no cluster serves the store: run holdfast up")
     if binding.age_ms > SILENT_MS:
         raise ClusterUnavailable(f"the sweeper of the cluster at {binding.address} has been silent for {binding.age_ms} ms")
-    if (absent := connection.stack.absent) is not None:
+    if (absent := gateway.stack.absent) is not None:
         raise ClusterUnavailable(absent)
     return True
 
 
 async def _agents(gateway: StackGateway) -> list[AgentRow]:
-    return [AgentRow.of(agent.spec) for agent in (await gateway.connection.app()).agents]
+    return [AgentRow.of(agent.spec) for agent in (await gateway.app()).agents]
 
 
 async def _check_rules(
     gateway: StackGateway, *, agent: str, tool: str, arguments: Mapping[str, Any], app: str | None
 ) -> RuleCheck:
-    path = gateway.connection.stack.app_path if app is None else app
-    return await gateway.connection.read(lambda store: checked(store, path, agent, tool, arguments))
+    path = gateway.stack.app_path if app is None else app
+    return await gateway.read(lambda store: checked(store, path, agent, tool, arguments))
 
 
 async def _pause(gateway: StackGateway, *, agent: str | None, reason: str) -> Pause:
-    principal = gateway.connection.principal
+    principal = gateway.principal
     by = principal.id.replace("|", "?") if principal is not None else this_user()
-    pause = await gateway.connection.read(lambda store: store.pause(agent, by=by, reason=reason))
-    now = await gateway.connection.read(lambda store: store.now())
+    pause = await gateway.read(lambda store: store.pause(agent, by=by, reason=reason))
+    now = await gateway.read(lambda store: store.now())
     await asyncio.sleep(min(max(pause.since + LAPSED_MS - now, 0), LAPSED_MS) / 1000)
     return pause
 
@@ -269,10 +376,10 @@ _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.PENDING: _pending,
     verbs.PENDING_CALL: _pending_call,
     verbs.PENDING_OF: _pending_of,
-    verbs.STATE: lambda gateway, **said: resting(gateway.connection, gateway.resolve, **said),
+    verbs.STATE: resting,
     verbs.LATEST: _latest,
     verbs.CANCEL: _cancel,
-    verbs.AUDIT: lambda gateway, conversation_id, receipts: report(gateway.connection.read, conversation_id, receipts),
+    verbs.AUDIT: lambda gateway, conversation_id, receipts: report(gateway.read, conversation_id, receipts),
     verbs.ASSIGN: _assign,
     verbs.COMMENT: _comment,
     verbs.READY: _ready,
@@ -281,9 +388,7 @@ _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.PAUSE: _pause,
 }
 _STREAMS: Mapping[Verb[Any], Callable[..., AsyncGenerator[Any, None]]] = {
-    verbs.LIST_EVENTS: lambda gateway, **said: list_events(
-        gateway.connection.feed, gateway.connection.read, gateway.resolve, **said
-    ),
-    verbs.EVENTS: lambda gateway, **said: events_of(gateway.connection, **said),
-    verbs.AUDIT_LINES: lambda gateway, **said: lines(gateway.connection.read, **said),
+    verbs.LIST_EVENTS: lambda gateway, **said: list_events(gateway, gateway.feed, **said),
+    verbs.EVENTS: events_of,
+    verbs.AUDIT_LINES: lambda gateway, **said: lines(gateway.read, **said),
 }

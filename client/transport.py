@@ -66,19 +66,8 @@ class RayTransport:
 
         The app is published, with workers of its own, or compared with its published version. `gone` are clusters that are
         proven to be gone; the store may still be bound to one of them. `roll_back` lets this release replace a newer one,
-        `lift` starts Holdfast again if it was stopped on its cluster, and `say` gets one line if the call has to wait for
-        another cluster's binding.
-
-        Raises:
-            ClusterUnavailable: Ray does not answer.
-            WrongCluster: The store is bound to another living cluster.
-            OlderRelease: A newer release serves the store.
-            OtherBuild: Another build of this version serves the store.
-            ClusterStopped: Holdfast was stopped on its cluster, and `lift` is false.
-            ConfigurationError: The process is in another cluster, versions or ciphers differ, or the cluster signs with another
-                key.
-            CipherMissing: Payloads are encrypted, and this client names no cipher. Nothing was changed.
-            CipherFailed: The cipher does not give back what it encrypts. Nothing was changed.
+        `lift` starts Holdfast again if it was stopped on its cluster (else `ClusterStopped`), and `say` gets one line if the
+        call has to wait for another cluster's binding. The other errors are those that every command raises.
         """
         if not lift and EVERYWHERE in await store.withheld():
             raise ClusterStopped(store.namespace)

@@ -1,31 +1,11 @@
-"""The declaration of one operation, and the errors that many operations share."""
+"""The declaration of one operation."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from holdfast.conversation import Command, Reply
-from holdfast.errors import (
-    CipherFailed,
-    CipherMissing,
-    ClusterStopped,
-    ClusterUnavailable,
-    ConfigurationError,
-    ConversationEnded,
-    ConversationNotFound,
-    CorruptStore,
-    HoldfastError,
-    InvalidInput,
-    NewerRecord,
-    OlderRelease,
-    OtherBuild,
-    OutcomeUnknown,
-    Overloaded,
-    Quarantined,
-    StoreUnavailable,
-    WrongCluster,
-    WrongStore,
-)
+from holdfast.errors import HoldfastError
 from holdfast.persistence.api_keys import AccessScope
 
 R = TypeVar("R")
@@ -35,23 +15,6 @@ Checks: TypeAlias = Mapping[str, Callable[[Any], Any]]
 KEYS = ("message_id", "decision_id", "request_id")
 """The names of idempotency keys."""
 
-READ_RAISES = (StoreUnavailable, WrongStore, CorruptStore, NewerRecord, ConfigurationError)
-"""What every read may raise: the store does not answer, or cannot be opened or read."""
-CONVERSATION_RAISES = (ConversationNotFound, CipherMissing, CipherFailed)
-"""What every read of one conversation may also raise."""
-COMMAND_RAISES = (
-    ConversationEnded,
-    OutcomeUnknown,
-    Overloaded,
-    Quarantined,
-    ClusterUnavailable,
-    ClusterStopped,
-    WrongCluster,
-    OlderRelease,
-    OtherBuild,
-)
-"""What every command may also raise. `OutcomeUnknown` and `Overloaded` may be repeated with the same key."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verb(Generic[R]):
@@ -60,30 +23,36 @@ class Verb(Generic[R]):
     Attributes:
         name: The name of the method, of the client or of a conversation.
         route: The HTTP method and the path; `{name}` stands for an argument.
-        operation: The operation's name in the description of the API.
         reply: The type of the result.
         what: What the operation asks for, in the words of an error.
+        operation: Its name in the description of the API; by default the method's, in camel case.
         scope: The scope that a server's caller needs; None: no caller has to say who it is.
         also: Further scopes that a caller needs.
         checks: The checks of its arguments, in their order.
-        raises: Its special errors; by default `InvalidInput`, for an argument that cannot be used.
-        command: Makes the command of the arguments, where the operation is one command.
+        raises: Its special errors.
+        command: The command, where the operation is one command.
+        renamed: The command's names of arguments, where they differ.
         read: Reads the reply from the store, where the operation is one read.
         under: The field of a server's reply that holds the result; None where the reply is the result.
     """
 
     name: str
     route: str
-    operation: str
     reply: type[R]
     what: str
     scope: AccessScope | None = AccessScope.READ
     also: tuple[AccessScope, ...] = ()
+    operation: str = ""
     checks: Checks = field(default_factory=dict)
-    raises: tuple[type[HoldfastError], ...] = (InvalidInput,)
+    raises: tuple[type[HoldfastError], ...] = ()
     command: Callable[..., Command] | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
     read: Callable[..., Awaitable[Any]] | None = None
     under: str | None = None
+
+    def __post_init__(self) -> None:
+        first, *more = self.name.split("_")
+        object.__setattr__(self, "operation", self.operation or first + "".join(map(str.capitalize, more)))
 
     @property
     def method(self) -> str:
@@ -104,7 +73,7 @@ class Verb(Generic[R]):
         """The command of these arguments."""
         if self.command is None:
             raise NotImplementedError(self.name)
-        return self.command(**said)
+        return self.command(**{self.renamed.get(name, name): one for name, one in said.items()})
 
     def replied(self, reply: Reply) -> R:
         """The reply to the command, checked against the row's type."""

@@ -28,7 +28,7 @@ class Holdfast(Contender):
         """Join the stack, and have the worker there."""
         os.environ["HOLDFAST_WORKERS"] = "2"  # as docs/settings.md says: as many as there are cores to use
         self.client = AsyncClient.connect("benchmarks.bench_app:app", home=self.home, timeout_s=120)
-        await self.client.gateway.connection.stack.transport()
+        await self.client.gateway.stack.transport()
 
     async def close(self) -> None:
         """Leave it."""
@@ -53,7 +53,7 @@ class Holdfast(Contender):
 
     async def bytes_at_rest(self) -> dict[str, int]:
         """What Redis holds in memory, and its append-only file, rewritten."""
-        redis = (await self.client.gateway.connection.stack.store())._redis
+        redis = (await self.client.gateway.stack.store())._redis
         await redis.bgrewriteaof()
         while True:
             info = await redis.info("persistence")
@@ -66,7 +66,7 @@ class Holdfast(Contender):
 
     async def pids(self) -> list[int]:
         """The actors that host something, all of which go with a machine."""
-        transport = await self.client.gateway.connection.stack.transport()
+        transport = await self.client.gateway.stack.transport()
         found = {await transport.pid(name) for name in self.shown}
         return sorted(pid for pid in found if pid is not None)
 

@@ -14,8 +14,8 @@ from starlette.routing import Route
 
 from holdfast.client import AsyncClient
 from holdfast.client.access import AccessScope
+from holdfast.client.async_client import acting_for
 from holdfast.client.figures import Figures
-from holdfast.client.proving import acting_for
 from holdfast.client.verb import Verb
 from holdfast.conversation import Limits
 from holdfast.counting import Counts

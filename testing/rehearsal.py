@@ -20,8 +20,7 @@ from holdfast.client.audit import AuditReport, Kept, report
 from holdfast.client.conversation import AsyncConversation
 from holdfast.client.gateway import resolver
 from holdfast.client.results import AsyncPendingCall, PendingCall
-from holdfast.client.running import call_of
-from holdfast.client.stack_state import shown
+from holdfast.client.stack_state import call_of, shown
 from holdfast.client.verb import Verb
 from holdfast.conversation import Command, Grant, Principal, Receipt, Reply, Start, State, Wake, outstanding
 from holdfast.conversation.ids import check_conversation_id

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from holdfast.client.results import ConversationState, Event, PendingCall
-from holdfast.client.running import shown_arguments
+from holdfast.client.stack_state import shown_arguments
 from holdfast.conversation import Receipt, State, Status
 from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.records.events import CallSuspended

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from holdfast.client import PendingCall
 from holdfast.client.access import AccessScope
-from holdfast.client.http_decisions import said
+from holdfast.client.batches import said
 from holdfast.conversation import SuspensionKind
 from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.terms.decisions import DecisionRecord

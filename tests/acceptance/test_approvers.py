@@ -20,7 +20,7 @@ from holdfast.client import (
     Status,
     SuspensionKind,
 )
-from holdfast.client.proving import acting_for
+from holdfast.client.async_client import acting_for
 from holdfast.testing import call, calls
 
 APP = "approved_app:app"

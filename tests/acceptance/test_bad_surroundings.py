@@ -40,9 +40,7 @@ SOON_S = 3
 @pytest.fixture(scope="module")
 def client(stack):
     with Client.connect("shop_app:app", timeout_s=60) as connected:
-        connected._run(
-            connected._async().gateway.connection.stack.transport()
-        )  # from now on this process is in the embedded cluster
+        connected._run(connected._async().gateway.stack.transport())  # from now on this process is in the embedded cluster
         yield connected
 
 
@@ -73,7 +71,7 @@ def elsewhere(client, settings):
 
     with Client.connect(**settings, timeout_s=60) as connected:
         yield connected
-        store_id = connected._run(connected._async().gateway.connection.stack.store()).store_id
+        store_id = connected._run(connected._async().gateway.stack.store()).store_id
         for actor in ray.util.list_named_actors(all_namespaces=True):
             if store_id in actor["name"]:
                 ray.kill(ray.get_actor(**actor))
@@ -99,7 +97,7 @@ async def ask_everything(settings, conversation, text, spoil):
     """Read and command with little patience, on connections from before something was spoilt; what each came to."""
     async with AsyncClient.connect(**settings, timeout_s=SOON_S) as soon:
         same = soon.conversation(conversation.id)
-        await soon.gateway.connection.stack.transport()
+        await soon.gateway.stack.transport()
         await asyncio.to_thread(spoil)
         readings = await asyncio.gather(same.pending(), same.messages(), soon.pending(), return_exceptions=True)
         commands = await asyncio.gather(
@@ -328,8 +326,8 @@ async def test_a_client_notices_that_another_cluster_has_taken_its_store(stack, 
         text = stack.scenarios.add(namespace, "Hello.", "Again.")
         conversation = await connected.start("support", text, conversation_id=namespace)
         await conversation.wait(timeout_s=PATIENCE_S)
-        mine = connected.gateway.connection.stack._transport
-        store = await connected.gateway.connection.stack.store()
+        mine = connected.gateway.stack._transport
+        store = await connected.gateway.stack.store()
         assert await store.bind("ghost", NOWHERE, BINDING_STALE_MS, gone=[mine.cluster.cluster_id]) is None
 
         async def noticed():

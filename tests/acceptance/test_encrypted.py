@@ -33,7 +33,7 @@ async def test_a_namespace_that_begins_to_encrypt_goes_on_and_those_without_the_
     # given a conversation from before there was a cipher, which waits
     old = await plain.start("support", f"{again} now", conversation_id="enc-old")
     await old.wait(timeout_s=60)
-    assert not await (await plain.gateway.connection.stack.store()).encrypted()
+    assert not await (await plain.gateway.stack.store()).encrypted()
 
     # when a client connects that has the cipher
     monkeypatch.setenv("HOLDFAST_CIPHER", cipher)
@@ -49,13 +49,13 @@ async def test_a_namespace_that_begins_to_encrypt_goes_on_and_those_without_the_
         receipt = await waiting.resolve(Approve())
         assert (await client.conversation("enc-old").wait(after=receipt.seq, timeout_s=60)).reply == f"Paid, {MARK}."
         assert [run["order"] for run in runs_of(stack, "enc-new")] == [MARK]
-        store = await client.gateway.connection.stack.store()
+        store = await client.gateway.stack.store()
         redis = store._redis
         for key in [key async for key in redis.scan_iter(f"{{{NAMESPACE}:*c:enc-new:*", count=1000)]:
             kind = await redis.type(key)
             held = await (redis.hgetall(key) if kind == b"hash" else redis.xrange(key))
             assert MARK not in str(held), key
-        prefix = (await client.gateway.connection.stack.transport()).settings.prefix
+        prefix = (await client.gateway.stack.transport()).settings.prefix
         names = [one["name"] for one in ray.util.list_named_actors(all_namespaces=True) if one["namespace"] == RAY_NAMESPACE]
         assert {name for name in names if f":{NAMESPACE}:" in name and name.endswith(":sweeper")} == {f"{prefix}sweeper"}
 

@@ -71,7 +71,7 @@ async def test_payments_are_decided_from_elsewhere_after_what_held_the_conversat
             try:
                 waits = [await asyncio.to_thread(paying.stdout.readline) for _ in range(2)]
                 ana, bob = sorted((await client.pending()).items, key=lambda one: one.arguments["to"])
-                await client.gateway.connection.stack.transport()  # in the cluster, where actors are found by their names
+                await client.gateway.stack.transport()  # in the cluster, where actors are found by their names
                 await store.open()
                 await kill_host(store, ana.conversation_id)
                 assert "Approve for" in await asyncio.to_thread(shell, in_terminal, ana)

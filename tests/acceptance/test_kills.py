@@ -150,7 +150,7 @@ async def test_a_killed_sweeper_comes_back_and_deadlines_are_kept(stack, client,
 async def test_a_sweeper_that_ended_for_good_while_no_client_is_connected_is_made_anew_and_deadlines_are_kept(stack, store):
     text = stack.scenarios.add("sweeper-gone", calls(call("ask_briefly", {"question": "?"})), "Never mind.")
     async with AsyncClient.connect("shop_app:app", timeout_s=60) as client:
-        await client.gateway.connection.stack.transport()
+        await client.gateway.stack.transport()
         sweeper = sweeper_of(store)
         ray.kill(actor(sweeper), no_restart=True)
         await until(lambda: sweeper not in named(sweeper))

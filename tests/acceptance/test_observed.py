@@ -152,8 +152,8 @@ async def test_what_was_counted_outlives_the_actor_that_counted_it(stack, server
     before = (await server.metrics_once(lambda found: name in found))[name]
 
     async with client_of(NAMESPACE, timeout_s=60) as client:  # its actors end with it
-        await client.gateway.connection.stack.transport()
-        await kill_host(await client.gateway.connection.stack.store(), "observed-2")
+        await client.gateway.stack.transport()
+        await kill_host(await client.gateway.stack.store(), "observed-2")
         body = {"text": "again", "message_id": "m-2"}
         stack.scenarios.add("outlives", "Hello.", "And again.")
         await server("POST", "/v1/conversations/observed-2/messages", json=body)

@@ -70,7 +70,7 @@ async def test_a_drained_worker_sees_its_run_through_and_its_successor_takes_wha
 
 
 async def test_what_would_leave_nothing_to_run_on_is_refused_in_words(stack, client, store):
-    await client.gateway.connection.stack.transport()
+    await client.gateway.stack.transport()
     code, _, said = await holdfast(stack, "drain", ray.get_runtime_context().get_node_id()[:10])
     assert (code, "the only node that is not drained" in said) == (2, True), said
     assert await store.withheld() == {}
@@ -97,10 +97,8 @@ def own_cluster(stack, monkeypatch):
 
 @pytest.mark.gate
 async def test_holdfast_is_stopped_on_a_cluster_of_ones_own_and_goes_on_where_it_was(stack, client, own_cluster):
-    await client.gateway.connection.stack.transport()
-    beside = {
-        name for name in named(f"holdfast:{client.gateway.connection.stack.settings.namespace}:") if name.endswith("sweeper")
-    }
+    await client.gateway.stack.transport()
+    beside = {name for name in named(f"holdfast:{client.gateway.stack.settings.namespace}:") if name.endswith("sweeper")}
     assert beside
     waits_text = stack.scenarios.add("down-waits", calls(call("refund", {"order": "A", "amount": 7})), "Refunded.")
     runs_text = stack.scenarios.add("down-runs", calls(call("slow", {})), "Done.")
@@ -111,7 +109,7 @@ async def test_holdfast_is_stopped_on_a_cluster_of_ones_own_and_goes_on_where_it
         (shown,) = (await waits.wait(timeout_s=WITHIN_S)).pending
         runs = await own.start("support", runs_text, conversation_id="down-runs")
         await asyncio.to_thread(eventually, lambda: runs_of(stack, runs.id))
-        family = own.gateway.connection.stack._transport.settings.family
+        family = own.gateway.stack._transport.settings.family
 
         for words, typed in [((), None), (("--yes", "holdfast"), None), ((), b"own\n")]:
             code, out, said = await holdfast(stack, "down", "--cluster", *words, typed=typed, **own_cluster)

@@ -47,7 +47,7 @@ async def main():
     conversation_id, suspension_id, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
     async with AsyncClient.connect(timeout_s=60) as client:
         await client.conversation(conversation_id).pending()
-        await client.gateway.connection.stack.transport()
+        await client.gateway.stack.transport()
         print("ready", flush=True)
         sys.stdin.readline()
 
@@ -461,8 +461,8 @@ async def test_two_processes_that_start_the_stack_at_the_same_moment_share_one(s
 
         async def main():
             async with AsyncClient.connect(home=%r, timeout_s=60) as client:
-                transport = await client.gateway.connection.stack.transport()
-                store = await client.gateway.connection.stack.store()
+                transport = await client.gateway.stack.transport()
+                store = await client.gateway.stack.store()
                 print(store.store_id, transport.cluster.cluster_id, flush=True)
 
         asyncio.run(main())

@@ -94,7 +94,7 @@ async def test_a_laptop_does_not_switch_production(stack, sources, configured, p
     await configured(sources["production"], "up", key="sk-production")
     record = await published.app(APP)
     async with AsyncClient.connect(redis_url=stack.redis_url, namespace=NAMESPACE, timeout_s=60) as connected:
-        settings = (await connected.gateway.connection.stack.transport()).settings
+        settings = (await connected.gateway.stack.transport()).settings
         before = {name: await find(name).pid.remote() for name in await workers(settings)}
         said = await configured(sources["laptop"], "submit", str(file), key="sk-laptop")
 
@@ -122,7 +122,7 @@ async def test_whoever_writes_to_redis_neither_has_a_module_imported_nor_a_key_s
     (tmp_path / "publish_app.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\n{SOURCE.format(who='planted')}")
     with ModelServer(script=["stolen"] * 9) as elsewhere:
         async with AsyncClient.connect(redis_url=stack.redis_url, namespace=NAMESPACE, timeout_s=60) as client:
-            settings = (await client.gateway.connection.stack.transport()).settings
+            settings = (await client.gateway.stack.transport()).settings
             conversation = await start(stack, sources["production"], configured, client, text)
             (shown,) = conversation.pending
 

@@ -210,7 +210,7 @@ async def test_on_two_actors_which_leave_each_conversation_while_its_model_works
         stack.model.slow(first_token_s=MODEL_S)
         async with AsyncClient.connect("recorded_app:app", timeout_s=120) as client:
             transcripts = await held(client, recordings)
-            settings = (await client.gateway.connection.stack.transport()).settings
+            settings = (await client.gateway.stack.transport()).settings
             actors = [process for process in await asyncio.to_thread(processes, settings) if ":actor:" in process.name]
         equal(stack, recordings, transcripts)
         async with opened(stack) as store:

@@ -294,7 +294,7 @@ async def test_publishing_waits_until_no_worker_acts_on_other_rules_and_not_wher
 
 async def test_who_has_other_rules_than_are_published_is_told_so(stack):
     async with under(stack, **RULES) as client:
-        address = (await client.gateway.connection.stack.store()).url
+        address = (await client.gateway.stack.store()).url
         with warnings.catch_warnings():
             warnings.simplefilter("error", AppDiffersWarning)
             async with AsyncClient.connect(APP, redis_url=address, timeout_s=WITHIN_S) as same:

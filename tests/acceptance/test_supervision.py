@@ -178,7 +178,7 @@ async def test_at_the_cap_a_caller_is_told_and_what_was_acknowledged_proceeds(st
     async with client_of("capped", timeout_s=60) as client:
         warm = await client.start("support", text, conversation_id="capped-0")
         await warm.wait(timeout_s=60)
-        prefix = client.gateway.connection.stack._transport.settings.prefix
+        prefix = client.gateway.stack._transport.settings.prefix
         (worker,) = [await pid_of(find(name)) for name in named(prefix) if ":worker:" in name]
         os.kill(worker, signal.SIGSTOP)  # it confirms nothing, so the conversation keeps the one actor
         try:

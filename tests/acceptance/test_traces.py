@@ -24,7 +24,7 @@ async def test_a_turn_is_one_trace_across_a_wait_that_outlives_its_actor(stack, 
             caller = traceparent_of(mine)
         (waiting,) = (await conversation.wait()).pending
         eventually(lambda: spans("invoke_agent support", "execute_tool lookup"), what="the spans before the wait")
-        await kill_host(await client.gateway.connection.stack.store(), "traced-1")
+        await kill_host(await client.gateway.stack.store(), "traced-1")
         ana = client.acting_as(Principal("ana@shop.example"))
         await ana.resolve(waiting, Deny("too much"))
         await conversation.wait()

@@ -31,14 +31,14 @@ async def upgraded(stack, client, monkeypatch):
             with monkeypatch.context() as patched:
                 patched.setattr("holdfast.client.transport.release_with", lambda _: NEXT)
                 connected = await opened.enter_async_context(AsyncClient.connect("shop_app:app", timeout_s=60))
-                await connected.gateway.connection.stack.transport()
+                await connected.gateway.stack.transport()
             return connected
 
         yield upgrade
         back = AsyncClient(
-            StackGateway.over(Stack(Settings.of(), "shop_app:app", roll_back=True), timeout_s=60)
+            StackGateway(Stack(Settings.of(), "shop_app:app", roll_back=True), timeout_s=60)
         )  # for the tests that follow
-        await (await opened.enter_async_context(back)).gateway.connection.stack.transport()
+        await (await opened.enter_async_context(back)).gateway.stack.transport()
 
 
 @pytest.mark.gate
@@ -54,11 +54,11 @@ async def test_conversations_that_wait_and_work_go_on_with_the_new_release_and_t
     stack.model.hold(times=1)
     asks = await client.start("support", stack.scenarios.add("upgrade-asks", "Hello."), conversation_id="upgrade-asks")
     await stack.model.held(1)
-    (before,) = [name for name in named(client.gateway.connection.stack._transport.settings.prefix) if name.endswith("sweeper")]
+    (before,) = [name for name in named(client.gateway.stack._transport.settings.prefix) if name.endswith("sweeper")]
 
     newer = await upgraded()
 
-    settings = newer.gateway.connection.stack._transport.settings
+    settings = newer.gateway.stack._transport.settings
     assert find(before) is None
     receipt = await newer.resolve(shown, Approve())
     states = {waits.id: await newer.conversation(waits.id).wait(after=receipt.seq, timeout_s=90)}
@@ -84,7 +84,7 @@ async def test_conversations_that_wait_and_work_go_on_with_the_new_release_and_t
 
 
 async def test_an_actor_on_a_node_with_another_build_refuses_with_the_fix(stack, client, tmp_path, monkeypatch):
-    transport = await client.gateway.connection.stack.transport()
+    transport = await client.gateway.stack.transport()
     installed_at(tmp_path)
     with (tmp_path / "holdfast" / "actors" / "host.py").open("a") as file:
         file.write("# another build\n")
@@ -107,7 +107,7 @@ async def test_an_older_release_ends_nobody_of_a_newer_one_and_goes_back_only_wh
     newer = await upgraded()
     conversation = await newer.start("support", text, conversation_id="downgrade")
     (shown,) = (await conversation.wait(timeout_s=60)).pending
-    settings = newer.gateway.connection.stack._transport.settings
+    settings = newer.gateway.stack._transport.settings
     pids = {
         name: await pid_of(find(name)) for name in named(settings.prefix) if ":actor:" not in name
     }  # spare ones leave by themselves

@@ -5,7 +5,7 @@ from deciding_people import behind_a_proxy, for_two, signed_in
 from holdfast_page import expect, opened, refused, the
 
 from holdfast.client import Approve, Deny, Principal, Proof
-from holdfast.client.proving import acting_for
+from holdfast.client.async_client import acting_for
 
 HOSTILE = "<img src=x onerror=mishap()>\u202e"
 EVE = Principal("eve", roles=["finance"], proof=Proof.PROXY)

@@ -310,7 +310,7 @@ async def test_a_server_ends_while_a_page_is_open_and_another_goes_on_where_it_w
             first.store._changed = asyncio.Condition()  # a store in memory waits in one loop alone: this is the second one's
             await approval.get_by_role("button", name="Approve").click()
             await expect(approval.get_by_text("Sending…")).to_be_visible()
-            with served(AsyncClient(StackGateway.over(first.stack, timeout_s=30)), heartbeat_s=0.2) as second:
+            with served(AsyncClient(StackGateway(first.stack, timeout_s=30)), heartbeat_s=0.2) as second:
                 proxy.upstream = second.port
                 proxy.come()
                 await expect(approval.get_by_text("Approved by you")).to_have_count(2)

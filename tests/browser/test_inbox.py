@@ -8,7 +8,7 @@ from served import served
 from waiting_calls import APP, events_of, settled, waiting
 
 from holdfast.client import Approve, Deny
-from holdfast.client.proving import acting_for
+from holdfast.client.async_client import acting_for
 from holdfast.conversation import Principal, Proof
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">[x](javascript:alert(1))\u202e"

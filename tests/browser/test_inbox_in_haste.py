@@ -9,7 +9,7 @@ from served import served
 from waiting_calls import APP, events_of, settled, waiting
 
 from holdfast.client import Deny
-from holdfast.client.proving import acting_for
+from holdfast.client.async_client import acting_for
 from holdfast.conversation import Principal, Proof
 from holdfast.server import Authentication
 

@@ -10,7 +10,7 @@ from served import served
 from waiting_calls import APP, waiting
 
 from holdfast.client import Approve, Principal, Proof
-from holdfast.client.proving import acting_for
+from holdfast.client.async_client import acting_for
 from holdfast.conversation import CallTarget
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"

@@ -71,7 +71,7 @@ async def test_a_drained_node_is_left_when_its_runs_are_done_and_nothing_new_com
     stack, _ = pair
     async with AsyncClient.connect(APP, timeout_s=WITHIN_S) as client, watched(stack) as oracle:
         running, asked = await at_work(stack, client, oracle, "drain-running")
-        settings = client.gateway.connection.stack._transport.settings
+        settings = client.gateway.stack._transport.settings
         (worker,) = [process for process in processes(settings) if process.worker]
         node, (other,) = worker.node, {found["NodeID"] for found in ray.nodes() if found["Alive"]} - {worker.node}
         code, _, said = await drained([node[:12]], "--wait", "1")

@@ -67,7 +67,7 @@ async def test_a_node_that_dies_takes_the_model_calls_of_its_worker_along_and_no
         # given conversations in flight, more than there are actors, at a model that does not answer yet
         names = [f"flight-{number}" for number in range(IN_FLIGHT)]
         stack.model.hold()
-        settings = (await client.gateway.connection.stack.transport()).settings
+        settings = (await client.gateway.stack.transport()).settings
         living = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
         texts = [stack.scenarios.add(name, "Done.") for name in names]
         starts = [client.start("till", text, conversation_id=text) for text in texts]

@@ -168,7 +168,7 @@ async def test_out_of_memory_it_refuses_with_a_typed_error_and_nothing_is_half_w
 async def in_haste():
     """A client that has connected before the fault, and does not wait for its end."""
     async with AsyncClient.connect(timeout_s=4) as client:
-        await client.gateway.connection.stack.transport()
+        await client.gateway.stack.transport()
         yield client
 
 

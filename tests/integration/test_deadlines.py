@@ -124,7 +124,7 @@ def test_work_that_hangs_holds_neither_the_loops_end_nor_the_interpreters():
 def test_only_a_client_with_the_default_deadline_may_take_longer_to_start_the_embedded_stack(tmp_path):
     async def longest(**settings):
         client = AsyncClient.connect(home=tmp_path / "home", **settings)
-        return client.gateway.connection.allowed_s
+        return client.gateway.allowed_s
 
     assert asyncio.run(longest(timeout_s=2)) == 2
     assert asyncio.run(longest()) == 90

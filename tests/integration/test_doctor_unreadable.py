@@ -8,7 +8,7 @@ import redis
 from lacking import lacking
 
 from holdfast.cli import app, doctor
-from holdfast.cli.binding import readable_store_standing, store_standing
+from holdfast.cli.operated import store_standing
 from holdfast.errors import CorruptStore, WrongStore
 from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import STORE_ID, Keys
@@ -85,7 +85,7 @@ async def test_whatever_goes_wrong_with_the_standing_is_a_check(monkeypatch):
     async def break_down(*_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(doctor, "readable_store_standing", break_down)
+    monkeypatch.setattr(doctor, "store_standing", break_down)
     standing, (check,) = await doctor._standing("redis://127.0.0.1:1/0", "holdfast")
     assert (standing.store_id, check.name, "ZeroDivisionError" in check.said) == (None, "binding", True)
 
@@ -93,11 +93,9 @@ async def test_whatever_goes_wrong_with_the_standing_is_a_check(monkeypatch):
 async def test_as_much_of_the_standing_is_read_as_can_be(raw):
     raw.set(CLUSTER, "x")
     raw.hset(RELEASE, "release", b"0.1\xff")
-    standing, wrong = await readable_store_standing(raw.url, "holdfast")
+    standing = await store_standing(raw.url, "holdfast")
     assert (standing.store_id, standing.bound, standing.release) == (raw.get(STORE_ID).decode(), None, "0.1\ufffd")
-    assert list(wrong) == [CLUSTER]
-    with pytest.raises(CorruptStore):
-        await store_standing(raw.url, "holdfast")
+    assert {key: type(error) for key, error in standing.wrong.items()} == {CLUSTER: CorruptStore}
 
 
 async def test_an_actor_and_a_store_whose_names_are_no_text_are_told_of(raw):

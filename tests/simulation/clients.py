@@ -3,7 +3,7 @@
 import contextlib
 
 from holdfast.actors.proofs import proven_in, signed
-from holdfast.client.connection import reply_in
+from holdfast.client.stack_gateway import reply_in
 from holdfast.conversation import (
     Answer,
     Approve,

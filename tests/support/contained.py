@@ -88,7 +88,7 @@ async def begin(client):
     conversation = await client.start("till", NAME, conversation_id=NAME)
     pay, _ = (await conversation.wait(timeout_s=90)).pending
     await pay.resolve(Approve())
-    return {"address": client.gateway.connection.stack._transport.cluster.address}
+    return {"address": client.gateway.stack._transport.cluster.address}
 
 
 async def answer(client):
@@ -101,19 +101,19 @@ async def answer(client):
 
 async def freeze_the_sweeper(client):
     """Have this cluster fall silent, while its workers and actors go on."""
-    os.kill(await _pid(client.gateway.connection.stack._transport.settings.sweeper_name), signal.SIGSTOP)
+    os.kill(await _pid(client.gateway.stack._transport.settings.sweeper_name), signal.SIGSTOP)
     return {}
 
 
 async def kill_the_host(client):
     """Kill the actor that hosts the conversation; nobody here takes its place."""
-    os.kill(await client.gateway.connection.stack._transport.pid(NAME), signal.SIGKILL)
+    os.kill(await client.gateway.stack._transport.pid(NAME), signal.SIGKILL)
     return {}
 
 
 async def resume_the_sweeper(client):
     """Have this cluster speak again."""
-    os.kill(await _pid(client.gateway.connection.stack._transport.settings.sweeper_name), signal.SIGCONT)
+    os.kill(await _pid(client.gateway.stack._transport.settings.sweeper_name), signal.SIGCONT)
     return {}
 
 

@@ -30,4 +30,4 @@ async def under(stack: RunningStack, **rules: Any) -> AsyncIterator[AsyncClient]
 
 async def publish(client: AsyncClient) -> None:
     """Publish the app as a client has it, as its first command would."""
-    await (await client.gateway.connection.stack.transport()).check_published(APP, "keeper")
+    await (await client.gateway.stack.transport()).check_published(APP, "keeper")

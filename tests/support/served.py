@@ -31,7 +31,7 @@ class Served:
     def __init__(self, bounds, client=None, authentication=None):
         self.store = MemoryStore()
         self.stack = WithActors(self.store, app=App(agents=[Agent(name="desk", tools=[refund])]))
-        self.client = client or AsyncClient(StackGateway.over(self.stack, timeout_s=30))
+        self.client = client or AsyncClient(StackGateway(self.stack, timeout_s=30))
         self.app = create_app(self.client, bounds=bounds, authentication=authentication or Authentication(anyone=True))
         self._socket = open_socket("127.0.0.1", 0)
         self.port = self._socket.getsockname()[1]

@@ -162,7 +162,7 @@ async def client_of(namespace: str, app: str = "shop_app:app", **options: Any) -
 
 async def end_actors(client: AsyncClient) -> None:
     """End all actors of a client's namespace."""
-    family = (await client.gateway.connection.stack.transport()).settings.family
+    family = (await client.gateway.stack.transport()).settings.family
     await asyncio.to_thread(eventually, lambda: not _ended(family), what=f"the end of {family}")
 
 

@@ -333,7 +333,7 @@ async def test_the_first_message_of_a_long_conversation_is_read_without_the_othe
     await writer.do(start("first"), begin(), reply("first"))
     for _ in range(30):
         await writer.do(send("m" * 100_000), begin(), reply("r" * 100_000))
-    conversation = AsyncClient(StackGateway.over(InMemory(through), timeout_s=30)).conversation("c-1")
+    conversation = AsyncClient(StackGateway(InMemory(through), timeout_s=30)).conversation("c-1")
     proxy.answered_bytes = 0
 
     first = await conversation.messages_page(limit=2)
@@ -349,7 +349,7 @@ async def test_the_latest_events_are_read_from_the_end(proxy, through):
     await writer.do(start("first"), begin(), reply("first"))
     for _ in range(20):
         await writer.do(send("m" * 1_000_000), begin(), reply())
-    conversation = AsyncClient(StackGateway.over(InMemory(through), timeout_s=30)).conversation("c-1")
+    conversation = AsyncClient(StackGateway(InMemory(through), timeout_s=30)).conversation("c-1")
     proxy.answered_bytes = 0
 
     latest = await conversation.latest()

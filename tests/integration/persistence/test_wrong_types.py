@@ -299,7 +299,7 @@ CLOSED = f"approval {'1' * 15}|s-1|{NAME}|4"
     ],
 )
 async def test_an_entry_among_the_changes_that_says_what_cannot_be_ends_nobodys_following(writer, raw, said):
-    client = AsyncClient(StackGateway.over(InMemory(writer.store), timeout_s=30))
+    client = AsyncClient(StackGateway(InMemory(writer.store), timeout_s=30))
     async with aclosing(client.events()) as events:
         await anext(events)
         fields = {"c": NAME, "f": "1", "s": "1", "i": b"\x94\xa1a\xa4idle\x01\x00", "o": "", "x": ""}

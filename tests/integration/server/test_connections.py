@@ -230,7 +230,7 @@ def test_one_address_has_half_of_the_connections_and_a_known_proxy_all_of_them()
 
 @pytest.mark.usefixtures("hasty")
 async def test_the_server_of_the_command_line_closes_connections_that_send_nothing():
-    app = create_app(AsyncClient(StackGateway.over(InMemory(MemoryStore()), timeout_s=10)), bounds=Bounds(head_s=0.1))
+    app = create_app(AsyncClient(StackGateway(InMemory(MemoryStore()), timeout_s=10)), bounds=Bounds(head_s=0.1))
     opened, listens = open_socket("127.0.0.1", 0), asyncio.Event()
     serving = asyncio.create_task(listen(app, opened, ready=lambda _: listens.set()))
     async with asyncio.timeout(30):

@@ -12,7 +12,7 @@ from waiting_calls import APP, TOOLS, events_of, settled, waiting
 from writer import begin, cancel, fail_model, start
 
 from holdfast.client import Deny
-from holdfast.client.proving import acting_for
+from holdfast.client.async_client import acting_for
 from holdfast.conversation import Principal, Proof
 from holdfast.server import Authentication
 

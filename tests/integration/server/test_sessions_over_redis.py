@@ -31,7 +31,7 @@ def redis():
 def server_of(redis):
     """A server over a connection of its own."""
     store = RedisStore(redis.url, namespace="sessions")
-    with served(AsyncClient(StackGateway.over(InMemory(store), timeout_s=30)), Authentication()) as server:
+    with served(AsyncClient(StackGateway(InMemory(store), timeout_s=30)), Authentication()) as server:
         server.run(store.open())
         yield server
         server.run(store.close())

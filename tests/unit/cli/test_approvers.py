@@ -14,8 +14,8 @@ from holdfast.cli.app import run
 from holdfast.cli.errors import ExitCode
 from holdfast.cli.session import Reached
 from holdfast.client import AsyncClient, ListEventKind, Principal, Proof
+from holdfast.client.async_client import acting_for
 from holdfast.client.list_events import ListEvent
-from holdfast.client.proving import acting_for
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Approvers
 from holdfast.conversation.records.commands import ProposedCall
@@ -42,7 +42,7 @@ def given(monkeypatch):
     @asynccontextmanager
     async def reached(_):
         stack = WithActors(store, writer)
-        yield Reached(acting_for(AsyncClient(StackGateway.over(stack, timeout_s=10)), found.who), stack)
+        yield Reached(acting_for(AsyncClient(StackGateway(stack, timeout_s=10)), found.who), stack)
 
     monkeypatch.setattr(session, "reached", reached)
     return found

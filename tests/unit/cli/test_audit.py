@@ -28,7 +28,7 @@ def writer(monkeypatch):
     @asynccontextmanager
     async def reached(_):
         stack = WithActors(store, made)
-        yield Reached(AsyncClient(StackGateway.over(stack, timeout_s=10)), stack)
+        yield Reached(AsyncClient(StackGateway(stack, timeout_s=10)), stack)
 
     monkeypatch.setattr(session, "reached", reached)
     return made

@@ -16,9 +16,9 @@ from holdfast.cli import doctor, headroom, known_holes, problems, redis_checks, 
 from holdfast.cli.check import Outcome, bounded, fail, failed, judged, ok, warn
 from holdfast.cli.display import to_json
 from holdfast.cli.hints import command
-from holdfast.cli.node_checks import clock, node_checks
 from holdfast.cli.options import Where
-from holdfast.cli.ray_checks import auth, metrics
+from holdfast.cli.ray_checks import auth, metrics, node_checks
+from holdfast.cli.redis_checks import clock
 from holdfast.cli.redis_url import anonymous, own_socket
 from holdfast.cli.store_checks import NAMES, checks
 from holdfast.client.problems import Kind, Problem, Which, problems_of
@@ -244,8 +244,9 @@ def test_memory_that_runs_out_is_named(used, limit, machine, status):
     ("free", "needed", "status"),
     [(2 * GIB, 0, OK), (GIB // 2, 0, WARN), (50 << 20, 0, FAIL), (3 * GIB, 4 * GIB, WARN), (GIB // 2, 4 * GIB, FAIL)],
 )
-def test_a_disk_that_runs_full_is_named(free, needed, status):
-    assert headroom.disk_judged("redis disk", "/data", free, needed).status is status
+def test_a_disk_that_runs_full_is_named(monkeypatch, free, needed, status):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
+    assert headroom.disk("redis disk", Path("/data"), needed=needed).status is status
 
 
 def test_what_is_stored_is_said_with_its_growth_and_when_that_fills_the_memory():

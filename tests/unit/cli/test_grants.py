@@ -47,7 +47,7 @@ def writer(monkeypatch):
     @asynccontextmanager
     async def reached(_):
         stack = WithActors(store, made)
-        yield Reached(AsyncClient(StackGateway.over(stack, timeout_s=10)), stack)
+        yield Reached(AsyncClient(StackGateway(stack, timeout_s=10)), stack)
 
     for name in ("reached", "session"):
         monkeypatch.setattr(session, name, reached)
@@ -159,9 +159,9 @@ def test_each_scope_is_said_with_options(monkeypatch, options, scope):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["--approve", "--level", "write"], "--level: it says more of a scope, and none is given; add --scope KIND:PATTERN"),
-        (["--approve", "--for", "1h"], "--for: it says more of a scope"),
-        (["--approve", "--everything"], "--everything: it says more of a scope"),
+        (["--approve", "--level", "write"], "--level: it belongs to a scope, and none is given; add --scope KIND:PATTERN"),
+        (["--approve", "--for", "1h"], "--for: it belongs to a scope"),
+        (["--approve", "--everything"], "--everything: it belongs to a scope"),
         (["--approve", "--scope", "src/**", "--level", "write"], "--scope: 'src/**' is no scope"),
         (["--approve", "--scope", "path:src/**"], "--level: a scope needs one"),
         (["--approve", "--scope", "path:src/**", "--level", "root"], "'root' is not one of"),
@@ -184,7 +184,7 @@ def test_a_scope_that_cannot_be_meant_is_refused(writer, capsys, options, proble
         (["--reason", "x"], "--reason: it is for a revocation"),
         (["--request-id", "r-1"], "--request-id: it is for a revocation"),
         (["--revoke", "g99"], "grant_id: 'g99' is no grant of this conversation, or has ended"),
-        (["--revoke", "no id"], "grant_id: 'no id' is the id of no grant"),
+        (["--revoke", "no id"], "grant_id: 'no id' is no grant's id"),
         (["--revoke", "g1", "--reason", "x" * 1025], "reason: "),
     ],
 )
@@ -201,9 +201,7 @@ BO = Principal("bo", roles=["finance"], proof=Proof.KEY)
 @pytest.fixture
 def key(writer):
     """The API key of bo, who has given a grant with it."""
-    made, _ = asyncio.run(
-        AsyncClient(StackGateway.over(WithActors(writer.store), timeout_s=10)).access.create_key("bo", ["decide"])
-    )
+    made, _ = asyncio.run(AsyncClient(StackGateway(WithActors(writer.store), timeout_s=10)).access.create_key("bo", ["decide"]))
     scope = Scope("path", "src/**", level="write")
     asyncio.run(writer.do(decided(Approve(scope=scope), principal=BO)))
     return made.key_id
@@ -237,9 +235,7 @@ def test_a_key_is_revoked_with_what_it_has_given(key, writer, capsys):
 
 
 def test_another_key_of_the_same_name_is_named(key, writer, capsys):
-    other, _ = asyncio.run(
-        AsyncClient(StackGateway.over(WithActors(writer.store), timeout_s=10)).access.create_key("bo", ["read"])
-    )
+    other, _ = asyncio.run(AsyncClient(StackGateway(WithActors(writer.store), timeout_s=10)).access.create_key("bo", ["read"]))
     assert run(["keys", "revoke", key]) == 0
     assert f"bo also holds {other.key_id}" in capsys.readouterr().err
 

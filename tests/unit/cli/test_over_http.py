@@ -42,7 +42,7 @@ def test_a_command_that_stands_on_the_stack_itself_says_so(name, by, capsys, mon
     if by == "variable":
         monkeypatch.setenv("HOLDFAST_URL", "http://127.0.0.1:8484")
     assert run([name, *ON_A_STACK.get(name, ()), *given]) == ExitCode.BAD_INPUT
-    assert "goes over no server; run it where they are, without --url and HOLDFAST_URL" in capsys.readouterr().err
+    assert "cannot go over a server; run it where they are, without --url and HOLDFAST_URL" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", OVER_HTTP)

@@ -37,7 +37,7 @@ def here(monkeypatch):
     @asynccontextmanager
     async def reached(_):
         stack = Stack(store)
-        yield Reached(AsyncClient(StackGateway.over(stack, timeout_s=10)), stack)
+        yield Reached(AsyncClient(StackGateway(stack, timeout_s=10)), stack)
 
     async def at_once(_):
         pass

@@ -45,7 +45,7 @@ def writer(monkeypatch):
     @asynccontextmanager
     async def reached(_):
         stack = WithActors(store, made)
-        yield Reached(AsyncClient(StackGateway.over(stack, timeout_s=10)), stack)
+        yield Reached(AsyncClient(StackGateway(stack, timeout_s=10)), stack)
 
     monkeypatch.setattr(session, "reached", reached)
     return made
@@ -121,9 +121,9 @@ def test_lists_show_the_questions_and_the_command_that_asks_them(writer, capsys)
     ("line", "answer"),
     [("2", "b"), ("b", "b"), (" 1 ", "10"), ("10", "10"), ("3", "1x")],
 )
-def test_an_option_is_named_by_its_number_or_as_it_reads(line, answer, capsys):
-    lines = iter([f"{line}\n"])
-    assert asked([Question("q", "Which?", options=["10", "b", "1x"])], read=lambda: next(lines)) == {"q": answer}
+def test_an_option_is_named_by_its_number_or_as_it_reads(line, answer, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{line}\n"))
+    assert asked([Question("q", "Which?", options=["10", "b", "1x"])]) == {"q": answer}
     assert "1) 10" in capsys.readouterr().err
 
 

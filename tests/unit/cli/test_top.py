@@ -34,7 +34,7 @@ def here(monkeypatch):
         await store.count({"holdfast_turns_total|desk|completed": 7, "holdfast_model_call_seconds|m|3": 2})
         await store.count({"holdfast_model_call_seconds|m|sum": 900_000, "holdfast_model_cost_usd_total|m": 1_230_000_000})
         stack = InMemory(store)
-        yield SimpleNamespace(client=AsyncClient(StackGateway.over(stack, timeout_s=10)), stack=stack)
+        yield SimpleNamespace(client=AsyncClient(StackGateway(stack, timeout_s=10)), stack=stack)
 
     monkeypatch.setattr(sessions, "session", session)
     return kept

@@ -27,7 +27,7 @@ def store():
 
 @pytest.fixture
 def access(store):
-    return AsyncClient(StackGateway.over(InMemory(store), timeout_s=10)).access
+    return AsyncClient(StackGateway(InMemory(store), timeout_s=10)).access
 
 
 async def test_a_key_is_shown_once_and_its_secret_is_kept_as_a_digest(access):
@@ -91,7 +91,7 @@ HIDDEN = ["\u202e", "\u200b", "\u2066", "\u00a0x", "\u202fx", "\ufe0f", "\U000e0
 @pytest.mark.parametrize("hidden", HIDDEN, ids=ascii)
 async def test_no_name_with_a_character_that_nobody_sees_comes_in_anywhere(store, access, hidden):
     name = f"ana{hidden}"
-    client = AsyncClient(StackGateway.over(InMemory(store), timeout_s=10))
+    client = AsyncClient(StackGateway(InMemory(store), timeout_s=10))
     with Client.connect(redis_url="unix:///nowhere", ray_address="auto") as blocking:
         for one in (client, blocking):
             for principal in (Principal(name), Principal("ana", roles=["finance", name])):
@@ -114,7 +114,7 @@ async def test_no_name_with_a_character_that_nobody_sees_comes_in_anywhere(store
 def test_a_program_states_who_it_acts_as_and_brings_no_proof(store, proof):
     kim = Principal("kim", roles=["cfo"], proof=proof)
     with Client.connect(redis_url="unix:///nowhere", ray_address="auto") as blocking:
-        for client in (AsyncClient(StackGateway.over(InMemory(store), timeout_s=10)), blocking):
+        for client in (AsyncClient(StackGateway(InMemory(store), timeout_s=10)), blocking):
             with pytest.raises(InvalidInput, match=f"no server has proven 'kim' by {proof.value}; leave") as refused:
                 client.acting_as(kim)
             assert refused.value.field == "principal.proof"

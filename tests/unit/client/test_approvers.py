@@ -21,10 +21,10 @@ from holdfast.client import (
     Proof,
     StaleCall,
 )
+from holdfast.client.async_client import acting_for
 from holdfast.client.deciders import asked_of
 from holdfast.client.http_address import Address
 from holdfast.client.http_gateway import HttpGateway
-from holdfast.client.proving import acting_for
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Approvers
 from holdfast.conversation.records.commands import ProposedCall
@@ -50,7 +50,7 @@ async def given(request):
     calls = [asked("both", BOTH), asked("others", OTHERS), asked("cfo", CFO), asked("any", None)]
     ana = Principal("ana", roles=PEOPLE["ana"], proof=Proof.KEY)
     await writer.do(start(principal=ana), begin(), call(*calls), now=now())
-    client = AsyncClient(StackGateway.over(WithActors(store, writer), timeout_s=30))
+    client = AsyncClient(StackGateway(WithActors(store, writer), timeout_s=30))
     found, opened = {}, [client]
     for name, roles in PEOPLE.items():
         if request.param == "stack":
@@ -219,9 +219,9 @@ async def test_a_client_that_acts_as_nobody_says_who_takes_a_call_on():
     store = MemoryStore()
     writer = await Writer.of(store, "c-1")
     await writer.do(start(), begin(), call(asked("any", None)), now=now())
-    client = AsyncClient(StackGateway.over(WithActors(store, writer), timeout_s=30))
+    client = AsyncClient(StackGateway(WithActors(store, writer), timeout_s=30))
     call_any = await shown(client, "any")
-    with pytest.raises(InvalidInput, match="acts as nobody"):
+    with pytest.raises(InvalidInput, match="has no principal"):
         await client.conversation("c-1").assign(call_any)
     await client.conversation("c-1").assign(call_any, "ana")
     assert (await shown(client, "any")).assigned == "ana"
@@ -236,7 +236,7 @@ def test_a_program_that_blocks_assigns_and_comments_too():
     client = Client.connect(redis_url="unix:///nowhere", ray_address="auto")
 
     async def prepared():
-        return AsyncClient(StackGateway.over(WithActors(store, writer), timeout_s=30))
+        return AsyncClient(StackGateway(WithActors(store, writer), timeout_s=30))
 
     client._async()  # its loop begins
     client._client = client._run(prepared())

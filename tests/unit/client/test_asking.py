@@ -55,7 +55,7 @@ class Restarted:
 
 
 def conversation(first, second):
-    return AsyncClient(StackGateway.over(Restarted(Transport(first), Transport(second)), timeout_s=10)).conversation("c-1")
+    return AsyncClient(StackGateway(Restarted(Transport(first), Transport(second)), timeout_s=10)).conversation("c-1")
 
 
 @pytest.mark.parametrize("gone", [TimeoutError(), ClusterUnavailable("gone"), WrongCluster("a", "b")], ids=repr)

@@ -26,7 +26,7 @@ async def given(request):
     store = MemoryStore()
     writer = await Writer.of(store, "c-1")
     await writer.do(start(), begin(), call("refund", "refund", "ship"), now=now())
-    client, transport = AsyncClient(StackGateway.over(WithActors(store, writer), timeout_s=30)), None
+    client, transport = AsyncClient(StackGateway(WithActors(store, writer), timeout_s=30)), None
     over = client
     if request.param == "http":
         transport = AsgiTransport(create_app(client, authentication=Authentication(anyone=True)))
@@ -189,7 +189,7 @@ def test_a_program_that_blocks_has_the_same_audit(monkeypatch):
     store = MemoryStore()
     writer = asyncio.run(Writer.of(store, "c-1"))
     asyncio.run(writer.do(start(), begin(), call("refund"), now=now()))
-    made = AsyncClient(StackGateway.over(WithActors(store, writer), timeout_s=30))
+    made = AsyncClient(StackGateway(WithActors(store, writer), timeout_s=30))
     monkeypatch.setattr(AsyncClient, "connect", lambda **_: made)
     with Client.connect() as client:
         conversation = client.conversation("c-1")

@@ -7,7 +7,7 @@ from stores import WithActors
 from writer import LEASE_MS, Writer, begin, call, start
 
 from holdfast.client import Answer, AsyncClient, Client, InvalidInput, StoreUnavailable, TurnNotFound
-from holdfast.client.proving import acting_for
+from holdfast.client.async_client import acting_for
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Principal, Proof
 from holdfast.persistence import MemoryStore
@@ -29,7 +29,7 @@ async def writer(store):
 
 @pytest.fixture
 def client(store, writer):
-    return AsyncClient(StackGateway.over(WithActors(store, writer), timeout_s=30))
+    return AsyncClient(StackGateway(WithActors(store, writer), timeout_s=30))
 
 
 async def test_a_certain_turn_is_cancelled_and_none_that_came_later(client):
@@ -105,7 +105,7 @@ async def test_what_cannot_be_meant_is_refused_by_name_and_nothing_travels(clien
     with pytest.raises(InvalidInput) as refused:
         await asking(client.conversation("c-1"))
     assert refused.value.field == field
-    assert client.gateway.connection.stack.delivered == []
+    assert client.gateway.stack.delivered == []
 
 
 async def test_the_log_keeps_who_asked(client, store):

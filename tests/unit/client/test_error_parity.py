@@ -26,7 +26,7 @@ class Both:
 
     def __init__(self, store):
         self.stack = WithActors(store, app=App(agents=[Agent(name="desk")]))
-        self.inside = AsyncClient(StackGateway.over(self.stack, timeout_s=30))
+        self.inside = AsyncClient(StackGateway(self.stack, timeout_s=30))
         transport = AsgiTransport(create_app(self.inside, authentication=Authentication(anyone=True)))
         self.over_http = AsyncClient(HttpGateway(HERE, timeout_s=30, transport=transport))
 

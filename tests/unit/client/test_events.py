@@ -36,7 +36,7 @@ def store():
 
 @pytest.fixture
 def conversation(store):
-    return AsyncClient(StackGateway.over(InMemory(store), timeout_s=30)).conversation("c-1")
+    return AsyncClient(StackGateway(InMemory(store), timeout_s=30)).conversation("c-1")
 
 
 async def first(events, number):

@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 
-from holdfast.client import AsyncClient, http_decisions
+from holdfast.client import AsyncClient, http_gateway
 from holdfast.client.batches import key_of
 from holdfast.client.http_address import Address
 from holdfast.client.http_gateway import HttpGateway
@@ -83,7 +83,7 @@ async def test_as_many_go_in_one_request_as_a_server_takes_under_one_key(server)
 
 
 async def test_large_ones_go_by_themselves(server, monkeypatch):
-    monkeypatch.setattr(http_decisions, "TOGETHER_BYTES", 1000)
+    monkeypatch.setattr(http_gateway, "TOGETHER_BYTES", 1000)
     values = ["x", "y" * 5000, "x", "x"]
     pairs = [(call, Answer(value)) for call, value in zip(server.calls(4), values, strict=True)]
     assert await server.client.resolve_each(pairs) == [Receipt(**RECEIPT)] * 4

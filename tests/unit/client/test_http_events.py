@@ -116,7 +116,7 @@ async def test_a_stream_begins_where_it_is_told_and_leaves_live_events_out_where
 
 
 async def test_a_silent_stream_is_opened_again_and_heartbeats_are_no_silence(monkeypatch):
-    monkeypatch.setattr(module.follow, "__kwdefaults__", {"silent_s": 0.05})
+    monkeypatch.setattr(module, "SILENT_S", 0.05)
     found, asked = await read(Chunks([HEARTBEAT, accepted(1)], None), Chunks([closed("ended")]))
     assert (found, len(asked)) == ([1], 2)
 

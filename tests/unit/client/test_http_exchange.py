@@ -249,7 +249,7 @@ async def test_redirects_are_not_followed_and_a_token_is_shown_to_one_server_alo
         (said(404, b"<html>nothing here</html>", "text/html"), ServerRefused, "404, unreadable"),
         (said(200, b"[" * 200 + b"]" * 200), ServerRefused, "nested"),
         (said(200, b'{"items": 7}'), ServerRefused, "items"),
-        (said(200, {"items": [{"conversation_id": "c"}], "next": None}), ServerRefused, "none that this release reads"),
+        (said(200, {"items": [{"conversation_id": "c"}], "next": None}), ServerRefused, "cannot read its reply"),
         (said(200, b"\xff"), ServerRefused, "unreadable"),
         (said(200, b"x", **{"content-encoding": "gzip"}), ServerRefused, "compressed"),
         (

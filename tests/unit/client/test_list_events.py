@@ -23,7 +23,7 @@ def store():
 
 @pytest.fixture
 def client(store):
-    return AsyncClient(StackGateway.over(WithActors(store), timeout_s=30))
+    return AsyncClient(StackGateway(WithActors(store), timeout_s=30))
 
 
 async def suspended(store, name, *calls):
@@ -57,7 +57,7 @@ async def test_what_opens_is_told_with_its_call_and_what_closes_with_what_settle
         assert [one.cursor is None for one in seen[-3:]] == [True, True, False]
         assert seen[-1].data == {"status": "awaiting_input", "pending": 2}
 
-        client.gateway.connection.stack.writers["c-1"] = writer
+        client.gateway.stack.writers["c-1"] = writer
         await opened[0].call.resolve(Deny("no"))
         settled, status = await until(events, lambda one: one.kind is ListEventKind.STATUS)
         assert settled.kind is ListEventKind.SETTLED
@@ -116,8 +116,8 @@ async def test_many_listeners_share_one_reader(store, client, monkeypatch):
     for one in listeners:
         await one.aclose()
     await asyncio.sleep(0)
-    assert not client.gateway.connection.feed._followers
-    assert client.gateway.connection.feed._reading.cancelling()
+    assert not client.gateway.feed._followers
+    assert client.gateway.feed._reading.cancelling()
 
 
 async def test_who_falls_behind_reads_by_itself_and_misses_nothing(store, client, monkeypatch):
@@ -197,7 +197,7 @@ async def test_a_store_that_goes_away_is_an_error_and_one_that_comes_back_is_fol
 
 
 async def test_what_cannot_be_followed_is_refused_at_once(store):
-    client = AsyncClient(StackGateway.over(InMemory(store), timeout_s=30))
+    client = AsyncClient(StackGateway(InMemory(store), timeout_s=30))
     for bad in ({"after": "yesterday"}, {"after": 5}, {"kind": "approvals"}, {"agent": 5}):
         with pytest.raises(InvalidInput):
             client.events(**bad)
@@ -231,7 +231,7 @@ async def test_a_client_that_is_closed_ends_those_who_follow(store, client):
     await anext(first)
     waiting = asyncio.create_task(anext(first))
     await asyncio.sleep(0.05)
-    await client.gateway.connection.feed.close()
+    await client.gateway.feed.close()
     with pytest.raises(StoreUnavailable):
         await asyncio.wait_for(waiting, WAIT_S)
 

@@ -33,7 +33,7 @@ async def before(way):
     stack = WithActors(store, app=App(agents=[Agent(name="desk", tools=[refund])]))
     stack.writers["c-1"] = writer = await Writer.of(store, "c-1")
     await writer.do(start(), begin(), call(("refund", '{"order": 7}'), "ask"))
-    client = AsyncClient(StackGateway.over(stack, timeout_s=30))
+    client = AsyncClient(StackGateway(stack, timeout_s=30))
     if way == "http":
         anyone = Authentication(anyone=True)
         client = AsyncClient(

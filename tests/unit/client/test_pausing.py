@@ -25,7 +25,7 @@ class Stack:
 
 @pytest.fixture
 def client():
-    return AsyncClient(StackGateway.over(Stack(MemoryStore()), timeout_s=10))
+    return AsyncClient(StackGateway(Stack(MemoryStore()), timeout_s=10))
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ async def test_a_pause_returns_once_what_was_seen_before_it_counts_no_more(clien
 
 async def test_a_pause_that_has_stood_for_long_is_not_waited_for(slept):
     now = [1_700_000_000_000]
-    client = AsyncClient(StackGateway.over(Stack(MemoryStore(clock=lambda: now[0])), timeout_s=10))
+    client = AsyncClient(StackGateway(Stack(MemoryStore(clock=lambda: now[0])), timeout_s=10))
     made = await client.pause()
     now[0] += 60_000
 

@@ -11,7 +11,7 @@ from holdfast.persistence import EVERYWHERE, MemoryStore
 async def test_a_client_is_ready_while_a_cluster_renews_its_binding():
     now = [1_700_000_000_000]
     store = MemoryStore(clock=lambda: now[0])
-    client = AsyncClient(StackGateway.over(InMemory(store), timeout_s=10))
+    client = AsyncClient(StackGateway(InMemory(store), timeout_s=10))
     with pytest.raises(ClusterUnavailable, match="no cluster serves the store"):
         await client.ready()
 
@@ -27,7 +27,7 @@ async def test_a_client_of_a_stopped_cluster_is_not_ready():
     store = MemoryStore()
     await store.bind("cluster-1", "10.0.0.1:6379", SILENT_MS)
     await store.withhold("node-1")
-    client = AsyncClient(StackGateway.over(InMemory(store), timeout_s=10))
+    client = AsyncClient(StackGateway(InMemory(store), timeout_s=10))
     await client.ready()
     await store.withhold(EVERYWHERE)
     with pytest.raises(ClusterStopped):
@@ -40,4 +40,4 @@ async def test_a_client_whose_own_cluster_is_gone_is_not_ready_though_another_se
     stack = InMemory(store)
     stack.absent = "the cluster at 10.0.0.2:6379 is gone, and no other was joined yet"
     with pytest.raises(ClusterUnavailable, match=r"10\.0\.0\.2:6379 is gone"):
-        await AsyncClient(StackGateway.over(stack, timeout_s=10)).ready()
+        await AsyncClient(StackGateway(stack, timeout_s=10)).ready()

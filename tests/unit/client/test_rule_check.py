@@ -54,7 +54,7 @@ async def publishing(monkeypatch):
         here = await Here.of(app, PATH)
         record = here.record(b"k" * 32, StoreAddress("redis://x", "holdfast", "store-1"))
         await store.put_app(record, here.specs, {rules.digest: rules.to_json() for rules in here.rules.values()})
-        return AsyncClient(StackGateway.over(InMemory(store), timeout_s=5)), store, record
+        return AsyncClient(StackGateway(InMemory(store), timeout_s=5)), store, record
 
     return published
 

@@ -30,7 +30,7 @@ def store():
 async def client(store):
     writer = await Writer.of(store, "c-1")
     await writer.do(start(), begin(), call(("refund", '{"order": 7}'), "ask", prompt="Refund 7?"))
-    return AsyncClient(StackGateway.over(WithActors(store, writer), timeout_s=30))
+    return AsyncClient(StackGateway(WithActors(store, writer), timeout_s=30))
 
 
 async def refund_of(client):
@@ -91,7 +91,7 @@ async def test_the_agents_of_the_app_are_listed_with_their_tools_and_without_the
         return order
 
     app = App(agents=[Agent(name="desk", instructions="A secret.", tools=[refund]), Agent(name="till")])
-    (desk, till) = await AsyncClient(StackGateway.over(InMemory(store, app), timeout_s=30)).agents()
+    (desk, till) = await AsyncClient(StackGateway(InMemory(store, app), timeout_s=30)).agents()
 
     (shown,) = desk.tools
     assert (desk.name, till.name, till.tools) == ("desk", "till", ())
@@ -102,4 +102,4 @@ async def test_the_agents_of_the_app_are_listed_with_their_tools_and_without_the
 
 async def test_a_client_without_an_app_cannot_list_agents(store):
     with pytest.raises(ConfigurationError):
-        await AsyncClient(StackGateway.over(InMemory(store), timeout_s=30)).agents()
+        await AsyncClient(StackGateway(InMemory(store), timeout_s=30)).agents()

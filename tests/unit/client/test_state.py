@@ -8,7 +8,7 @@ from writer import Writer, begin, call, fail_model, lose, reply, resolve, start
 
 from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker.live import Progress
-from holdfast.client import AsyncClient, running
+from holdfast.client import AsyncClient, stack_state
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Approve, Executor, FailureReason, StopReason
 from holdfast.conversation.records.events import TurnCompleted
@@ -24,7 +24,7 @@ def store():
 
 @pytest.fixture
 def conversation(store):
-    return AsyncClient(StackGateway.over(InMemory(store), timeout_s=30)).conversation("c-1")
+    return AsyncClient(StackGateway(InMemory(store), timeout_s=30)).conversation("c-1")
 
 
 async def test_the_state_says_of_each_running_call_its_tool_arguments_since_when_and_how_far(store, conversation):
@@ -76,7 +76,7 @@ async def test_arguments_of_a_running_call_are_shown_in_short(store, conversatio
 
     (shown,) = (await conversation.state()).running
 
-    assert len(shown.arguments) == running.SHORT_LENGTH + 1
+    assert len(shown.arguments) == stack_state.SHORT_LENGTH + 1
     assert shown.arguments.endswith("…")
 
 
@@ -118,16 +118,14 @@ async def test_arguments_that_cannot_be_read_do_not_end_the_events(store):
     await writer.do(start(), begin(), call("refund"))
     broken = FaultyStore(store, Faults(at=FailBefore(CorruptStore("an entry is torn"))))
 
-    event = await suspended(
-        AsyncClient(StackGateway.over(InMemory(broken), timeout_s=30)).conversation("c-1").events(live=False)
-    )
+    event = await suspended(AsyncClient(StackGateway(InMemory(broken), timeout_s=30)).conversation("c-1").events(live=False))
 
     assert event.data["arguments"] is None
     assert event.data["tool"] == "refund"
 
 
 async def test_arguments_too_large_for_a_stream_are_left_to_the_list_of_what_is_pending(store, conversation, monkeypatch):
-    monkeypatch.setattr(running, "SHOWN_ARGUMENTS_BYTES", 100)
+    monkeypatch.setattr(stack_state, "SHOWN_ARGUMENTS_BYTES", 100)
     writer = await Writer.of(store, "c-1")
     await writer.do(start(), begin(), call(("refund", '{"text": "%s"}' % ("x" * 100))))
 

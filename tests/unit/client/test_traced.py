@@ -21,7 +21,7 @@ async def messages(store):
 
 
 async def test_a_command_has_the_context_of_the_current_span_and_none_without_one(stack, monkeypatch):
-    client = AsyncClient(StackGateway.over(stack, timeout_s=10))
+    client = AsyncClient(StackGateway(stack, timeout_s=10))
     with Spans().collected(monkeypatch), traces.during(traces.begin("mine", {}, parent=None)) as span:
         conversation = await client.start("desk", "Hello", conversation_id="c-1")
     await conversation.send("And?")

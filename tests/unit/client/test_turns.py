@@ -17,7 +17,7 @@ def store():
 
 @pytest.fixture
 def conversation(store):
-    return AsyncClient(StackGateway.over(InMemory(store), timeout_s=30)).conversation("c-1")
+    return AsyncClient(StackGateway(InMemory(store), timeout_s=30)).conversation("c-1")
 
 
 async def test_a_turn_says_its_reply_its_message_what_it_used_and_how_long_it_took(store, conversation):

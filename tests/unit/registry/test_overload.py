@@ -6,7 +6,7 @@ import os
 import pytest
 from writer import Writer, begin, call, start
 
-from holdfast.client.connection import reply_in
+from holdfast.client.stack_gateway import reply_in
 from holdfast.conversation import Wake
 from holdfast.errors import OutcomeUnknown
 from holdfast.persistence import MemoryStore

@@ -139,7 +139,7 @@ def stack(store, app_of_desk):
 
 @pytest.fixture
 def client(stack):
-    return AsyncClient(StackGateway.over(stack, timeout_s=30))
+    return AsyncClient(StackGateway(stack, timeout_s=30))
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 from writer import Writer, begin, start
 
 from holdfast.agent import Agent, Limits
+from holdfast.client import verbs
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.text import jsontext
 from holdfast.persistence import AppRecord
@@ -100,13 +101,14 @@ async def test_the_limits_are_looked_up_for_large_bodies_alone_and_seldom():
 
 
 async def test_large_bodies_are_parsed_and_judged_beside_the_event_loop(api, waiting, parsed, monkeypatch):
-    judged, of = [], DecisionRecord.of
+    judged = []
 
     def noted(decision):
         judged.append(threading.current_thread())
-        return of(decision)
+        return DecisionRecord.of(decision)
 
-    monkeypatch.setattr(DecisionRecord, "of", noted)
+    for row in (verbs.RESOLVE, verbs.RESOLVE_CALL):
+        monkeypatch.setitem(row.checks, "decision", noted)
     path = f"/v1/pending/{waiting.suspension_ids[1]}/resolve"
     raw = json.dumps({"decision": "answer", "value": [{"n": n} for n in range(AT_ONCE_BYTES // 8)]}).encode()
     await api("POST", path, 422, content=raw, headers=JSON)

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from holdfast.client.quotas import quotas_of
+from holdfast.client.access import quotas_of
 from holdfast.errors import InvalidInput
 from holdfast.persistence.quotas import NANOS, WINDOW_MS
 from holdfast.problems import error_of
@@ -60,7 +60,7 @@ async def test_a_message_beyond_the_quota_is_refused_with_what_is_used_and_until
     path = "/v1/conversations/q-0/messages"
     await api("POST", path, json={"text": "and"}, headers=headers)
     assert (await api("POST", path, 429, json={"text": "and"}, headers=headers))["quota"] == "starts_per_day"
-    (used,) = await client.access.used([key])
+    (used,) = await client.access.used([key.key_id])
     assert used.amounts == {"starts_per_day": 3, "conversations_per_day": 2}
 
 

@@ -28,7 +28,7 @@ def store():
 @pytest.fixture
 async def client(store):
     await store.bind("cluster-1", WHERE, 15_000)
-    return AsyncClient(StackGateway.over(WithActors(store), timeout_s=10))
+    return AsyncClient(StackGateway(WithActors(store), timeout_s=10))
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ class Browser(Api):
     """A server of the namespace, and a browser before it that has perhaps a cookie."""
 
     def __init__(self, stack, cookie=None, *, peer="10.0.0.9", **options):
-        super().__init__(create_app(AsyncClient(StackGateway.over(stack, timeout_s=30)), **options))
+        super().__init__(create_app(AsyncClient(StackGateway(stack, timeout_s=30)), **options))
         self.serving = self.app.state.serving
         self.now = 100.0
         self.serving.callers._clock = lambda: self.now

@@ -20,7 +20,7 @@ VENDORED = json.loads((FOLDER / "vendored.json").read_text())
 
 @pytest.fixture
 async def http():
-    app = create_app(AsyncClient(StackGateway.over(InMemory(MemoryStore()), timeout_s=5)))
+    app = create_app(AsyncClient(StackGateway(InMemory(MemoryStore()), timeout_s=5)))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as found:
         yield found
 
