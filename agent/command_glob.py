@@ -18,7 +18,7 @@ class CommandGlob:
         is_command: Whether the glob itself shows that it matches commands: it begins with a name, and words follow.
     """
 
-    __slots__ = ("_behind", "_expression", "_named", "_written", "is_command", "name")
+    __slots__ = ("_behind", "_expression", "_named", "is_command", "name")
 
     def __init__(self, glob: Glob) -> None:
         said = _STAR.join(skeleton(part) for part in glob.parts).translate(_UNQUOTED)
@@ -29,7 +29,6 @@ class CommandGlob:
         begin = rf"(?:[^\t\n]*/)?{_word(program)}(?:\.exe)?"
         pieces = [word for word in (program, *words) if word != _STAR][:_MOST_WORDS]
         self._named = Regex(rf"\x02{begin}\t") if program != _STAR else None
-        self._written = [f"\x04{word}\t".split(_STAR) for word in pieces]
         self._behind = [part for word in pieces for part in f"\x03{word}\t".split(_STAR)] if pieces[1:] else []
         self._expression: Regex | None = None
         if _JOINTS.isdisjoint(words) and not name.endswith(";"):
@@ -46,12 +45,9 @@ class CommandGlob:
     def may_be_among(self, possible: str) -> bool:
         """Whether one in `Commands.possible` may match.
 
-        Behind an unknown program the name alone is enough, behind a wrapper all words in any order, and any of them in a file
-        that the text writes.
+        Behind an unknown program the name alone is enough, and behind a wrapper all words in any order.
         """
         if self.is_among(possible) or (self._named is not None and self._named.found(possible)):
-            return True
-        if "\x04" in possible and any(all(part in possible for part in parts) for parts in self._written):
             return True
         behind = possible.split("\n") if self._behind and "\x03" in possible else ()
         return any(all(part in line for part in self._behind) for line in behind)

@@ -14,7 +14,7 @@ from holdfast.conversation.text.matching import is_plain_script
 
 from . import grammar
 from .hiding import ASSIGNMENT, TOKEN, hides, unquoted, unwrapped
-from .programs import INERT, KEEPING, WRAPPERS, kind_of, name_of, reads_text, writes_its_words
+from .programs import WRAPPERS, name_of, reads_text
 
 _CONTINUED = re.compile(r"\\\r?\n")
 _QUOTING = re.compile(r"[\\'\"^]")
@@ -22,12 +22,12 @@ _SIMPLE = re.compile(r"[\w./+-]*")
 _GLUED = re.compile(r"-[a-z]*?[sc](.+)|--[\w-]+=(.+)", re.DOTALL)
 """A command in an option of the program that runs it."""
 _BETWEEN = re.compile(r"[\s;&|(){}\[\]$`<>=,:!@]+")
-_PIECES, _LEAST_PIECES = re.compile(r"[^\w.-]+"), re.compile(r"[\W_]+")
+_PIECES = re.compile(r"[^\w.-]+")
 _GAP = re.compile(r"[\t\n]")
 _RUNNING = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "--exec", "--exec-batch"})
 _KEYWORDS = frozenset({"if", "then", "else", "elif", "while", "until", "do", "coproc", "!", "{"})
-_BEGUN, _NAMED, _BEHIND, _WRITTEN = "\x01", "\x02", "\x03", "\x04"
-"""The marks of a word that begins a command, of a possible program's name, and of pieces behind a wrapper and in a file."""
+_BEGUN, _NAMED, _BEHIND = "\x01", "\x02", "\x03"
+"""The marks of a word that begins a command, of a possible program's name, and of pieces behind a wrapper."""
 _MOST_DEEP, _MOST_PARSED, _MOST_STARTS, _LONGEST_OPTIONS = 8, 16_384, 64, 64
 
 
@@ -90,7 +90,7 @@ class Commands:
         return self._possible[known]
 
     def _words_but_of(self, known: frozenset[str]) -> str | None:
-        if any(map(hides, self._said)):
+        if any(hides(said, known) for said in self._said):
             return None
         words = (
             _beyond_the_first(words) if (name := name_of(words[0])) in known and not reads_text(name) else words
@@ -102,14 +102,10 @@ class Commands:
         ) + _haystack(self._pieces())
 
     def _pieces(self) -> Iterator[Iterable[str]]:
-        """The pieces of words behind a wrapper, and of words that may become a file that another command runs."""
-        running = sum(kind_of(words[0]) not in INERT.keys() | KEEPING for words in self._found)
+        """The pieces of words behind a wrapper."""
         for found in self._found:
-            words = unwrapped(found)
-            if words is not found:
+            if (words := unwrapped(found)) is not found:
                 yield (_BEHIND + piece for word in words for piece in _PIECES.split(word))
-            if writes_its_words(words) and running > (kind_of(found[0]) not in KEEPING):
-                yield (_WRITTEN + piece for word in words[1:] for piece in _LEAST_PIECES.split(word))
 
     def _plain(self, text: str, deep: int) -> None:
         words: list[str] = []

@@ -1,8 +1,8 @@
 """Whether a plain text may run something that its words do not say.
 
-It may unless all of these hold: each command has only bare words, or a program known not to run its other words; pipes lead
-only into filters; whatever a shell or an interpreter runs existed before the text could create it; no builtin and no variable
-changes the meaning of names.
+It may unless all of these hold: each command has a known program, with only bare words or others that the program does not
+run; pipes lead only into filters; whatever runs code of the project (a tool, a shell, an interpreter) stands before everything
+that may have written such code; no builtin and no variable changes the meaning of names.
 """
 
 import re
@@ -44,16 +44,20 @@ _NAMES = re.compile(r"[\s=,:;]+")
 _SYSTEM = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[\w.+-]+")
 _OWN = re.compile(
     r"(?i)_editmsg$|(?:^|/)\.(?!\.?(?:/|$)|(?:venv|env[\w.-]*|github|gitlab|circleci|husky|ci|devcontainer|yarn|vscode|tox"
-    r"|claude)(?:/|$))"
+    r"|claude|bin|next|build)(?:/|$))"
 )
 """A path to files that programs may write by themselves: most have a name that begins with a dot."""
+_OF_GIT = re.compile(r"(?i)(?:^|/)(?:config|hooks|(?:pre|post)-[a-z-]+|[a-z-]+-msg)(?:[/.]|$)|(?:^|/)\.(?:git|husky)")
+"""A path to files that git obeys."""
+_SCRIPT = re.compile(r"\.(?:sh|bash|py|[cm]?[jt]sx?|rb|pl|php|lua)$|(?:^|/)(?:activate|artisan|console|rails|rake)$")
+"""A path to a script that no tool makes of its words."""
+_LOG = re.compile(r"-a|(?!\.)(?:[\w-][\w.-]*/)*(?:[\w-]+\.(?:log|out)|(?:log|out|output)(?:\.txt)?)|/dev/null")
 _GLUED_OUTPUT = re.compile("-[bdfghiMnRrVcCmsuz]*o.")
 _IDLE = re.compile(r"/(?:\.?/)+")
 _OF_THE_SYSTEM = re.compile(r"(?:^|[=,:@]|^-\w+|\.\.)/(?:proc|dev(?!/(?:null|zero)$))(?:/|$)|(?:^|/)proc/", re.IGNORECASE)
 """A path to a process's own files: its program, its variables, its inputs."""
 _PIPED_BLOCK = re.compile(r"(?:^|[\s;])fi\s*+\|(?!\|)")
 _OUTPUT = re.compile("-o|--out").match
-_SUBCOMMAND = re.compile(r"-{0,2}[a-z][a-z\d:-]*|-[A-Z]")
 _LONG_CLUSTER = re.compile(r"-[\w./@+][\w./@+-]{63,}")
 _OPERAND = re.compile("[a-z]+=")
 _SET, _JOB = re.compile(r"[-+][euxo]+|pipefail"), re.compile(r"-n|\d+")
@@ -66,24 +70,28 @@ def unquoted(word: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def hides(text: str) -> bool:
-    """Whether a text, in the letters in which it runs, may run something that its words do not say."""
-    return not is_plain_script(text) or _Text().hides(text)
+def hides(text: str, known: frozenset[str] = frozenset()) -> bool:
+    """Whether a text, in the letters in which it runs, may run something that its words do not say.
+
+    `known`: the names of programs that rules name; any other program must be in a table.
+    """
+    return not is_plain_script(text) or _Text(known).hides(text)
 
 
 @dataclass
 class _Text:
-    has_written: bool = False  # a file may have new content
-    has_poured: bool = False  # a file may have content from a command of the text
-    has_told: bool = False  # a program that writes its own files was given a text
-    named: dict[str, set[str]] = field(default_factory=dict)  # the programs that named a possible file, by its name
+    known: frozenset[str]
+    writers: set[str] = field(default_factory=set)  # the programs that may have put words or output into a file
+    named: set[str] = field(default_factory=set)  # the names of the files that they may have written
+    has_used_tool: bool = False  # a tool may have made files with names of its own
+    has_written_gits: bool = False  # one of the written files may be one that git obeys
 
     def hides(self, text: str) -> bool:
         commands = list(_commands(text))
         for place, (before, words, piped) in enumerate(commands):
             if not piped:  # the readers of a pipe write while its first command runs
                 for _, reading, _ in takewhile(lambda one: one[2], islice(commands, place + 1, None)):
-                    self._name(reading[1:], kind_of(reading[0]) if reading else "")
+                    self._wrote(reading)
             if self._hides(before, words, piped=piped):
                 return True
         return _PIPED_BLOCK.search(text) is not None
@@ -93,8 +101,6 @@ class _Text:
             return True
         if not all(one in _OPENING or one == "-p" or _HARMLESS.fullmatch(one) for one in before):
             return True
-        if any((self.has_written and "/" in one) or not self.named.keys().isdisjoint(_names(one)) for one in before):
-            return True
         return bool(words) and self._command(words)
 
     def _command(self, words: Sequence[str]) -> bool:
@@ -102,14 +108,11 @@ class _Text:
         kind = kind_of(words[0])
         if not BARE.fullmatch(words[0]) or words[0][:1] in ("-", "+", "") or _leads_out(words[0]):
             return True
-        if self.named.get(name_of(words[0]).lower(), set()) - {kind}:
+        if name_of(words[0]).lower() in self.named:
             return True
-        kind = words[0] if _is_of_the_project(words[0]) else kind
-        if kind in ("cd", "pushd") and any(
-            _leads_out(f"{word}/") or programs.KNOWN_FILE.search(f"{word}/") for word in words[1:]
-        ):
+        if kind in ("cd", "pushd") and any(_leads_out(f"{word}/") or _OWN.search(word) for word in words[1:]):
             return True
-        if _is_inert(kind, words[1:]) or (kind == "command" and words[1:2] == ["-v"]):
+        if not _is_of_the_project(words[0]) and (_is_inert(kind, words[1:]) or (kind == "command" and words[1:2] == ["-v"])):
             return False
         if len(words) > _MOST_WORDS:
             return True
@@ -118,35 +121,34 @@ class _Text:
             return not all(_HARMLESS.fullmatch(one) if ASSIGNMENT.match(one) else BARE.fullmatch(one) for one in before) or (
                 self._command(behind)
             )
-        hidden = self._runs(kind, words)
-        self._wrote(kind, words)
+        hidden = any(map(_leads_out, words)) or self._runs(kind, words)
+        self._wrote(words)
         return hidden
 
     def _runs(self, kind: str, words: Sequence[str]) -> bool:
-        keeps = kind in programs.KEEPING or (
-            kind == "git" and not self.has_poured and not programs.HANDLING.isdisjoint(words[1:2])
-        )
-        if (self.has_poured and not keeps) or any(map(_leads_out, words)):
-            return True
-        if kind in programs.KEEPING:
-            return kind in _UNDERSTOOD and not _UNDERSTOOD[kind](words[1:])
-        if not keeps and any(self.named[name] - {kind} for word in words for name in _names(word) if name in self.named):
-            return True
         if kind in programs.SHELLS or kind in programs.SOURCES or is_interpreter(words[0], of_any_name=True):
             return self._script(kind, words[1:])
+        if _is_of_the_project(words[0]):
+            return self._is_unsure_of(words[0]) or not all(map(BARE.fullmatch, words)) or self._wraps(kind, words)
+        if kind in programs.KEEPING:
+            return kind in _UNDERSTOOD and not _UNDERSTOOD[kind](words[1:])
         if kind in programs.BUILTINS or kind in programs.FED:
             return not _is_harmless(kind, words[1:])
-        if kind in programs.INERT:
-            return kind != "find" or not _is_inert(kind, [word for word in words[1:] if word != "-delete"])
-        if (self.has_written and (_is_of_the_project(words[0]) or kind in programs.LOOKING)) or not is_text_inert(
-            kind, words[1:]
-        ):
+        if kind == "find":
+            return not _is_inert(kind, [word for word in words[1:] if word != "-delete"])
+        if kind not in programs.KNOWN and name_of(words[0]).lower() not in self.known:
             return True
-        if self.has_told and not keeps and (kind not in programs.TOOLS or not all(map(_SUBCOMMAND.fullmatch, words[1:]))):
+        if not self.writers <= {kind} and not self._is_quiet_git(kind, words):
             return True
-        return not keeps and any(
-            self._may_run(kind, words[start:]) for start in range(1, len(words)) if BARE.fullmatch(words[start])
-        )
+        return not is_text_inert(kind, words[1:]) or self._wraps(kind, words)
+
+    def _wraps(self, kind: str, words: Sequence[str]) -> bool:
+        return any(self._may_run(kind, words[start:]) for start in range(1, len(words)) if BARE.fullmatch(words[start]))
+
+    def _is_quiet_git(self, kind: str, words: Sequence[str]) -> bool:
+        """Whether git runs nothing of what the text has written."""
+        is_quiet = kind == "git" and not programs.QUIET.isdisjoint(words[1:2])
+        return is_quiet and not self.has_written_gits and self.writers <= programs.KEEPING | {"git"}
 
     def _may_run(self, kind: str, words: Sequence[str]) -> bool:
         """Whether a program's words, the first of them bare, may run something that they do not say."""
@@ -177,37 +179,38 @@ class _Text:
         if not rest or not all(map(BARE.fullmatch, rest[2 if _SHELL_TEXT.fullmatch(rest[0]) else 0 :])):
             return True
         if kind in programs.LIKE_BASH and _SHELL_TEXT.fullmatch(rest[0]) and len(rest) > 1:
-            has_login_file = "l" in rest[0] and (self.has_written or self.has_told)
+            has_login_file = "l" in rest[0] and bool(self.writers or self.has_used_tool)
             return has_login_file or not is_plain_script(rest[1]) or self.hides(rest[1])
         if kind == "python" and rest[0] == "-m" and len(rest) > 1:
             package = rest[1].partition(".")[0]
-            if package in sys.stdlib_module_names and package not in _MODULES:
-                return True
-            return self.has_written or bool(self.named.keys() & {rest[1], f"{rest[1]}.py"})
-        is_new = self.has_written or name_of(rest[0]).lower() in self.named
-        return is_new or rest[0][:1] in ("-", "+", "") or _leads_out(rest[0]) or _OWN.search(rest[0]) is not None
+            return bool(self.writers) or (package in sys.stdlib_module_names and package not in _MODULES)
+        return self._is_unsure_of(rest[0]) or (self.has_used_tool and _SCRIPT.search(rest[0]) is None)
 
-    def _wrote(self, kind: str, words: Sequence[str]) -> None:
-        if kind in programs.BUILTINS:
+    def _is_unsure_of(self, path: str) -> bool:
+        """Whether a file that runs may be one that did not exist before the text, or that programs write by themselves."""
+        return bool(self.writers) or path[:1] in ("-", "+", "") or _leads_out(path) or _OWN.search(path) is not None
+
+    def _wrote(self, words: Sequence[str]) -> None:
+        """Note what a command may have written."""
+        kind = kind_of(words[0]) if words else ""
+        if (
+            kind in programs.SILENT | programs.BUILTINS | programs.SHELLS | programs.SOURCES
+            or is_interpreter(kind)
+            or _is_of_the_project(words[0])
+            or _is_inert(kind, words[1:])
+        ):
             return
         is_bare = all(map(BARE.fullmatch, words))
-        told, self.has_told = self.has_told, self.has_told or not (is_bare or kind in programs.KEEPING)
-        if kind in programs.TOOLS and not any(map(_OUTPUT, words)):
-            self.has_written |= not is_bare
-            self._name(words[2:] if words[1:2] == ["mv"] else (), kind)
+        if kind in programs.TOOLS or (kind == "touch" and is_bare) or (kind == "tee" and all(map(_LOG.fullmatch, words[1:]))):
+            self.has_used_tool = True
+            if programs.is_obeyed(kind, words[1:]):
+                self.writers.add("")
+            elif programs.tells(kind, words[1:]) or any(map(_OUTPUT, words)):
+                self.writers.add(kind)
             return
-        runs_script = kind in programs.SHELLS | programs.SOURCES or is_interpreter(kind) or _is_of_the_project(words[0])
-        self.has_written |= not runs_script
-        self.has_poured |= kind in programs.POURING or (
-            kind in programs.KEEPING
-            and (told or (kind == "sed" and not is_bare) or any(map(programs.KNOWN_FILE.search, words[1:])))
-        )
-        self._name(words[2:] if runs_script else words[1:], kind)
-
-    def _name(self, words: Sequence[str], kind: str) -> None:
-        for word in words:
-            for name in _names(word):
-                self.named.setdefault(name, set()).add(kind)
+        self.writers.add(kind)
+        self.named.update(name for word in words[1:] for name in _names(word))
+        self.has_written_gits |= any(_OWN.search(word) or _OF_GIT.search(word) for word in words[1:])
 
 
 def _commands(text: str) -> Iterator[tuple[list[str], list[str], bool]]:

@@ -87,34 +87,60 @@ TOOLS = frozenset(
     {
         *("npm", "npx", "yarn", "pnpm", "pip", "uv", "poetry", "cargo", "go", "cmake", "git", "pytest", "docker", "apt"),
         *("apt-get", "make", "mvn", "gradle", "dotnet", "bundle", "composer", "ruff", "mypy", "black", "eslint", "tsc"),
-        *("kubectl", "systemctl", "terraform", "gh", "prettier"),
+        *("kubectl", "systemctl", "terraform", "gh", "prettier", "jest", "vitest", "mocha", "playwright", "cypress", "vite"),
+        *("next", "webpack", "turbo", "nx", "lerna", "biome", "stylelint", "tox", "nox", "hatch", "pdm", "coverage", "flake8"),
+        *("isort", "pylint", "pyright", "bandit", "pre-commit", "alembic", "flask", "django-admin", "uvicorn", "gunicorn"),
+        *(
+            "celery",
+            "mkdocs",
+            "sphinx-build",
+            "conda",
+            "rustup",
+            "rustfmt",
+            "gofmt",
+            "golangci-lint",
+            "ctest",
+            "meson",
+            "ninja",
+        ),
+        *("bazel", "rspec", "rails", "rubocop", "phpunit", "mix", "swift", "flutter", "dart", "helm", "minikube", "aws"),
+        *("gcloud", "az", "vercel", "netlify", "fly", "heroku", "brew", "apk", "yum", "dnf", "docker-compose", "podman"),
+        *("redis-cli", "pg_isready", "createdb", "dropdb", "shellcheck", "buf", "tofu", "pulumi", "ansible-playbook"),
+        *("rake", "just", "task", "mage", "scons"),
     }
 )
-"""Programs that write files of their own, and none that their words name."""
+"""Programs that run code of the project or write files of their own, and write none that their words name."""
 KEEPING = frozenset(
-    ("cp", "mv", "ln", "chmod", "chown", "touch", "rm", "rmdir", "tee", "dd", "uniq", "sort", "sed", "awk", "gzip")
+    ("cp", "mv", "ln", "chmod", "chown", "touch", "rm", "rmdir", "tee", "dd", "uniq", "sort", "sed", "awk", "gzip", "gunzip")
 )
 """Programs that run no word, and no file that their words name."""
-LOOKING = frozenset({"make", "ninja", "rake", "just", "pydoc"})
-"""Programs that look for the files that they run."""
-_SETTING = frozenset({"config", "pkg", "set", "set-script"})
-_IN_PLACE = re.compile("-[a-zA-Z]*i|--i")
-POURING = frozenset({"tee", "dd", "awk", "sort", "uniq"})
-"""Programs that write their input or their words into a file."""
-HANDLING = frozenset(
-    {
-        *("add", "commit", "rm", "mv", "diff", "status", "log", "show", "checkout", "restore", "push", "pull", "tag"),
-        *("branch", "stash"),
+SILENT = frozenset({"rm", "rmdir", "kill", "pkill", "printenv", "lsof", "ss", "netstat", "ping", "dig", "nslookup", "host"}) | {
+    *("tree", "file", "nproc", "lscpu", "hostname", "uptime", "arch", "groups", "journalctl", "sha512sum", "cksum", "strings"),
+}
+"""Programs that write nothing."""
+KNOWN = (
+    TOOLS
+    | SILENT
+    | {
+        *("curl", "wget", "tar", "zip", "unzip", "xz", "unxz", "bzip2", "bunzip2", "zstd", "rsync", "scp", "install"),
+        *("gcc", "cc", "clang", "rustc", "javac", "java", "kotlinc", "protoc", "ffmpeg", "pandoc", "openssl", "ssh-keygen"),
+        *("psql", "pg_dump", "pg_restore", "mysql", "mysqldump", "sqlite3", "virtualenv", "pipx", "uvx", "shfmt", "mktemp"),
+        *("truncate", "gpg", "g++", "clang++", "convert", "magick", "jar", "ar", "ld", "nm", "objdump", "readelf"),
     }
 )
-"""git's subcommands that handle files without running them."""
-KNOWN_FILE = re.compile(
-    r"(?:^|/)(?:package\.json|\.npmrc|(?:gnu)?makefile|[^/]+\.(?:mk|gradle)|setup\.(?:py|cfg)|pyproject\.toml|conftest\.py"
-    r"|cargo\.toml|build\.rs|pom\.xml|rakefile|gemfile|cmakelists\.txt|dockerfile|[^/]*compose\.ya?ml|\.(?:git|config)/.*"
-    r"|\.git\w*|[^/]+\.ninja)$",
-    re.IGNORECASE,
+"""Programs that run none of their bare words. What is not here asks, if no rule names it."""
+QUIET = frozenset(
+    {
+        *("add", "rm", "mv", "diff", "status", "log", "show", "restore", "branch", "tag", "stash", "reset", "blame"),
+        *("ls-files", "grep"),
+    }
 )
-"""A file that programs run by themselves, and that the text may have written."""
+"""git's subcommands that run no hook for a commit, a checkout or a push."""
+_PRINTING = frozenset({"log", "show", "diff", "status", "grep", "ls-files", "blame", "shortlog", "describe", "rev-parse"})
+_UNTOLD = frozenset({"add", "rm", "fetch", "pull", "push", "checkout", "switch", "restore", "reset", "clone", "submodule"})
+_SETTING = frozenset({"pkg", "set-script", "env", "alias", "version", "init", "new", "edit", "extension"})
+"""Subcommands with which tools write what they, or others, obey."""
+_TELLING = frozenset({"config", "configure", "set"})
 
 
 def _row(options: str, more: str = "(?!)", begin: str = "") -> re.Pattern[str]:
@@ -181,10 +207,16 @@ def reads_text(name: str) -> bool:
     return name in _READING or is_interpreter(name)
 
 
-def writes_its_words(words: Sequence[str]) -> bool:
-    """Whether a program may put pieces of its words into a file that another program runs."""
-    kind = kind_of(words[0])
-    return any(map(_IN_PLACE.match, words[1:])) if kind == "sed" else kind in TOOLS and not _SETTING.isdisjoint(words[1:])
+def is_obeyed(kind: str, words: Sequence[str]) -> bool:
+    """Whether a tool may write what it, or another tool, later obeys: its settings."""
+    return kind != "git" and not _SETTING.isdisjoint(words[:3])
+
+
+def tells(kind: str, words: Sequence[str]) -> bool:
+    """Whether a tool may write words of its command into a file."""
+    if kind == "git":
+        return _PRINTING.isdisjoint(words[:1]) and (_UNTOLD.isdisjoint(words[:1]) or not all(map(BARE.fullmatch, words)))
+    return not _TELLING.isdisjoint(words[:2]) or not all(map(BARE.fullmatch, words))
 
 
 def is_text_inert(kind: str, words: Sequence[str]) -> bool:

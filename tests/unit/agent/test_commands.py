@@ -354,7 +354,7 @@ def test_a_text_where_its_program_is_not_known_to_run_none_is_asked_about(comman
         *("git log --author='Ana B' --format='%h %s' --oneline", "git show 'HEAD^'", "git grep -n 'a.*b'", "git -C sub status"),
         *(
             "git stash push -m 'a b' && git push",
-            "git commit -am 'a \"b\" (#1)' && npm test",
+            "git commit -am 'a \"b\" (#1)' && git log -1",
             "git -c color.ui=never config user.name Ana",
         ),
         *(
@@ -450,7 +450,8 @@ def test_a_program_that_a_rule_names_runs_none_of_its_words():
         *(
             "npm run build && node dist/x.js",
             "bash scripts/x.sh | tee log",
-            "sed -i 's/a/b/' f && npm test",
+            "sed -i 's/a/b/' f && git add f && git diff",
+            "touch a && npm test | tee test.log",
             "timeout 9 python -m pytest",
         ),
         *(
@@ -463,6 +464,27 @@ def test_a_program_that_a_rule_names_runs_none_of_its_words():
 )
 def test_a_plain_command_of_others_is_left_alone(command):
     assert verdict(Rules(deny=["Bash(rm *)", "Bash(git push *)"], default="allow"), command).effect is RuleEffect.ALLOW
+
+
+@pytest.mark.parametrize("command", ["ionice view -es +so./x +q", "setpriv x y", "ninjax x", "nvim x", "unheard-of"])
+def test_a_program_that_no_table_and_no_rule_names_is_asked_about(command):
+    rules = Rules(deny=["Bash(rm *)"], allow=["Bash(terraform2 *)"], default="allow")
+    assert verdict(rules, command).effect is RuleEffect.ASK
+    assert verdict(rules, "terraform2 apply x").effect is RuleEffect.ALLOW
+    assert verdict(rules, "terraform2 apply 'a b'").effect is RuleEffect.ASK
+
+
+@pytest.mark.parametrize(
+    "writing", ["cp x y", "sed -i s/a/b/ x", "echo a | tee x.js", "curl -o x https://x.com", "tar xf x", "mv x y"]
+)
+@pytest.mark.parametrize(
+    "running", ["npm test", "make", "./x", "bash x.sh", "python -m x", ". x.sh", "git commit -m x", "time ctest"]
+)
+def test_nothing_of_the_project_runs_after_what_may_have_written_it(writing, running):
+    rules = Rules(deny=["Bash(rm *)"], default="allow")
+    assert verdict(rules, f"{writing} && {running}").effect is RuleEffect.ASK
+    assert verdict(rules, f"{writing} && grep a x").effect is RuleEffect.ALLOW
+    assert verdict(rules, f"{running} && cat x").effect is RuleEffect.ALLOW
 
 
 @pytest.mark.parametrize("command", ["ls -la", "ls *"])
