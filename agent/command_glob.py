@@ -28,7 +28,8 @@ class CommandGlob:
         self.is_command = said.split(maxsplit=1) != [said] and not name.startswith(_STAR) and "://" not in name
         begin = rf"(?:[^\t\n]*/)?{_word(program)}(?:\.exe)?"
         pieces = [word for word in (program, *words) if word != _STAR][:_MOST_WORDS]
-        self._named = Regex(rf"\x02{begin}\t") if program != _STAR else None
+        joined = f"(?:-{_word(words[0])})?" if words and _STAR not in words[0] else ""
+        self._named = Regex(rf"\x02{begin}{joined}\t") if program != _STAR else None
         self._behind = [part for word in pieces for part in f"\x03{word}\t".split(_STAR)] if pieces[1:] else []
         self._expression: Regex | None = None
         if _JOINTS.isdisjoint(words) and not name.endswith(";"):

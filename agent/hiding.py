@@ -22,11 +22,11 @@ ASSIGNMENT = re.compile(r"[a-z_]\w*\+?=", re.IGNORECASE)
 _QUOTED = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
 _HARMLESS = re.compile(
     r"(?:(?:[A-Z]|CI|DEBUG|TZ|LANG|LC_[A-Z]+|TERM|NO_COLOR|FORCE_COLOR|PORT|HOST|MSG|DESTDIR|VERBOSE|NODE_ENV|GOOS|GOARCH"
-    r"|PYTHON(?:PATH|UNBUFFERED|DONTWRITEBYTECODE|HASHSEED)|DJANGO_SETTINGS_MODULE|FLASK_APP|C(?:XX|PP)?FLAGS|CGO_ENABLED"
+    r"|PYTHON(?:PATH|UNBUFFERED|DONTWRITEBYTECODE|HASHSEED)|DJANGO_SETTINGS_MODULE|FLASK_APP|CGO_ENABLED"
     r"|RUST_(?:BACKTRACE|LOG)|DOCKER_BUILDKIT|AWS_PROFILE"
     r"|(?!(?:BASH|GIT|NPM|NODE|LD|PERL|RUBY|JAVA|PYTHON|MAKE|GNU|TAR|PIP)[A-Z\d]*_)[A-Z][A-Z\d]*(?:_[A-Z\d]+)*"
     r"_(?:ENV|URL|HOST|PORT|KEY|TOKEN|ID|NAME|LEVEL|MODE|DEBUG|VERSION|USER|PASSWORD|REGION|TAG))"
-    r"(?:=[\w./:=@,+-]*)?|NODE_OPTIONS=--max-old-space-size=\d+)"
+    r"(?:=[\w./:=@,+-]*)?|NODE_OPTIONS=--max-old-space-size=\d+|C(?:XX|PP)?FLAGS=-(?:[Og]\w*|std=[\w+]+|W[a-z-]+|D\w+))"
 )
 """A variable that changes neither what shells run nor what programs run."""
 _OPENING = frozenset({"if", "then", "else", "elif", "fi", "do", "done", "time", "!"})
@@ -51,6 +51,8 @@ _OF_GIT = re.compile(r"(?i)(?:^|/)(?:config|hooks|(?:pre|post)-[a-z-]+|[a-z-]+-m
 """A path to files that git obeys."""
 _SCRIPT = re.compile(r"\.(?:sh|bash|py|[cm]?[jt]sx?|rb|pl|php|lua)$|(?:^|/)(?:activate|artisan|console|rails|rake)$")
 """A path to a script that no tool makes of its words."""
+_SYSTEM_FOLDER = re.compile(r"(?:^|[=,:@])/+(?:$|(?:usr|s?bin|lib\w*|etc|opt|snap|nix|run|sys|boot)(?:/|$))|(?:^|/)usr(?:/|$)")
+_ROUNDABOUT = re.compile(r"./\.{0,2}/|/\.\.?$")
 _LOG = re.compile(r"-a|(?!\.)(?:[\w-][\w.-]*/)*(?:[\w-]+\.(?:log|out)|(?:log|out|output)(?:\.txt)?)|/dev/null")
 _GLUED_OUTPUT = re.compile("-[bdfghiMnRrVcCmsuz]*o.")
 _IDLE = re.compile(r"/(?:\.?/)+")
@@ -83,6 +85,9 @@ class _Text:
     known: frozenset[str]
     writers: set[str] = field(default_factory=set)  # the programs that may have put words or output into a file
     named: set[str] = field(default_factory=set)  # the names of the files that they may have written
+    logs: set[str] = field(default_factory=set)  # the names of files that have what a tool printed
+    is_poured: bool = False  # the pipe has words of the text
+    looks: int = 0  # how often words were read as a command, since the current command began
     has_used_tool: bool = False  # a tool may have made files with names of its own
     has_written_gits: bool = False  # one of the written files may be one that git obeys
 
@@ -90,6 +95,8 @@ class _Text:
         commands = list(_commands(text))
         for place, (before, words, piped) in enumerate(commands):
             if not piped:  # the readers of a pipe write while its first command runs
+                kind = kind_of(words[0]) if words else ""
+                self.is_poured = kind in programs.INERT or not all(map(BARE.fullmatch, words))
                 for _, reading, _ in takewhile(lambda one: one[2], islice(commands, place + 1, None)):
                     self._wrote(reading)
             if self._hides(before, words, piped=piped):
@@ -101,16 +108,20 @@ class _Text:
             return True
         if not all(one in _OPENING or one == "-p" or _HARMLESS.fullmatch(one) for one in before):
             return True
+        self.looks = 0
         return bool(words) and self._command(words)
 
     def _command(self, words: Sequence[str]) -> bool:
         """Whether a command, or the one that it wraps, may run something that its words do not say."""
         kind = kind_of(words[0])
-        if not BARE.fullmatch(words[0]) or words[0][:1] in ("-", "+", "") or _leads_out(words[0]):
+        self.looks += 1
+        if self.looks > _MOST_WORDS or not BARE.fullmatch(words[0]) or words[0][:1] in ("-", "+", "") or _leads_out(words[0]):
             return True
         if name_of(words[0]).lower() in self.named:
             return True
-        if kind in ("cd", "pushd") and any(_leads_out(f"{word}/") or _OWN.search(word) for word in words[1:]):
+        if kind in ("cd", "pushd") and any(
+            _leads_out(f"{word}/") or _OWN.search(word) or _SYSTEM_FOLDER.search(word) for word in words[1:]
+        ):
             return True
         if not _is_of_the_project(words[0]) and (_is_inert(kind, words[1:]) or (kind == "command" and words[1:2] == ["-v"])):
             return False
@@ -121,7 +132,10 @@ class _Text:
             return not all(_HARMLESS.fullmatch(one) if ASSIGNMENT.match(one) else BARE.fullmatch(one) for one in before) or (
                 self._command(behind)
             )
-        hidden = any(map(_leads_out, words)) or self._runs(kind, words)
+        reads_log = kind not in programs.KEEPING and any(
+            log in word.lower() for log in self.logs for word in words[2 if kind == "git" else 0 :]
+        )
+        hidden = reads_log or any(map(_leads_out, words)) or self._runs(kind, words)
         self._wrote(words)
         return hidden
 
@@ -129,7 +143,8 @@ class _Text:
         if kind in programs.SHELLS or kind in programs.SOURCES or is_interpreter(words[0], of_any_name=True):
             return self._script(kind, words[1:])
         if _is_of_the_project(words[0]):
-            return self._is_unsure_of(words[0]) or not all(map(BARE.fullmatch, words)) or self._wraps(kind, words)
+            is_known = kind_of(words[0]) in programs.INERT.keys() | programs.KEEPING | programs.PREFIXES.keys() | programs.FED
+            return is_known or self._is_unsure_of(words[0]) or not all(map(BARE.fullmatch, words)) or self._wraps(kind, words)
         if kind in programs.KEEPING:
             return kind in _UNDERSTOOD and not _UNDERSTOOD[kind](words[1:])
         if kind in programs.BUILTINS or kind in programs.FED:
@@ -143,7 +158,12 @@ class _Text:
         return not is_text_inert(kind, words[1:]) or self._wraps(kind, words)
 
     def _wraps(self, kind: str, words: Sequence[str]) -> bool:
-        return any(self._may_run(kind, words[start:]) for start in range(1, len(words)) if BARE.fullmatch(words[start]))
+        if any(_LONG_CLUSTER.fullmatch(word) or _sets(word) for word in words[1:]):
+            return True
+        if kind == "git" or (kind in programs.TOOLS and not programs.INSTALLING.isdisjoint(words[1:3])):
+            return False  # their rows leave out what runs other words
+        first = 1 if kind not in programs.TOOLS else 3 if words[1:2] in (["run"], ["run-script"]) else 2
+        return any(self._may_run(kind, words[start:]) for start in range(first, len(words)) if BARE.fullmatch(words[start]))
 
     def _is_quiet_git(self, kind: str, words: Sequence[str]) -> bool:
         """Whether git runs nothing of what the text has written."""
@@ -153,20 +173,16 @@ class _Text:
     def _may_run(self, kind: str, words: Sequence[str]) -> bool:
         """Whether a program's words, the first of them bare, may run something that they do not say."""
         word, rest = words[0], words[1:]
-        if _LONG_CLUSTER.fullmatch(word) or (
-            ASSIGNMENT.match(word) and not _HARMLESS.fullmatch(word) and not _OPERAND.match(word)
-        ):
-            return True
         if is_interpreter(word) or kind_of(word) in programs.SHELLS:
             return self._script(kind_of(word), rest) and bool(rest or kind not in programs.TOOLS)
-        if kind in programs.TOOLS:  # which have subcommands of the names below
-            return False
-        if kind_of(word) in _UNDERSTOOD and not _UNDERSTOOD[kind_of(word)](rest):
-            return True
+        running = programs.FED | programs.PREFIXES.keys() | _UNDERSTOOD.keys()
+        if kind_of(word) in running:
+            return bool(rest) and self._command(words)
         parts = re.split("[=,:]", word)
         return any(
-            kind_of(part) in programs.FED | programs.SHELLS or is_interpreter(part)
+            kind_of(part) in running | programs.SHELLS or is_interpreter(part)
             for part in (*parts, *parts[0].split("-", 1)[1:])
+            if part != word
         )
 
     def _script(self, kind: str, rest: Sequence[str]) -> bool:
@@ -188,21 +204,28 @@ class _Text:
 
     def _is_unsure_of(self, path: str) -> bool:
         """Whether a file that runs may be one that did not exist before the text, or that programs write by themselves."""
-        return bool(self.writers) or path[:1] in ("-", "+", "") or _leads_out(path) or _OWN.search(path) is not None
+        return (
+            bool(self.writers)
+            or path[:1] in ("-", "+", "")
+            or _leads_out(path)
+            or any(one.search(path) for one in (_OWN, _SYSTEM_FOLDER, _ROUNDABOUT))
+        )
 
     def _wrote(self, words: Sequence[str]) -> None:
         """Note what a command may have written."""
         kind = kind_of(words[0]) if words else ""
         if (
             kind in programs.SILENT | programs.BUILTINS | programs.SHELLS | programs.SOURCES
-            or is_interpreter(kind)
+            or (is_interpreter(kind) and words[1:3] != ["-m", "json.tool"])
             or _is_of_the_project(words[0])
             or _is_inert(kind, words[1:])
         ):
             return
         is_bare = all(map(BARE.fullmatch, words))
-        if kind in programs.TOOLS or (kind == "touch" and is_bare) or (kind == "tee" and all(map(_LOG.fullmatch, words[1:]))):
+        is_log = kind == "tee" and not self.is_poured and all(map(_LOG.fullmatch, words[1:]))
+        if kind in programs.TOOLS or (kind == "touch" and is_bare) or is_log:
             self.has_used_tool = True
+            self.logs.update(name for word in words[1:] for name in _names(word) if is_log and word != "-a")
             if programs.is_obeyed(kind, words[1:]):
                 self.writers.add("")
             elif programs.tells(kind, words[1:]) or any(map(_OUTPUT, words)):
@@ -237,6 +260,11 @@ def _names(word: str) -> Iterator[str]:
 def _is_of_the_project(program: str) -> bool:
     """Whether a program is given by a path outside the system's program directories."""
     return "/" in program and not _SYSTEM.fullmatch(program)
+
+
+def _sets(word: str) -> bool:
+    """Whether a word sets a variable by which a program may run something else."""
+    return ASSIGNMENT.match(word) is not None and not _HARMLESS.fullmatch(word) and not _OPERAND.match(word)
 
 
 def _leads_out(word: str) -> bool:

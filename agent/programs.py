@@ -136,6 +136,8 @@ QUIET = frozenset(
     }
 )
 """git's subcommands that run no hook for a commit, a checkout or a push."""
+INSTALLING = frozenset({"install", "i", "add", "remove", "uninstall", "upgrade", "update", "search", "info", "show", "get"})
+"""Subcommands whose words are names of packages and the like."""
 _PRINTING = frozenset({"log", "show", "diff", "status", "grep", "ls-files", "blame", "shortlog", "describe", "rev-parse"})
 _UNTOLD = frozenset({"add", "rm", "fetch", "pull", "push", "checkout", "switch", "restore", "reset", "clone", "submodule"})
 _SETTING = frozenset({"pkg", "set-script", "env", "alias", "version", "init", "new", "edit", "extension"})
@@ -149,6 +151,10 @@ def _row(options: str, more: str = "(?!)", begin: str = "") -> re.Pattern[str]:
     return re.compile(rf"{begin}(?:{said}[\t=])[^\t]*\t|(?:{_WORD}|{more})\t)*+", re.DOTALL)
 
 
+def _bare_but(never: str) -> re.Pattern[str]:
+    return re.compile(rf"(?:(?!{never}){_WORD}\t)*")
+
+
 _BARE_WORDS = _row("(?!) (?!)")
 _URL = r"https?://[^\s]*"
 _CONFIG = r"(?:user|color|advice|pull|push|http)\.\w+|core\.(?:quotepath|autocrlf)|init\.defaultbranch|safe\.directory"
@@ -159,13 +165,21 @@ _NEVER = (
     r"|clone\t(?:.*\t)?(?:-\w*[cu]|--c))"
 )
 """Options with which git writes a file or runs a program that they name."""
+_OPTION = rf"-{_WORD}"
 _REVISION = r"[\w./@:-]+[~^]\d*"
+_SUBCOMMANDS = (
+    r"add|am|apply|archive|bisect(?!\trun)|blame|branch|bundle|cat-file|checkout|cherry-pick|clean|clone|commit|count-objects"
+    r"|describe|diff|diff-index|diff-tree|fetch|format-patch|fsck|gc|init|lfs|log|ls-remote|ls-tree|merge|merge-base|mv|name-rev"
+    r"|notes|prune|pull|push|range-diff|rebase(?!\t(?:.*\t)?-\w*x)|reflog|remote|reset|restore|rev-list|rev-parse|revert|rm"
+    r"|shortlog|show|show-ref|sparse-checkout|stash|status|submodule(?!\t(?:.*\t)?foreach)|switch|symbolic-ref|tag|version"
+    r"|whatchanged|worktree"
+)
 _TEXTS = {
     "git": (
         _row(_GIT_OPTIONS, _REVISION, rf"{_GLOBAL}{_NEVER}(?:commit|tag|merge|log|show|stash|diff|shortlog|blame)\t"),
-        re.compile(rf"{_GLOBAL}(?:grep|ls-files)\t(?:(?:[^\t-][^\t]*|-{_WORD})?\t)*+", re.DOTALL),
+        re.compile(rf"{_GLOBAL}(?:grep|ls-files)\t(?:(?:[^\t-][^\t]*|(?!-\w*O|--op){_OPTION})?\t)*+", re.DOTALL),
         re.compile(rf"{_GLOBAL}config\t(?:(?:(?i:{_CONFIG})|-l|--[\w-]*)\t)*(?:{_WORD}\t)?"),
-        re.compile(rf"{_GLOBAL}{_NEVER}(?!config\t)\w[\w-]*\t(?:(?:{_WORD}|{_REVISION})\t)*|(?:--version|--help)?\t?"),
+        re.compile(rf"{_GLOBAL}{_NEVER}(?:{_SUBCOMMANDS})\t(?:(?:{_WORD}|{_REVISION})\t)*|(?:--version|--help)?\t?"),
     ),
     "curl": (_row(r"\w*[HdFAebuXw] header|data[\w-]*|json|form|user-agent|request|user|write-out", _URL, "(?!.*%output)"),),
     "wget": (_row("(?!) header", _URL),),
@@ -176,7 +190,11 @@ _TEXTS = {
     **dict.fromkeys(("view", "rview"), ()),
     "psql": (_row("c command", begin=r"(?i:(?!.*(?:\\|program)))"),),
     "pip": (_row("(?!) (?!)", r"\w[\w.\[\],<>=!~-]*", r"install\t"), _BARE_WORDS),
-    "make": (re.compile(rf"(?:(?:-[Bksn]*j?\d*|-C\t{_WORD}|(?!-){_WORD})\t)*"),),
+    "make": (re.compile(rf"(?:(?:-[Bksn]*j?\d*|-C\t{_WORD}|\w[\w./-]*(?:=[\w./-]*)?)\t)*"),),
+    "tar": (_bare_but(r"--(?:to|use|check|info|new|rsh|rmt|comp)|-\w*[IF]"),),
+    **dict.fromkeys(("gcc", "g++", "cc", "clang", "clang++"), (_bare_but(r"-?-(?:wrapper|specs|fplugin|config|B|X)|-x$|@"),)),
+    "scp": (re.compile(rf"(?:(?:-[rpqC]+|-P\t\d+|-i\t{_WORD}|(?!-){_WORD})\t)*"),),
+    "java": (_bare_but(r"--source|@"),),
     **dict.fromkeys(("prettier", "eslint", "ruff", "black", "mypy"), (_row("(?!) (?!)", r"[\w./*{},@-]+"),)),
 }
 """The words with which programs run no text; for programs not listed, bare words."""
@@ -192,8 +210,8 @@ def name_of(word: str) -> str:
 def kind_of(word: str) -> str:
     """The program that a word runs, without its version."""
     name = name_of(word).lower()
-    kind = name if name in INERT else _VERSION.sub("", name) or name
-    return _SAME.get(kind, kind)
+    kind = _VERSION.sub("", name) or name
+    return _SAME.get(kind, name if kind in INERT.keys() | KEEPING else kind)
 
 
 def is_interpreter(word: str, *, of_any_name: bool = False) -> bool:
@@ -209,7 +227,7 @@ def reads_text(name: str) -> bool:
 
 def is_obeyed(kind: str, words: Sequence[str]) -> bool:
     """Whether a tool may write what it, or another tool, later obeys: its settings."""
-    return kind != "git" and not _SETTING.isdisjoint(words[:3])
+    return kind != "git" and not _SETTING.isdisjoint(words)
 
 
 def tells(kind: str, words: Sequence[str]) -> bool:

@@ -398,6 +398,9 @@ def test_a_long_text_is_judged_in_a_time_that_grows_with_its_length():
         "x " + "/." * 30_000,
         "A" + "_A" * 30_000 + "=1 x",
         "sed '" + "p;" * 30_000 + "'",
+        "cmake x " + "nice cmake x " * 18,
+        "git rebase " + f"-{'a' * 1000} " * 60,
+        "tee " + "a/" * 30_000,
     ):
         assert timeit(lambda text=text: hides(text), number=1) < 2
 
