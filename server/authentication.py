@@ -189,13 +189,10 @@ def is_safe(url: str) -> bool:
 
 
 def _networks(names: Sequence[str]) -> tuple[Network, ...]:
-    found = []
-    for name in names:
-        try:
-            found.append(ipaddress.ip_network(name))
-        except ValueError as error:
-            raise ConfigurationError("proxy_peers", str(error), "give networks such as 10.0.0.7/32 or fd00::/64") from None
-    return tuple(found)
+    try:
+        return tuple(map(ipaddress.ip_network, names))
+    except ValueError as error:
+        raise ConfigurationError("proxy_peers", str(error), "give networks such as 10.0.0.7/32 or fd00::/64") from None
 
 
 def _scopes(field: str, said: Mapping[str, Any]) -> dict[str, Any]:

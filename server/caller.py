@@ -67,11 +67,6 @@ class Caller:
         return without_hidden(f"{self.principal.proof}:{self.principal.id}", lambda char: ascii(char)[1:-1])
 
     @property
-    def administers(self) -> bool:
-        """Whether they administer the whole namespace, not just some agents."""
-        return AccessScope.ADMIN in self.scopes and self.agents is None
-
-    @property
     def is_page(self) -> bool:
         """Whether they came with a page token."""
         return self.conversation_id is not None

@@ -1,6 +1,7 @@
 """The routes for operators: agents, rules, pauses, and whether the server is alive and ready."""
 
 from holdfast.client import verbs
+from holdfast.client.access import AccessScope
 from holdfast.client.replies import AgentsReply, HealthReply, PausesReply, ReadyReply, ResumedReply
 from holdfast.client.rule_check import RuleCheck
 from holdfast.errors import AppNotPublished, HoldfastError
@@ -53,7 +54,8 @@ async def ready(asked: Asked) -> ReadyReply:
         await asked.serving.readiness.check()
     except HoldfastError as error:
         caller = await asked.known()
-        raise unready(error, whole=caller is not None and caller.administers) from error
+        whole = caller is not None and AccessScope.ADMIN in caller.scopes and caller.agents is None
+        raise unready(error, whole=whole) from error
     return ReadyReply()
 
 

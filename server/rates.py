@@ -17,9 +17,6 @@ class Rates:
         self._clock = clock
         self._left: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._left)
-
     def take(self, name: Hashable, count: int = 1) -> float:
         """Take some tokens: 0 if there were enough, else the seconds until there are."""
         left, now = self._now(name)

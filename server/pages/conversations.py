@@ -1,13 +1,11 @@
 """The pages of conversations: the list, one whole conversation, and its commands."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field
 from starlette.responses import Response
 
-from holdfast.client import AsyncConversation, ConversationState, Event, Status, Turn
+from holdfast.client import AsyncConversation, Event, Status
 from holdfast.client.access import AccessScope
 from holdfast.conversation.records.events import Ended
 from holdfast.conversation.records.live import TextDelta
@@ -18,7 +16,7 @@ from holdfast.server.refusal import invalid
 from holdfast.server.streams import frame
 
 from .destinations import path_of
-from .details import Around, around_of
+from .details import around_of
 from .history import turns_of
 from .prices import cost_usd
 from .visit import Page, Query, Visit
@@ -47,25 +45,6 @@ class FeedQuery(Query):
     """The position from which the stream of a conversation begins."""
 
     after: int = Field(ge=0, lt=1 << 63)
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """Everything that a page shows of a conversation.
-
-    Attributes:
-        around: Its messages and its log.
-        turns: Its latest turns, the newest first.
-        tokens: The tokens of the turns in the history, sent and received; None if those of an answer are not known.
-        cost: Their approximate cost in US dollars; None if not known.
-    """
-
-    conversation_id: str
-    state: ConversationState[Any]
-    around: Around
-    turns: Sequence[Turn]
-    tokens: tuple[int, int] | None
-    cost: float | None
 
 
 async def conversations(visit: Visit) -> Response:
@@ -140,10 +119,6 @@ async def revoke(visit: Visit) -> Response:
 
 
 async def _page(visit: Visit, template: str) -> Response:
-    return await visit.drawn(template, whole=await _whole(visit))
-
-
-async def _whole(visit: Visit) -> Whole:
     found = _conversation(visit)
     around = await around_of(found, messages=MOST_MESSAGES)
     state = around.state or await found.state()
@@ -151,10 +126,12 @@ async def _whole(visit: Visit) -> Whole:
     used = [turn.usage for turn in turns if turn.usage.model_calls]
     sent = [usage.input_tokens for usage in used if usage.input_tokens is not None]
     got = [usage.output_tokens for usage in used if usage.output_tokens is not None]
-    tokens = (sum(sent), sum(got)) if used and len(sent) == len(got) == len(used) else None
+    tokens = (sum(sent), sum(got)) if used and len(sent) == len(got) == len(used) else None  # None if some are not known
     model = next((agent.model for agent in await visit.agents() if agent.name == state.agent), "")
     cost = cost_usd(model, *tokens) if tokens else None
-    return Whole(found.id, state, around, turns[: -MOST_TURNS - 1 : -1], tokens, cost)
+    latest = turns[: -MOST_TURNS - 1 : -1]
+    values: dict[str, Any] = {"conversation_id": found.id, "around": around, "turns": latest, "tokens": tokens, "cost": cost}
+    return await visit.drawn(template, state=state, **values)
 
 
 def _framed(event: Event) -> bytes:

@@ -205,8 +205,8 @@ class Fields:
 
     def value(self) -> Any:
         """The value of the fields; `ABSENT` if any has a problem, which is then set on it."""
-        found, fine = _read(self.root)
-        return found if fine else ABSENT
+        found = _value(self.root)
+        return ABSENT if any(one.problem for one in self) else found
 
 
 class _Drawn:
@@ -383,57 +383,46 @@ def _text_of(kind: FieldKind, value: Any) -> str:
     return as_json(value)
 
 
-def _read(one: Field) -> tuple[Any, bool]:
-    """The value of a field, and whether its content is valid."""
+def _value(one: Field) -> Any:
+    """The value of a field; `ABSENT` if its content is no value of its kind, and the problem is set on it."""
     if one.kind is FieldKind.GROUP:
         if _is_blank(one) and (one.was is None or (one.was is ABSENT and (one.edited or not one.required))):
-            return one.was, True
-        found, fine = {}, True
-        for inner in one.inner:
-            value, good = _read(inner)
-            fine &= good
-            if value is not ABSENT:
-                found[inner.key] = value
-        return found, fine
+            return one.was
+        return {inner.key: value for inner in one.inner if (value := _value(inner)) is not ABSENT}
     if (one.was is not ABSENT or one.edited) and (one.text, one.json) == one.drawn:
-        return one.was, True  # untouched: if something is missing there, the schema reports it
-    if one.kind is FieldKind.CHOICES and one.text == UNSAID and one.required:
-        return [], True
-    if one.text == UNSAID and one.kind not in (FieldKind.TEXT, FieldKind.LINES, FieldKind.ITEMS, FieldKind.ANY):
-        return _left_out(one)
+        return one.was  # untouched: if something is missing there, the schema reports it
     try:
-        return _said(one), True
+        return _said(one)
     except ValueError as error:
         one.problem = visible(str(error))
-        return ABSENT, False
+        return ABSENT
 
 
 def _is_blank(one: Field) -> bool:
     return all(_is_blank(inner) for inner in one.inner) if one.kind is FieldKind.GROUP else one.text == UNSAID
 
 
-def _left_out(one: Field) -> tuple[Any, bool]:
-    """The value of an empty field of a kind that has no empty value."""
-    if one.nullable and (one.required or one.was is not ABSENT):
-        return None, True
-    if one.required:
-        one.problem = "this is needed"
-    return ABSENT, not one.required
-
-
 def _said(one: Field) -> Any:
     """The value of a field; `ValueError` if its content is no value of its kind."""
-    text = one.text
+    text, nullable = one.text, one.nullable and (one.required or one.was is not ABSENT)
     match one.kind:
+        case FieldKind.CHOICES if text == UNSAID and one.required:
+            return []
         case FieldKind.TEXT | FieldKind.LINES:
             if text == UNSAID and one.filled:
                 raise ValueError("this is needed")
-            if text == UNSAID and one.nullable and (one.required or one.was is not ABSENT):
+            if text == UNSAID and nullable:
                 return None
             return ABSENT if text == UNSAID and not one.required and one.was is ABSENT else text
         case FieldKind.ITEMS:
             items = [line for line in text.split("\n") if line]
             return ABSENT if not items and not one.required and one.was is ABSENT else items
+        case FieldKind.ANY if not one.json:
+            return text
+        case _ if text == UNSAID and one.kind is not FieldKind.ANY:
+            if one.required and not nullable:
+                raise ValueError("this is needed")
+            return None if nullable else ABSENT
         case FieldKind.INTEGER:
             return _number(text, whole=True)
         case FieldKind.NUMBER:
@@ -442,10 +431,8 @@ def _said(one: Field) -> Any:
             return json.loads(text)
         case FieldKind.CHOICES if set(one.chosen) <= {value for value, _ in one.choices}:
             return [json.loads(value) for value in one.chosen]
-        case FieldKind.JSON:
+        case FieldKind.JSON | FieldKind.ANY:
             return _strict(text)
-        case FieldKind.ANY:
-            return _strict(text) if one.json else text
         case _:
             raise ValueError("choose one of the values")
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from starlette.responses import Response
 
-from holdfast.client.problems import Kind, problems
+from holdfast.client.problems import problems
 from holdfast.redaction import PLAIN
 
 from .visit import Page, Visit
@@ -17,7 +17,7 @@ async def all_problems(visit: Visit) -> Response:
         for problem in await problems(visit.client):
             which = [replace(one, reason=PLAIN.redacted(one.reason)) for one in problem.which]
             found.append(replace(problem, said=PLAIN.redacted(problem.said), fix=PLAIN.redacted(problem.fix), which=which))
-    return visit.page("problems.html", problems=found, kinds_of_problems=Kind)
+    return visit.page("problems.html", problems=found)
 
 
 async def agents(visit: Visit) -> Response:

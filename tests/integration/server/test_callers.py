@@ -9,7 +9,7 @@ import pytest
 from identity_provider import identity_provider
 
 from holdfast.persistence import AccessScope
-from holdfast.server import Authentication, Proxy, key_sets
+from holdfast.server import Authentication, Proxy, discovery
 
 from .conftest import served
 
@@ -37,7 +37,7 @@ def test_tokens_are_verified_with_the_providers_keys_which_it_may_rotate(provide
         older = provider.token()
         provider.rotate()
         assert asked(server, provider.token()) == 401, "the keys were fetched a moment ago"
-        monkeypatch.setattr(key_sets, "AGAIN_S", 0)
+        monkeypatch.setattr(discovery, "AGAIN_S", 0)
         assert asked(server, provider.token(sub="bob")) == 200
         assert asked(server, older) == 401
         assert asked(server, provider.token(aud="shop")) == 401

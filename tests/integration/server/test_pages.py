@@ -169,7 +169,7 @@ def test_a_form_that_was_drawn_for_another_version_of_the_tool_approves_nothing(
     other = http.post(f"/inbox/{suspension_id}", data={**form, "layout": "0" * 16, "decision": "approve"})
 
     assert (unknown.status_code, other.status_code) == (422, 422)
-    assert "has changed since this form was drawn" in unknown.text
+    assert "have changed since it was drawn" in unknown.text
     assert events_of(server, "edit-3")[-1].kind == "call_suspended"
 
 

@@ -81,4 +81,4 @@ def test_a_bucket_fills_up_again_and_the_table_is_bounded():
     assert (rates.wait_s("a"), rates.wait_s("b")) == (2, 0)
     for number in range(MOST + 10):
         rates.take(number)
-    assert len(rates) == MOST
+    assert len(rates._left) == MOST
