@@ -34,6 +34,7 @@ from .context import ActivationContext
 from .counted import Counted
 from .judging import Judge
 from .mailbox import Asked, Leave, Mailbox
+from .notices import Observer, tell
 from .outstanding import Outstanding
 from .ownership import Ownership
 from .rest import Rest
@@ -62,6 +63,7 @@ class Activation:
         self._rest = Rest(context.admission, clock=context.clock, rested=context.rested, patience=context.patience)
         self._owned = Ownership(context, conversation_id)
         self._trace = TurnTrace(conversation_id, context.traces)
+        self._observers: list[Observer] = [self._trace, self._counted]
         self._effects = Outstanding(
             context, self._owned, self._mailbox, rest=self._rest, strike=self._strike, trace=self._trace
         )
@@ -210,7 +212,9 @@ class Activation:
         self._effects.start()
         self._reached(Step.ASK_5_STARTED)
 
-    def _adopted(self, write: Append, written: Appended) -> None:
+    def _adopted(self, command: Command, write: Append, written: Appended) -> None:
+        tell(self._observers, write, command)
+        self._trace.written(write)
         self._effects.adopted(write, written)
         self._counted.written(write)
 

@@ -1,12 +1,11 @@
 """Counting what an activation decided. It counts only what it has written itself, so that a takeover counts nothing twice."""
 
 from holdfast import metrics
-from holdfast.conversation import Event, State
+from holdfast.conversation import State
 from holdfast.conversation.records.events import (
     CallSuspended,
     ConversationStarted,
     MessageAccepted,
-    SuspensionSettled,
     TurnCancelled,
     TurnCompleted,
     TurnFailed,
@@ -14,6 +13,8 @@ from holdfast.conversation.records.events import (
 from holdfast.counting import Counts
 from holdfast.errors import Fenced, HoldfastError, StaleCall
 from holdfast.persistence import Append, TakeoverReason
+
+from .notices import Notice
 
 NEW = "new"
 """The reason counted for the first activation of a conversation."""
@@ -32,9 +33,32 @@ class Counted:
         self._counts.add(metrics.ACTIVATIONS, because.value if state.seq else NEW)
 
     def written(self, write: Append) -> None:
-        """Count the events of a durable write."""
+        """Count the events of a durable write, except those of suspensions, which come as notices."""
+        counts, agent = self._counts, write.after.agent
         for event in write.events:
-            self._event(event, write.before, write.after.agent)
+            match event:
+                case ConversationStarted():
+                    counts.add(metrics.STARTED, agent)
+                case MessageAccepted():
+                    counts.add(metrics.MESSAGES, agent)
+                case TurnCompleted():
+                    counts.add(metrics.TURNS, agent, "completed")
+                case TurnFailed():
+                    counts.add(metrics.TURNS, agent, event.reason.value if event.reason is not None else FAILED)
+                case TurnCancelled():
+                    counts.add(metrics.TURNS, agent, "cancelled")
+                case _:
+                    pass
+
+    def told(self, notice: Notice) -> None:
+        """Count a suspension that opened or settled, and how long the decision was waited for."""
+        event, agent = notice.event, notice.agent
+        if isinstance(event, CallSuspended):
+            self._counts.add(metrics.SUSPENDED, agent, event.tool, event.suspension_kind.value)
+        elif notice.before is not None and (suspension := notice.before.suspension) is not None:
+            self._counts.add(metrics.SETTLED, agent, suspension.kind.value, event.by.value)
+            if event.decision is not None:
+                self._counts.observe(metrics.WAIT, (event.at - suspension.created_at) / MS, agent, suspension.kind.value)
 
     def refused(self, error: HoldfastError, agent: str) -> None:
         """Count a refusal of a command."""
@@ -53,32 +77,3 @@ class Counted:
     def quarantined(self) -> None:
         """Count a conversation that was put in quarantine."""
         self._counts.add(metrics.QUARANTINED)
-
-    def _event(self, event: Event, before: State, agent: str) -> None:
-        counts = self._counts
-        match event:
-            case ConversationStarted():
-                counts.add(metrics.STARTED, agent)
-            case MessageAccepted():
-                counts.add(metrics.MESSAGES, agent)
-            case CallSuspended():
-                counts.add(metrics.SUSPENDED, agent, event.tool, event.suspension_kind.value)
-            case SuspensionSettled():
-                self._settled(event, before, agent)
-            case TurnCompleted():
-                counts.add(metrics.TURNS, agent, "completed")
-            case TurnFailed():
-                counts.add(metrics.TURNS, agent, event.reason.value if event.reason is not None else FAILED)
-            case TurnCancelled():
-                counts.add(metrics.TURNS, agent, "cancelled")
-            case _:
-                pass
-
-    def _settled(self, event: SuspensionSettled, before: State, agent: str) -> None:
-        call = before.turn.call(event.tool_call_id) if before.turn is not None else None
-        if call is None or call.suspension is None:
-            return
-        kind = call.suspension.kind.value
-        self._counts.add(metrics.SETTLED, agent, kind, event.by.value)
-        if event.decision is not None:
-            self._counts.observe(metrics.WAIT, (event.at - call.suspension.created_at) / MS, agent, kind)

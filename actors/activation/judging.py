@@ -45,7 +45,7 @@ class Judge:
         context: ActivationContext,
         owned: Ownership,
         trace: TurnTrace,
-        adopted: Callable[[Append, Appended], None],
+        adopted: Callable[[Command, Append, Appended], None],
     ) -> None:
         self._context = context
         self._store = context.store
@@ -100,8 +100,7 @@ class Judge:
                 continue
             self._context.reached(Step.ASK_3_WRITTEN)
             owned.adopt(write, written)
-            self._trace.written(write, command)
-            self._adopted(write, written)
+            self._adopted(command, write, written)
             if begins is not None:
                 owned.spec = begins.spec
             elif judgement.events and command.kind in ("start", "turn_prepared"):

@@ -13,6 +13,7 @@ from holdfast.conversation.ids import turn_id
 from holdfast.conversation.judging.machine import busy, due_at
 from holdfast.conversation.records.commands import TurnPrepared
 from holdfast.conversation.records.events import (
+    CallSuspended,
     SettledBy,
     SuspensionSettled,
     TurnCancelled,
@@ -22,6 +23,8 @@ from holdfast.conversation.records.events import (
 )
 from holdfast.persistence import Append
 from holdfast.settings import TraceContinuation, TraceSettings
+
+from .notices import Notice
 
 WAITING = "waiting"
 """The outcome of a turn's span that ends because the turn waits for a decision."""
@@ -78,14 +81,13 @@ class TurnTrace:
             self._span = self._goes_on(state, None)
         return traces.traceparent_of(self._span)
 
-    def written(self, write: Append, command: Command) -> None:
-        """Begin and end spans by the events of a durable write."""
+    def written(self, write: Append) -> None:
+        """Begin and end the turn's spans by the events of a durable write."""
         for event in write.events:
             match event:
                 case TurnStarted(traceparent=str()):  # a turn cancelled before it began has none
                     self._span, self._first = self._first, None
                 case SuspensionSettled():
-                    self._waited(event, write.before, command)
                     self._span, self._resumed = self._span or self._resumed, None
                 case TurnCompleted():
                     self._end("completed")
@@ -97,6 +99,33 @@ class TurnTrace:
                     pass
         if write.events and not busy(write.after):
             self._end(WAITING)
+
+    def told(self, notice: Notice) -> None:
+        """Begin and end the span of a suspension that settled."""
+        event, call = notice.event, notice.before
+        if isinstance(event, CallSuspended) or call is None or call.suspension is None:
+            return
+        suspension, alone = call.suspension, self._settings.continuation is TraceContinuation.LINK
+        who = event.principal
+        said = {
+            traces.CONVERSATION: self._conversation_id,
+            traces.AGENT: notice.agent,
+            traces.TOOL: call.tool,
+            traces.CALL: call.tool_call_id,
+            traces.SUSPENSION: suspension.suspension_id,
+            traces.WAIT_KIND: suspension.kind.value,
+            traces.WAIT_OUTCOME: event.by.value,
+            traces.PROOF: None if who is None else who.proof.value,
+            traces.DECIDED_BY: who.id if who is not None and self._settings.content else None,
+        }
+        span = traces.begin(
+            f"holdfast.wait {call.tool}",
+            said,
+            parent=None if alone else suspension.traceparent,
+            links={DECISION: _caller(notice.command)} | ({BEFORE: suspension.traceparent} if alone else {}),
+            at_ms=suspension.created_at,
+        )
+        traces.end(span, ok=None if event.decision is None and event.by in NO_DECISIONS else True, at_ms=event.at)
 
     def left(self) -> None:
         """End the turn's span: the activation is over, or begins anew."""
@@ -119,32 +148,6 @@ class TurnTrace:
             traces.TURN: turn_id(turn),
         }
         return traces.begin(f"invoke_agent {state.agent}", said, parent=parent, links=links)
-
-    def _waited(self, event: SuspensionSettled, before: State, command: Command) -> None:
-        call = before.turn.call(event.tool_call_id) if before.turn is not None else None
-        if call is None or call.suspension is None:
-            return
-        suspension, alone = call.suspension, self._settings.continuation is TraceContinuation.LINK
-        who = event.principal
-        said = {
-            traces.CONVERSATION: self._conversation_id,
-            traces.AGENT: before.agent,
-            traces.TOOL: call.tool,
-            traces.CALL: call.tool_call_id,
-            traces.SUSPENSION: suspension.suspension_id,
-            traces.WAIT_KIND: suspension.kind.value,
-            traces.WAIT_OUTCOME: event.by.value,
-            traces.PROOF: None if who is None else who.proof.value,
-            traces.DECIDED_BY: who.id if who is not None and self._settings.content else None,
-        }
-        span = traces.begin(
-            f"holdfast.wait {call.tool}",
-            said,
-            parent=None if alone else suspension.traceparent,
-            links={DECISION: _caller(command)} | ({BEFORE: suspension.traceparent} if alone else {}),
-            at_ms=suspension.created_at,
-        )
-        traces.end(span, ok=None if event.decision is None and event.by in NO_DECISIONS else True, at_ms=event.at)
 
     def _end(self, outcome: str, *, error: str | None = None) -> None:
         span, self._span = self._span, None
