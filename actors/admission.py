@@ -64,8 +64,7 @@ class Admission:
         pause = self._seen.of(agent)
         if pause is not None:
             whose = "the namespace" if pause.agent is None else f"agent {pause.agent}"
-            message = f"the new work of {whose} is paused"
-            raise WorkPaused(message)
+            raise WorkPaused(f"the new work of {whose} is paused")
         return self._seen.now + PAUSE_LAG_MS
 
     async def reopened(self, agent: str) -> None:

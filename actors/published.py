@@ -107,6 +107,5 @@ class SpecCache:
         """The spec of a digest."""
         spec = await self.find(store, digest)
         if spec is None:
-            message = f"spec {digest} is not in the store"
-            raise RuntimeError(message)
+            raise RuntimeError(f"spec {digest} is not in the store")
         return spec

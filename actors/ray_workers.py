@@ -172,8 +172,7 @@ class RayWorkers:
         process = await self._asked(name, handle, handle.process())
         if not incarnation.startswith(f"{process}."):
             return NoOutcome.GONE
-        message = "a worker of another release runs it"
-        raise NoWorker(message)
+        raise NoWorker("a worker of another release runs it")
 
     async def _abroad(self, incarnation: str, conversation_id: str, effect_id: str) -> NoOutcome:
         """Follow a run of a worker in another cluster, which attests its claims in the store.
@@ -216,8 +215,7 @@ class RayWorkers:
         if handle is None:  # a new worker can only run the code that is published now
             record = await self._published.record(app)
             if record is None:
-                message = f"no app {app!r} is known to the store"
-                raise NoApp(message)
+                raise NoApp(f"no app {app!r} is known to the store")
             base, generation, handle = await ensure_worker(self._store, self._settings, self._launcher, record, slot)
             name, self._generations[base] = successor_name(base, generation), generation
         try:

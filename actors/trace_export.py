@@ -84,7 +84,6 @@ def _exporter() -> "SpanExporter | None":
         name = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}.get(spoken, spoken)
     found = next(iter(entry_points(group=EXPORTERS, name=name)), None)
     if found is None:
-        message = f"no package has the exporter {name}"
-        raise ModuleNotFoundError(message)
+        raise ModuleNotFoundError(f"no package has the exporter {name}")
     made: SpanExporter = found.load()()
     return made

@@ -108,8 +108,7 @@ async def _end(store: Directory, settings: ActorSettings) -> list[Process]:
         empty = 0 if found else empty + 1
         if found and now_s() >= give_up:
             names = ", ".join(process.name for process in found[:3])
-            message = f"{len(found)} actors go on being there ({names}, ...): run the same command again"
-            raise ClusterUnavailable(message)
+            raise ClusterUnavailable(f"{len(found)} actors go on being there ({names}, ...): run the same command again")
         if empty < SETTLED:
             await asyncio.sleep(LOOK_EVERY_S)
     await _check_stopped(store, settings)

@@ -63,8 +63,7 @@ class AppLoop:
         except BaseException as error:
             opened._end()
             if isinstance(error, TimeoutError) and bound.expired():
-                message = f"the app's lifespan did not open within {OPENING_S:g} s"
-                raise TimeoutError(message) from None
+                raise TimeoutError(f"the app's lifespan did not open within {OPENING_S:g} s") from None
             raise
         return opened
 

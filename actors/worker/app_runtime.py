@@ -48,8 +48,7 @@ class AppRuntime:
         except TimeoutError:
             if not bound.expired():
                 raise
-            message = f"importing {settings.app} did not end within {IMPORTING_S:g} s"
-            raise TimeoutError(message) from None
+            raise TimeoutError(f"importing {settings.app} did not end within {IMPORTING_S:g} s") from None
         await asyncio.to_thread(_import_litellm)
         return cls(app, await AppLoop.open(app))
 
@@ -150,5 +149,4 @@ def check_environment(needed: Sequence[str]) -> None:
     """Refuse to run an app without the variables that it was published with."""
     missing = [name for name in needed if name not in os.environ]
     if missing:
-        message = f"{', '.join(missing)} is not in this worker's environment: run `holdfast up --app` where it is"
-        raise RuntimeError(message)
+        raise RuntimeError(f"{', '.join(missing)} is not in this worker's environment: run `holdfast up --app` where it is")

@@ -135,8 +135,7 @@ async def _with_retries(
             counts.repeated()
             asked_s, pause_s = _retry_after_s(error), backoff.next_s()
             await sleep(pause_s if asked_s is None else asked_s)
-    message = "unreachable: the last try returns or raises"
-    raise AssertionError(message)
+    raise AssertionError("unreachable: the last try returns or raises")
 
 
 async def _stream(deltas: Deltas, answer: ModelAnswer, arguments: dict[str, Any], counts: ModelCounts) -> ModelAnswer:

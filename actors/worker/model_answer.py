@@ -230,8 +230,7 @@ class ModelAnswer:
     def check(self) -> None:
         """Check the answer so far against the limits."""
         if self._barren:
-            message = f"the stream brought nothing in {EMPTY_CHUNKS} pieces"
-            raise Broken(message)
+            raise Broken(f"the stream brought nothing in {EMPTY_CHUNKS} pieces")
         limits = self._limits
         if not self._fits:
             message = f"the model's answer has more than the {limits.reply_bytes} bytes that are allowed (Limits.reply_bytes)"
@@ -250,19 +249,15 @@ class ModelAnswer:
         """
         self.check()
         if self._ended is None:
-            message = "the stream ended before the provider said how the answer finished"
-            raise Broken(message)
+            raise Broken("the stream ended before the provider said how the answer finished")
         if self._failed:
-            message = f"the provider says that the answer failed (finish_reason {self._ended})"
-            raise Broken(message)
+            raise Broken(f"the provider says that the answer failed (finish_reason {self._ended})")
         if self._ended not in KNOWN and self.calls():
-            message = f"nobody knows whether the answer's calls are whole (finish_reason {self._ended})"
-            raise Broken(message)
+            raise Broken(f"nobody knows whether the answer's calls are whole (finish_reason {self._ended})")
         if self._ended in CALLING and not self._calls and self._texts and self.call_made_text:
             self._ended = "stop"
         if self._ended in CALLING and not self._calls:
-            message = f"the answer ended with finish_reason {self._ended} and without a call"
-            raise Broken(message)
+            raise Broken(f"the answer ended with finish_reason {self._ended} and without a call")
 
     # The whole answer.
 

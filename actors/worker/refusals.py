@@ -59,6 +59,5 @@ async def shared(task: asyncio.Task[_T]) -> _T:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         if task.cancelled():
-            message = "it was dropped"
-            raise Dropped(message) from None
+            raise Dropped("it was dropped") from None
         raise

@@ -127,8 +127,7 @@ class RuleThreads:
                 if not line:
                     del self._line[agent]
             if isinstance(error, TimeoutError):
-                message = f"no thread came free for a function of agent {agent!r} within {wait_s:g} s"
-                raise NoThread(message) from None
+                raise NoThread(f"no thread came free for a function of agent {agent!r} within {wait_s:g} s") from None
             raise
 
     def _has_room(self, agent: str) -> bool:

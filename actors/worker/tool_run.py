@@ -299,6 +299,5 @@ def _result(value: Any, tool: Tool, limits: Limits) -> str:
         raise _NoResult(str(error)) from None
     size = jsontext.size_bytes(text)
     if size > limits.result_bytes:
-        message = f"{size} bytes from {tool.name}, {limits.result_bytes} are allowed (Limits.result_bytes)"
-        raise _NoResult(message)
+        raise _NoResult(f"{size} bytes from {tool.name}, {limits.result_bytes} are allowed (Limits.result_bytes)")
     return success(text)

@@ -107,14 +107,12 @@ async def _continued(kept: _Kept, store: Conversations, request: ModelRequest) -
         if entries[: len(known)] != known:
             kept, certain, anew = _Kept(), True, anew + 1
             if anew > TRIES:
-                message = f"the log of {request.conversation_id!r} changes while it is read"
-                raise RuntimeError(message)
+                raise RuntimeError(f"the log of {request.conversation_id!r} changes while it is read")
             continue
         certain = True
         new = entries[len(known) :]
         if not new and kept.seq < known_from:
-            message = f"the log of {request.conversation_id!r} ends at {kept.seq}, not {known_from}"
-            raise RuntimeError(message)
+            raise RuntimeError(f"the log of {request.conversation_id!r} ends at {kept.seq}, not {known_from}")
         for seq, event in new:
             kept.add(seq, event)
     return kept

@@ -47,8 +47,7 @@ class Turnstile:
         """Enter when it is the ticket's turn, or raise `NotYet`; `leave`, with the same limit, gives the place back."""
         place = self._line.get(ticket) or _Place()
         if place.waiter is not None:
-            message = "this ticket waits already"
-            raise NotYet(message)
+            raise NotYet("this ticket waits already")
         place.at_most = at_most or self._places
         if self._has_room(place) and not self._before(place):
             self._line.pop(ticket, None)
@@ -57,8 +56,7 @@ class Turnstile:
         if ticket not in self._line:
             self._drop_those_who_left()
             if len(self._line) >= MOST_WAITING:
-                message = f"{len(self._line)} wait for their turn here"
-                raise NotYet(message)
+                raise NotYet(f"{len(self._line)} wait for their turn here")
             self._line[ticket] = place
         waiter = place.waiter = asyncio.get_running_loop().create_future()
         try:
@@ -68,8 +66,7 @@ class Turnstile:
             if not (waiter.done() and not waiter.cancelled()):
                 place.waiter, place.left_at_s = None, self._clock()
                 self._let_in()
-                message = f"it has waited {within_s:g} s for its turn; {len(self._line)} are in the line"
-                raise NotYet(message) from None
+                raise NotYet(f"it has waited {within_s:g} s for its turn; {len(self._line)} are in the line") from None
         except asyncio.CancelledError:
             place.waiter, place.left_at_s = None, self._clock()
             if waiter.done() and not waiter.cancelled():

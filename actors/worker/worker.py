@@ -270,8 +270,7 @@ class Worker:
             raise Succeeded(str(error)) from None
         except Exception as error:  # the lifespan may raise anything
             if bound.expired():
-                message = f"{self._settings.name} enters the app's lifespan on another event loop"
-                raise Dropped(message) from None
+                raise Dropped(f"{self._settings.name} enters the app's lifespan on another event loop") from None
             message = f"the app's lifespan cannot be entered again: {self._secrets.redaction.said(error, SAID)}"
             logger.exception("%s", message)
             raise AppBroken(message) from None
@@ -331,8 +330,7 @@ class Worker:
         try:
             await lane.enter(key, TURN_S, at_most=at_most)
         except NotYet as error:
-            message = f"{self._settings.name}: {error}"
-            raise Dropped(message) from None
+            raise Dropped(f"{self._settings.name}: {error}") from None
         try:
             self._refuse_if_leaving()
             self._succession.effects += 1
@@ -346,11 +344,9 @@ class Worker:
 
     def _refuse_if_leaving(self) -> None:
         if self._succession.succeeded:
-            message = "this worker's successor is in office"
-            raise Succeeded(message)
+            raise Succeeded("this worker's successor is in office")
         if self._leaving:
-            message = "this worker ends: other code stands for its app"
-            raise AppBroken(message)
+            raise AppBroken("this worker ends: other code stands for its app")
 
     async def _open(self) -> tuple[Store, AppRuntime]:
         self._succession.asked_at = time.monotonic()
@@ -358,8 +354,7 @@ class Worker:
             self._refuse_if_leaving()  # an app that timed out while opening is not opened here again
             await shared(self._opening.begin())
         if self._opened is None:
-            message = "the app is not open"
-            raise AppBroken(message)
+            raise AppBroken("the app is not open")
         return self._opened
 
     async def _open_anew(self) -> None:
