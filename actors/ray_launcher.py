@@ -32,11 +32,9 @@ class RayWorker:
         self._actor = actor
 
     async def prepare(self) -> str:
-        """See `WorkerHandle.prepare`."""
         return await _answered(self._actor.prepare.remote())
 
     async def process(self) -> str:
-        """See `WorkerHandle.process`."""
         return await _answered(self._actor.process.remote())
 
     async def pid(self) -> int:
@@ -44,47 +42,38 @@ class RayWorker:
         return await _answered(self._actor.pid.remote())
 
     async def call_model(self, asked: bytes) -> bytes:
-        """See `WorkerHandle.call_model`."""
         return await _answered(self._actor.call_model.remote(asked))
 
     async def run_tool(self, asked: bytes) -> bytes:
-        """See `WorkerHandle.run_tool`."""
         return await _answered(self._actor.run_tool.remote(asked))
 
     async def join(self, incarnation: str, *, briefly: bool) -> bytes:
-        """See `WorkerHandle.join`."""
         return await _answered(self._actor.join.remote(incarnation, briefly=briefly))
 
     async def keeps(self, incarnations: Sequence[str]) -> Sequence[bool]:
-        """See `WorkerHandle.keeps`."""
         return await _answered(self._actor.keeps.remote(list(incarnations)))
 
     def drop(self, incarnation: str) -> None:
-        """See `WorkerHandle.drop`."""
         self._actor.drop.remote(incarnation)
 
 
 class RayLauncher:
-    """See `Cluster`."""
+    """See `Launcher`."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
     async def find(self, name: str) -> RayWorker | None:
-        """See `Cluster.find`."""
         actor = await asyncio.to_thread(find, name)
         return None if actor is None else RayWorker(actor)
 
     async def key(self) -> bytes | None:
-        """See `Cluster.key`."""
         return self._vault.known or await asyncio.to_thread(self._vault.key)
 
     async def environment(self, app: str, code: str) -> Mapping[str, str]:
-        """See `Cluster.environment`."""
         return await asyncio.to_thread(self._vault.environment, app, code)
 
     async def spawn(self, settings: WorkerSettings, *, avoid: Collection[str]) -> RayWorker:
-        """See `Cluster.spawn`."""
         return RayWorker(await asyncio.to_thread(_spawned, settings, avoid))
 
 

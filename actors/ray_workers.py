@@ -43,41 +43,25 @@ class WorkerDied(WorkerUnavailable):
 
 
 class WorkerHandle(Protocol):
-    """One named worker, in whichever process it runs now. Every method may also raise `WorkerUnavailable`."""
+    """The methods of one named `Worker`, in whichever process it runs now. Each may also raise `WorkerUnavailable`."""
 
-    async def prepare(self) -> str:
-        """See `Worker.prepare`."""
-
-    async def process(self) -> str:
-        """See `Worker.process`."""
-
-    async def call_model(self, asked: bytes) -> bytes:
-        """See `Worker.call_model`."""
-
-    async def run_tool(self, asked: bytes) -> bytes:
-        """See `Worker.run_tool`."""
-
-    async def join(self, incarnation: str, *, briefly: bool) -> bytes:
-        """See `Worker.join`."""
-
-    async def keeps(self, incarnations: Sequence[str]) -> Sequence[bool]:
-        """See `Worker.keeps`."""
-
+    async def prepare(self) -> str: ...
+    async def process(self) -> str: ...
+    async def call_model(self, asked: bytes) -> bytes: ...
+    async def run_tool(self, asked: bytes) -> bytes: ...
+    async def join(self, incarnation: str, *, briefly: bool) -> bytes: ...
+    async def keeps(self, incarnations: Sequence[str]) -> Sequence[bool]: ...
     def drop(self, incarnation: str) -> None:
         """See `Worker.drop`; the answer is not awaited."""
 
 
 class Launcher(Protocol):
-    """Finds and launches the workers of a cluster, and knows their key and environment."""
+    """Finds and launches the workers of a cluster, and knows what its `Vault` has: the key, and each app's environment."""
 
+    async def key(self) -> bytes | None: ...
+    async def environment(self, app: str, code: str) -> Mapping[str, str]: ...
     async def find(self, name: str) -> WorkerHandle | None:
         """The worker of that name; None if there is none."""
-
-    async def key(self) -> bytes | None:
-        """See `Vault.key`."""
-
-    async def environment(self, app: str, code: str) -> Mapping[str, str]:
-        """See `Vault.environment`."""
 
     async def spawn(self, settings: WorkerSettings, *, avoid: Collection[str]) -> WorkerHandle:
         """The worker that the settings name, made if missing, off `avoid` if possible; the cluster restarts it if it dies."""
@@ -97,16 +81,13 @@ class RayWorkers:
         self._background = Background()
 
     async def published(self, app: str, agent: str) -> PublishedAgent | None:
-        """See `Workers.published`."""
         return await self._published.agent(app, agent)
 
     async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelAnswer:
-        """See `Workers.call_model`."""
         answer: ModelAnswer = await self._taken(app, code, request, lambda worker, asked: worker.call_model(asked))
         return answer
 
     async def run_tool(self, app: str, code: str, request: RunRequest) -> RunAnswer:
-        """See `Workers.run_tool`."""
         answer: RunAnswer = await self._taken(app, code, request, lambda worker, asked: worker.run_tool(asked))
         return answer
 
@@ -150,7 +131,6 @@ class RayWorkers:
     async def join(
         self, worker: str, incarnation: str, conversation_id: str, effect_id: str, *, briefly: bool = False
     ) -> RunAnswer | ModelAnswer:
-        """See `Workers.join`."""
         handle = await self._launcher.find(worker)  # by name: a kept handle may belong to a worker that has left
         if handle is None and not self._settings.judges(worker):
             return await self._abroad(incarnation, conversation_id, effect_id)
@@ -192,7 +172,7 @@ class RayWorkers:
             await asyncio.sleep(LOOK_ABROAD_S)
 
     def drop(self, worker: str, incarnation: str) -> None:
-        """See `Workers.drop`. If the message is lost, the worker finds out itself: it looks which of its claims stand."""
+        # If the message is lost, the worker finds out itself: it looks which of its claims stand.
         self._background.start(self._drop(worker, incarnation))
 
     async def _drop(self, worker: str, incarnation: str) -> None:

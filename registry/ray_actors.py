@@ -52,18 +52,15 @@ class RayHandle:
         create: bool,
         first: Command | None = None,
     ) -> AnswerToActivate:
-        """See `Handle.activate`."""
         asked = pack((conversation_id, seen_token, because, create, first, REQUEST.get()))
         answer: AnswerToActivate = unpack(await _answered(self._actor.activate.remote(asked)))
         return answer
 
     async def ask(self, conversation_id: str, command: Command) -> AnswerToAsk:
-        """See `Handle.ask`."""
         answer: AnswerToAsk = unpack(await _answered(self._actor.ask.remote(pack((conversation_id, command, REQUEST.get())))))
         return answer
 
     async def pid(self) -> int:
-        """See `Handle.pid`."""
         return await _answered(self._actor.pid.remote())
 
 
@@ -76,20 +73,16 @@ class RayActors:
         self._turns = itertools.count(uuid.uuid4().int)  # a random start: many processes spawn
 
     async def find(self, name: str) -> RayHandle | None:
-        """See `Actors.find`."""
         actor = await in_daemon(find, name)
         return None if actor is None else RayHandle(actor)
 
     def ours(self, name: str) -> bool:
-        """See `Actors.ours`."""
         return name.startswith(self._settings.prefix)
 
     def judges(self, name: str) -> bool:
-        """See `Actors.judges`."""
         return self._settings.judges(name)
 
     async def keeps(self, worker: str, incarnations: Sequence[str]) -> Sequence[bool] | None:
-        """See `Actors.keeps`."""
         actor = await in_daemon(find, worker)
         if actor is None and not self.judges(worker):
             return [await self._store.attested(one.partition(".")[0]) for one in incarnations]
@@ -106,11 +99,9 @@ class RayActors:
             return None
 
     def new_name(self) -> str:
-        """See `Actors.new_name`."""
         return f"{self._settings.prefix}actor:{uuid.uuid4().hex[:12]}"
 
     async def spawn(self, name: str, *, offer: bool) -> RayHandle:
-        """See `Actors.spawn`. An actor that does not get ready is killed."""
         in_cluster()
         withheld = await self._store.withheld()
         if EVERYWHERE in withheld:
@@ -128,7 +119,7 @@ class RayActors:
         ).remote(self._settings, name)
         try:
             await actor.warm.remote(offer=offer)
-        except BaseException as error:
+        except BaseException as error:  # an actor that does not get ready is killed
             if ray.is_initialized():  # else Ray would start a cluster of its own to search
                 ray.kill(actor)
             if isinstance(error, RayError):
@@ -158,16 +149,13 @@ class RayProcesses:
         self._family = settings.family
 
     async def names(self) -> Sequence[str]:
-        """See `Processes.names`."""
         names = await asyncio.to_thread(named, self._family)
         return [name for name in names if ":worker:" in name or self.hosts(name)]
 
     def hosts(self, name: str) -> bool:
-        """See `Processes.hosts`."""
         return ":actor:" in name
 
     async def answer(self, name: str) -> None:
-        """See `Processes.answer`."""
         try:
             handle = await asyncio.to_thread(find, name)
             if handle is None:
@@ -177,7 +165,6 @@ class RayProcesses:
             raise Gone(name) from error
 
     async def end(self, name: str) -> None:
-        """See `Processes.end`."""
         handle = await asyncio.to_thread(find, name)
         if handle is not None:
             ray.kill(handle, no_restart=self.hosts(name))
