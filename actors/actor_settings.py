@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from holdfast import persistence
 from holdfast.cipher import CipherAt
 from holdfast.conversation.ids import digest
 from holdfast.settings import LogSettings, ProcessLimits, Timing, TraceSettings
@@ -61,6 +62,10 @@ class StoreAddress:
     store_id: str
     home: str = ""
     cipher: CipherAt | None = None
+
+    def opened(self, **more: Any) -> persistence.Store:
+        """The store at this address; `more` are further arguments of `persistence.opened`."""
+        return persistence.opened(self.redis_url, namespace=self.namespace, store_id=self.store_id, cipher=self.cipher, **more)
 
 
 @dataclass(frozen=True, slots=True)

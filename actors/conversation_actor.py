@@ -13,7 +13,6 @@ from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
 from holdfast.errors import HoldfastError
 from holdfast.log_context import about
-from holdfast.persistence import opened
 from holdfast.redaction import Redaction
 
 from . import logs, wire
@@ -90,13 +89,7 @@ class ConversationActor:
             if self._host is None:
                 address, counts = self._settings.store, Counts()
                 vault = Vault(address)
-                store = opened(
-                    address.redis_url,
-                    namespace=address.namespace,
-                    store_id=address.store_id,
-                    cipher=address.cipher,
-                    counts=counts,
-                )
+                store = address.opened(counts=counts)
                 await store.open()
                 self._host = Host(
                     store,

@@ -145,12 +145,22 @@ def _thread_died(args: threading.ExceptHookArgs) -> None:
 ROOT = "holdfast"
 
 
-class JsonLines(logging.Formatter):
-    """Formats a record as one JSON object: time, level, logger, process, message, what it is about, and a traceback."""
+class TextLines(logging.Formatter):
+    """Formats a record for a person: time, level, message, what it is about; a traceback follows, indented."""
 
     def __init__(self, process: str) -> None:
         super().__init__()
         self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, and those of the traceback."""
+        about = "".join(f" {name}={line(value)}" for name, value in _about(record).items())
+        said = f"{_time(record)} {record.levelname:<7} {self._process}: {record.getMessage()}{about}"
+        return f"{said}\n{record.exc_text}" if record.exc_text else said
+
+
+class JsonLines(TextLines):
+    """Formats a record as one JSON object: time, level, logger, process, message, what it is about, and a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line; unknown fields are left out."""
@@ -165,20 +175,6 @@ class JsonLines(logging.Formatter):
         if record.exc_text:
             said["traceback"] = record.exc_text
         return json.dumps(said, ensure_ascii=True).encode("utf-8", "backslashreplace").decode()
-
-
-class TextLines(logging.Formatter):
-    """Formats a record for a person: time, level, message, what it is about; a traceback follows, indented."""
-
-    def __init__(self, process: str) -> None:
-        super().__init__()
-        self._process = process
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The line, and those of the traceback."""
-        about = "".join(f" {name}={line(value)}" for name, value in _about(record).items())
-        said = f"{_time(record)} {record.levelname:<7} {self._process}: {record.getMessage()}{about}"
-        return f"{said}\n{record.exc_text}" if record.exc_text else said
 
 
 class Lines(logging.StreamHandler[TextIO]):

@@ -75,9 +75,10 @@ class Vault:
 
     def forget_others(self, app: str, code: str) -> None:
         """Drop the variables for all other code of the app."""
-        for name in self._names(_entry(app, "")):
+        for raw in self._asked(_internal_kv_list, _entry(app, "")):
+            name = raw.decode().removeprefix(self._prefix)
             if name != _entry(app, code):
-                self._delete(name)
+                self._asked(_internal_kv_del, name)
 
     def _get(self, name: str) -> bytes | None:
         found: bytes | None = self._asked(_internal_kv_get, name)
@@ -85,13 +86,6 @@ class Vault:
 
     def _put(self, name: str, value: bytes, *, overwrite: bool) -> None:
         self._asked(_internal_kv_put, name, value, overwrite)
-
-    def _delete(self, name: str) -> None:
-        self._asked(_internal_kv_del, name)
-
-    def _names(self, prefix: str) -> list[str]:
-        found = self._asked(_internal_kv_list, prefix)
-        return [name.decode().removeprefix(self._prefix) for name in found]
 
     def _asked(self, ask: Callable[..., Any], name: str, *more: object) -> Any:
         if not ray.is_initialized():

@@ -19,7 +19,7 @@ from holdfast.counting import Counts
 from holdfast.embedded.home import Home
 from holdfast.embedded.revival import Revival
 from holdfast.errors import HomeUnusable, StoreError
-from holdfast.persistence import EVERYWHERE, Directory, Runs, Store, opened
+from holdfast.persistence import EVERYWHERE, Directory, Runs, Store
 from holdfast.redaction import Redaction
 
 from . import cluster
@@ -64,15 +64,7 @@ class Sweeper:
         exit_actor()
 
     def _store(self, *, revive: Revival | None = None) -> Store:
-        address = self._settings.store
-        return opened(
-            address.redis_url,
-            namespace=address.namespace,
-            store_id=address.store_id,
-            revive=revive,
-            cipher=address.cipher,
-            counts=self._counts,
-        )
+        return self._settings.store.opened(revive=revive, counts=self._counts)
 
     async def _run(self) -> None:
         timing = self._settings.timing

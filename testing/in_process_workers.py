@@ -169,7 +169,7 @@ class InProcessWorkers:
 
     def close(self) -> None:
         """End the runs that are still under way."""
-        self._ongoing.cancel(lambda _: True)
+        self._ongoing.cancel_all()
 
     async def _run(self, request: RunRequest, claim: Claim[Any]) -> RunOutcome | NoOutcome:
         inputs = await tool_run.inputs_of(self._store, request)

@@ -151,14 +151,6 @@ class CallRules:
             return self._rules
 
 
-async def _no_turn() -> TurnContext:
-    return TurnContext(conversation_id="", agent="")
-
-
-UNRULED = CallRules(FixedRules(Rules()), Rules(), "", _no_turn)
-"""No rules."""
-
-
 def proposed(
     rules: Rules | None,
     agent: Agent | None,

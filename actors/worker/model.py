@@ -14,7 +14,7 @@ import os
 import sys
 import types
 from asyncio import sleep
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -37,14 +37,13 @@ from holdfast.agent import Agent, Suspend
 from holdfast.backoff import Backoff
 from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ToolSpec
 from holdfast.conversation.records.commands import ProposedCall
-from holdfast.counting import Counts
 from holdfast.persistence import Runs
-from holdfast.redaction import PLAIN, Redaction
+from holdfast.redaction import Redaction
 
 from . import destination, prompt
 from .app_loop import AppLoop
 from .chat_chunks import RESPONSES
-from .gate import UNRULED, CallRules
+from .gate import CallRules
 from .live import Deltas
 from .model_answer import AnswerCall, Broken, ModelAnswer, TooMuch
 from .model_counts import ModelCounts
@@ -74,13 +73,12 @@ async def call(
     spec: AgentSpec,
     messages: list[dict[str, Any]],
     agent: Agent | None,
-    loop: Callable[[], Awaitable[AppLoop]],
-    rules: CallRules = UNRULED,
-    redaction: Redaction = PLAIN,
-    counts: ModelCounts | None = None,
+    loop: Callable[[], AppLoop],
+    rules: CallRules,
+    redaction: Redaction,
+    counts: ModelCounts,
 ) -> ModelOutcome:
     """Call the spec's model without hidden tools; the outcome after all retries. App code runs in `loop`'s threads."""
-    counts = counts or ModelCounts(Counts(), spec.model)
     try:
         called = destination.arguments(spec, agent, _provider, _keyed)
     except destination.Elsewhere as elsewhere:
@@ -241,15 +239,14 @@ async def _verdicts(
     spec: AgentSpec,
     calls: list[AnswerCall],
     *,
-    loop: Callable[[], Awaitable[AppLoop]],
+    loop: Callable[[], AppLoop],
     redaction: Redaction,
     rules: CallRules,
 ) -> tuple[ProposedCall, ...]:
     if not calls:
         return ()
-    there = await loop()
-    in_force, turn = await rules.now(), await rules.turn()
-    return await there.judged(
+    room, in_force, turn = loop(), await rules.now(), await rules.turn()
+    return await room.judged(
         spec.name,
         lambda asking: model_outcome.judged(agent, spec, calls, redaction, rules=in_force, turn=turn, asking=asking),
     )

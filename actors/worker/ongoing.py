@@ -19,10 +19,6 @@ class Ongoing(Generic[_T]):
     def __contains__(self, key: Hashable) -> bool:
         return key in self._tasks
 
-    def keys(self, wanted: Callable[[Any], bool]) -> list[Hashable]:
-        """The keys of the running tasks that are wanted."""
-        return [key for key in self._tasks if wanted(key)]
-
     def joined(self, key: Hashable, begin: Callable[[], Coroutine[Any, Any, _T]]) -> asyncio.Task[_T]:
         """The task under the key, begun if there is none."""
         task = self._tasks.get(key)
@@ -31,10 +27,10 @@ class Ongoing(Generic[_T]):
             task.add_done_callback(lambda done: self._over(key, done))
         return task
 
-    def cancel(self, wanted: Callable[[Any], bool]) -> None:
-        """Cancel the tasks whose keys are wanted, and forget them at once."""
-        for key in self.keys(wanted):
-            self._tasks.pop(key).cancel()
+    def cancel_all(self) -> None:
+        """Cancel all tasks, and forget them at once."""
+        while self._tasks:
+            self._tasks.popitem()[1].cancel()
 
     def _over(self, key: Hashable, done: asyncio.Task[_T]) -> None:
         if self._tasks.get(key) is done:

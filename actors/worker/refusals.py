@@ -9,6 +9,8 @@ from holdfast.actors.workers import WorkPaused
 from holdfast.agent.suspend import Suspend
 from holdfast.errors import HoldfastError
 
+from .process_secrets import ProcessSecrets
+
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 
@@ -30,7 +32,7 @@ class Unforeseen(Exception):
 
 
 class _Redacting(Protocol):
-    def without_secrets(self, error: BaseException) -> str: ...
+    secrets: ProcessSecrets
 
 
 _W = TypeVar("_W", bound=_Redacting)
@@ -48,7 +50,7 @@ def told(
         except (HoldfastError, WorkPaused, AppBroken, Dropped, Succeeded):
             raise
         except (Exception, Suspend) as error:  # noqa: BLE001 - it is raised again as `Unforeseen`
-            raise Unforeseen(self.without_secrets(error)) from None
+            raise Unforeseen(self.secrets.removed_from(error)) from None
 
     return carried_out
 

@@ -34,7 +34,7 @@ from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
 from holdfast.errors import HoldfastError
 from holdfast.log_context import about, about_nothing
-from holdfast.persistence import Directory, Store, opened
+from holdfast.persistence import Store
 from holdfast.single_flight import SingleFlight
 
 from . import model_run, tool_run
@@ -90,8 +90,8 @@ class Worker:
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
         self._incarnation = uuid.uuid4().hex
-        self._secrets = ProcessSecrets(settings.store.redis_url, content=settings.traces.content)
-        self._secrets.learn(settings.environment)
+        self.secrets = ProcessSecrets(settings.store.redis_url, content=settings.traces.content)
+        self.secrets.learn(settings.environment)
         if ray.is_initialized():  # then this process belongs to this worker alone
             write_lines(short_name(settings.name), settings.log)
             export_spans(short_name(settings.name), settings.traces)
@@ -123,15 +123,11 @@ class Worker:
             self._begin_draining()
             self._keeping = asyncio.get_running_loop().create_task(keep_sweeper(settings.sweeper, self._connected))
 
-    def without_secrets(self, error: BaseException) -> str:
-        """The traceback of an error, without this process's secrets."""
-        return self._secrets.removed_from(error)
-
     @told
     async def prepare(self, environment: Mapping[str, str] | None = None) -> str:
         """Import the app and open its resources, with these environment variables; the id of this incarnation."""
         os.environ.update(environment or {})
-        self._secrets.learn(environment or {})
+        self.secrets.learn(environment or {})
         await self._open()
         return self._incarnation
 
@@ -214,7 +210,7 @@ class Worker:
     async def _tool_run(self, request: RunRequest) -> RunAnswer:
         store, runtime = await self._open()
         self._refuse_if_leaving()
-        spec = await self._spec(store, request.spec_digest)
+        spec = await self._specs.spec(store, request.spec_digest)
         inputs = await tool_run.inputs_of(store, request)
         agent = agent_of(runtime.app, request.agent)
         tool = agent.tool(request.tool) if agent is not None else None
@@ -271,7 +267,7 @@ class Worker:
         except Exception as error:  # the lifespan may raise anything
             if bound.expired():
                 raise Dropped(f"{self._settings.name} enters the app's lifespan on another event loop") from None
-            message = f"the app's lifespan cannot be entered again: {self._secrets.redaction.said(error, SAID)}"
+            message = f"the app's lifespan cannot be entered again: {self.secrets.redaction.said(error, SAID)}"
             logger.exception("%s", message)
             raise AppBroken(message) from None
 
@@ -290,7 +286,7 @@ class Worker:
                 givers=GrantGivers(store),
                 reached=self._reached,
             )
-        secrets = self._secrets
+        secrets = self.secrets
         return replace(self._bench, store=store, room=room, redaction=secrets.redaction, content=secrets.content)
 
     async def _joined(self, incarnation: str, *, briefly: bool) -> RunAnswer | ModelAnswer:
@@ -305,14 +301,7 @@ class Worker:
 
     async def _connected(self) -> Store:
         if self._store is None:
-            address = self._settings.store
-            store = opened(
-                address.redis_url,
-                namespace=address.namespace,
-                store_id=address.store_id,
-                cipher=address.cipher,
-                counts=self._counts,
-            )
+            store = self._settings.store.opened(counts=self._counts)
             await store.open()
             self._store = store
         return self._store
@@ -366,19 +355,19 @@ class Worker:
         if ray.is_initialized():  # then this process belongs to this worker alone
             logs.guard_app()
         try:
-            self._secrets.learn(self._settings.needed)
+            self.secrets.learn(self._settings.needed)
             check_environment(self._settings.needed)
             runtime = await AppRuntime.open(self._settings)
         except Exception as error:  # noqa: BLE001 - the app's own import and lifespan may raise anything
-            self._secrets.learn(())  # the app may have put secrets into the environment
-            problem = self._secrets.redaction.said(error, SAID)
+            self.secrets.learn(())  # the app may have put secrets into the environment
+            problem = self.secrets.redaction.said(error, SAID)
             logger.warning("%s cannot open its app: %s", self._settings.name, problem)
             if isinstance(error, TimeoutError):
                 # An app that hangs may hold a thread, or a lock, for as long as this process lives.
                 await self._succession.begin(store)
             await store.put_problem(self._settings.app, problem)
             raise AppBroken(problem) from None
-        self._secrets.learn(runtime.app.environment(os.environ))
+        self.secrets.learn(runtime.app.environment(os.environ))
         await store.put_problem(self._settings.app, None)
         self._succession.opened()
         self._opened = (store, runtime)
@@ -390,7 +379,7 @@ class Worker:
         if agent is not None and agent.spec.digest == request.spec_digest:
             spec = agent.spec  # the spec that was imported, whatever the store has under its digest
         else:
-            spec = await self._spec(store, request.spec_digest)
+            spec = await self._specs.spec(store, request.spec_digest)
         bench = self._bench_at(store, runtime.latest)
         turn = await turn_of(store, request, agent)
         rules = CallRules(bench.rules, await bench.rules.rules(request.agent), request.agent, turn)
@@ -411,30 +400,24 @@ class Worker:
     ) -> ModelOutcome:
         from . import model  # noqa: PLC0415 - litellm takes seconds; only workers pay, once
 
-        async def latest() -> AppLoop:
-            return runtime.latest  # the app's rules run in threads, so its event loop need not turn
-
         agent = agent_of(runtime.app, request.agent)
         counts = ModelCounts(self._counts, spec.model)
-        with model_span(request, spec, messages, self._secrets.content) as span:
+        with model_span(request, spec, messages, self.secrets.content) as span:
             outcome = await model.call(
                 store,
                 request,
                 spec=spec,
                 messages=messages,
                 agent=agent,
-                loop=latest,
+                loop=lambda: runtime.latest,  # the app's rules run in threads, so its event loop need not turn
                 rules=rules,
-                redaction=self._secrets.redaction,
+                redaction=self.secrets.redaction,
                 counts=counts,
             )
             span.ended(outcome, tries=counts.tries)
         counts.ended(outcome)
         self._spending.start(spend(store, request.conversation_id, outcome, counts.cost_usd))
         return outcome
-
-    async def _spec(self, store: Directory, digest: str) -> AgentSpec:
-        return await self._specs.spec(store, digest)
 
     def _begin_draining(self) -> None:
         if self._drain is None:

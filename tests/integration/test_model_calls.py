@@ -459,7 +459,7 @@ async def test_an_answer_is_the_same_whether_litellm_is_asked_for_its_end_or_not
 @pytest.mark.parametrize(("named", "usd"), [(PRICED, 11 * 0.15e-6 + 7 * 0.6e-6), ("openai/nobody-priced-this", None)])
 async def test_an_answers_cost_is_counted_where_litellm_knows_a_price(monkeypatch, named, usd):
     counts = Counts()
-    monkeypatch.setattr(model, "ModelCounts", lambda _, name: ModelCounts(counts, name))
+    monkeypatch.setattr("model_caller.ModelCounts", lambda _, name: ModelCounts(counts, name))
     outcome, _, _ = await answered(events(chunk({"content": "hi"}), chunk({}, "stop"), USAGE, DONE), model=named)
     assert outcome.content == "hi"
     (found,) = families(counts.standing(), [metrics.COST])

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from writer import Writer, begin, send, start
@@ -10,12 +11,16 @@ from writer import Writer, begin, send, start
 from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker import model
 from holdfast.actors.worker.asking import Ask, here
-from holdfast.agent import Tool, Unattended
+from holdfast.actors.worker.gate import CallRules, FixedRules
+from holdfast.actors.worker.model_counts import ModelCounts
+from holdfast.agent import Rules, Tool, TurnContext, Unattended
 from holdfast.conversation import AgentSpec, Event, Limits, ModelFailed, ModelReplied, ToolSpec
 from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.text import jsontext
+from holdfast.counting import Counts
 from holdfast.persistence import codec
 from holdfast.persistence.memory_store import MemoryStore
+from holdfast.redaction import PLAIN
 from holdfast.testing import ModelServer
 
 _T = TypeVar("_T")
@@ -101,13 +106,18 @@ class Caller:
         """Make the model call that is outstanding; what came of it, which the log has not taken in yet."""
         state = self.writer.state
         request = ModelRequest("c-1", "desk", self.spec.digest, self.writer.effect_ids[0], state.seq, 1)
-
-        async def loop() -> Any:
-            return self.app_loop
-
         agent: Any = Declared(self.spec, self.own_options, tools=self.app_tools)
+        rules = CallRules(FixedRules(Rules()), Rules(), "desk", partial(asyncio.sleep, 0, TurnContext("c-1", "desk")))
         outcome: Awaitable[ModelReplied | ModelFailed] = model.call(
-            self, request, spec=self.spec, messages=self.transcript.messages(), agent=agent, loop=loop
+            self,
+            request,
+            spec=self.spec,
+            messages=self.transcript.messages(),
+            agent=agent,
+            loop=lambda: self.app_loop,
+            rules=rules,
+            redaction=PLAIN,
+            counts=ModelCounts(Counts(), self.spec.model),
         )
         return await asyncio.wait_for(outcome, 60)
 
