@@ -16,10 +16,9 @@ from holdfast.persistence import EVERYWHERE, AppRecord, Directory, DirectoryAndR
 from . import wire
 from .actor_settings import ActorSettings, SweeperToKeep, WorkerSettings
 from .published import Published
-from .work_requests import ModelRequest, RunRequest
 from .worker.attestation import EVERY_S
 from .worker.refusals import AppBroken, Dropped, Succeeded
-from .workers import ModelAnswer, NoApp, NoOutcome, NoWorker, PublishedAgent, RunAnswer
+from .workers import ModelAnswer, ModelRequest, NoApp, NoOutcome, NoWorker, PublishedAgent, RunAnswer, RunRequest
 
 logger = logging.getLogger("holdfast.workers")
 

@@ -18,8 +18,8 @@ from writer import NextCommand, Writer, begin, call, finish, reply, resolve, sen
 
 from benchmarks import rules, stack, store_drive
 from benchmarks.result import Part, Row, Table, number
-from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker.gate import Gate, required_again, stopped
+from holdfast.actors.workers import RunRequest
 from holdfast.agent import Agent, Rules, Tool, TurnContext
 from holdfast.agent.coverage import readings_of
 from holdfast.conversation import Approve, Approvers, ApproverTerms, Level, Principal, Proof, Scope

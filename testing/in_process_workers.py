@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from holdfast.actors.published import published_agent
 from holdfast.actors.steps import Step
-from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker import model_outcome, model_run, prompt, tool_run
 from holdfast.actors.worker.bench import Bench
 from holdfast.actors.worker.claims import Claim, Claims
@@ -18,7 +17,16 @@ from holdfast.actors.worker.model_answer import Broken, TooMuch
 from holdfast.actors.worker.ongoing import Ongoing
 from holdfast.actors.worker.transcripts import Transcripts
 from holdfast.actors.worker.work_spans import model_span
-from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, PublishedAgent, RunAnswer, RunOutcome
+from holdfast.actors.workers import (
+    ModelAnswer,
+    ModelOutcome,
+    ModelRequest,
+    NoOutcome,
+    PublishedAgent,
+    RunAnswer,
+    RunOutcome,
+    RunRequest,
+)
 from holdfast.agent import Agent, Rules
 from holdfast.conversation import FailureReason, ModelFailed, RunFinished
 from holdfast.conversation.text import jsontext

@@ -4,16 +4,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.workers import (
     GRACE_S,
     Claimed,
     ModelAnswer,
     ModelOutcome,
+    ModelRequest,
     NoOutcome,
     NoWorker,
     RunAnswer,
     RunOutcome,
+    RunRequest,
 )
 from holdfast.conversation import (
     BeginTurn,

@@ -3,19 +3,25 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from holdfast.actors.memory import footprint
 from holdfast.backoff import now_s
-from holdfast.conversation import AgentSpec, Command, State
+from holdfast.conversation import AgentSpec, Command, Event, State
 from holdfast.conversation.judging.machine import effect_of
+from holdfast.conversation.records.events import ModelAnswered
 from holdfast.errors import StoreError
 from holdfast.persistence import Acquired, Append, Appended, Blame, Moved, Run, RunStatus, TakeoverReason
 from holdfast.redaction import PLAIN
 
 from .context import ActivationContext
-from .log_tail import LogTail
 
 logger = logging.getLogger("holdfast.actor")
+
+TAIL = 64
+"""How many events a log tail keeps; the worker reads earlier ones from the store."""
+TAIL_BYTES = 1 << 20
+"""About how many bytes of memory the events of a log tail may take."""
 
 
 class Lease:
@@ -64,6 +70,38 @@ class StoreClock:
     def at(self, moment: int) -> int:
         """The time by the store's clock at a moment of the actor's clock."""
         return moment + self._offset
+
+
+class LogTail:
+    """The events that an activation wrote since the model's last answer, sent along with each model request."""
+
+    def __init__(self) -> None:
+        self.lineage = uuid.uuid4().hex
+        """The id of the log as this activation writes it: appends are compare-and-set, so one id never stands for two logs."""
+        self._seq = 0
+        self._events: list[Event] = []
+        self._sizes: list[int] = []
+
+    def add(self, seq: int, events: Sequence[Event]) -> None:
+        """Keep durable events; `seq` is the place of the last one."""
+        if not events:
+            return
+        if self._seq != seq - len(events):
+            self._events.clear()
+        self._seq = seq
+        for event in events:
+            if isinstance(event, ModelAnswered):
+                self._events.clear()
+            self._events.append(event)
+            self._sizes.append(footprint(event))
+        del self._events[:-TAIL]
+        del self._sizes[: -len(self._events)]
+        while sum(self._sizes) > TAIL_BYTES:
+            del self._sizes[0], self._events[0]
+
+    def upto(self, seq: int) -> tuple[Event, ...]:
+        """The events up to `seq`; none if the log tail ends elsewhere."""
+        return tuple(self._events) if seq == self._seq else ()
 
 
 class Ownership:

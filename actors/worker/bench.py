@@ -11,8 +11,7 @@ from holdfast.agent.callback import InThread
 from holdfast.persistence import Store
 from holdfast.redaction import PLAIN, Redaction
 
-from .gate import RulesInForce
-from .givers import GrantGivers
+from .gate import GrantGivers, RulesInForce
 from .work_spans import NO_CONTENT, Content
 
 _T = TypeVar("_T")

@@ -11,8 +11,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from holdfast.actors.admission import Readings
-from holdfast.actors.work_requests import RunRequest
-from holdfast.actors.workers import NoApp
+from holdfast.actors.workers import NoApp, RunRequest
 from holdfast.agent import Agent, Rules, Tool, TurnContext, Verdict
 from holdfast.agent.coverage import defaults_of
 from holdfast.agent.functions import UntoldError
@@ -20,7 +19,7 @@ from holdfast.conversation.terms.approvers import ApproverTerms, joined
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.conversation.terms.spec import Approval, Executor, ToolSpec
 from holdfast.errors import CorruptStore, InvalidRule, NewerRecord, StoreError
-from holdfast.persistence import PAUSE_LAG_MS, AppRecord, Directory
+from holdfast.persistence import PAUSE_LAG_MS, ApiKeyList, AppRecord, Directory, Store
 
 from .asking import Ask, at_once
 
@@ -124,6 +123,33 @@ class Gate:
             problem = str(error)
         troubles.append(f"permission rules in force cannot be read, so their calls are asked about: {problem}")
         return None
+
+
+class GrantGivers:
+    """The API keys of a namespace as a worker has read them: a run by a grant needs a giver who may still decide the call."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._keys = ApiKeyList(())
+        self._read_at = 0
+        self._readings = Readings(self._look, None)
+
+    async def lapsed(self, request: RunRequest) -> tuple[tuple[str, ...], int | None]:
+        """The grants of a run whose givers held an API key and may no longer decide its call.
+
+        Keys of one name belong to one holder: a grant stands while one of them may decide. The second value is the latest time
+        at which a run based on this reading may begin, in ms UTC by the store's clock; None: any time.
+        """
+        if not request.givers:
+            return (), None
+        await self._readings.fresh()
+        keys = [key for key in self._keys.keys if key.may_decide(request.agent, request.approvers, self._read_at)]
+        lapsed = tuple(grant_id for grant_id, name in request.givers if all(key.name != name for key in keys))
+        return lapsed, self._read_at + PAUSE_LAG_MS
+
+    async def _look(self) -> None:
+        read_at = await self._store.now()
+        self._keys, self._read_at = await self._store.api_keys(), read_at
 
 
 class CallRules:

@@ -1,12 +1,15 @@
-"""The order of an answer's parts, if its provider wants some of them back unchanged: signed texts, sealed reasoning.
+"""The parts of an answer that its provider wants back unchanged: signed texts and sealed reasoning in their order, and details.
 
-As with Anthropic's blocks, texts are not kept twice: a part's `length` says how many characters of the message's text it has.
+As with Anthropic's blocks, texts are not kept twice: a part's `length` says how many characters of the message's text it has, a
+detail's how many of its reasoning.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation.text import jsontext
+
+DETAIL = "reasoning.text"
 
 
 class KeptParts:
@@ -48,15 +51,60 @@ class KeptParts:
         if not any(part["type"] == "reasoning" or "signature" in part for part in self._parts):
             return []
         texts = [jsontext.clean("".join(part["_"])) for part in self._parts if part["type"] == "text"]
-        said, texts = "".join(texts) == content, list(reversed(texts))
-        return [_kept(part, texts, said=said) for part in self._parts]
+        said, left = "".join(texts) == content, iter(texts)
+        return [_kept(part, next(left), said=said) if part["type"] == "text" else part for part in self._parts]
 
 
-def _kept(part: dict[str, Any], texts: list[str], *, said: bool) -> dict[str, Any]:
-    if part["type"] != "text":
-        return part
-    text, rest = texts.pop(), {name: value for name, value in part.items() if name != "_"}
-    return rest | ({"length": len(text)} if said else {"text": text})
+class ReasoningDetails:
+    """Collects the `reasoning_details` of one answer of OpenRouter's; joins the pieces of a text, as its own client does."""
+
+    def __init__(self) -> None:
+        self._details: list[dict[str, Any]] = []
+
+    def add(self, details: object) -> int:
+        """Add the details of a chunk; how many bytes of them are not in its reasoning."""
+        size = 0
+        for detail in details if isinstance(details, list) else ():
+            if not isinstance(detail, dict):
+                continue
+            more = dict(detail)
+            text = str(more.pop("text", None) or "") if more.get("type") == DETAIL else ""
+            last = self._details[-1] if self._details else {}
+            if not (more.get("type") == last.get("type") == DETAIL and more.get("index") == last.get("index")):
+                last = {"_": []}
+                self._details.append(last)
+                size += len(str(more))
+            elif more.get("signature"):
+                size += len(str(more["signature"]))
+            last |= {name: value for name, value in more.items() if value is not None or name not in last}
+            last["_"].append(text)
+        return size
+
+    def kept(self, reasoning: str) -> list[dict[str, Any]]:
+        """The details to keep beside a message with this reasoning."""
+        texts = [jsontext.clean("".join(detail["_"])) for detail in self._details]
+        said = "".join(texts) == reasoning
+        return [
+            _kept(detail, text if detail.get("type") == DETAIL else None, said=said)
+            for detail, text in zip(self._details, texts, strict=True)
+        ]
+
+
+def _kept(part: dict[str, Any], text: str | None, *, said: bool) -> dict[str, Any]:
+    rest = {name: value for name, value in part.items() if name != "_"}
+    return rest if text is None else rest | ({"length": len(text)} if said else {"text": text})
+
+
+def details_whole(details: Sequence[Mapping[str, Any]], reasoning: str) -> list[dict[str, Any]]:
+    """The details as they came, rebuilt from those kept beside a message with this reasoning."""
+    place, found = 0, []
+    for kept in details:
+        detail = dict(kept)
+        if isinstance(length := detail.pop("length", None), int):
+            detail["text"] = reasoning[place : place + length]
+            place += length
+        found.append(detail)
+    return found
 
 
 def messages(parts: Sequence[Mapping[str, Any]], plain: Mapping[str, Any]) -> list[dict[str, Any]]:

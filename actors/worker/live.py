@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.actors.work_requests import ModelRequest, RunRequest
+from holdfast.actors.workers import ModelRequest, RunRequest
 from holdfast.conversation.text import jsontext
 from holdfast.errors import StoreError
 from holdfast.persistence import Runs, codec

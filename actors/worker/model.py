@@ -29,10 +29,9 @@ except ImportError:
     gateway.LiteLLM_Proxy_MCP_Handler = types.SimpleNamespace(should_use_litellm_mcp_gateway=lambda tools=None: False)  # noqa: ARG005
     sys.modules[gateway.__name__] = gateway
 
-from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker import model_outcome
 from holdfast.actors.worker.model_outcome import WORDS
-from holdfast.actors.workers import ModelOutcome
+from holdfast.actors.workers import ModelOutcome, ModelRequest
 from holdfast.agent import Agent, Suspend
 from holdfast.backoff import Backoff
 from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ToolSpec

@@ -8,8 +8,7 @@ from holdfast.conversation import FailureReason, Limits
 from holdfast.conversation.text import jsontext
 
 from .anthropic_blocks import AnthropicBlocks
-from .kept_parts import KeptParts
-from .reasoning_details import ReasoningDetails
+from .kept_parts import KeptParts, ReasoningDetails
 
 EMPTY_CHUNKS = 10_000
 """How many pieces of a stream may bring no content: role, usage, keepalive."""

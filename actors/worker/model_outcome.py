@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any
 
-from holdfast.actors.work_requests import ModelRequest
+from holdfast.actors.workers import ModelRequest
 from holdfast.agent import Agent, Rules, Tool, TurnContext
 from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelFailed, ModelReplied
 from holdfast.conversation.records.commands import ProposedCall

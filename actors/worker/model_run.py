@@ -4,8 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from holdfast.actors.steps import Step
-from holdfast.actors.work_requests import ModelRequest
-from holdfast.actors.workers import GRACE_S, ModelOutcome, NoOutcome
+from holdfast.actors.workers import GRACE_S, ModelOutcome, ModelRequest, NoOutcome
 from holdfast.conversation import Event, FailureReason, ModelFailed
 from holdfast.errors import StoreError
 from holdfast.persistence import codec
@@ -13,8 +12,7 @@ from holdfast.redaction import PLAIN
 
 from .asking import JUDGING_S
 from .bench import Bench
-from .claims import Claim
-from .deposit import deposit
+from .claims import Claim, deposit
 
 logger = logging.getLogger("holdfast.worker")
 

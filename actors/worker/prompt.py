@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.conversation import AgentSpec, Executor, ToolSpec
 from holdfast.conversation.text import jsontext
 
-from . import anthropic_blocks, kept_parts, reasoning_details
+from . import anthropic_blocks, kept_parts
 
 SENT = ("role", "content", "tool_calls", "tool_call_id", "name")
 """The keys of a message that every provider takes; many refuse unknown keys."""
@@ -67,8 +67,8 @@ def _signed(plain: dict[str, Any], message: Mapping[str, Any], provider: Mapping
     if blocks:
         plain["thinking_blocks"] = blocks
     if "reasoning_details" in provider:
-        whole = reasoning_details.whole(provider["reasoning_details"], message.get("reasoning_content") or "")
-        plain["reasoning_details"] = whole
+        details, reasoning = provider["reasoning_details"], message.get("reasoning_content") or ""
+        plain["reasoning_details"] = kept_parts.details_whole(details, reasoning)
     for called, signature in zip(plain.get("tool_calls", ()), provider.get("signatures", ()), strict=False):
         if signature:
             called["provider_specific_fields"] = {"thought_signature": signature}

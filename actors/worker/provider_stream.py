@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import httpx
 
-from . import anthropic_blocks, bedrock_events
+from . import anthropic_blocks
 from .anthropic_blocks import AnthropicBlocks
 from .chat_chunks import RESPONSES, ResponsesEvents, cohere_chunk
 from .gemini_parts import GeminiParts
@@ -31,6 +31,8 @@ DATA = "data:"
 DONE = "[DONE]"
 UNREADABLE = "malformed_function_call"
 """Google's word for an unreadable call."""
+BEDROCK = "AWSEventStreamDecoder"
+"""litellm's class that decodes Bedrock's events to chunks, one by one, in `_chunk_parser`."""
 KEPT_CHUNKS = 10_000
 """How many of an answer's last chunks litellm keeps at least, for its usage and for logging callbacks."""
 
@@ -103,7 +105,7 @@ class ProviderStream:
             return self._read(source, lines, lambda place: any(parser.startswith(place) for parser in parsers))
         if hasattr(source, "__aiter__"):
             self._chunks_heard = True
-            bedrock_events.listen(self._parser, self._answer)
+            _listen_to_bedrock(self._parser, self._answer)
             return _Chunks(source, self._answer, observed=self._observed)
         return source  # a client of the provider's own, which litellm reads in a thread
 
@@ -121,10 +123,11 @@ class ProviderStream:
             self._lines.gemini = GeminiParts()
             self._answer.parts = self._lines.gemini.kept
         source.streaming_response = self._lines
-        return _Parsed(source, self._answer, observed=self._observed)
+        return _parsed(source, self._answer, observed=self._observed)
 
     def _translated(self, chunk: Callable[[Any], Any], lines: "_Lines") -> Any:
-        return _Parsed(_Translated(lines.events(), chunk, self._made, self._answer), self._answer, observed=self._observed)
+        chunks = _translated(lines.events(), chunk, self._made, self._answer)
+        return _parsed(chunks, self._answer, observed=self._observed)
 
 
 class _Lines:
@@ -243,54 +246,29 @@ class _Lines:
         return self._answer.heard()
 
 
-class _Parsed:
+async def _parsed(source: Any, answer: ModelAnswer, *, observed: bool) -> AsyncIterator[Any]:
     """The chunks parsed from lines; notes which ones have the provider's token count."""
-
-    def __init__(self, source: Any, answer: ModelAnswer, *, observed: bool) -> None:
-        self._source: AsyncIterator[Any] = aiter(source)
-        self._answer = answer
-        self._observed = observed
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Any:
-        try:
-            chunk = await anext(self._source)
-        except StopAsyncIteration:
-            if self._answer.told and not self._observed:
-                raise _Over from None
-            raise
+    async for chunk in source:
         if _of(chunk, "usage"):
-            self._answer.counted()
-        return chunk
+            answer.counted()
+        yield chunk
+    if answer.told and not observed:
+        raise _Over
 
 
-class _Translated:
-    """litellm's chunks, made from the events of a provider that litellm's own parser reads wrongly."""
-
-    def __init__(
-        self, events: AsyncIterator[Any], chunk: Callable[[Any], Any], made: Callable[..., Any], answer: ModelAnswer
-    ) -> None:
-        self._events = events
-        self._chunk = chunk
-        self._made = made
-        self._answer = answer
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Any:
-        async for event in self._events:
-            chunk = self._chunk(event)
-            if chunk is not None:
-                (choice,) = chunk["choices"]
-                _hear_choice(self._answer, choice)
-                choice["finish_reason"] = choice["finish_reason"] and SAME.get(choice["finish_reason"].lower(), "stop")
-                made = self._made(**chunk)
-                self._answer.used(getattr(made, "usage", None))
-                return made
-        raise StopAsyncIteration
+async def _translated(
+    events: AsyncIterator[Any], chunk: Callable[[Any], Any], made: Callable[..., Any], answer: ModelAnswer
+) -> AsyncIterator[Any]:
+    """Litellm's chunks, made from the events of a provider that litellm's own parser reads wrongly."""
+    async for event in events:
+        found = chunk(event)
+        if found is not None:
+            (choice,) = found["choices"]
+            _hear_choice(answer, choice)
+            choice["finish_reason"] = choice["finish_reason"] and SAME.get(choice["finish_reason"].lower(), "stop")
+            whole = made(**found)
+            answer.used(getattr(whole, "usage", None))
+            yield whole
 
 
 class _Metered(httpx.AsyncByteStream):
@@ -364,6 +342,27 @@ class _Chunks:
                 if closing is not None:
                     await closing
                 return
+
+
+def _listen_to_bedrock(parser: Any, answer: ModelAnswer) -> None:
+    """If the parser is Bedrock's, note what litellm's chunks omit: the calls that Bedrock executes, and its stop reasons."""
+    if type(parser).__name__ != BEDROCK:
+        return
+    parse = parser._chunk_parser  # noqa: SLF001 - the only place where an event is seen whole
+
+    def heard(chunk_data: dict[str, Any]) -> Any:
+        match chunk_data:
+            case {"start": {"toolUse": {"type": "server_tool_use", "toolUseId": str(call_id)}}}:
+                answer.executed.add(call_id)
+            case {"stopReason": str(reason)}:
+                answer.ended(reason)
+        if "usage" not in chunk_data:
+            return parse(chunk_data=chunk_data)
+        chunk = parse(chunk_data={"metrics": {}, **chunk_data})  # by `metrics` the parser recognizes such an event
+        answer.used(getattr(chunk, "usage", None))
+        return chunk
+
+    parser._chunk_parser = heard  # noqa: SLF001
 
 
 def _hear_choice(answer: ModelAnswer, choice: object) -> None:

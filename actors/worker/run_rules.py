@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from holdfast.actors.work_requests import RunRequest
+from holdfast.actors.workers import RunRequest
 from holdfast.agent import Agent, TurnContext
 from holdfast.agent.unattended import call_of
 from holdfast.conversation.judging.granting import MAY_NOT

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 import pydantic_core
 
 from holdfast.actors.steps import Step
-from holdfast.actors.work_requests import RunRequest
-from holdfast.actors.workers import GRACE_S, NoOutcome, RunOutcome
+from holdfast.actors.workers import GRACE_S, NoOutcome, RunOutcome, RunRequest
 from holdfast.agent import Agent, InvalidArguments, Tool, ToolContext, TurnContext
 from holdfast.agent.callback import InThread
 from holdfast.agent.disclosure import told
@@ -26,8 +25,7 @@ from holdfast.persistence import Conversations, codec
 from holdfast.persistence.views import arguments_in
 
 from .bench import Bench
-from .claims import Claim
-from .deposit import deposit
+from .claims import Claim, deposit
 from .live import Progress
 from .run_rules import decided_alone, earliest, judged
 from .work_spans import run_span

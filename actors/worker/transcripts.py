@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.actors.memory import footprint
-from holdfast.actors.work_requests import ModelRequest
+from holdfast.actors.workers import ModelRequest
 from holdfast.conversation import Event
 from holdfast.conversation.log.transcript import Transcript
 from holdfast.persistence import Conversations

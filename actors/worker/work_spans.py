@@ -9,8 +9,7 @@ from typing import Any
 from opentelemetry.trace import Span, SpanKind
 
 from holdfast import traces
-from holdfast.actors.work_requests import ModelRequest, RunRequest
-from holdfast.actors.workers import ModelOutcome
+from holdfast.actors.workers import ModelOutcome, ModelRequest, RunRequest
 from holdfast.conversation import AgentSpec, ModelFailed
 from holdfast.redaction import Redaction
 

@@ -25,8 +25,7 @@ from holdfast.actors.steps import reached_here
 from holdfast.actors.telling import tell
 from holdfast.actors.trace_export import export_spans, flush_spans
 from holdfast.actors.vault import Vault
-from holdfast.actors.work_requests import ModelRequest, RunRequest
-from holdfast.actors.workers import ModelAnswer, ModelOutcome, NoOutcome, RunAnswer, RunOutcome
+from holdfast.actors.workers import ModelAnswer, ModelOutcome, ModelRequest, NoOutcome, RunAnswer, RunOutcome, RunRequest
 from holdfast.agent import Agent
 from holdfast.background import Background
 from holdfast.conversation import AgentSpec, RunFinished, RunRuled, RunSuspended
@@ -43,8 +42,7 @@ from .app_runtime import AllBlocked, AppRuntime, agent_of, check_environment
 from .attestation import Attestation
 from .bench import Bench, Room
 from .claims import Claim, Claims
-from .gate import CallRules, Gate
-from .givers import GrantGivers
+from .gate import CallRules, Gate, GrantGivers
 from .keeper import keep_sweeper
 from .model_counts import ModelCounts, spend
 from .model_outcome import turn_of

@@ -6,10 +6,10 @@ import contextlib
 from writer import DESK, Writer, begin, call, start
 
 from holdfast.actors import Claimed, StoreAddress, Worker, WorkerSettings
-from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker import asking
 from holdfast.actors.worker.bench import Bench
 from holdfast.actors.worker.gate import FixedRules
+from holdfast.actors.workers import RunRequest
 from holdfast.agent import App, Rules
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus
 

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from writer import Writer, begin, send, start
 
-from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker import model
 from holdfast.actors.worker.asking import Ask, here
 from holdfast.actors.worker.gate import CallRules, FixedRules
 from holdfast.actors.worker.model_counts import ModelCounts
+from holdfast.actors.workers import ModelRequest
 from holdfast.agent import Rules, Tool, TurnContext, Unattended
 from holdfast.conversation import AgentSpec, Event, Limits, ModelFailed, ModelReplied, ToolSpec
 from holdfast.conversation.log.transcript import Transcript

@@ -8,9 +8,9 @@ from given_worker import bench_at
 from writer import DESK, Writer, begin, call, start
 from writer import resolve as resolved
 
-from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker import tool_run
 from holdfast.actors.worker.claims import Claims
+from holdfast.actors.workers import RunRequest
 from holdfast.agent import Agent, App, Tool, ToolContext, tool
 from holdfast.cli import job_file, resolve
 from holdfast.cli.errors import InvalidLines

@@ -6,7 +6,7 @@ from writer import DESK, Writer, begin, start
 from writer import call as proposed
 
 from holdfast import Agent, Answer, Approve, Deny, Rule, Rules, Tool, Unattended, ask_user_questions, tool
-from holdfast.actors.work_requests import RunRequest
+from holdfast.actors.workers import RunRequest
 from holdfast.conversation import RunRuled, outstanding
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.persistence import AppRecord, MemoryStore

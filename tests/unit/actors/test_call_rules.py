@@ -3,9 +3,9 @@
 import pytest
 
 from holdfast.actors import admission
-from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker import prompt
 from holdfast.actors.worker.gate import UNREADABLE, CallRules, FixedRules, Gate, proposed, stopped
+from holdfast.actors.workers import RunRequest
 from holdfast.agent import Agent, Rules, Tool, TurnContext
 from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.errors import CorruptStore

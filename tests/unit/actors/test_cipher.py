@@ -13,7 +13,7 @@ from holdfast.actors.actor_settings import release_with
 from holdfast.actors.build import build_of, this_release
 from holdfast.actors.published import Published
 from holdfast.actors.signature import sealed
-from holdfast.actors.work_requests import RunRequest
+from holdfast.actors.workers import RunRequest
 from holdfast.agent import Agent, tool
 from holdfast.cipher import CipherAt
 from holdfast.conversation import Approve, Status

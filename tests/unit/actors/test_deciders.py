@@ -5,7 +5,7 @@ import dataclasses
 from given_worker import GivenWorker, carried_out
 from writer import DESK, Writer, begin, call, resolve, start
 
-from holdfast.actors.work_requests import RunRequest
+from holdfast.actors.workers import RunRequest
 from holdfast.agent import Agent, Tool, ToolContext
 from holdfast.conversation import Approve, Principal, Proof
 from holdfast.persistence import AppRecord, MemoryStore

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker.gate import UNREADABLE, proposed, required_again, stopped
+from holdfast.actors.workers import RunRequest
 from holdfast.agent import Agent, Rule, Rules, Tool, TurnContext
 from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.conversation.terms.principal import Principal

@@ -4,8 +4,8 @@ import pytest
 
 from holdfast.actors import admission
 from holdfast.actors.admission import FRESH_S
-from holdfast.actors.work_requests import RunRequest
-from holdfast.actors.worker.givers import GrantGivers
+from holdfast.actors.worker.gate import GrantGivers
+from holdfast.actors.workers import RunRequest
 from holdfast.conversation.terms.approvers import Approvers
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import PAUSE_LAG_MS, AccessScope, ApiKey, MemoryStore

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from holdfast.actors import StoreAddress, Worker, WorkerSettings
-from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker import asking
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.actors.worker.run_rules import judged
+from holdfast.actors.workers import RunRequest
 from holdfast.agent import Agent, App, Rules, Tool, TurnContext
 from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.persistence import AppRecord, MemoryStore

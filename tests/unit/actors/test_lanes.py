@@ -10,12 +10,12 @@ from writer import Writer, begin, call, start
 
 import holdfast.actors.worker
 from holdfast.actors import AppBroken, Claimed, NoOutcome, StoreAddress, Worker, WorkerSettings
-from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker import claims
 from holdfast.actors.worker import worker as module
 from holdfast.actors.worker.app_loop import THREADS, AppLoop
 from holdfast.actors.worker.app_runtime import AllBlocked
 from holdfast.actors.worker.refusals import Dropped, Succeeded
+from holdfast.actors.workers import ModelRequest, RunRequest
 from holdfast.agent import Agent, App, Tool
 from holdfast.conversation import ModelReplied, RunFinished
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus

@@ -3,9 +3,9 @@
 import asyncio
 import threading
 
-from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker import live
 from holdfast.actors.worker.model_answer import CallPiece
+from holdfast.actors.workers import ModelRequest, RunRequest
 from holdfast.conversation.text import jsontext
 from holdfast.persistence import codec
 

@@ -1,6 +1,6 @@
 """What an actor hands to the worker is the very end of the log, or nothing."""
 
-from holdfast.actors.activation.log_tail import MOST, MOST_BYTES, LogTail
+from holdfast.actors.activation.ownership import TAIL, TAIL_BYTES, LogTail
 from holdfast.conversation.records.events import MessageAccepted, ModelAnswered
 
 
@@ -31,17 +31,17 @@ def test_after_a_gap_it_begins_anew():
 
 def test_it_keeps_no_more_than_its_bound():
     log_tail = LogTail()
-    for number in range(1, MOST + 10):
+    for number in range(1, TAIL + 10):
         log_tail.add(number, [message(number)])
-    assert len(log_tail.upto(MOST + 9)) == MOST
+    assert len(log_tail.upto(TAIL + 9)) == TAIL
 
 
 def test_it_keeps_no_more_than_its_bound_in_bytes():
     log_tail = LogTail()
     for number in range(1, 9):
-        log_tail.add(number, [MessageAccepted(at=number, message_id=f"m-{number}", digest="", text="x" * (MOST_BYTES // 4))])
+        log_tail.add(number, [MessageAccepted(at=number, message_id=f"m-{number}", digest="", text="x" * (TAIL_BYTES // 4))])
     assert [event.at for event in log_tail.upto(8)] == [6, 7, 8]
-    log_tail.add(9, [MessageAccepted(at=9, message_id="m-9", digest="", text="x" * (2 * MOST_BYTES))])
+    log_tail.add(9, [MessageAccepted(at=9, message_id="m-9", digest="", text="x" * (2 * TAIL_BYTES))])
     assert log_tail.upto(9) == ()
     log_tail.add(10, [message(10)])
     assert log_tail.upto(10) == (message(10),)

@@ -8,12 +8,11 @@ from given_worker import bench_at
 from writer import DESK, Writer, begin, cancel, reply, start
 
 from holdfast.actors import NoOutcome, Step, WorkPaused
-from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker import model_run
 from holdfast.actors.worker.asking import JUDGING_S
 from holdfast.actors.worker.bench import at_any_time
 from holdfast.actors.worker.claims import Claims
-from holdfast.actors.workers import GRACE_S
+from holdfast.actors.workers import GRACE_S, ModelRequest
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.errors import CipherFailed, CorruptStore, StoreUnavailable

@@ -13,7 +13,7 @@ from writer import DESK, Writer, begin, call, reply, start
 from holdfast.actors import Host, Hosted, NoOutcome, WorkPaused, admission, wire
 from holdfast.actors import worker as worker_package
 from holdfast.actors.admission import FRESH_S, LAG_S, Admission
-from holdfast.actors.work_requests import ModelRequest, RunRequest
+from holdfast.actors.workers import ModelRequest, RunRequest
 from holdfast.agent import Agent, tool
 from holdfast.conversation import Approve, ModelReplied, Send, Status, Wake
 from holdfast.errors import CorruptStore, StoreUnavailable

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker import live
 from holdfast.actors.worker.live import Progress
+from holdfast.actors.workers import RunRequest
 from holdfast.conversation.text import jsontext
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import codec

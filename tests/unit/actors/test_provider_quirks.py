@@ -4,13 +4,12 @@ import json
 
 import pytest
 
-from holdfast.actors.worker import anthropic_blocks, chat_chunks, kept_parts, prompt, reasoning_details
+from holdfast.actors.worker import anthropic_blocks, chat_chunks, kept_parts, prompt
 from holdfast.actors.worker.anthropic_blocks import AnthropicBlocks
 from holdfast.actors.worker.chat_chunks import ResponsesEvents
 from holdfast.actors.worker.gemini_parts import GeminiParts
-from holdfast.actors.worker.kept_parts import KeptParts
+from holdfast.actors.worker.kept_parts import KeptParts, ReasoningDetails
 from holdfast.actors.worker.model_answer import ModelAnswer
-from holdfast.actors.worker.reasoning_details import ReasoningDetails
 from holdfast.conversation import Limits
 
 SEALED = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "e"}
@@ -81,7 +80,7 @@ def test_pieces_of_one_reasoning_text_are_joined_and_kept_once():
         {"type": "reasoning.text", "index": 0, "format": "f", "signature": "s", "length": 7},
         {"type": "reasoning.encrypted", "data": "d"},
     ]
-    assert reasoning_details.whole(kept, "Let me.")[0]["text"] == "Let me."
+    assert kept_parts.details_whole(kept, "Let me.")[0]["text"] == "Let me."
     assert details.kept("Otherwise.")[0]["text"] == "Let me."
 
 

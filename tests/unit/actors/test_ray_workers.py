@@ -23,9 +23,9 @@ from holdfast.actors import (
 )
 from holdfast.actors.ray_workers import RayWorkers, WorkerDied, WorkerUnavailable
 from holdfast.actors.signature import sealed
-from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker.attestation import EVERY_S, VALID_MS
 from holdfast.actors.worker.refusals import Dropped, Succeeded
+from holdfast.actors.workers import ModelRequest
 from holdfast.conversation import ModelReplied, RunFinished
 from holdfast.errors import ClusterStopped
 from holdfast.persistence import EVERYWHERE, AppRecord, MemoryStore, RunStatus, codec

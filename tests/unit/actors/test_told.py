@@ -10,9 +10,9 @@ from pydantic import AfterValidator
 from writer import Writer, begin, call, start
 
 from holdfast.actors import wire
-from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker import tool_run
 from holdfast.actors.worker.refusals import Unforeseen
+from holdfast.actors.workers import ModelRequest, RunRequest
 from holdfast.agent import Agent, Limits, Tool
 from holdfast.persistence import AppRecord, MemoryStore
 from holdfast.redaction import PLAIN

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker.transcripts import OVERLAP, OWN_BYTES, TRIES, Transcripts
+from holdfast.actors.workers import ModelRequest
 from holdfast.conversation.records.events import CallResolved, ConversationStarted, MessageAccepted, TurnStarted
 
 

@@ -3,8 +3,8 @@
 import pytest
 from writer import Writer, begin, start
 
-from holdfast.actors.work_requests import ModelRequest
 from holdfast.actors.worker.model_outcome import turn_of
+from holdfast.actors.workers import ModelRequest
 from holdfast.agent import Agent, Tool, TurnContext
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import MemoryStore

@@ -11,7 +11,7 @@ from installed_copy import installed_at
 from holdfast.actors import ActorSettings, Failed, NoOutcome, NotHosted, Replied, StoreAddress, build, wire
 from holdfast.actors.actor_settings import WorkerSettings
 from holdfast.actors.build import this_release
-from holdfast.actors.work_requests import ModelRequest
+from holdfast.actors.workers import ModelRequest
 from holdfast.conversation import Receipt, Resolve
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
 from holdfast.errors import OtherBuild, StaleCall, StaleReason

@@ -9,9 +9,9 @@ from opentelemetry.trace import SpanKind, StatusCode
 from spans import CALLER, CALLERS_TRACE, Spans, id_of, parent_of, trace_of
 
 from holdfast import Agent, App, Approve, ToolContext, tool
-from holdfast.actors.work_requests import ModelRequest, RunRequest
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.actors.worker.work_spans import MESSAGES, NO_CONTENT, Content, model_span, run_span
+from holdfast.actors.workers import ModelRequest, RunRequest
 from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ModelReplied
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.redaction import Redaction

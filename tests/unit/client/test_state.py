@@ -6,8 +6,8 @@ import pytest
 from stores import InMemory
 from writer import Writer, begin, call, fail_model, lose, reply, resolve, start
 
-from holdfast.actors.work_requests import RunRequest
 from holdfast.actors.worker.live import Progress
+from holdfast.actors.workers import RunRequest
 from holdfast.client import AsyncClient, stack_state
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Approve, Executor, FailureReason, StopReason
