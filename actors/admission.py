@@ -56,9 +56,7 @@ class Admission:
     async def admit(self, agent: str) -> int:
         """Let a piece of the agent's new work begin, and return the time by which it must, in ms UTC by the store's clock.
 
-        Raises:
-            WorkPaused: The agent's new work waits.
-            StoreUnavailable: Whether new work waits is unknown now.
+        `StoreUnavailable` if it is unknown whether new work waits, which raises `WorkPaused`.
         """
         await self._readings.fresh()
         pause = self._seen.of(agent)

@@ -214,10 +214,10 @@ class Host:
         until = [self._heard_at + timing.lease_ms / 3]
         if activation is None:
             until += [self._blank_since + timing.linger_ms] if now - self._blank_since < timing.linger_ms else []
-        elif activation.rested_at is not None:
-            if now < activation.offer_at:
-                return activation.offer_at - now
-            until.append(activation.rested_at + (timing.park_ms if activation.parkable else timing.linger_ms))
+        elif activation.rest.since is not None:
+            if now < activation.rest.offer_at:
+                return activation.rest.offer_at - now
+            until.append(activation.rest.since + (timing.park_ms if activation.parkable else timing.linger_ms))
         return max(min(until) - now, timing.tick_ms)
 
     async def _be_heard(self) -> None:
@@ -238,10 +238,10 @@ class Host:
             if activation is not None and activation.over:
                 self._activation = None
                 await self.offer_blank()
-            elif activation is not None and activation.rested_at is not None:
-                if now < activation.offer_at:
+            elif activation is not None and activation.rest.since is not None:
+                if now < activation.rest.offer_at:
                     pass  # it has rested only for a moment
-                elif now - activation.rested_at < (park_ms if activation.parkable else linger_ms) and not worn:
+                elif now - activation.rest.since < (park_ms if activation.parkable else linger_ms) and not worn:
                     rank = PARKABLE * activation.parkable + (activation.rested_since or 1)
                     await self._store.offer(self._name, rank)
                 elif await activation.passivate():

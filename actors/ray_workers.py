@@ -250,11 +250,7 @@ def successor_name(base: str, generation: int) -> str:
 async def ensure_worker(
     store: Directory, settings: ActorSettings, launcher: Launcher, record: AppRecord, slot: str
 ) -> tuple[str, int, WorkerHandle]:
-    """The base name, generation and handle of the worker in this slot for a signed record, made if it is missing.
-
-    Raises:
-        ClusterStopped: Holdfast was stopped on this cluster.
-    """
+    """The base name, generation and handle of the worker in this slot for a signed record, made if it is missing."""
     base = worker_name(settings, record.app, record.code, slot)
     generation = await store.generation(base)
     handle = await launcher.find(successor_name(base, generation))

@@ -146,11 +146,7 @@ class Pool:
     async def spawn(self, *, offer: bool) -> tuple[str, Handle]:
         """A new actor, which the store counts as live.
 
-        Raises:
-            PoolFull: The store counts as many actors as the cap allows.
-            ActorUnavailable: The actor did not start in time, or cannot reach the store.
-            ClusterError: No actor can be spawned.
-            OtherBuild: A process of the cluster runs another build of Holdfast.
+        Raises `PoolFull` if the store counts as many actors as the cap allows, and what `Actors.spawn` raises.
         """
         name = self._actors.new_name()
         if not await self._store.heartbeat(name, limit=self._limit):

@@ -152,15 +152,7 @@ class Registry:
     async def ensure_started(self, conversation_id: str, *, timeout_s: float, create: bool = False) -> Host:
         """The actor that hosts the conversation, which is revived from the store if it has none.
 
-        Raises:
-            ConversationNotFound: The conversation was never started, and `create` is false.
-            LeaseHeld: The owner does not answer, and its lease did not run out in time.
-            Quarantined: The conversation is in quarantine.
-            StoreUnavailable: The store refused.
-            Overloaded: The pool is full, and none of its actors came free in time.
-            ClusterError: No actor can be spawned.
-            HoldfastError: The actor refused to take the conversation over, with this error.
-            TimeoutError: The time was up.
+        Raises what hindered it, `Overloaded` if the pool was full, `LeaseHeld` if the owner did not answer and kept its lease.
         """
         delivery = Delivery(conversation_id, Wake(), timeout_s=timeout_s, create=create, waits_for_store=False)
         found = await self._carried(delivery, _Search(asks=False))

@@ -365,7 +365,7 @@ class Rehearsal:
 
     async def _rests(self) -> bool:
         _, activation = self._open()
-        return not activation.over and activation.rested_at is not None
+        return not activation.over and activation.rest.since is not None
 
     async def _under_way(self) -> bool:
         """Whether the conversation rests, or each outstanding effect is within a bound, which the clock can end."""

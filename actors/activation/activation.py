@@ -52,7 +52,10 @@ CIPHER_AGAIN_S = 1.0
 
 
 class Activation:
-    """One activation of one conversation. When it ends, the object is dropped whole, and no part of it is reused."""
+    """One activation of one conversation. When it ends, the object is dropped whole, and no part of it is reused.
+
+    `rest` says since when no effect needs it.
+    """
 
     def __init__(self, context: ActivationContext, conversation_id: str) -> None:
         self.conversation_id = conversation_id
@@ -60,13 +63,11 @@ class Activation:
         self._reached = context.reached
         self._counted = Counted(context.counts)
         self._mailbox = Mailbox()
-        self._rest = Rest(context.admission, clock=context.clock, rested=context.rested, patience=context.patience)
+        self.rest = Rest(context.admission, clock=context.clock, rested=context.rested, patience=context.patience)
         self._owned = Ownership(context, conversation_id)
         self._trace = TurnTrace(conversation_id, context.traces)
         self._observers: list[Observer] = [self._trace, self._counted]
-        self._effects = Outstanding(
-            context, self._owned, self._mailbox, rest=self._rest, strike=self._strike, trace=self._trace
-        )
+        self._effects = Outstanding(context, self._owned, self._mailbox, rest=self.rest, strike=self._strike, trace=self._trace)
         self._judge = Judge(context, self._owned, self._trace, self._adopted)
         self._own: list[asyncio.Task[None]] = []
 
@@ -76,16 +77,6 @@ class Activation:
         return self._owned.over
 
     @property
-    def rested_at(self) -> int | None:
-        """Since when no effect needs this activation, in ms by the actor's clock; None while the conversation does not rest."""
-        return self._rest.since
-
-    @property
-    def offer_at(self) -> int:
-        """When the actor of a resting conversation may go on offer, in ms by the actor's clock."""
-        return self._rest.offer_at
-
-    @property
     def parkable(self) -> bool:
         """Whether the conversation rests here only because workers keep its effects."""
         return self._effects.kept and not self._effects.paused
@@ -93,7 +84,7 @@ class Activation:
     @property
     def rested_since(self) -> int | None:
         """Since when the conversation rests, in ms UTC by the store's clock; None while it does not rest."""
-        return None if self.rested_at is None else self._owned.time.at(self.rested_at)
+        return None if self.rest.since is None else self._owned.time.at(self.rest.since)
 
     async def activate(self, *, seen_token: str, because: TakeoverReason, create: bool) -> Moved | None:
         """Take the conversation over and start its outstanding effects; `Moved` if another activation owns it, else None."""
@@ -117,10 +108,7 @@ class Activation:
         Raises:
             Fenced: Another activation owns the conversation; nothing was decided here.
             Overloaded: Too many commands wait already; nothing was decided.
-            CipherMissing: The store is encrypted, and this process has no cipher; nothing was written.
-            CipherFailed: Something cannot be encrypted or decrypted; nothing was written.
-            StoreError: It is unknown whether the command was written.
-            HoldfastError: The command was refused.
+            HoldfastError: The command was refused; after a `StoreError` it is unknown whether it was written.
         """
         if self.over:
             raise Fenced(self.conversation_id)
@@ -164,8 +152,8 @@ class Activation:
         paused = effects.paused
         if (busy(owned.state) and not effects.kept) or not self._mailbox.empty:
             return False
-        look_ms = max(self._context.timing.lease_ms, QUEUED_LOOK_MS if effects.queued else 0)
-        effects.left()
+        look_ms = max(self._context.timing.lease_ms, QUEUED_LOOK_MS if self.rest.queued else 0)
+        self.rest.left()
         effects.cancel_all()  # effects that wait for the end of a pause must not begin now
         self._reached(Step.PASSIVATE_1_BEGUN)
         try:
@@ -241,7 +229,6 @@ class Activation:
                     return
                 self._counted.taken_over(self._owned.state, TakeoverReason.OWN)
                 self._owned.unsure = False
-                self._effects.look_at_all()
                 return
 
     async def _strike(self, process: str | None, what: str, *, limit: int | None = None) -> bool:

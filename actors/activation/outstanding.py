@@ -105,11 +105,6 @@ class Outstanding:
         """Whether effects are outstanding and none needs this activation: workers keep them, or a pause holds them up."""
         return busy(self._owned.state) and self._rest.kept_elsewhere(self.tasks)
 
-    @property
-    def queued(self) -> bool:
-        """Whether an effect waits in a worker's queue, which has no claim yet."""
-        return self._rest.queued
-
     def start(self) -> None:
         """If the lease is held, start outstanding effects that do not run yet, and drop those that are settled."""
         owned = self._owned
@@ -143,16 +138,8 @@ class Outstanding:
             elif isinstance(event, TurnStarted):
                 REQUEST.set(self._requests.pop(event.message_seq, ""))
 
-    def look_at_all(self) -> None:
-        """Have the next `start` look at every effect, since the state was read anew from the store."""
-        self._changed = None
-
-    def left(self) -> None:
-        """Note that the conversation is left."""
-        self._rest.left()
-
     def cancel_all(self) -> None:
-        """Stop waiting for every effect. Each goes on in its worker, and another activation may follow it."""
+        """Stop waiting for every effect. Each goes on in its worker; the next `start`, or another activation, follows it."""
         self._changed = None
         for task in self.tasks.values():
             task.cancel()

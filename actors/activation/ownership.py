@@ -139,10 +139,7 @@ class Ownership:
     async def take_over(self, seen_token: str, because: TakeoverReason, *, create: bool) -> Moved | None:
         """Become the owner and take the state from the store; returns `Moved` if another activation owns it, else None.
 
-        Raises:
-            LeaseHeld: The owner still works on the conversation.
-            ConversationNotFound: The conversation was never started, and `create` is false.
-            Quarantined: The conversation is in quarantine.
+        Raises what `Store.acquire` raises.
         """
         token = uuid.uuid4().hex
         asked_at_s = now_s()
@@ -172,11 +169,7 @@ class Ownership:
                 return None
 
     async def renew(self) -> None:
-        """Renew the lease.
-
-        Raises:
-            Fenced: Another activation owns the conversation.
-        """
+        """Renew the lease; `Fenced` if another activation owns the conversation."""
         asked_at_s = now_s()
         now = await self._store.renew(self.conversation_id, self.token, self._context.timing.lease_ms)
         self.time.heard(now)

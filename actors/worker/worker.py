@@ -78,11 +78,7 @@ ALONE_IDLE_S = 30.0
 class Worker:
     """Runs model calls and tools. One incarnation lives as long as its process.
 
-    `prepare`, `call_model` and `run_tool` may raise:
-        AppBroken: The app cannot be imported or opened here, or this worker ends.
-        Succeeded: This worker's successor has taken over.
-        Dropped: The work was dropped, or its turn has not come yet; it was not claimed.
-        WorkPaused: New work of the agent waits; nothing was claimed.
+    Its methods raise `refusals` and, before anything is claimed, `WorkPaused`.
     """
 
     def __init__(self, settings: WorkerSettings) -> None:

@@ -20,7 +20,7 @@ LEASE_MS = 60_000
 
 
 async def resting(activation):
-    await soon(lambda: activation.rested_at is not None)
+    await soon(lambda: activation.rest.since is not None)
 
 
 async def due(store):
@@ -73,7 +73,7 @@ async def test_what_a_worker_has_not_said_that_it_keeps_is_not_left():
     await activation.ask(OPEN_START)
     await soon(lambda: workers.calls)
 
-    assert (activation.rested_at, activation.parkable) == (None, False)
+    assert (activation.rest.since, activation.parkable) == (None, False)
     assert not await activation.passivate()
 
 
@@ -96,7 +96,7 @@ async def test_a_conversation_is_left_only_once_workers_keep_all_of_its_work():
     await soon(lambda: len(workers.runs) == 2)
     gates[0].set()
     await soon(lambda: workers.joined)
-    assert activation.rested_at is None
+    assert activation.rest.since is None
     assert not await activation.passivate()
     gates[1].set()
     await resting(activation)
@@ -135,7 +135,7 @@ async def test_a_conversation_whose_work_has_failed_in_a_workers_line_does_not_r
 
     gate.set()
     await soon(lambda: len(asked) > 1)
-    assert (activation.rested_at, activation.parkable) == (None, False)
+    assert (activation.rest.since, activation.parkable) == (None, False)
     assert not await activation.passivate()
 
     again.set()
@@ -152,7 +152,7 @@ async def test_a_conversation_whose_worker_answers_no_more_does_not_rest_until_o
     workers.join_answer = NoWorker("the worker does not answer")
     workers.join_gate.set()
     await soon(lambda: len(workers.joined) > 1)
-    assert (activation.rested_at, activation.parkable) == (None, False)
+    assert (activation.rest.since, activation.parkable) == (None, False)
     assert not await activation.passivate()
 
     workers.join_gate.clear()
@@ -245,10 +245,10 @@ async def test_a_conversation_whose_app_cannot_be_opened_rests_while_it_is_tried
     activation = await activated(store, workers, lease_ms=LEASE_MS)
     await activation.ask(OPEN_START)
     await soon(lambda: len(workers.calls) == 2)
-    since = activation.rested_at
+    since = activation.rest.since
     assert since is not None
     await soon(lambda: len(workers.calls) == 4)  # now one waits for its answer
-    assert activation.rested_at == since
+    assert activation.rest.since == since
     assert activation.parkable
 
     assert await activation.passivate()
@@ -270,4 +270,4 @@ async def test_work_that_a_worker_takes_after_all_is_waited_for_like_any_other()
     workers.join_answer = NoWorker("the worker does not answer")
     workers.join_gate.set()
     await soon(lambda: len(workers.joined) > 1)
-    assert (activation.rested_at, activation.parkable) == (None, False)
+    assert (activation.rest.since, activation.parkable) == (None, False)

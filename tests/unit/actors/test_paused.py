@@ -65,7 +65,7 @@ class Workers(FakeWorkers):
 
 async def at_rest(activation):
     async with asyncio.timeout(10):
-        while activation.rested_at is None:
+        while activation.rest.since is None:
             await asyncio.sleep(0)
 
 
@@ -237,7 +237,7 @@ async def test_what_runs_goes_on_and_what_follows_from_it_waits(at_once):
             await asyncio.sleep(0)
 
     await pause(store, "desk")
-    assert activation.rested_at is None
+    assert activation.rest.since is None
     workers.gate.set()
 
     state = await until(store, lambda state: state.status is Status.GENERATING and state.turn.model_effect_id.endswith("m2"))
@@ -305,7 +305,7 @@ async def test_a_conversation_is_not_left_once_its_pause_is_over(at_once):
         while not workers.calls:
             await asyncio.sleep(0)
 
-    assert activation.rested_at is None
+    assert activation.rest.since is None
     assert not await activation.passivate()
 
 
