@@ -92,11 +92,6 @@ def line(text: str) -> str:
     )
 
 
-def guard_of(name: str) -> Guard:
-    """The guard of a logger, or a new one without secrets."""
-    return next((known for known in logging.getLogger(name).filters if isinstance(known, Guard)), Guard())
-
-
 def guard() -> None:
     """Guard those of Holdfast's own loggers that are not guarded yet, in any process of a client."""
     for name in OURS:
@@ -194,7 +189,7 @@ def write_lines(process: str, settings: LogSettings, *, stream: TextIO | None = 
     form = settings.form or (LogForm.TEXT if stream.isatty() else LogForm.JSON)
     handler = Lines(stream)
     handler.setFormatter(TextLines(process) if form is LogForm.TEXT else JsonLines(process))
-    handler.addFilter(guard_of(ROOT))
+    handler.addFilter(next((one for one in logger.filters if isinstance(one, Guard)), Guard()))
     for earlier in before:
         logger.removeHandler(earlier)
     logger.addHandler(handler)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import ray
@@ -23,13 +24,11 @@ _RemoteWorker = ray.remote(Worker)
 _T = TypeVar("_T")
 
 
+@dataclass(frozen=True, slots=True)
 class RayWorker:
     """See `WorkerHandle`."""
 
-    __slots__ = ("_actor",)
-
-    def __init__(self, actor: Any) -> None:
-        self._actor = actor
+    _actor: Any
 
     async def prepare(self) -> str:
         return await _answered(self._actor.prepare.remote())
@@ -57,11 +56,11 @@ class RayWorker:
         self._actor.drop.remote(incarnation)
 
 
+@dataclass(frozen=True, slots=True)
 class RayLauncher:
     """See `Launcher`."""
 
-    def __init__(self, vault: Vault) -> None:
-        self._vault = vault
+    _vault: Vault
 
     async def find(self, name: str) -> RayWorker | None:
         actor = await asyncio.to_thread(find, name)

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from holdfast.errors import ConfigurationError
 
@@ -62,15 +63,21 @@ def gcs(address: str) -> Door:
     return Door("the GCS", address, "/ray.rpc.NodeInfoGcsService/CheckAlive")
 
 
+def _nodes() -> list[dict[str, Any]]:
+    import ray  # noqa: PLC0415 - what the environment says must stand before the import
+
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
 def doors() -> list[Door]:
     """The other doors of the joined cluster, of at most `NODES` nodes."""
-    import ray  # noqa: PLC0415 - what the environment says must stand before the import
+    import ray  # noqa: PLC0415 - as above
 
     found = []
     dashboard = getattr(getattr(ray._private.worker.global_worker, "node", None), "webui_url", None)  # noqa: SLF001 - no public way
     if dashboard:
         found.append(Door("the dashboard", dashboard.rpartition("//")[2]))
-    for node in [node for node in ray.nodes() if node["Alive"]][:NODES]:
+    for node in _nodes()[:NODES]:
         host = node["NodeManagerAddress"]
         found.append(
             Door(f"the raylet of {host}", _at(host, node["NodeManagerPort"]), "/ray.rpc.NodeManagerService/GetSystemConfig")
@@ -83,16 +90,12 @@ def doors() -> list[Door]:
 
 def untried() -> int:
     """The number of nodes in the joined cluster whose ports are not tried."""
-    import ray  # noqa: PLC0415 - as above
-
-    return max(sum(bool(node["Alive"]) for node in ray.nodes()) - NODES, 0)
+    return max(len(_nodes()) - NODES, 0)
 
 
 def metrics() -> list[Door]:
     """The doors of the nodes' metrics, unguarded by Ray: a stranger who reaches one reads the metrics."""
-    import ray  # noqa: PLC0415 - as above
-
-    nodes = [node for node in ray.nodes() if node["Alive"] and node.get("MetricsExportPort", -1) > 0]
+    nodes = [node for node in _nodes() if node.get("MetricsExportPort", -1) > 0]
     return [
         Door(f"the metrics of {node['NodeManagerAddress']}", _at(node["NodeManagerAddress"], node["MetricsExportPort"]))
         for node in nodes[:NODES]

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import uuid
 from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import ray
@@ -35,13 +36,11 @@ _RemoteActor = ray.remote(ConversationActor)
 _T = TypeVar("_T")
 
 
+@dataclass(frozen=True, slots=True)
 class RayHandle:
     """See `Handle`."""
 
-    __slots__ = ("_actor",)
-
-    def __init__(self, actor: Any) -> None:
-        self._actor = actor
+    _actor: Any
 
     async def activate(
         self,

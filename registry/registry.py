@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast.actors import AnswerToActivate, AnswerToAsk, Failed, Hosted, NotHosted, Replied
@@ -73,6 +73,7 @@ class Unknown:
 DeliveryResult: TypeAlias = Delivered | Refused | Unsent | Unknown
 
 
+@dataclass(slots=True, eq=False)
 class Delivery:
     """One command on its way to the actor that hosts its conversation; the command's ids make a repetition safe.
 
@@ -82,24 +83,19 @@ class Delivery:
     delivery is cancelled. `answer` is that of the actor that got the command with the takeover, if one did.
     """
 
-    def __init__(
-        self,
-        conversation_id: str,
-        command: Command,
-        *,
-        timeout_s: float,
-        create: bool = False,
-        proves: bool = False,
-        waits_for_store: bool = True,
-    ) -> None:
-        self.conversation_id = conversation_id
-        self.command = command
-        self.create = create
-        self.proves = proves
-        self.waits_for_store = waits_for_store
+    conversation_id: str
+    command: Command
+    _: KW_ONLY
+    timeout_s: InitVar[float]
+    create: bool = False
+    proves: bool = False
+    waits_for_store: bool = True
+    until: float = field(init=False)
+    handed: bool = field(default=False, init=False)
+    answer: AnswerToAsk | None = field(default=None, init=False)
+
+    def __post_init__(self, timeout_s: float) -> None:
         self.until = now_s() + timeout_s
-        self.handed = False
-        self.answer: AnswerToAsk | None = None
 
     @property
     def left_s(self) -> float:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from holdfast.actors.steps import Step
 from holdfast.actors.workers import NoWorker, WorkPaused
@@ -37,21 +38,14 @@ async def begun(context: ActivationContext, effect: BeginTurn, state: State) -> 
     return TurnPrepared(effect_id=effect.effect_id, code=published.code, spec=published.spec)
 
 
+@dataclass(eq=False)
 class Judge:
     """The only writer of a conversation."""
 
-    def __init__(
-        self,
-        context: ActivationContext,
-        owned: Ownership,
-        trace: TurnTrace,
-        adopted: Callable[[Command, Append, Appended], None],
-    ) -> None:
-        self._context = context
-        self._store = context.store
-        self._owned = owned
-        self._trace = trace
-        self._adopted = adopted
+    _context: ActivationContext
+    _owned: Ownership
+    _trace: TurnTrace
+    _adopted: Callable[[Command, Append, Appended], None]
 
     async def judge(self, command: Command) -> Reply:
         """Judge a command, and return its reply once its events are durable.
@@ -92,7 +86,7 @@ class Judge:
                 unrecorded=owned.unrecorded_in(judgement.state or owned.state),
                 passing=judgement.passing,
             )
-            written = await self._store.append(owned.conversation_id, write)
+            written = await self._context.store.append(owned.conversation_id, write)
             owned.time.heard(written.now)
             owned.lease.granted(asked_at_s)
             if isinstance(written, KnownIds):
@@ -119,13 +113,13 @@ class Judge:
 
     async def _read_all(self, places: Sequence[int]) -> Sequence[Event | None]:
         try:
-            return await self._store.at(self._owned.conversation_id, places)
+            return await self._context.store.at(self._owned.conversation_id, places)
         except (CorruptStore, NewerRecord):  # an unreadable entry fails only a command that needs it
             return [await self._read_one(place) for place in places]
 
     async def _read_one(self, place: int) -> Event | None:
         try:
-            (found,) = await self._store.at(self._owned.conversation_id, [place])
+            (found,) = await self._context.store.at(self._owned.conversation_id, [place])
         except (CorruptStore, NewerRecord) as error:
             logger.warning("conversation %s: entry %d cannot be read: %s", self._owned.conversation_id, place, error)
             return None

@@ -7,6 +7,7 @@ unreadable.
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -44,30 +45,30 @@ OTHERS = "others than those who have decided this call have to"
 class RulesInForce(Protocol):
     """The source of an agent's permission rules in a worker."""
 
+    async def begin_by(self, agent: str) -> tuple[Rules | None, int | None]:
+        """The rules in force (empty if there are none, None if unreadable), and until when work that they allow may begin.
+
+        That time is in ms UTC by the store's clock; None: any time.
+        """
+
     async def rules(self, agent: str) -> Rules | None:
         """The rules in force; empty rules if there are none, None if they cannot be read."""
-
-    async def begin_by(self, agent: str) -> tuple[Rules | None, int | None]:
-        """The rules in force, and the latest time at which work these rules allow may begin, in ms UTC by the store's clock."""
+        return (await self.begin_by(agent))[0]
 
 
-class FixedRules:
+@dataclass(frozen=True)
+class FixedRules(RulesInForce):
     """The rules of an agent that is not published."""
 
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-
-    async def rules(self, agent: str) -> Rules | None:
-        """See `RulesInForce.rules`."""
-        del agent
-        return self._rules
+    _rules: Rules
 
     async def begin_by(self, agent: str) -> tuple[Rules | None, int | None]:
-        """See `RulesInForce.begin_by`; any time."""
-        return await self.rules(agent), None
+        """These rules, for any time."""
+        del agent
+        return self._rules, None
 
 
-class Gate:
+class Gate(RulesInForce):
     """The rules in force for the agents of one published app; concurrent callers share a recent reading."""
 
     def __init__(self, store: Directory, published: Callable[[], Awaitable[AppRecord | None]]) -> None:
@@ -79,12 +80,8 @@ class Gate:
         self._troubles: list[str] = []
         self._readings = Readings(self._look, "which permission rules are in force")
 
-    async def rules(self, agent: str) -> Rules | None:
-        """See `RulesInForce.rules`."""
-        return (await self.begin_by(agent))[0]
-
     async def begin_by(self, agent: str) -> tuple[Rules | None, int | None]:
-        """See `RulesInForce.begin_by`."""
+        """See `RulesInForce`."""
         await self._readings.fresh()
         return self._rules(agent), self._asked_at + PAUSE_LAG_MS
 
@@ -152,16 +149,14 @@ class GrantGivers:
         self._keys, self._read_at = await self._store.api_keys(), read_at
 
 
+@dataclass(frozen=True)
 class CallRules:
     """The permission rules of one model call: those at its beginning hide tools, those at its end judge calls."""
 
-    def __init__(
-        self, in_force: RulesInForce, rules: Rules | None, agent: str, turn: Callable[[], Awaitable[TurnContext]]
-    ) -> None:
-        self._in_force = in_force
-        self._rules = rules
-        self._agent = agent
-        self.turn = turn
+    _in_force: RulesInForce
+    _rules: Rules | None
+    _agent: str
+    turn: Callable[[], Awaitable[TurnContext]]
 
     def hides(self, tool: ToolSpec) -> bool:
         """Whether a tool is hidden from the model: rules deny it, or are unreadable and its provider would run it unasked."""

@@ -62,10 +62,10 @@ class Content:
 NO_CONTENT = Content()
 
 
+@dataclass(frozen=True)
 class _WorkSpan:
-    def __init__(self, span: Span, content: Content) -> None:
-        self._span = span
-        self._content = content
+    _span: Span
+    _content: Content
 
 
 class ModelSpan(_WorkSpan):
