@@ -17,10 +17,7 @@ CIPHER_DIGITS = 8
 """Fewer digits than a build has, so that no build ends in `.cipher.` and so many digits."""
 _SUFFIXES = (".py", ".lua")
 ROOT = "holdfast"
-PACKAGES = (
-    ROOT,
-    *(f"holdfast.{name}" for name in ("conversation", "agent", "persistence", "embedded", "actors", "registry")),
-)
+PACKAGES = (ROOT, *(f"holdfast.{name}" for name in ("conversation", "agent", "persistence", "embedded", "actors", "registry")))
 
 
 @functools.cache

@@ -9,15 +9,7 @@ from collections.abc import Awaitable, Callable, Collection
 from holdfast import metrics
 from holdfast.conversation import Command, Resolve, ResolveMany
 from holdfast.counting import Counts
-from holdfast.errors import (
-    ConversationNotFound,
-    CorruptStore,
-    Fenced,
-    HoldfastError,
-    LeaseHeld,
-    Quarantined,
-    StoreError,
-)
+from holdfast.errors import ConversationNotFound, CorruptStore, Fenced, HoldfastError, LeaseHeld, Quarantined, StoreError
 from holdfast.persistence import Store, TakeoverReason
 from holdfast.redaction import PLAIN
 from holdfast.settings import ProcessLimits, Timing, TraceSettings
@@ -100,13 +92,7 @@ class Host:
         return self._activation.conversation_id if self._activation is not None and not self._activation.over else None
 
     async def activate(
-        self,
-        conversation_id: str,
-        seen_token: str,
-        because: TakeoverReason,
-        *,
-        create: bool,
-        first: Command | None = None,
+        self, conversation_id: str, seen_token: str, because: TakeoverReason, *, create: bool, first: Command | None = None
     ) -> AnswerToActivate:
         """Host a conversation, if the one hosted now rests and can be left, and have the `first` command judged."""
         began_s = time.perf_counter()

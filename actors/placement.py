@@ -30,10 +30,7 @@ def in_turn(turn: int, avoid: Collection[str] = ()) -> dict[str, Any]:
     if len(nodes) < 2:  # noqa: PLR2004 - one node has every turn
         return elsewhere
     fallbacks = [{"label_selector": elsewhere["label_selector"]}] if elsewhere else []
-    return {
-        "label_selector": {NODE_LABEL: nodes[turn % len(nodes)]},
-        "fallback_strategy": [*fallbacks, {"label_selector": {}}],
-    }
+    return {"label_selector": {NODE_LABEL: nodes[turn % len(nodes)]}, "fallback_strategy": [*fallbacks, {"label_selector": {}}]}
 
 
 def turn_of(base: str) -> int:
@@ -47,10 +44,7 @@ def beside(avoid: Collection[str]) -> dict[str, Any]:
     nodes = sorted(set(avoid) - {EVERYWHERE})
     if not nodes:
         return {}
-    return {
-        "label_selector": {NODE_LABEL: f"!in({','.join(nodes)})"},
-        "fallback_strategy": [{"label_selector": {}}],
-    }
+    return {"label_selector": {NODE_LABEL: f"!in({','.join(nodes)})"}, "fallback_strategy": [{"label_selector": {}}]}
 
 
 async def drained(withheld: Collection[str]) -> bool:

@@ -91,11 +91,7 @@ class RayWorkers:
         return answer
 
     async def _taken(
-        self,
-        app: str,
-        code: str,
-        request: _Request,
-        ask: Callable[[WorkerHandle, bytes], Awaitable[bytes]],
+        self, app: str, code: str, request: _Request, ask: Callable[[WorkerHandle, bytes], Awaitable[bytes]]
     ) -> Any:
         """The answer of the first worker with room for the work; if none has, it waits at the conversation's own worker.
 

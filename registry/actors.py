@@ -20,13 +20,7 @@ class Handle(Protocol):
     """One actor's handle. Every call may raise `ActorDied` or `ActorUnavailable`."""
 
     async def activate(
-        self,
-        conversation_id: str,
-        seen_token: str,
-        because: TakeoverReason,
-        *,
-        create: bool,
-        first: Command | None = None,
+        self, conversation_id: str, seen_token: str, because: TakeoverReason, *, create: bool, first: Command | None = None
     ) -> AnswerToActivate:
         """See `Host.activate`."""
 

@@ -43,13 +43,7 @@ class RayHandle:
     _actor: Any
 
     async def activate(
-        self,
-        conversation_id: str,
-        seen_token: str,
-        because: TakeoverReason,
-        *,
-        create: bool,
-        first: Command | None = None,
+        self, conversation_id: str, seen_token: str, because: TakeoverReason, *, create: bool, first: Command | None = None
     ) -> AnswerToActivate:
         asked = pack((conversation_id, seen_token, because, create, first, REQUEST.get()))
         answer: AnswerToActivate = unpack(await _answered(self._actor.activate.remote(asked)))
@@ -108,13 +102,7 @@ class RayActors:
         place = await in_daemon(in_turn, next(self._turns), withheld)
         in_cluster()  # checked again: Ray would silently start a cluster of its own
         actor = _RemoteActor.options(
-            name=name,
-            namespace=RAY_NAMESPACE,
-            lifetime="detached",
-            num_cpus=0,
-            max_restarts=0,
-            max_concurrency=1000,
-            **place,
+            name=name, namespace=RAY_NAMESPACE, lifetime="detached", num_cpus=0, max_restarts=0, max_concurrency=1000, **place
         ).remote(self._settings, name)
         try:
             await actor.warm.remote(offer=offer)

@@ -16,15 +16,7 @@ from holdfast.backoff import now_s
 from holdfast.conversation import Wake
 from holdfast.conversation.judging.machine import due_at
 from holdfast.counting import Counts
-from holdfast.errors import (
-    ConversationNotFound,
-    CorruptStore,
-    HoldfastError,
-    LeaseHeld,
-    Overloaded,
-    Quarantined,
-    StoreError,
-)
+from holdfast.errors import ConversationNotFound, CorruptStore, HoldfastError, LeaseHeld, Overloaded, Quarantined, StoreError
 from holdfast.log_context import CONVERSATION
 from holdfast.machine_load import because, overload
 from holdfast.persistence import Look, Pause, Stands, Store
@@ -67,13 +59,7 @@ class Sweep:
     """The sweep of one store; the sweeper calls `tick` again and again."""
 
     def __init__(
-        self,
-        store: Store,
-        actors: Actors,
-        *,
-        timing: Timing,
-        process_limits: ProcessLimits,
-        counts: Counts | None = None,
+        self, store: Store, actors: Actors, *, timing: Timing, process_limits: ProcessLimits, counts: Counts | None = None
     ) -> None:
         self._store = store
         self._counts = Counts() if counts is None else counts

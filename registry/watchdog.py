@@ -52,13 +52,7 @@ class Watchdog:
     """
 
     def __init__(
-        self,
-        store: Store,
-        processes: Processes,
-        *,
-        timing: Timing,
-        process_limits: ProcessLimits,
-        counts: Counts | None = None,
+        self, store: Store, processes: Processes, *, timing: Timing, process_limits: ProcessLimits, counts: Counts | None = None
     ) -> None:
         self._counts = Counts() if counts is None else counts
         self._store = store

@@ -246,8 +246,7 @@ async def _verdicts(
         return ()
     room, in_force, turn = loop(), await rules.now(), await rules.turn()
     return await room.judged(
-        spec.name,
-        lambda asking: model_outcome.judged(agent, spec, calls, redaction, rules=in_force, turn=turn, asking=asking),
+        spec.name, lambda asking: model_outcome.judged(agent, spec, calls, redaction, rules=in_force, turn=turn, asking=asking)
     )
 
 

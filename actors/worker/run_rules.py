@@ -21,13 +21,7 @@ from .gate import UNTOLD_DECIDERS, asks_others, lifted, required_again, stopped
 
 
 async def judged(
-    bench: Bench,
-    request: RunRequest,
-    agent: Agent | None,
-    arguments: dict[str, Any] | None,
-    turn: TurnContext,
-    *,
-    edits: bool,
+    bench: Bench, request: RunRequest, agent: Agent | None, arguments: dict[str, Any] | None, turn: TurnContext, *, edits: bool
 ) -> tuple[RuleVerdict | None, int | None]:
     """The verdict that blocks a run, if any, and the latest time at which it may begin otherwise.
 

@@ -154,10 +154,7 @@ async def _refused(
     if inputs.last is not None and await inputs_of(bench.store, request) != inputs:
         return NoOutcome.NOT_MINE
     recorded = await bench.store.refuse(
-        request.conversation_id,
-        request.effect_id,
-        incarnation=claim.incarnation,
-        outcome=codec.encode(outcome),
+        request.conversation_id, request.effect_id, incarnation=claim.incarnation, outcome=codec.encode(outcome)
     )
     bench.reached(Step.RUN_4_RECORDED)
     return outcome if recorded else NoOutcome.NOT_MINE
