@@ -1,6 +1,5 @@
 """The settings with which actors and workers are made: plain values, pickled between processes of one build."""
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -114,23 +113,10 @@ class ActorSettings(_Sealed):
 
 
 @dataclass(frozen=True, slots=True)
-class SweeperToKeep:
-    """The sweeper that workers look after: the function that makes it if it is missing, and its release."""
-
-    ensure: Callable[..., object]
-    release: str
-
-    @classmethod
-    def of(cls, settings: ActorSettings) -> "SweeperToKeep | None":
-        """The sweeper of these settings, if they have one."""
-        return None if settings.sweeper is None else cls(functools.partial(settings.sweeper, settings), settings.release)
-
-
-@dataclass(frozen=True, slots=True)
 class WorkerSettings(_Sealed):
     """The settings with which a worker is made; `needed` names the variables that the app must find in its environment."""
 
-    store: StoreAddress
+    actors: ActorSettings
     name: str
     app: str
     code: str
@@ -141,10 +127,3 @@ class WorkerSettings(_Sealed):
     alone: bool = False
     base: str = ""
     generation: int = 0
-    model_calls: int = 1000
-    effects: int = 100_000
-    memory_mb: int = 2048
-    idle_s: int = 0
-    sweeper: SweeperToKeep | None = None
-    log: LogSettings = field(default_factory=LogSettings)
-    traces: TraceSettings = field(default_factory=TraceSettings)

@@ -14,7 +14,7 @@ from holdfast.errors import ClusterStopped, HoldfastError
 from holdfast.persistence import EVERYWHERE, AppRecord, Directory, DirectoryAndRuns, RunStatus
 
 from . import wire
-from .actor_settings import ActorSettings, SweeperToKeep, WorkerSettings
+from .actor_settings import ActorSettings, WorkerSettings
 from .published import Published
 from .worker.attestation import EVERY_S
 from .worker.refusals import AppBroken, Dropped, Succeeded
@@ -266,7 +266,7 @@ def worker_settings(
     """The settings of the worker in this slot for an app's code."""
     base = worker_name(settings, record.app, record.code, slot)
     return WorkerSettings(
-        store=settings.store,
+        actors=settings,
         name=successor_name(base, generation),
         app=record.app,
         code=record.code,
@@ -277,11 +277,4 @@ def worker_settings(
         alone=slot.startswith(ALONE),
         base=base,
         generation=generation,
-        model_calls=settings.process_limits.model_calls,
-        effects=settings.process_limits.effects,
-        memory_mb=settings.process_limits.worker_mb,
-        idle_s=settings.process_limits.worker_idle_s,
-        sweeper=SweeperToKeep.of(settings),
-        log=settings.log,
-        traces=settings.traces,
     )

@@ -29,12 +29,12 @@ class Succession:
         self.succeeded = False
         self.effects = 0
         self.asked_at = time.monotonic()
-        self._settings = settings
+        self._settings, self._limits = settings, settings.actors.process_limits
         self._allowed_mb = math.inf
 
     def opened(self) -> None:
         """Limit the growth of this process from its size now, when the app is open."""
-        self._allowed_mb = allowed_mb(self._settings.memory_mb)
+        self._allowed_mb = allowed_mb(self._limits.worker_mb)
 
     async def begin(self, store: Directory) -> None:
         """Refuse new work, and let the successor take over; if the store is away, `hand_over` repeats that."""
@@ -52,7 +52,7 @@ class Succession:
             held
             or EVERYWHERE in withheld
             or await drained(withheld)
-            or self.effects >= settings.effects
+            or self.effects >= self._limits.effects
             or resident_mb() > self._allowed_mb
         )
         if worn and not self.succeeded:
@@ -68,7 +68,7 @@ class Succession:
 
         An actor that asks meanwhile is refused before its work begins here, and asks the successor.
         """
-        idle_s = self._settings.idle_s
+        idle_s = self._limits.worker_idle_s
         if not idle_s or self.succeeded or time.monotonic() - used_at < idle_s:
             return
         if record is not None and await under_way(store, record):

@@ -82,13 +82,13 @@ class Worker:
     """
 
     def __init__(self, settings: WorkerSettings) -> None:
-        self._settings = settings
+        self._settings, common = settings, settings.actors
         self._incarnation = uuid.uuid4().hex
-        self.secrets = ProcessSecrets(settings.store.redis_url, content=settings.traces.content)
+        self.secrets = ProcessSecrets(common.store.redis_url, content=common.traces.content)
         self.secrets.learn(settings.environment)
         if ray.is_initialized():  # then this process belongs to this worker alone
-            write_lines(short_name(settings.name), settings.log)
-            export_spans(short_name(settings.name), settings.traces)
+            write_lines(short_name(settings.name), common.log)
+            export_spans(short_name(settings.name), common.traces)
         self._opening = SingleFlight(self._open_anew)
         self._opened: tuple[Store, AppRuntime] | None = None
         self._specs = SpecCache()
@@ -103,19 +103,22 @@ class Worker:
         self._reached = reached_here()
         self._counts = Counts()
         self._spending = Background()
+        model_calls = common.process_limits.model_calls
         alone = Turnstile(THREADS) if settings.alone else None  # one for all work
-        self._models = alone or Turnstile(settings.model_calls)
+        self._models = alone or Turnstile(model_calls)
         for name in CONNECTIONS:
-            os.environ.setdefault(name, str(max(settings.model_calls, 1000)))
+            os.environ.setdefault(name, str(max(model_calls, 1000)))
         self._bodies = alone or Turnstile(AT_ONCE)
         self._threads = alone or Turnstile(THREADS)
         self._store: Store | None = None
         self._bench: Bench | None = None
         self._attestation = Attestation(self._incarnation)
         self._keeping: asyncio.Task[None] | None = None
-        if settings.sweeper is not None:  # from the start: a restarted worker may never get a request
+        if common.sweeper is not None:  # from the start: a restarted worker may never get a request
             self._begin_draining()
-            self._keeping = asyncio.get_running_loop().create_task(keep_sweeper(settings.sweeper, self._connected))
+            self._keeping = asyncio.get_running_loop().create_task(
+                keep_sweeper(partial(common.sweeper, common), common.release, self._connected)
+            )
 
     @told
     async def prepare(self, environment: Mapping[str, str] | None = None) -> str:
@@ -269,7 +272,8 @@ class Worker:
         if self._bench is None:
             settings, read = self._settings, partial(store.app, self._settings.app)
             if ray.is_initialized():
-                published = Published(store, settings.store, partial(in_daemon, Vault(settings.store).key))
+                address = settings.actors.store
+                published = Published(store, address, partial(in_daemon, Vault(address).key))
                 read = partial(published.record, settings.app)
             self._bench = Bench(
                 store,
@@ -295,7 +299,7 @@ class Worker:
 
     async def _connected(self) -> Store:
         if self._store is None:
-            store = self._settings.store.opened(counts=self._counts)
+            store = self._settings.actors.store.opened(counts=self._counts)
             await store.open()
             self._store = store
         return self._store

@@ -13,7 +13,7 @@ import redis
 from hosted import FromStore
 from lacking import lacking
 
-from holdfast.actors import Activation, AppBroken, NoWorker, StoreAddress, Worker, WorkerSettings, wire
+from holdfast.actors import Activation, ActorSettings, AppBroken, NoWorker, StoreAddress, Worker, WorkerSettings, wire
 from holdfast.actors.activation.context import ActivationContext
 from holdfast.actors.admission import Admission
 from holdfast.actors.worker import model
@@ -125,8 +125,8 @@ async def store(server, request):
 
 @contextlib.asynccontextmanager
 async def worker_of(store, app):
-    address = StoreAddress(store.url, store.namespace, store.store_id)
-    worker = Worker(WorkerSettings(address, "worker-0", app, "k", base="worker-0"))
+    settings = ActorSettings(StoreAddress(store.url, store.namespace, store.store_id))
+    worker = Worker(WorkerSettings(settings, "worker-0", app, "k", base="worker-0"))
     try:
         yield worker
     finally:

@@ -5,7 +5,7 @@ import contextlib
 
 from writer import DESK, Writer, begin, call, start
 
-from holdfast.actors import Claimed, StoreAddress, Worker, WorkerSettings
+from holdfast.actors import ActorSettings, Claimed, StoreAddress, Worker, WorkerSettings
 from holdfast.actors.worker import asking
 from holdfast.actors.worker.bench import Bench
 from holdfast.actors.worker.gate import FixedRules
@@ -13,7 +13,8 @@ from holdfast.actors.workers import RunRequest
 from holdfast.agent import App, Rules
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus
 
-SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "k", base="worker-0")
+ACTORS = ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"))
+SETTINGS = WorkerSettings(ACTORS, "worker-0", "shop:app", "k", base="worker-0")
 
 
 class OwnLoop:

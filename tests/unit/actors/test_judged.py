@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.actors import StoreAddress, Worker, WorkerSettings
+from holdfast.actors import ActorSettings, StoreAddress, Worker, WorkerSettings
 from holdfast.actors.worker import asking
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.actors.worker.run_rules import judged
@@ -15,7 +15,8 @@ from holdfast.agent import Agent, App, Rules, Tool, TurnContext
 from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.persistence import AppRecord, MemoryStore
 
-SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "c", base="worker-0")
+ACTORS = ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"))
+SETTINGS = WorkerSettings(ACTORS, "worker-0", "shop:app", "c", base="worker-0")
 TURN = TurnContext(conversation_id="c-1", agent="desk")
 LIFTED = RunRequest(
     conversation_id="c-1",

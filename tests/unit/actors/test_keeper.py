@@ -1,15 +1,17 @@
 """Workers see to the sweeper: again and again, whatever goes wrong, and only those of the release that serves."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
-from holdfast.actors import ActorSettings, StoreAddress
-from holdfast.actors.actor_settings import SweeperToKeep
+from holdfast.actors import ActorSettings, StoreAddress, Worker, WorkerSettings
 from holdfast.actors.worker import keeper
 from holdfast.actors.worker.keeper import keep_sweeper
 from holdfast.persistence import EVERYWHERE, MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore
+
+ADDRESS = StoreAddress("redis://x", "holdfast", "store-1")
 
 
 @pytest.fixture
@@ -27,9 +29,8 @@ async def keep(monkeypatch):
         async def connected():
             return store
 
-        address = StoreAddress("redis://x", "holdfast", "store-1")
-        kept = SweeperToKeep.of(ActorSettings(address, release=release, sweeper=ensure))
-        tasks.append(asyncio.create_task(keep_sweeper(kept, connected)))
+        settings = ActorSettings(ADDRESS, release=release)
+        tasks.append(asyncio.create_task(keep_sweeper(partial(ensure, settings), release, connected)))
         return made
 
     yield begin
@@ -72,5 +73,5 @@ async def test_where_holdfast_was_stopped_none_is_made_until_it_is_started(keep)
     await until(lambda: made)
 
 
-def test_whoever_was_not_told_how_it_is_made_keeps_none():
-    assert SweeperToKeep.of(ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"))) is None
+async def test_whoever_was_not_told_how_it_is_made_keeps_none():
+    assert Worker(WorkerSettings(ActorSettings(ADDRESS), "worker-0", "shop:app", "k"))._keeping is None

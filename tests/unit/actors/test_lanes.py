@@ -9,7 +9,7 @@ from given_worker import carried_out
 from writer import Writer, begin, call, start
 
 import holdfast.actors.worker
-from holdfast.actors import AppBroken, Claimed, NoOutcome, StoreAddress, Worker, WorkerSettings
+from holdfast.actors import ActorSettings, AppBroken, Claimed, NoOutcome, StoreAddress, Worker, WorkerSettings
 from holdfast.actors.worker import claims
 from holdfast.actors.worker import worker as module
 from holdfast.actors.worker.app_loop import THREADS, AppLoop
@@ -21,7 +21,8 @@ from holdfast.conversation import ModelReplied, RunFinished
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus
 from holdfast.testing import FailBefore, Faults, FaultyStore
 
-SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "k", base="worker-0")
+ACTORS = ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"))
+SETTINGS = WorkerSettings(ACTORS, "worker-0", "shop:app", "k", base="worker-0")
 
 
 class Given(Worker):

@@ -168,7 +168,7 @@ async def test_every_process_of_ours_guards_its_loggers_with_what_is_secret_ther
     address = StoreAddress("redis://:looking-glass@host/0", "holdfast", "store-1")
     for begin in (
         lambda: ConversationActor(ActorSettings(address), "actor-1"),
-        lambda: Worker(WorkerSettings(address, "worker-0", "shop:app", "k")),
+        lambda: Worker(WorkerSettings(ActorSettings(address), "worker-0", "shop:app", "k")),
     ):
         for logger in unguarded:
             logger.filters.clear()

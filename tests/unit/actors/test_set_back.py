@@ -10,14 +10,15 @@ from types import SimpleNamespace
 from hosted import FromStore, activated, decided
 
 import holdfast.actors.worker
-from holdfast.actors import StoreAddress, Worker, WorkerSettings, wire
+from holdfast.actors import ActorSettings, StoreAddress, Worker, WorkerSettings, wire
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.agent import Agent, App, Tool, tool
 from holdfast.conversation import Answer, Approve, ModelReplied, Start, Status
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus, TakeoverReason
 
-SETTINGS = WorkerSettings(StoreAddress("redis://x", "holdfast", "store-1"), "worker-0", "shop:app", "k", base="worker-0")
+ACTORS = ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"))
+SETTINGS = WorkerSettings(ACTORS, "worker-0", "shop:app", "k", base="worker-0")
 
 
 class GivenWorker(Worker):

@@ -5,7 +5,7 @@ import dataclasses
 import time
 
 import pytest
-from given_worker import SETTINGS, GivenWorker, carried_out
+from given_worker import ACTORS, SETTINGS, GivenWorker, carried_out
 from writer import APP, DESK, Writer, begin, cancel, reply, start
 
 from holdfast.actors import NoOutcome
@@ -16,6 +16,7 @@ from holdfast.actors.worker.transcripts import Reading
 from holdfast.actors.workers import ModelRequest
 from holdfast.conversation import ModelFailed
 from holdfast.persistence import EVERYWHERE, MemoryStore
+from holdfast.settings import ProcessLimits
 
 
 class Left:
@@ -40,7 +41,9 @@ class Unused(GivenWorker):
 
     def __init__(self, store, idle_s):
         super().__init__(store)
-        self._settings = dataclasses.replace(SETTINGS, app=APP.app, idle_s=idle_s)
+        self._settings = dataclasses.replace(
+            SETTINGS, app=APP.app, actors=dataclasses.replace(ACTORS, process_limits=ProcessLimits(worker_idle_s=idle_s))
+        )
         self._succession = Succession(self._settings)
         self.reading_gate, self.gate = asyncio.Event(), asyncio.Event()
         self.reading_gate.set()

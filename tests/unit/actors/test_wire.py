@@ -78,7 +78,10 @@ def test_what_is_in_no_seal_is_refused(data):
 
 @pytest.mark.parametrize(
     "settings",
-    [ActorSettings(ADDRESS, cluster="a" * 56, gone=("b",)), WorkerSettings(ADDRESS, name="w", app="a:a", code="c", alone=True)],
+    [
+        ActorSettings(ADDRESS, cluster="a" * 56, gone=("b",)),
+        WorkerSettings(ActorSettings(ADDRESS), name="w", app="a:a", code="c", alone=True),
+    ],
     ids=lambda one: type(one).__name__,
 )
 def test_what_an_actor_is_told_when_it_is_made_comes_out_whole_and_only_in_its_build(settings, monkeypatch):

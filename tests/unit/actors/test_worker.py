@@ -10,7 +10,7 @@ import pytest
 from given_worker import carried_out
 from writer import DESK, Writer, begin, cancel, start
 
-from holdfast.actors import AppBroken, Claimed, NoOutcome, StoreAddress, Worker, WorkerSettings, memory
+from holdfast.actors import ActorSettings, AppBroken, Claimed, NoOutcome, StoreAddress, Worker, WorkerSettings, memory
 from holdfast.actors import worker as package
 from holdfast.actors.worker import claims, succession, tool_run
 from holdfast.actors.worker import worker as module
@@ -23,10 +23,14 @@ from holdfast.agent import App
 from holdfast.conversation import ModelFailed, ModelReplied, RunFinished
 from holdfast.persistence import MemoryStore, RunStatus
 from holdfast.persistence.quotas import COST, NANOS, TOKENS
+from holdfast.settings import ProcessLimits
 
-SETTINGS = WorkerSettings(
-    StoreAddress("redis://x", "holdfast", "store-1"), "alone-0", "shop:app", "c", alone=True, base="alone-0"
-)
+ACTORS = ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"))
+SETTINGS = WorkerSettings(ACTORS, "alone-0", "shop:app", "c", alone=True, base="alone-0")
+
+
+def limited(**limits):
+    return replace(SETTINGS, actors=replace(ACTORS, process_limits=ProcessLimits(**limits)))
 
 
 def run_request(number: int) -> RunRequest:
@@ -276,7 +280,7 @@ async def test_a_worker_that_grew_beyond_its_bound_since_it_opened_its_app_is_su
         return AppRuntime(App(agents=[]), await AppLoop.open(App(agents=[])))
 
     monkeypatch.setattr(module.AppRuntime, "open", opened)
-    worker = Worker(replace(SETTINGS, memory_mb=200))
+    worker = Worker(limited(worker_mb=200))
     worker._store = store = MemoryStore()
     await worker.prepare()
     worker._drain.cancel()
@@ -335,9 +339,9 @@ def test_litellm_has_a_connection_for_each_model_call_that_goes_on(monkeypatch):
     for name in module.CONNECTIONS:
         monkeypatch.delenv(name, raising=False)
 
-    Worker(replace(SETTINGS, model_calls=3000))
+    Worker(limited(model_calls=3000))
     assert [os.environ[name] for name in module.CONNECTIONS] == ["3000"] * 2
-    Worker(replace(SETTINGS, model_calls=4000))
+    Worker(limited(model_calls=4000))
     assert [os.environ[name] for name in module.CONNECTIONS] == ["3000"] * 2  # who has set them knows why
 
 

@@ -105,7 +105,7 @@ def test_a_setting_is_refused_without_the_password_in_it(given, field):
 def test_no_password_is_in_what_python_shows_of_settings():
     url = "redis://:open-sesame@host/0"
     address = StoreAddress(url, "holdfast", "store-1")
-    worker = WorkerSettings(address, "worker-0", "shop:app", "k", environment={"OPENAI_API_KEY": "open-sesame"})
+    worker = WorkerSettings(ActorSettings(address), "worker-0", "shop:app", "k", environment={"OPENAI_API_KEY": "open-sesame"})
 
     for shown in (Settings.of(redis_url=url), address, ActorSettings(address), worker, Where(redis_url=url)):
         assert "sesame" not in repr(shown)
