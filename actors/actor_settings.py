@@ -71,12 +71,9 @@ class StoreAddress:
 class ActorSettings(_Sealed):
     """The settings with which every actor of a namespace is made.
 
-    Attributes:
-        release: The release of Holdfast that the actors run.
-        cluster: The id of the Ray cluster that the actors are made in.
-        gone: The ids of clusters that are proven to be gone, with all their processes.
-        sweeper: Makes the store's sweeper if the cluster has none, given these settings and `avoid`, the nodes to avoid. It is
-            passed in, since this package does not import the sweeper.
+    `release` is the release of Holdfast that they run, `cluster` the id of their Ray cluster, `gone` those of clusters that are
+    proven to be gone, with all their processes. `sweeper` makes the store's sweeper if the cluster has none, given these
+    settings and `avoid`, the nodes to avoid; it is passed in, since this package does not import the sweeper.
     """
 
     store: StoreAddress

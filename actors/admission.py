@@ -21,9 +21,7 @@ LOOK_S = 1.0
 class Readings:
     """Repeated readings from the store: concurrent callers share a reading, which is reused for `FRESH_S`.
 
-    Args:
-        read: Reads, and keeps what it has read.
-        what: What is unknown without a reading from the last `LAG_S`, for the error message; None if an older one suffices.
+    `what` names, for the error message, what is unknown without a reading from the last `LAG_S`; None if an older one suffices.
     """
 
     def __init__(self, read: Callable[[], Awaitable[None]], what: str | None) -> None:

@@ -17,23 +17,10 @@ from holdfast.log_context import ABOUT
 from holdfast.redaction import PLAIN, Redaction
 from holdfast.settings import LogForm, LogSettings
 
-OURS = tuple(
-    f"holdfast{name}"
-    for name in (
-        "",
-        ".actor",
-        ".agent",
-        ".client",
-        ".embedded",
-        ".workers",
-        ".persistence",
-        ".ray",
-        ".registry",
-        ".server",
-        ".server.access",
-        ".sweeper",
-        ".worker",
-    )
+OURS = (
+    "holdfast",
+    *(f"holdfast.{name}" for name in ("actor", "agent", "client", "embedded", "persistence", "ray", "registry", "server")),
+    *(f"holdfast.{name}" for name in ("server.access", "sweeper", "worker", "workers")),
 )
 """Holdfast's own loggers."""
 OTHERS = (

@@ -216,18 +216,15 @@ class RayWorkers:
             self._forget(handle)
             raise NoWorker(f"the worker does not answer: {error}") from error
         except (Succeeded, Dropped, AppBroken, HoldfastError) as error:
-            self._learn(name, handle, error)
+            match error:
+                case Succeeded():
+                    self._forget(handle)
+                    self._generations.clear()
+                case AppBroken():
+                    self._broken.add(name)
+                    self._forget(handle)
             no_worker = NoApp if isinstance(error, AppBroken) else NoWorker
             raise no_worker(str(error)) from error
-
-    def _learn(self, name: str, handle: WorkerHandle, error: BaseException) -> None:
-        match error:
-            case Succeeded():
-                self._forget(handle)
-                self._generations.clear()
-            case AppBroken():
-                self._broken.add(name)
-                self._forget(handle)
 
     def _forget(self, handle: WorkerHandle) -> None:
         self._handles = {name: kept for name, kept in self._handles.items() if kept is not handle}

@@ -34,14 +34,9 @@ class Vault:
         return self.known
 
     def ensure_key(self, brought: bytes | None, *, must_be: bool) -> bytes:
-        """The key that app records are signed with, made if there is none.
+        """The key that app records are signed with; if there is none, the one that was `brought`, or a random one.
 
-        Args:
-            brought: The key to store if there is none; None for a random one.
-            must_be: Whether the cluster's key must equal `brought`.
-
-        Raises:
-            ConfigurationError: The cluster has another key than it must have.
+        `ConfigurationError` if it `must_be` the one that was brought, and is not.
         """
         if self.key() is None:
             self._put("key", brought or secrets.token_bytes(KEY_BYTES), overwrite=False)

@@ -98,17 +98,14 @@ class Sweep:
             self._take_up([one for one in due.conversation_ids if one not in self._waking])
             await self._pool.reap(quiet_ms=max(self._timing.lease_ms // 2, QUIET_MS))
             await self._refill()
-            await self._tell()
+            if now_s() >= self._tell_at:
+                self._tell_at = now_s() + TELL_S
+                await tell(self._store, self._counts)
         except StoreError:
             self.store_away()
             raise
         if self._healthy_since is None:
             self._healthy_since = now_s()
-
-    async def _tell(self) -> None:
-        if now_s() >= self._tell_at:
-            self._tell_at = now_s() + TELL_S
-            await tell(self._store, self._counts)
 
     def ring(self, conversation_id: str) -> None:
         """Wake a conversation without an owner as its outcome is recorded, before the next tick."""
@@ -204,13 +201,12 @@ class Sweep:
             if conversation_id in troubled:
                 troubled.discard(conversation_id)
                 await self._store.troubled(conversation_id, None)
-        except (HoldfastError, TimeoutError) as error:
-            self._counts.add(metrics.WAKES, "failed")
-            logger.warning("%s could not be woken: %s", conversation_id, error or type(error).__name__)
-            await self._later(conversation_id, error, troubled)
         except Exception as error:
             self._counts.add(metrics.WAKES, "failed")
-            logger.exception("%s could not be woken", conversation_id)
+            if isinstance(error, HoldfastError | TimeoutError):
+                logger.warning("%s could not be woken: %s", conversation_id, error or type(error).__name__)
+            else:
+                logger.exception("%s could not be woken", conversation_id)
             await self._later(conversation_id, error, troubled)
         finally:
             self._waking.discard(conversation_id)

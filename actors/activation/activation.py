@@ -9,6 +9,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from holdfast import metrics
 from holdfast.actors.steps import Step
 from holdfast.backoff import Backoff
 from holdfast.conversation import Command, Reply, Wake
@@ -52,10 +53,7 @@ CIPHER_AGAIN_S = 1.0
 
 
 class Activation:
-    """One activation of one conversation. When it ends, the object is dropped whole, and no part of it is reused.
-
-    `rest` says since when no effect needs it.
-    """
+    """One activation of one conversation. When it ends, the object is dropped whole, and no part of it is reused."""
 
     def __init__(self, context: ActivationContext, conversation_id: str) -> None:
         self.conversation_id = conversation_id
@@ -194,7 +192,7 @@ class Activation:
             await self._effects.replace(asked.command, error)
         else:
             if isinstance(asked.command, RunLost):
-                self._counted.lost(self._owned.state.agent)
+                self._context.counts.add(metrics.LOST, self._owned.state.agent)
             asked.answer(reply)
             self._reached(Step.ASK_4_REPLIED)
         self._effects.start()
@@ -234,7 +232,7 @@ class Activation:
     async def _strike(self, process: str | None, what: str, *, limit: int | None = None) -> bool:
         """Count a strike; true if this activation is over now (the conversation is in quarantine, or had been left)."""
         if await self._owned.strike(process, what, limit=limit):
-            self._counted.quarantined()
+            self._context.counts.add(metrics.QUARANTINED)
             self._stop()
         return self.over
 

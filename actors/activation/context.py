@@ -20,7 +20,6 @@ class ActivationContext:
     """What an actor gives to each of its activations.
 
     Attributes:
-        actor: The actor's name.
         clock: A monotonic clock, in milliseconds since an arbitrary moment.
         rested: Set when the conversation comes to rest.
         strikes: The crash count at which a conversation is put in quarantine.

@@ -2,14 +2,7 @@
 
 from holdfast import metrics
 from holdfast.conversation import State
-from holdfast.conversation.records.events import (
-    CallSuspended,
-    ConversationStarted,
-    MessageAccepted,
-    TurnCancelled,
-    TurnCompleted,
-    TurnFailed,
-)
+from holdfast.conversation.records import events
 from holdfast.counting import Counts
 from holdfast.errors import Fenced, HoldfastError, StaleCall
 from holdfast.persistence import Append, TakeoverReason
@@ -37,15 +30,15 @@ class Counted:
         counts, agent = self._counts, write.after.agent
         for event in write.events:
             match event:
-                case ConversationStarted():
+                case events.ConversationStarted():
                     counts.add(metrics.STARTED, agent)
-                case MessageAccepted():
+                case events.MessageAccepted():
                     counts.add(metrics.MESSAGES, agent)
-                case TurnCompleted():
+                case events.TurnCompleted():
                     counts.add(metrics.TURNS, agent, "completed")
-                case TurnFailed():
+                case events.TurnFailed():
                     counts.add(metrics.TURNS, agent, event.reason.value if event.reason is not None else FAILED)
-                case TurnCancelled():
+                case events.TurnCancelled():
                     counts.add(metrics.TURNS, agent, "cancelled")
                 case _:
                     pass
@@ -53,7 +46,7 @@ class Counted:
     def told(self, notice: Notice) -> None:
         """Count a suspension that opened or settled, and how long the decision was waited for."""
         event, agent = notice.event, notice.agent
-        if isinstance(event, CallSuspended):
+        if isinstance(event, events.CallSuspended):
             self._counts.add(metrics.SUSPENDED, agent, event.tool, event.suspension_kind.value)
         elif notice.before is not None and (suspension := notice.before.suspension) is not None:
             self._counts.add(metrics.SETTLED, agent, suspension.kind.value, event.by.value)
@@ -69,11 +62,3 @@ class Counted:
                 self._counts.add(metrics.FENCED)
             case _:
                 pass
-
-    def lost(self, agent: str) -> None:
-        """Count a run whose worker died without an outcome."""
-        self._counts.add(metrics.LOST, agent)
-
-    def quarantined(self) -> None:
-        """Count a conversation that was put in quarantine."""
-        self._counts.add(metrics.QUARANTINED)

@@ -43,12 +43,9 @@ LOOK_S = 5.0
 class EffectRunner:
     """One attempt at one effect, with the conversation's state at the beginning of the attempt.
 
-    Args:
-        run: The effect's record as read at the takeover, for its first attempt.
-        strike: Counts a strike for a process that died; true if the activation is over then.
-        kept: Called once a living worker has claimed the work, or has it in its queue.
-        works: Called once that worker does not have it any more.
-        traceparent: The trace context of the turn's span, if any.
+    `run` is the effect's record as read at the takeover, for its first attempt. `strike` counts a strike for a process that
+    died; true if the activation is over then. `kept` is called once a living worker has claimed the work, or has it in its
+    queue, and `works` once that worker does not have it any more.
     """
 
     def __init__(

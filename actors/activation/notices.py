@@ -24,7 +24,6 @@ class Notice:
     Attributes:
         seq: The place of `event` in the log.
         before: The call before the write, with the suspension that settled, if any; None if the write has opened it too.
-        command: The command that was judged.
     """
 
     conversation_id: str

@@ -69,10 +69,8 @@ class _Failures:
 class Outstanding:
     """The effects of one activation, each a task that ends with its outcome in the mailbox.
 
-    Args:
-        rest: The rest of the activation, which is told what goes on.
-        strike: Counts a strike for a process that died (None: for the conversation itself), with the reason and optionally
-            another `limit` for quarantine; true if the activation is over now.
+    `strike` counts a strike for a process that died (None: for the conversation itself), with the reason and optionally another
+    `limit` for quarantine; true if the activation is over now.
     """
 
     def __init__(

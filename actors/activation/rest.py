@@ -42,11 +42,10 @@ class Patience:
 
 
 class Rest:
-    """Since when one activation rests, and which of its effects do not need it.
+    """Which effects of one activation do not need it.
 
-    Attributes:
-        since: Since when the conversation rests, by the actor's clock; None while it does not rest.
-        offer_at: When the actor of a resting conversation may go on offer.
+    The conversation has rested from `since` (None: it does not rest), and its actor may go on offer at `offer_at`, both by the
+    actor's clock.
     """
 
     def __init__(self, admission: Admission, *, clock: Callable[[], int], rested: asyncio.Event, patience: Patience) -> None:

@@ -11,16 +11,8 @@ from holdfast import traces
 from holdfast.conversation import CancelPending, CancelTurn, Command, End, Resolve, ResolveMany, Revoke, State, Wake
 from holdfast.conversation.ids import turn_id
 from holdfast.conversation.judging.machine import busy, due_at
+from holdfast.conversation.records import events
 from holdfast.conversation.records.commands import TurnPrepared
-from holdfast.conversation.records.events import (
-    CallSuspended,
-    SettledBy,
-    SuspensionSettled,
-    TurnCancelled,
-    TurnCompleted,
-    TurnFailed,
-    TurnStarted,
-)
 from holdfast.persistence import Append
 from holdfast.settings import TraceContinuation, TraceSettings
 
@@ -34,7 +26,7 @@ BEFORE = "before"
 """The link to the turn's previous span."""
 DECISION = "decision"
 """The link to the span of the decision."""
-NO_DECISIONS = frozenset({SettledBy.EXPIRY, SettledBy.CANCELLATION})
+NO_DECISIONS = frozenset({events.SettledBy.EXPIRY, events.SettledBy.CANCELLATION})
 
 
 class TurnTrace:
@@ -85,15 +77,15 @@ class TurnTrace:
         """Begin and end the turn's spans by the events of a durable write."""
         for event in write.events:
             match event:
-                case TurnStarted(traceparent=str()):  # a turn cancelled before it began has none
+                case events.TurnStarted(traceparent=str()):  # a turn cancelled before it began has none
                     self._span, self._first = self._first, None
-                case SuspensionSettled():
+                case events.SuspensionSettled():
                     self._span, self._resumed = self._span or self._resumed, None
-                case TurnCompleted():
+                case events.TurnCompleted():
                     self._end("completed")
-                case TurnFailed():
+                case events.TurnFailed():
                     self._end("failed", error="failed" if event.reason is None else event.reason.value)
-                case TurnCancelled():
+                case events.TurnCancelled():
                     self._end("cancelled")
                 case _:
                     pass
@@ -103,7 +95,7 @@ class TurnTrace:
     def told(self, notice: Notice) -> None:
         """Begin and end the span of a suspension that settled."""
         event, call = notice.event, notice.before
-        if isinstance(event, CallSuspended) or call is None or call.suspension is None:
+        if isinstance(event, events.CallSuspended) or call is None or call.suspension is None:
             return
         suspension, alone = call.suspension, self._settings.continuation is TraceContinuation.LINK
         who = event.principal

@@ -170,12 +170,9 @@ def whole(blocks: Sequence[Mapping[str, Any]], message: Mapping[str, Any]) -> li
 
 
 def acceptable(blocks: Sequence[dict[str, Any]], answered: frozenset[str], *, last: bool) -> list[dict[str, Any]]:
-    """The blocks that Anthropic takes back: an answer that was cut off has incomplete ones.
+    """The blocks of a message that Anthropic takes back: an answer that was cut off has incomplete ones.
 
-    Args:
-        blocks: The whole blocks of one message.
-        answered: The ids of the provider's calls with results, in this message or in its continuations.
-        last: Whether the provider will continue this message, so that results of its calls are still to come.
+    `answered` are the ids of the provider's calls with results, here or in continuations; `last`: more results may still come.
     """
 
     def complete(block: Mapping[str, Any]) -> bool:

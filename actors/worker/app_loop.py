@@ -127,10 +127,8 @@ class AppLoop:
     async def judged(self, agent: str, judge: Callable[[Callable[[int], Ask]], _T]) -> _T:
         """The judgement of an agent's calls, which asks the app's functions; it ends, whatever they do.
 
-        Args:
-            agent: The agent's name.
-            judge: Judges the calls in a thread, given a function from a call's number to its `Ask`. If a function hangs,
-                `judge` is called again in another thread, with the answers so far.
+        `judge` runs in a thread, given a function from a call's number to its `Ask`. If one of the app's functions hangs, it is
+        called again in another thread, with the answers so far.
         """
         now_s = asyncio.get_running_loop().time
         until_s, asking = now_s() + JUDGING_S, Asking()

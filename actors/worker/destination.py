@@ -47,16 +47,10 @@ class Elsewhere(Exception):
 def arguments(
     spec: AgentSpec, agent: Agent | None, provider: Callable[[str], str], keyed: Callable[[str], bool]
 ) -> dict[str, Any]:
-    """The model and the options of a call.
+    """The model and the options of a call; `Elsewhere` if the store names a model that might choose a destination.
 
-    Args:
-        spec: The stored spec. A running turn may have begun with an older one than the app's.
-        agent: The app's agent that the spec names, if there is one.
-        provider: Gives the provider that a model is called at; '' if unknown.
-        keyed: Whether a provider of `FIXED` would be called with its own key.
-
-    Raises:
-        Elsewhere: The spec's model is not the agent's, and might choose a destination.
+    A running turn may have begun with an older spec than the app's. `provider` gives the provider that a model is called at (''
+    if unknown), `keyed` whether a provider of `FIXED` would be called with its own key.
     """
     own: dict[str, Any] = {}
     place = _place(spec.model, provider)

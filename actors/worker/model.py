@@ -44,7 +44,7 @@ from .app_loop import AppLoop
 from .chat_chunks import RESPONSES
 from .gate import CallRules
 from .live import Deltas
-from .model_answer import AnswerCall, Broken, ModelAnswer, TooMuch
+from .model_answer import Broken, ModelAnswer, TooMuch
 from .model_counts import ModelCounts
 from .provider_stream import ProviderStream
 
@@ -82,7 +82,7 @@ async def call(
         called = destination.arguments(spec, agent, _provider, _keyed)
     except destination.Elsewhere as elsewhere:
         return ModelFailed(effect_id=request.effect_id, error=str(elsewhere), reason=FailureReason.MODEL_ERROR)
-    route = _route(called)
+    route = _provider(called["model"], called.get("custom_llm_provider"))
     try:
         async with asyncio.timeout(spec.limits.model_timeout_s):
             asked = partial(_arguments, spec, called, route, messages, rules.hides)
@@ -95,7 +95,11 @@ async def call(
         return model_outcome.excessive(request.effect_id, excess, redaction)
     counts.cost(_cost_usd(called, answer))
     try:
-        calls = await _verdicts(agent, spec, answer.calls(), loop=loop, redaction=redaction, rules=rules)
+        calls: tuple[ProposedCall, ...] = ()
+        if proposed := answer.calls():
+            room, in_force, turn = loop(), await rules.now(), await rules.turn()
+            judged = partial(model_outcome.judged, agent, spec, proposed, redaction, rules=in_force, turn=turn)
+            calls = await room.judged(spec.name, lambda asking: judged(asking=asking))
         return model_outcome.replied(request.effect_id, answer, calls, route=route)
     except (Exception, Suspend) as error:  # the answer is paid for, and another would be like it
         logger.exception("model call %s of %s: its answer cannot be used", request.effect_id, request.conversation_id)
@@ -193,11 +197,6 @@ def _arguments(
     }
 
 
-def _route(called: dict[str, Any]) -> str:
-    """The name of the provider's interface that litellm chooses; '' if unknown, and then the call itself fails."""
-    return _provider(called["model"], called.get("custom_llm_provider"))
-
-
 def _by_responses(called: dict[str, Any], route: str, tools: list[dict[str, Any]]) -> bool:
     """Whether litellm makes the call by OpenAI's Responses interface, because of the model's name or the tools."""
     try:
@@ -223,31 +222,15 @@ def _cost_usd(called: dict[str, Any], answer: ModelAnswer) -> float | None:
 
 
 def _provider(model: str, named: str | None = None) -> str:
+    """The name of the provider's interface that litellm chooses; '' if unknown, and then the call itself fails."""
     try:
         return str(litellm.get_llm_provider(model=model, custom_llm_provider=named)[1])
-    except Exception:  # noqa: BLE001 - the call itself fails with the reason
+    except Exception:  # noqa: BLE001 - the call fails with the reason
         return ""
 
 
 def _keyed(family: str) -> bool:
     return litellm.api_key is None and any(os.environ.get(name) for name in destination.FIXED[family])
-
-
-async def _verdicts(
-    agent: Agent | None,
-    spec: AgentSpec,
-    calls: list[AnswerCall],
-    *,
-    loop: Callable[[], AppLoop],
-    redaction: Redaction,
-    rules: CallRules,
-) -> tuple[ProposedCall, ...]:
-    if not calls:
-        return ()
-    room, in_force, turn = loop(), await rules.now(), await rules.turn()
-    return await room.judged(
-        spec.name, lambda asking: model_outcome.judged(agent, spec, calls, redaction, rules=in_force, turn=turn, asking=asking)
-    )
 
 
 def _passes(error: Exception) -> bool:

@@ -17,13 +17,10 @@ SENT = ("role", "content", "tool_calls", "tool_call_id", "name")
 
 
 def messages(transcript: Sequence[dict[str, Any]], *, instructions: str, route: str, anthropic: bool) -> list[dict[str, Any]]:
-    """The messages to send, instructions first.
+    """The messages to send, instructions first; the transcript's stay as they are.
 
-    Args:
-        transcript: The messages of the transcript; not changed.
-        instructions: The system message, if not empty.
-        route: The name of the provider's interface; parts for one provider go back only on the route that they came from.
-        anthropic: Whether the interface is Anthropic's, on whatever route.
+    `route` names the provider's interface: parts for one provider go back only on the route that they came from. `anthropic`:
+    the interface is Anthropic's, on whatever route.
     """
     sent: list[dict[str, Any]] = [{"role": "system", "content": instructions}] if instructions else []
     answered = _answered(transcript) if anthropic else frozenset()

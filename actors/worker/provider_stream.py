@@ -40,11 +40,8 @@ KEPT_CHUNKS = 10_000
 class ProviderStream:
     """One stream of litellm's; the answer notes what the provider sends before litellm reads it.
 
-    Args:
-        stream: litellm's stream.
-        answer: The answer that takes the notes.
-        made: Makes litellm's chunk of one in OpenAI's form.
-        observed: Whether litellm has callbacks for whole answers, so that it must read each to its end.
+    `made` makes litellm's chunk of one in OpenAI's form. `observed`: litellm has callbacks for whole answers, so it must read
+    each to its end.
     """
 
     def __init__(self, stream: Any, answer: ModelAnswer, made: Callable[..., Any], *, observed: bool = True) -> None:
@@ -237,7 +234,8 @@ class _Lines:
             case {"candidates": [*candidates]}:
                 self._known = True
                 for candidate in candidates:
-                    _hear_candidate(self._answer, candidate)
+                    if not _of(candidate, "index"):
+                        self._answer.ended(_of(candidate, "finishReason"))
                 if self.gemini is not None and self.gemini.unreadable:
                     self._answer.ended(UNREADABLE)
             case {"promptFeedback": {"blockReason": str()}}:
@@ -375,11 +373,6 @@ def _hear_choice(answer: ModelAnswer, choice: object) -> None:
     refusal = _of(delta, "refusal")
     if isinstance(refusal, str) and refusal:
         answer.refused(refusal)
-
-
-def _hear_candidate(answer: ModelAnswer, candidate: object) -> None:
-    if not _of(candidate, "index"):
-        answer.ended(_of(candidate, "finishReason"))
 
 
 def _of(source: object, name: str) -> Any:

@@ -67,9 +67,7 @@ class RuleThreads:
 
     An abandoned function's thread is replaced by a spare one, so that other agents lose none. It counts against its agent's
     share until the function returns.
-
-    Attributes:
-        left: How many functions were abandoned, including those that have ended since.
+    `left` counts the abandoned functions, including those that have ended since.
     """
 
     def __init__(self, most: int, spare: int) -> None:
