@@ -61,11 +61,11 @@ class Activation:
         self._reached = context.reached
         self._counted = Counted(context.counts)
         self._mailbox = Mailbox()
-        self.rest = Rest(context.admission, clock=context.clock, rested=context.rested, patience=context.patience)
+        self.rest = Rest(context.admission, context.clock, context.rested, context.patience)
         self._owned = Ownership(context, conversation_id)
         self._trace = TurnTrace(conversation_id, context.traces)
         self._observers: list[Observer] = [self._trace, self._counted]
-        self._effects = Outstanding(context, self._owned, self._mailbox, rest=self.rest, strike=self._strike, trace=self._trace)
+        self._effects = Outstanding(context, self._owned, self._mailbox, self.rest, self._strike, self._trace)
         self._judge = Judge(context, self._owned, self._trace, self._adopted)
         self._own: list[asyncio.Task[None]] = []
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from holdfast.actors.workers import (
     GRACE_S,
@@ -40,6 +40,7 @@ LOOK_S = 5.0
 """Seconds between looks at a record that no worker has claimed: the time limit of the work begins with its claim."""
 
 
+@dataclass(eq=False)
 class EffectRunner:
     """One attempt at one effect, with the conversation's state at the beginning of the attempt.
 
@@ -48,27 +49,17 @@ class EffectRunner:
     queue, and `works` once that worker does not have it any more.
     """
 
-    def __init__(
-        self,
-        context: ActivationContext,
-        owned: Ownership,
-        *,
-        run: Run | None,
-        strike: Callable[[str, str], Awaitable[bool]],
-        kept: Callable[[Claimed], None],
-        works: Callable[[], None],
-        traceparent: str | None,
-    ) -> None:
-        self._context = context
-        self._store = context.store
-        self._workers = context.workers
-        self._owned = owned
-        self._state, self._spec, self._log_tail = owned.state, owned.spec, owned.log_tail
-        self._run = run
-        self._strike = strike
-        self._kept = kept
-        self._works = works
-        self._traceparent = traceparent
+    _context: ActivationContext
+    _owned: Ownership
+    _: KW_ONLY
+    run: Run | None
+    strike: Callable[[str, str], Awaitable[bool]]
+    kept: Callable[[Claimed], None]
+    works: Callable[[], None]
+    traceparent: str | None
+
+    def __post_init__(self) -> None:
+        self._state, self._spec, self._log_tail = self._owned.state, self._owned.spec, self._owned.log_tail
 
     async def outcome(self, effect: Effect, attempt: int) -> Command | None:
         """The command that records the effect's outcome; None if it has no record, or the activation is over."""
@@ -93,10 +84,10 @@ class EffectRunner:
             lineage=self._log_tail.lineage,
             instead_of=lost,
             request=REQUEST.get(),
-            traceparent=self._traceparent,
+            traceparent=self.traceparent,
             message_seq=effect.message_seq,
         )
-        return await self._workers.call_model(self._state.app, effect.code, request)
+        return await self._context.workers.call_model(self._state.app, effect.code, request)
 
     async def _run_tool(self, effect: RunTool) -> RunAnswer:
         request = RunRequest.of(
@@ -105,16 +96,16 @@ class EffectRunner:
             agent=self._state.agent,
             max_claims=self._owned.blame.company or int(effect.attempt - effect.resumed > 1),
             request=REQUEST.get(),
-            traceparent=self._traceparent,
+            traceparent=self.traceparent,
         )
-        return await self._workers.run_tool(self._state.app, effect.code, request)
+        return await self._context.workers.run_tool(self._state.app, effect.code, request)
 
     async def _followed(
         self, effect: CallModel | RunTool, dispatch: Callable[[str], Awaitable[ModelAnswer | RunAnswer]]
     ) -> Command | None:
         bound_s = self._bound_s(effect)
         now_s = asyncio.get_running_loop().time
-        claim = self._run if self._run is not None and self._run.status is RunStatus.CLAIMED else None
+        claim = self.run if self.run is not None and self.run.status is RunStatus.CLAIMED else None
         watching = asyncio.create_task(self._watch(effect, dispatch))
         asked_at_s = claimed_at_s = now_s()
 
@@ -129,7 +120,7 @@ class EffectRunner:
                 done, _ = await asyncio.wait({watching}, timeout=max(left_s(), 0))
                 if done:
                     return watching.result()
-                run = await self._store.run(self._state.conversation_id, effect.effect_id)
+                run = await self._context.store.run(self._state.conversation_id, effect.effect_id)
                 if run is None:
                     return None
                 match run.status:
@@ -154,14 +145,14 @@ class EffectRunner:
     ) -> ModelOutcome | RunOutcome | RunLost | None:
         """Follow an effect by its record: dispatch runnable work, join claimed work, return the outcome of finished work."""
         conversation_id, effect_id = self._state.conversation_id, effect.effect_id
-        run, self._run = self._run, None  # the record as it was at the takeover, used once
-        run = run or await self._store.run(conversation_id, effect_id)
+        run, self.run = self.run, None  # the record as it was at the takeover, used once
+        run = run or await self._context.store.run(conversation_id, effect_id)
         confirmed, lost = False, ""
         while run is not None:
             answer: ModelAnswer | RunAnswer
             match run.status:
                 case RunStatus.CLAIMED if run.incarnation != lost:
-                    answer = await self._workers.join(
+                    answer = await self._context.workers.join(
                         run.worker, run.incarnation, conversation_id, effect_id, briefly=not confirmed
                     )
                 case RunStatus.DONE:
@@ -170,13 +161,13 @@ class EffectRunner:
                     answer = await dispatch(lost)
             if isinstance(answer, Claimed):
                 confirmed = True
-                self._kept(answer)
+                self.kept(answer)
                 run = Run(RunStatus.CLAIMED, incarnation=answer.incarnation, worker=answer.worker)
                 continue
             if not isinstance(answer, NoOutcome):
                 return answer
-            self._works()
-            before, run, confirmed = run, await self._store.run(conversation_id, effect_id), False
+            self.works()
+            before, run, confirmed = run, await self._context.store.run(conversation_id, effect_id), False
             gone = answer in (NoOutcome.GONE, NoOutcome.FORGOTTEN)
             if not gone or run is None or replace(run, until=0) != replace(before, until=0):
                 continue
@@ -185,7 +176,7 @@ class EffectRunner:
                 blamed = self._runs_again(effect)
             else:
                 what, blamed = f"the model call {effect_id}: its worker died", True
-            if answer is NoOutcome.GONE and blamed and await self._strike(before.process, what):
+            if answer is NoOutcome.GONE and blamed and await self.strike(before.process, what):
                 return None
             if isinstance(effect, RunTool):
                 return RunLost(effect_id=effect_id)

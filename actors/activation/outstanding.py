@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 from holdfast.actors.workers import Claimed, NoApp, NoWorker, WorkPaused
 from holdfast.backoff import Backoff
@@ -66,6 +67,7 @@ class _Failures:
         return f"failed {self._count} times ({PLAIN.said(error, 300)})" if self._count >= allowed else None
 
 
+@dataclass(eq=False)
 class Outstanding:
     """The effects of one activation, each a task that ends with its outcome in the mailbox.
 
@@ -73,25 +75,15 @@ class Outstanding:
     `limit` for quarantine; true if the activation is over now.
     """
 
-    def __init__(
-        self,
-        context: ActivationContext,
-        owned: Ownership,
-        mailbox: Mailbox,
-        *,
-        rest: Rest,
-        strike: Callable[..., Awaitable[bool]],
-        trace: TurnTrace,
-    ) -> None:
-        self.tasks: dict[str, asyncio.Task[None]] = {}
-        self._context = context
-        self._owned = owned
-        self._mailbox = mailbox
-        self._rest = rest
-        self._strike = strike
-        self._requests: dict[int, str] = {}  # HTTP request ids of waiting messages, by place in the log
-        self._trace = trace
-        self._changed: set[str] | None = None  # ids of the effects changed since the last look; None: all may have changed
+    _context: ActivationContext
+    _owned: Ownership
+    _mailbox: Mailbox
+    _rest: Rest
+    _strike: Callable[..., Awaitable[bool]]
+    _trace: TurnTrace
+    tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _requests: dict[int, str] = field(default_factory=dict)  # HTTP request ids of waiting messages, by place in the log
+    _changed: set[str] | None = None  # ids of the effects changed since the last look; None: all may have changed
 
     @property
     def paused(self) -> bool:

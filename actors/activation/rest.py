@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 
 from holdfast.actors.admission import Admission
 
@@ -41,6 +42,7 @@ class Patience:
         return 2 * sum(self._long) > len(self._long)
 
 
+@dataclass(eq=False)
 class Rest:
     """Which effects of one activation do not need it.
 
@@ -48,18 +50,17 @@ class Rest:
     actor's clock.
     """
 
-    def __init__(self, admission: Admission, *, clock: Callable[[], int], rested: asyncio.Event, patience: Patience) -> None:
-        self.since: int | None = None
-        self.offer_at = 0
-        self._waiting_since: int | None = None
-        self._patience = patience
-        self._admission = admission
-        self._clock = clock
-        self._rested = rested
-        self._paused: set[str] = set()
-        self._kept: set[str] = set()
-        self._waiting: set[str] = set()
-        self._queued: set[str] = set()
+    _admission: Admission
+    _clock: Callable[[], int]
+    _rested: asyncio.Event
+    _patience: Patience
+    since: int | None = None
+    offer_at: int = 0
+    _waiting_since: int | None = None
+    _paused: set[str] = field(default_factory=set)
+    _kept: set[str] = field(default_factory=set)
+    _waiting: set[str] = field(default_factory=set)
+    _queued: set[str] = field(default_factory=set)
 
     def paused(self, effects: Collection[str]) -> bool:
         """Whether there are effects and all of them wait for the end of a pause."""
