@@ -192,7 +192,7 @@ class Host:
             except StoreError as error:
                 logger.warning("%s: %s", self._name, error)
             except Exception:  # an actor whose housekeeping has ended is never offered, and never leaves
-                logger.exception("%s could not keep house", self._name)
+                logger.exception("the housekeeping of %s failed", self._name)
 
     def _idle_ms(self) -> float:
         """Ms until this actor's next look, unless its conversation comes to rest: many actors rest at once."""

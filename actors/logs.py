@@ -114,7 +114,7 @@ def _warned(message: Warning | str, category: type[Warning], filename: str, line
 
 def _unraisable(args: "sys.UnraisableHookArgs") -> None:
     if args.exc_value is not None:
-        logging.getLogger("holdfast.worker").error("what the app raised where nobody catches it", exc_info=args.exc_value)
+        logging.getLogger("holdfast.worker").error("the app raised an error that nothing catches", exc_info=args.exc_value)
 
 
 def _thread_died(args: threading.ExceptHookArgs) -> None:

@@ -60,7 +60,7 @@ def _set_up(process: str) -> None:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - as above
 
     if tracer_provider() is not None or isinstance(trace._TRACER_PROVIDER, trace.NoOpTracerProvider):  # noqa: SLF001 - the app has turned tracing off
-        logger.info("spans go where the tracer provider that stands already sends them")
+        logger.info("a tracer provider is set up already, and exports the spans")
         return
     exporter = _exporter()
     if exporter is None:

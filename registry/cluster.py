@@ -265,9 +265,9 @@ def _greet(address: str) -> None:
             connection.sendall(PREFACE + _SETTINGS)
             answer = connection.recv(len(_SETTINGS), socket.MSG_WAITALL)
     except OSError as error:
-        raise ClusterUnavailable(f"what listens at {address} does not answer as Ray does ({error})") from error
+        raise ClusterUnavailable(f"the server at {address} does not answer as Ray does ({error})") from error
     if answer[3:4] != _SETTINGS[3:4]:
-        raise ClusterUnavailable(f"what listens at {address} is no Ray; give the address that `ray start --head` printed")
+        raise ClusterUnavailable(f"the server at {address} is not Ray: give the address that `ray start --head` printed")
 
 
 async def bind(

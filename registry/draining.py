@@ -97,7 +97,7 @@ async def undo(store: Directory, wanted: Target) -> bool:
     """
     if wanted.kind != "node":
         raise ConfigurationError(
-            "target", f"a {wanted.kind} that was drained has been succeeded", "only a node's drain can be taken back"
+            "target", f"a drained {wanted.kind} already has its successor", "only the drain of a node can be undone"
         )
     return await store.withhold(wanted.name, lift=True)
 

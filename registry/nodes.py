@@ -56,7 +56,7 @@ async def _look_at(node_id: str, address: str, store: StoreAddress | None, app: 
         with contextlib.suppress(RayError, ValueError):
             ray.cancel(answer, force=True)
         what = f", or {app.path} cannot be imported in that time" if app is not None else ""
-        return NodeLook(address, failed=f"it said nothing within {LOOK_S:g} s{what}")
+        return NodeLook(address, failed=f"it did not answer within {LOOK_S:g} s{what}")
     except RayError as error:
         return NodeLook(address, failed=_last_line(error, _secrets(app, store)))
 

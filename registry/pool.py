@@ -197,8 +197,8 @@ class Pool:
             except ClusterUnavailable:
                 return
             except Exception:  # go on with the other actors
-                logger.exception("whether %s lives is not known", name)
+                logger.exception("it is not known whether %s lives", name)
                 continue
             if found is None:
-                logger.info("%s lives no more", name)
+                logger.info("%s is dead", name)
                 await self.gone(name)

@@ -28,14 +28,14 @@ async def take_office(store: Directory, release: str, *, roll_back: bool = False
         if serving is not None and older(release, serving):
             if not roll_back:
                 raise OlderRelease(release, serving)
-            logger.warning("release %s takes the place of %s, which is newer: that was asked for", release, serving)
+            logger.warning("release %s takes the place of %s, which is newer, because of --roll-back", release, serving)
         if await store.serve(release, before=serving):
             return
 
 
 def _other_cipher(release: str, serving: str) -> ConfigurationError:
-    problem = f"{serving} serves the store, and this is {release}: its actors have another cipher than is named here, or none"
-    fix = "name the one that they have (HOLDFAST_CIPHER); to have all of it change to what is named here, run: holdfast up"
+    problem = f"{serving} serves the store, and this is {release}: its actors use another cipher than this process, or none"
+    fix = "set HOLDFAST_CIPHER to theirs, or change all of them to the cipher of this process: holdfast up"
     return ConfigurationError("cipher", problem, fix)
 
 

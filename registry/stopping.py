@@ -27,8 +27,8 @@ class StartedAgain(ClusterError):
     """`holdfast up` started Holdfast again during a stop: processes that still run are left alone."""
 
     template = (
-        "`holdfast up` has started Holdfast again for the namespace {0!r} while it was being stopped: what had not ended goes "
-        "on; if it is to be stopped all the same, run this command again"
+        "`holdfast up` has started Holdfast again for the namespace {0!r} while it was being stopped: what had not "
+        "ended goes on; to stop it all the same, run this command again"
     )
 
     def __init__(self, namespace: str) -> None:
@@ -108,7 +108,7 @@ async def _end(store: Directory, settings: ActorSettings) -> list[Process]:
         empty = 0 if found else empty + 1
         if found and now_s() >= give_up:
             names = ", ".join(process.name for process in found[:3])
-            raise ClusterUnavailable(f"{len(found)} actors go on being there ({names}, ...): run the same command again")
+            raise ClusterUnavailable(f"{len(found)} actors still run ({names}, ...): run this command again")
         if empty < SETTLED:
             await asyncio.sleep(LOOK_EVERY_S)
     await _check_stopped(store, settings)

@@ -146,10 +146,10 @@ class Sweep:
             async with asyncio.timeout(WAKE_TIMEOUT_S):
                 kept = await self._actors.keeps(worker, [incarnation for _, incarnation in claims])
         except (HoldfastError, TimeoutError) as error:
-            logger.debug("what %s keeps is not known: %s", worker, error)
+            logger.debug("%s does not say which claims it keeps: %s", worker, error)
             return
         except Exception:
-            logger.exception("what %s keeps is not known", worker)
+            logger.exception("%s does not say which claims it keeps", worker)
             return
         for (conversation_id, _), kept_there in zip(claims, kept or [True] * len(claims), strict=True):
             if not kept_there and conversation_id not in self._waking:
@@ -244,7 +244,7 @@ class Sweep:
                 delay_ms = _delay_ms(error, since_ms)
             await self._store.postpone(conversation_id, delay_ms)
         except StoreError as unsaid:
-            logger.warning("%s is tried again at once: %s", conversation_id, unsaid)
+            logger.warning("%s is woken again without a delay: %s", conversation_id, unsaid)
 
     async def _set_aside(self, conversation_id: str, error: CorruptStore) -> bool:
         """Count a strike against an unreadable conversation; true once it is in quarantine."""

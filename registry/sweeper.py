@@ -107,9 +107,9 @@ async def _listen(store: Runs, sweep: Sweep) -> None:
             async for conversation_id in store.outcomes():
                 sweep.ring(conversation_id)
         except StoreError as error:
-            logger.debug("outcomes are not heard of: %s", error)
+            logger.debug("recorded outcomes are not received: %s", error)
         except Exception:
-            logger.exception("outcomes are not heard of")
+            logger.exception("recorded outcomes are not received")
         await asyncio.sleep(ASK_AGAIN_S)
 
 

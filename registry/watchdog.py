@@ -119,10 +119,10 @@ class Watchdog:
             owner = await self._store.owner(conversation_id) if conversation_id is not None else None
             if conversation_id is None or owner is None:
                 return
-            reason = f"it made actor after actor hang, at last {name.rpartition(':')[2]}, which answered nothing any more"
+            reason = f"it made one actor after another hang, the last was {name.rpartition(':')[2]}"
             blame = await self._store.strike(conversation_id, owner.token, process=name, reason=reason, limit=self._strikes)
         except StoreError as error:
-            logger.warning("that %s hangs is not counted: %s", name, error)
+            logger.warning("the hang of %s is not counted: %s", name, error)
         else:
             counted = "it is in quarantine now" if blame is None else blame.crash_count
             logger.error("conversation %s made %s hang: %s", conversation_id, name, counted)

@@ -170,7 +170,7 @@ class Activation:
             asked.fail(error)
             return
         except asyncio.CancelledError:  # this activation is over; it is unknown whether the command was written
-            asked.fail(StoreUnavailable("the conversation was given up here in the middle of this"))
+            asked.fail(StoreUnavailable("this process gave the conversation up while it judged the command"))
             raise
         except (CipherFailed, CipherMissing) as error:  # nothing was written
             asked.fail(error)

@@ -266,7 +266,7 @@ class Outstanding:
 
 def _instead_of(outcome: ModelReplied | RunFinished | RunSuspended | RunRuled, said: str) -> ModelFailed | RunFinished:
     """The failure to record in place of an outcome that could not be judged or written; `said` says why."""
-    problem = f"what came back cannot be recorded ({said})"
+    problem = f"the outcome cannot be recorded ({said})"
     if isinstance(outcome, ModelReplied):
         return ModelFailed(effect_id=outcome.effect_id, error=problem, reason=FailureReason.UNUSABLE)
     return RunFinished(effect_id=outcome.effect_id, ok=False, content=failure(problem))

@@ -149,4 +149,4 @@ def check_environment(needed: Sequence[str]) -> None:
     """Refuse to run an app without the variables that it was published with."""
     missing = [name for name in needed if name not in os.environ]
     if missing:
-        raise RuntimeError(f"{', '.join(missing)} is not in this worker's environment: run `holdfast up --app` where it is")
+        raise RuntimeError(f"this worker's environment lacks {', '.join(missing)}: run `holdfast up --app` where it is set")

@@ -57,7 +57,7 @@ class Attestation:
             try:
                 await self._say(store)
             except StoreError as error:
-                logger.warning("that incarnation %s lives could not be said: %s", self._incarnation, error)
+                logger.warning("incarnation %s could not attest that it lives: %s", self._incarnation, error)
 
     async def _say(self, store: Runs) -> None:
         asked_at, claims = asyncio.get_running_loop().time(), self._runs

@@ -144,10 +144,10 @@ class Claims(Generic[_T]):
             try:
                 still_open = await (await store()).claims_stand(waited_for)
             except StoreError as error:
-                logger.debug("which claims stand is not known: %s", error)
+                logger.debug("it is not known which claims stand: %s", error)
                 continue
             except Exception:
-                logger.exception("which claims stand is not known")
+                logger.exception("it is not known which claims stand")
                 continue
             for (_, _, incarnation), is_open in zip(waited_for, still_open, strict=True):
                 if not is_open:

@@ -59,8 +59,8 @@ def arguments(
     elif place not in FIXED or not keyed(place) or (agent is not None and agent.own_options):
         declared = f"its agent {agent.name!r} has {agent.spec.model!r:.200}" if agent is not None else "it has no such agent"
         message = (
-            f"the turn began with the model {spec.model!r:.200}, the app that the workers run declares another ({declared}), "
-            "and where a model is called is the app's to say: declare that model until the turn is over, set the key of its "
+            f"the turn began with the model {spec.model!r:.200}; the app that the workers run declares another ({declared}), "
+            "and only the app may say where a model is called: declare that model until the turn is over, set the key of its "
             "provider, or cancel the turn"
         )
         raise Elsewhere(message)

@@ -21,4 +21,4 @@ async def keep_sweeper(ensure: Callable[..., object], release: str, connected: C
             if EVERYWHERE not in withheld and await store.serving() == release:
                 await asyncio.to_thread(ensure, avoid=withheld)
         except Exception as error:  # noqa: BLE001 - whatever the error is, the next check may succeed
-            logger.warning("the sweeper could not be looked after: %s", error)
+            logger.warning("it could not be checked whether the sweeper runs: %s", error)

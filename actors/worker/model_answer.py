@@ -252,7 +252,7 @@ class ModelAnswer:
         if self._failed:
             raise Broken(f"the provider says that the answer failed (finish_reason {self._ended})")
         if self._ended not in KNOWN and self.calls():
-            raise Broken(f"nobody knows whether the answer's calls are whole (finish_reason {self._ended})")
+            raise Broken(f"it is unknown whether the answer's calls are whole (finish_reason {self._ended})")
         if self._ended in CALLING and not self._calls and self._texts and self.call_made_text:
             self._ended = "stop"
         if self._ended in CALLING and not self._calls:

@@ -36,8 +36,8 @@ NOT_GRANTED = RuleVerdict(effect=RuleEffect.ASK, reason="the grant by which it w
 """The verdict on a run that relied on grants and could not be claimed."""
 TOLD_S = 10.0
 """Seconds for the app's `errors=` function to say what the model is told of an exception."""
-WENT_ON = "its body caught the Suspend that it had raised, and went on without anybody's word"
-UNMADE = "the tool's body raised a Suspend whose own constructor did not run: it asks for nothing"
+WENT_ON = "its body caught its own Suspend, and went on without a decision"
+UNMADE = "the tool's body raised a Suspend whose constructor did not run, so it asks for nothing"
 Said: TypeAlias = tuple[bool, str] | Terms
 """The end of a body: whether it succeeded, and the envelope; or what it asks for."""
 
@@ -187,7 +187,7 @@ def _outcome(request: RunRequest, inputs: Inputs, result: Said, limits: Limits) 
                 expires_s=result.expires_s,
                 approvers=result.approvers,
             )
-        problem = f"what {request.tool} asks to have reviewed has {size} bytes, {limits.result_bytes} are allowed"
+        problem = f"the review that {request.tool} asks for has {size} bytes, {limits.result_bytes} are allowed"
         result = False, failure(f"{problem} (Limits.result_bytes)")
     ok, content = result
     if isinstance(inputs.source, SuspensionSettled):

@@ -263,7 +263,7 @@ class Worker:
             raise Succeeded(str(error)) from None
         except Exception as error:  # the lifespan may raise anything
             if bound.expired():
-                raise Dropped(f"{self._settings.name} enters the app's lifespan on another event loop") from None
+                raise Dropped(f"{self._settings.name} is entering the app's lifespan on another event loop") from None
             message = f"the app's lifespan cannot be entered again: {self.secrets.redaction.said(error, SAID)}"
             logger.exception("%s", message)
             raise AppBroken(message) from None
@@ -333,7 +333,7 @@ class Worker:
         if self._succession.succeeded:
             raise Succeeded("this worker's successor is in office")
         if self._leaving:
-            raise AppBroken("this worker ends: other code stands for its app")
+            raise AppBroken("this worker ends: its app was published with other code")
 
     async def _open(self) -> tuple[Store, AppRuntime]:
         self._succession.asked_at = time.monotonic()

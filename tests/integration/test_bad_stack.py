@@ -355,7 +355,7 @@ async def test_what_listens_at_a_ray_address_and_never_answers_is_refused(server
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = "{}:{}".format(*silent.getsockname())
         async with AsyncClient.connect(redis_url=server.url, ray_address=address) as client:
-            all_are(await commands(client), ClusterUnavailable, f"what listens at {address} does not answer as Ray does")
+            all_are(await commands(client), ClusterUnavailable, f"the server at {address} does not answer as Ray does")
 
 
 # -- the home -----------------------------------------------------------------------------------------------------------

@@ -147,7 +147,7 @@ def test_warnings_dead_threads_and_what_nobody_catches_of_the_app_are_logged(log
         warned.filters.clear()
     assert "UserWarning: [SHOP_KEY]\\nWARNING forged" in written()
     assert "thread [SHOP_KEY] of the app died\n    Traceback" in written()
-    assert "what the app raised where nobody catches it\n    Traceback" in written()
+    assert "the app raised an error that nothing catches\n    Traceback" in written()
     assert SECRET not in written()
 
 

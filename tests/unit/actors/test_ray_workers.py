@@ -351,7 +351,7 @@ async def test_a_worker_that_could_not_import_its_app_is_asked_like_any_other_on
     store, worker = MemoryStore(), Process()
     await published(store, code="code-1")
     known[ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")] = worker
-    worker.problems = [AppBroken("OPENAI_API_KEY is not in this worker's environment")] * 2
+    worker.problems = [AppBroken("this worker's environment lacks OPENAI_API_KEY")] * 2
     workers = RayWorkers(store, SETTINGS, known)
     for _ in range(2):
         with pytest.raises(NoWorker, match="OPENAI_API_KEY"):

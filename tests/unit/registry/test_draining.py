@@ -173,5 +173,5 @@ async def test_a_release_that_serves_is_not_drained_and_of_another_one_only_the_
 
 
 async def test_only_a_node_is_taken_back():
-    with pytest.raises(ConfigurationError, match="has been succeeded"):
+    with pytest.raises(ConfigurationError, match="already has its successor"):
         await draining.undo(MemoryStore(), Target("worker", WORKER.name))

@@ -104,7 +104,7 @@ async def catches_everything():
 async def test_a_body_that_catches_everything_around_it_has_failed_and_says_so():
     ran, [resolved] = await results(once(catches_everything), None)
     assert of(resolved)["ok"] is False
-    assert "went on without anybody's word" in of(resolved)["error"]
+    assert "went on without a decision" in of(resolved)["error"]
     assert [one.ok for one in ran] == [False]
 
 
