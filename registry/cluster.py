@@ -46,7 +46,7 @@ _SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """An empty HTTP/2 settings frame; a server, such as Ray's processes, answers the preface with its own."""
 
 _memberships: dict[str, int] = {}  # clients per cluster; module state, since a process joins one Ray cluster as a whole
-_one_at_a_time = threading.Lock()
+_one_at_a_time = threading.RLock()
 """Held while this process joins, leaves or asks a cluster: Ray expects that from one thread."""
 
 
@@ -84,7 +84,6 @@ def join(address: str, *, embedded: bool = False) -> Cluster:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_DISABLE_IMPORT_WARNING", "1")
     if address != "auto":
-        _knock(address)
         _greet(address)
     import ray  # noqa: PLC0415 - what the environment says must stand before the import
 
@@ -98,7 +97,7 @@ def join(address: str, *, embedded: bool = False) -> Cluster:
         if not joined_here and address not in ("auto", found.address):
             problem = f"this process has already joined the cluster at {found.address}"
             raise ConfigurationError("ray_address", problem, f"use that one, or call ray.shutdown() before joining {address}")
-        if not joined_here and _presence(ray, found) is not Presence.HERE:
+        if not joined_here and presence(found) is not Presence.HERE:
             raise ClusterUnavailable(f"this process has not left the cluster at {found.address} yet, which does not answer")
         if joined_here or _memberships.get(found.cluster_id):
             _memberships[found.cluster_id] = _memberships.get(found.cluster_id, 0) + 1
@@ -126,7 +125,7 @@ def leave(cluster: Cluster) -> None:
         _memberships[cluster.cluster_id] = left
         if left == 0:
             del _memberships[cluster.cluster_id]
-            if _is_in(ray, cluster):  # else the program itself has left it, perhaps for another
+            if _is_in(cluster):  # else the program itself has left it, perhaps for another
                 ray.shutdown()
 
 
@@ -136,30 +135,25 @@ def presence(cluster: Cluster) -> Presence:
     Ray ends a process whose cluster has been silent for a minute, so the process must leave before that.
     """
     import ray  # noqa: PLC0415 - as above
+    from ray._private.worker import global_worker  # noqa: PLC0415 - as above
 
     with _one_at_a_time:
-        return _presence(ray, cluster)
+        if not _is_in(cluster):
+            return Presence.HERE
+        try:
+            global_worker.gcs_client.internal_kv_get(b"holdfast", b"holdfast", timeout=ANSWER_S)
+        except ray.exceptions.RayError as error:
+            logger.debug("%s does not answer: %s", cluster.address, error)
+            gone = OTHER_CLUSTER in str(error) or not _listens(global_worker.node.raylet_socket_name)
+            return Presence.GONE if gone else Presence.SILENT
+        return Presence.HERE
 
 
-def _is_in(ray: Any, cluster: Cluster) -> bool:
+def _is_in(cluster: Cluster) -> bool:
+    import ray  # noqa: PLC0415 - as above
     from ray._private.worker import global_worker  # noqa: PLC0415 - as above
 
     return bool(ray.is_initialized() and global_worker.gcs_client.cluster_id.hex() == cluster.cluster_id)
-
-
-def _presence(ray: Any, cluster: Cluster) -> Presence:
-    from ray._private.worker import global_worker  # noqa: PLC0415 - as above
-
-    if not _is_in(ray, cluster):
-        return Presence.HERE
-    try:
-        global_worker.gcs_client.internal_kv_get(b"holdfast", b"holdfast", timeout=ANSWER_S)
-    except ray.exceptions.RayError as error:
-        logger.debug("%s does not answer: %s", cluster.address, error)
-        if OTHER_CLUSTER in str(error) or not _listens(global_worker.node.raylet_socket_name):
-            return Presence.GONE
-        return Presence.SILENT
-    return Presence.HERE
 
 
 def _listens(path: str) -> bool:
@@ -237,14 +231,6 @@ def _to_log(data: Mapping[str, Any], **_: Any) -> None:
         logger.info("%s: %s", data.get("pid"), line)
 
 
-def _knock(address: str) -> None:
-    host, port = split(address)
-    try:
-        socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
-    except (OSError, UnicodeError) as error:  # UnicodeError: the host's name is ill-formed
-        raise ClusterUnavailable(f"nothing answers at {address} ({error})") from error
-
-
 def split(address: str) -> tuple[str, int]:
     """The host and port of an address; `ConfigurationError` if the text is no `host:port`."""
     host, _, port = address.rpartition(":")
@@ -256,11 +242,15 @@ def split(address: str) -> tuple[str, int]:
 
 
 def _greet(address: str) -> None:
-    """Refuse a server that hangs or is not Ray: an attempt to join it would hang for minutes."""
-    if os.environ.get("RAY_USE_TLS", "0") != "0":
-        return
+    """Refuse an address where nothing answers, or a server that is not Ray: an attempt to join it would hang for minutes."""
     try:
-        with socket.create_connection(split(address), CONNECT_TIMEOUT_S) as connection:
+        connection = socket.create_connection(split(address), CONNECT_TIMEOUT_S)
+    except (OSError, UnicodeError) as error:  # UnicodeError: the host's name is ill-formed
+        raise ClusterUnavailable(f"nothing answers at {address} ({error})") from error
+    try:
+        with connection:
+            if os.environ.get("RAY_USE_TLS", "0") != "0":
+                return
             connection.settimeout(CONNECT_TIMEOUT_S)
             connection.sendall(PREFACE + _SETTINGS)
             answer = connection.recv(len(_SETTINGS), socket.MSG_WAITALL)
