@@ -102,16 +102,15 @@ class RayWorkers:
         for slot in others:
             if answer is not NoOutcome.FULL:
                 return answer
-            if not self._is_open(app, code, slot):  # opening may take long, so this work does not wait
+            base = worker_name(self._settings, app, code, slot)
+            if (
+                successor_name(base, self._generations.get(base, 0)) not in self._handles
+            ):  # opening may take long, so this work does not wait
                 self._background.start(self._opened(app, code, slot))
                 continue
             with contextlib.suppress(NoWorker, HoldfastError):
                 answer = await self._answer(app, code, slot, replace(request, waits=False), ask)
         return answer if answer is not NoOutcome.FULL else await self._answer(app, code, own, request, ask)
-
-    def _is_open(self, app: str, code: str, slot: str) -> bool:
-        base = worker_name(self._settings, app, code, slot)
-        return successor_name(base, self._generations.get(base, 0)) in self._handles
 
     async def _opened(self, app: str, code: str, slot: str) -> None:
         with contextlib.suppress(NoWorker, HoldfastError):

@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Self
 
 from holdfast.actors.actor_settings import WorkerSettings
@@ -49,7 +50,7 @@ class AppRuntime:
             if not bound.expired():
                 raise
             raise TimeoutError(f"importing {settings.app} did not end within {IMPORTING_S:g} s") from None
-        await asyncio.to_thread(_import_litellm)
+        await asyncio.to_thread(import_module, "holdfast.actors.worker.model")  # takes seconds: once, and off the loop
         return cls(app, await AppLoop.open(app))
 
     async def loop(self) -> AppLoop:
@@ -79,11 +80,6 @@ class AppRuntime:
                 self._loops.remove(loop)
                 await _closed(loop)
                 logger.info("an event loop of the app turns again and is closed; %d left", len(self._loops))
-
-    @property
-    def loops(self) -> int:
-        """How many loops this process has."""
-        return len(self._loops)
 
     @property
     def left(self) -> int:
@@ -132,12 +128,6 @@ async def _closed(loop: AppLoop) -> None:
             await loop.close()
     except Exception:  # the app's lifespan may raise anything, or hang
         logger.exception("a lifespan of the app could not be left")
-
-
-def _import_litellm() -> None:
-    from . import model  # noqa: PLC0415 - takes seconds, so it is done here, once, off the loop
-
-    _ = model
 
 
 def agent_of(app: App, name: str) -> Agent | None:

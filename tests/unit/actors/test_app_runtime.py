@@ -62,7 +62,7 @@ async def test_what_blocks_keeps_its_loop_and_there_is_an_end_to_new_ones(given)
     for _ in range(3):
         with pytest.raises(AllBlocked, match=f"block all {LOOPS} event loops"):
             await runtime.loop()
-    assert (given.opened, runtime.loops) == (LOOPS, LOOPS)
+    assert (given.opened, len(runtime._loops)) == (LOOPS, LOOPS)
 
 
 async def test_a_loop_that_turns_again_is_used_again(given):
@@ -84,15 +84,15 @@ async def test_a_loop_that_is_not_needed_any_more_is_closed_once_nothing_runs_th
     working = await given.block(first)
     await runtime.loop()
     await runtime.tidy()
-    assert runtime.loops == 2
+    assert len(runtime._loops) == 2
     with first.used():
         given.gates[0].set()
         async with asyncio.timeout(10):
             await working
         await runtime.tidy()
-        assert (runtime.loops, given.closed) == (2, 0)  # somebody is about to use it
+        assert (len(runtime._loops), given.closed) == (2, 0)  # somebody is about to use it
     async with asyncio.timeout(10):
-        while runtime.loops > 1:
+        while len(runtime._loops) > 1:
             await runtime.tidy()
     assert (given.opened, given.closed) == (2, 1)
 
@@ -105,6 +105,6 @@ async def test_a_thousand_blocked_seconds_leave_no_lifespans_behind(given):
         given.gates[-1].set()
         async with asyncio.timeout(10):
             await working
-            while runtime.loops > 1:
+            while len(runtime._loops) > 1:
                 await runtime.tidy()
     assert given.opened - given.closed == 1
