@@ -103,9 +103,8 @@ class RayWorkers:
             if answer is not NoOutcome.FULL:
                 return answer
             base = worker_name(self._settings, app, code, slot)
-            if (
-                successor_name(base, self._generations.get(base, 0)) not in self._handles
-            ):  # opening may take long, so this work does not wait
+            is_open = successor_name(base, self._generations.get(base, 0)) in self._handles
+            if not is_open:  # opening may take long, so this work does not wait
                 self._background.start(self._opened(app, code, slot))
                 continue
             with contextlib.suppress(NoWorker, HoldfastError):

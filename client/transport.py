@@ -1,7 +1,10 @@
 """The transport of commands over Ray to the actors that host their conversations."""
 
+import asyncio
+import contextlib
 import logging
 import shlex
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -15,7 +18,7 @@ from holdfast.agent import App
 from holdfast.conversation import Command, Start
 from holdfast.daemon import in_daemon
 from holdfast.embedded.home import Home
-from holdfast.errors import AgentNotFound, AppNotPublished, ClusterStopped, HoldfastError
+from holdfast.errors import AgentNotFound, AppNotPublished, ClusterStopped, HoldfastError, StoreError
 from holdfast.persistence import EVERYWHERE, Directory, Store
 from holdfast.registry import cluster as clusters
 from holdfast.registry.encryption import checked_cipher
@@ -26,11 +29,51 @@ from holdfast.registry.releases import take_office
 from holdfast.registry.sweeper import ensure_sweeper, restore_sweeper
 from holdfast.registry.upgrade import end_other_releases
 from holdfast.settings import Settings
+from holdfast.single_flight import SingleFlight
 
 from .cautions import AppDiffersWarning
 from .publishing import Here, publish
 
 logger = logging.getLogger("holdfast.client")
+
+LOOK_EVERY_S = 2.0
+"""The greatest age of a connected client's knowledge of the binding."""
+LOOK_S = 1.0
+"""How long a client's look at the binding may take, out of its command's time."""
+
+
+class Bond:
+    """A client's knowledge of its cluster's binding, read again before a command once older than `LOOK_EVERY_S`."""
+
+    def __init__(self, store: Directory, cluster: clusters.Cluster, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._cluster = cluster
+        self._clock = clock
+        self._looked_at = clock()
+        self._looking = SingleFlight(self._look)
+
+    async def check(self, *, within_s: float) -> None:
+        """Raise `WrongCluster` or `ClusterStopped` if the store is bound elsewhere, or Holdfast was stopped here."""
+        if self._clock() - self._looked_at < LOOK_EVERY_S:
+            return
+        with contextlib.suppress(TimeoutError):  # the command itself will fail for the same reason
+            async with asyncio.timeout(within_s / 4):
+                await self._looking.result()
+
+    async def _look(self) -> None:
+        now = self._clock()
+        try:
+            async with asyncio.timeout(LOOK_S):
+                binding, withheld = await asyncio.gather(self._store.binding(), self._store.withheld())
+        except (StoreError, TimeoutError) as error:  # as above
+            logger.debug("the binding could not be read: %s", error)
+            self._looked_at = now
+            return
+        if binding is not None and binding.cluster.partition("@")[0] != self._cluster.cluster_id:
+            raise clusters.wrong(binding, self._cluster)
+        if EVERYWHERE in withheld:
+            raise ClusterStopped(self._store.namespace)
+        self._looked_at = now
 
 
 class RayTransport:
@@ -42,7 +85,7 @@ class RayTransport:
         self._store = store
         self._publishes = publishes
         self._published: set[tuple[str, str]] = set()
-        self._bond = clusters.Bond(store, joined)
+        self._bond = Bond(store, joined)
         self._servers_key: bytes | None = None
         actors = RayActors(settings, store)
         pool = Pool(store, actors, timing=settings.timing, process_limits=settings.process_limits)

@@ -1,7 +1,6 @@
 """Joining a Ray cluster, and binding the store to it."""
 
 import asyncio
-import contextlib
 import logging
 import math
 import os
@@ -9,7 +8,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -18,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.actors.actor_settings import RAY_NAMESPACE
-from holdfast.errors import ClusterStopped, ClusterUnavailable, ConfigurationError, StoreError, WrongCluster
-from holdfast.persistence import EVERYWHERE, Binding, Directory
+from holdfast.errors import ClusterUnavailable, ConfigurationError, WrongCluster
+from holdfast.persistence import Binding, Directory
 from holdfast.redaction import PLAIN
-from holdfast.single_flight import SingleFlight
 
 logger = logging.getLogger("holdfast.ray")
 
@@ -32,10 +29,6 @@ RENEW_EVERY_S = 1.0
 """The longest time between two renewals of a cluster's binding."""
 LOOK_AT_BINDING_S = 1.0
 """The time between two looks while a process waits for another cluster's binding to end."""
-LOOK_EVERY_S = 2.0
-"""The greatest age of a connected client's knowledge of the binding."""
-LOOK_S = 1.0
-"""How long a client's look at the binding may take, out of its command's time."""
 ANSWER_S = 2.0
 """How long a joined cluster's GCS may take to answer."""
 OTHER_CLUSTER = "WrongClusterID"
@@ -306,37 +299,3 @@ def wrong(binding: Binding, cluster: Cluster) -> WrongCluster:
         for address, cluster_id in ((binding.address, binding.cluster), (cluster.address, cluster.cluster_id))
     )
     return WrongCluster(bound, found)
-
-
-class Bond:
-    """A client's knowledge of its cluster's binding, read again before a command once older than `LOOK_EVERY_S`."""
-
-    def __init__(self, store: Directory, cluster: Cluster, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._store = store
-        self._cluster = cluster
-        self._clock = clock
-        self._looked_at = clock()
-        self._looking = SingleFlight(self._look)
-
-    async def check(self, *, within_s: float) -> None:
-        """Raise `WrongCluster` or `ClusterStopped` if the store is bound elsewhere, or Holdfast was stopped here."""
-        if self._clock() - self._looked_at < LOOK_EVERY_S:
-            return
-        with contextlib.suppress(TimeoutError):  # the command itself will fail for the same reason
-            async with asyncio.timeout(within_s / 4):
-                await self._looking.result()
-
-    async def _look(self) -> None:
-        now = self._clock()
-        try:
-            async with asyncio.timeout(LOOK_S):
-                binding, withheld = await asyncio.gather(self._store.binding(), self._store.withheld())
-        except (StoreError, TimeoutError) as error:  # as above
-            logger.debug("the binding could not be read: %s", error)
-            self._looked_at = now
-            return
-        if binding is not None and binding.cluster.partition("@")[0] != self._cluster.cluster_id:
-            raise wrong(binding, self._cluster)
-        if EVERYWHERE in withheld:
-            raise ClusterStopped(self._store.namespace)
-        self._looked_at = now

@@ -5,10 +5,11 @@ import sys
 
 import pytest
 
+from holdfast.client.transport import LOOK_EVERY_S, Bond
 from holdfast.errors import ClusterStopped, WrongCluster
 from holdfast.persistence import EVERYWHERE, MemoryStore
 from holdfast.registry import cluster as clusters
-from holdfast.registry.cluster import BINDING_STALE_MS, Bond, Cluster, bind
+from holdfast.registry.cluster import BINDING_STALE_MS, Cluster, bind
 from holdfast.testing import Delay, FailBefore, Faults, FaultyStore
 
 NOWHERE = "192.0.2.1:6379"  # of TEST-NET-1, which leads nowhere
@@ -136,7 +137,7 @@ async def test_a_store_that_hangs_holds_nobody_beyond_his_time():
     seconds = 0.0
     store = FaultyStore(MemoryStore(), Faults(binding=Delay(until=asyncio.Event())))
     bond = Bond(store, MINE, clock=lambda: seconds)
-    seconds += clusters.LOOK_EVERY_S
+    seconds += LOOK_EVERY_S
     async with asyncio.timeout(10):
         await bond.check(within_s=0.01)
         await bond.check(within_s=60)  # it is not looked at again at once
@@ -153,7 +154,7 @@ async def test_a_connected_client_notices_when_the_binding_is_another_clusters()
     bond = Bond(store, MINE, clock=lambda: seconds)
     await bond.check(within_s=5)
     await store.bind("other", MINE.address, BINDING_STALE_MS, gone=[MINE.cluster_id])
-    seconds += clusters.LOOK_EVERY_S
+    seconds += LOOK_EVERY_S
     for _ in range(2):  # and goes on to notice
         with pytest.raises(WrongCluster, match="connect there, or stop it first"):
             await bond.check(within_s=5)
@@ -167,7 +168,7 @@ async def test_a_connected_client_notices_that_holdfast_was_stopped_and_that_it_
     bond = Bond(store, MINE, clock=lambda: seconds)
     await store.withhold("a-node")
     await store.withhold(EVERYWHERE)
-    seconds += clusters.LOOK_EVERY_S
+    seconds += LOOK_EVERY_S
     for _ in range(2):
         with pytest.raises(ClusterStopped, match="holdfast up"):
             await bond.check(within_s=5)
@@ -182,11 +183,11 @@ async def test_a_connected_client_asks_the_store_for_the_binding_only_now_and_th
     for _ in range(100):
         await bond.check(within_s=5)
     assert store.calls["binding"] == 0
-    seconds += clusters.LOOK_EVERY_S
+    seconds += LOOK_EVERY_S
     await bond.check(within_s=5)
     await bond.check(within_s=5)
     assert store.calls["binding"] == 1
-    seconds += clusters.LOOK_EVERY_S
+    seconds += LOOK_EVERY_S
     await bond.check(within_s=5)  # the store is away: the command itself will say so
     assert store.calls["binding"] == 2
 
@@ -195,7 +196,7 @@ async def test_callers_that_come_together_have_the_store_asked_once():
     seconds = 0.0
     store = FaultyStore(MemoryStore(), Faults(binding=Delay(seconds=0.01)))
     bond = Bond(store, MINE, clock=lambda: seconds)
-    seconds += clusters.LOOK_EVERY_S
+    seconds += LOOK_EVERY_S
     await asyncio.gather(*(bond.check(within_s=5) for _ in range(100)))
     assert store.calls["binding"] == 1
 
