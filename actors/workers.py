@@ -44,8 +44,6 @@ class ModelRequest(_Request):
         lineage: The id of the log as this activation writes it: a place in it stands for one entry and all before it.
         instead_of: A claim of this effect whose process is gone; the new claim replaces it.
         request: The id of the HTTP request that led here, for log lines; '' if there is none.
-        traceparent: The trace context of the turn's span, if any.
-        message_seq: The place of the turn's message in the log.
     """
 
     conversation_id: str

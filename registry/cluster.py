@@ -69,10 +69,6 @@ def join(address: str, *, embedded: bool = False) -> Cluster:
 
     The embedded Ray listens on loopback only. Its processes agree on that by an environment variable that must be set before
     ray is imported; if the program has imported ray already, this function corrects the setting.
-
-    Raises:
-        ClusterUnavailable: The cluster does not answer, or refuses.
-        ConfigurationError: The process has joined another cluster, or the versions of Ray or Python differ.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_DISABLE_IMPORT_WARNING", "1")

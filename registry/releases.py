@@ -15,12 +15,8 @@ async def take_office(store: Directory, release: str, *, roll_back: bool = False
     """Note that this release serves the store from now on.
 
     Releases are ordered by PEP 440, without the local part, which tells apart builds of one version, and ciphers of one build;
-    `other_builds` allows this build to replace another one of its version. An error means that nothing was changed.
-
-    Raises:
-        OlderRelease: A newer release serves the store, and `roll_back` is false.
-        OtherBuild: Another build of this version serves the store, and `other_builds` is false.
-        ConfigurationError: This build serves the store with another cipher, and `other_builds` is false.
+    `other_builds` allows this build to replace another one of its version, or its own with another cipher; `roll_back`, a newer
+    release. An error means that nothing was changed.
     """
     while (serving := await store.serving()) != release:
         if serving is not None and not other_builds and _public(serving) == _public(release):

@@ -108,10 +108,8 @@ class Ownership:
     """The token, state, spec and lease with which one activation owns its conversation.
 
     Attributes:
-        over: Whether the activation has ended; nothing is done for it any more.
         unsure: Whether the outcome of the last write is unknown, so that effects that seem outstanding may be settled.
         token: The token by which the store knows this activation as the owner.
-        state: The last durable state.
         spec: The spec that commands are judged with; None while it is unknown.
         tail_bytes: The size of the log after the last snapshot.
         runs: The records of runs and model calls as read at the takeover or made by a write; each is used once.

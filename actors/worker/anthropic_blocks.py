@@ -63,15 +63,13 @@ class AnthropicBlocks:
     def _delta(self, index: int, kind: str, fields: Mapping[str, Any], size: int) -> int:
         block = self._blocks[index]
         match kind, fields:
-            case "text_delta", {"text": str(piece)}:
+            case (
+                ("text_delta", {"text": str(piece)})
+                | ("thinking_delta", {"thinking": str(piece)})
+                | ("input_json_delta", {"partial_json": str(piece)})  # of our calls and of the provider's
+            ):
                 self._pieces[index].append(piece)
-                return 0
-            case "thinking_delta", {"thinking": str(piece)}:
-                self._pieces[index].append(piece)
-                return 0
-            case "input_json_delta", {"partial_json": str(piece)}:
-                self._pieces[index].append(piece)
-                return 0  # litellm hands on the arguments of our calls and of the provider's
+                return 0  # litellm hands it on
             case "signature_delta", {"signature": str(piece)}:
                 block["signature"] = piece
             case "citations_delta", {"citation": citation}:

@@ -43,13 +43,10 @@ class Bench:
     """What a worker carries out a run or a model call with.
 
     Attributes:
-        store: The store with the work's record.
-        room: Where bodies run.
         clock: Limits a body's time: given seconds, returns a context manager like `asyncio.timeout`.
         admit: Called just before a claim: the time by which an agent's work must begin, in ms UTC by the store's clock (None:
             any time); raises if new work is paused.
         givers: The API-key holders who gave grants; None if there are no keys.
-        redaction: The secrets of this process.
     """
 
     store: Store

@@ -213,7 +213,6 @@ class _Lines:
     def _note(self, event: Any, size: int) -> bool:
         match event:
             case {"type": "message_delta", "delta": {"stop_reason": reason}}:
-                self._known = True
                 self._answer.ended(reason)
                 if self._answer.blocks is not None:
                     self._answer.blocks.within(event["delta"])
@@ -224,23 +223,24 @@ class _Lines:
                     self._answer.blocks = AnthropicBlocks()
                 self._begun = True
                 self._answer.blocks.within(event.get("message"))
+                return self._answer.heard()
             case {"type": str()} if self._answer.blocks is not None:
                 self._known = True
                 return self._answer.heard(brought=self._answer.blocks.add(event, size))
             case {"choices": [*choices]}:
-                self._known = True
                 for choice in choices:
                     _hear_choice(self._answer, choice)
             case {"candidates": [*candidates]}:
-                self._known = True
                 for candidate in candidates:
                     if not _of(candidate, "index"):
                         self._answer.ended(_of(candidate, "finishReason"))
                 if self.gemini is not None and self.gemini.unreadable:
                     self._answer.ended(UNREADABLE)
             case {"promptFeedback": {"blockReason": str()}}:
-                self._known = True
                 self._answer.ended("content_filter")
+            case _:
+                return self._answer.heard()
+        self._known = True
         return self._answer.heard()
 
 

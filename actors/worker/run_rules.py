@@ -31,8 +31,15 @@ async def judged(
     lapsed, held_until = ((), None) if bench.givers is None else await bench.givers.lapsed(request)
     if lapsed:
         return RuleVerdict(effect=RuleEffect.ASK, reason=MAY_NOT, lapsed=lapsed), None
-    required = await _required_again(bench, request, agent, arguments, turn)
-    others = await _others(bench, request, agent, arguments) if edits else None
+    tool, others = None if agent is None else agent.tool(request.tool), None
+    asked = partial(bench.room.asked, request.agent)
+    said = partial(required_again, agent, request, arguments, turn)
+    by_function = tool is not None and tool.approves_by_function and lifted(request)
+    required = await asked(f"approval= of {request.tool}", said, otherwise=True) if by_function else said()
+    if edits:
+        named = partial(asks_others, agent, request, arguments)
+        by_function = tool is not None and tool.is_decided_by_function
+        others = await asked(f"approvers= of {request.tool}", named, UNTOLD_DECIDERS) if by_function else named()
     rules, until = await bench.rules.begin_by(request.agent)
     return stopped(rules, agent, request, arguments, required=required, others=others), earliest(until, held_until)
 
@@ -54,26 +61,6 @@ async def decided_alone(
 def earliest(*times: int | None) -> int | None:
     """The earliest of these times; None stands for any time."""
     return min((time for time in times if time is not None), default=None)
-
-
-async def _required_again(
-    bench: Bench, request: RunRequest, agent: Agent | None, arguments: Mapping[str, Any] | None, turn: TurnContext
-) -> bool:
-    said = partial(required_again, agent, request, arguments, turn)
-    tool = agent.tool(request.tool) if agent is not None else None
-    if not (tool is not None and tool.approves_by_function and lifted(request)):
-        return said()
-    return await bench.room.asked(request.agent, f"approval= of {tool.name}", said, otherwise=True)
-
-
-async def _others(
-    bench: Bench, request: RunRequest, agent: Agent | None, arguments: Mapping[str, Any] | None
-) -> RuleVerdict | None:
-    said = partial(asks_others, agent, request, arguments)
-    tool = agent.tool(request.tool) if agent is not None else None
-    if tool is None or not tool.is_decided_by_function:
-        return said()
-    return await bench.room.asked(request.agent, f"approvers= of {tool.name}", said, UNTOLD_DECIDERS)
 
 
 def alone(

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
 import pydantic_core
@@ -16,7 +16,6 @@ from holdfast.agent.suspend import Terms, noticed, suspend_in
 from holdfast.conversation import Decision, Event, Limits, Resume, RunFinished, RunRuled, RunSuspended
 from holdfast.conversation.records.events import ConversationStarted, MessageAccepted, SuspensionSettled
 from holdfast.conversation.terms.decisions import DecisionRecord
-from holdfast.conversation.terms.principal import Principal
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.envelope import edited, failure, success
@@ -70,18 +69,16 @@ async def run(
 ) -> RunOutcome | NoOutcome:
     """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable (in time).
 
-    A run that the rules in force block is not claimed: their verdict is its outcome.
-
-    Raises:
-        WorkPaused: New work waits; nothing was claimed.
-        StoreError: The store does not answer; the body did not run.
+    A run that the rules in force block is not claimed: their verdict is its outcome. After an error no body has run.
     """
     bench.reached(Step.RUN_1_ASKED)
     # Everything that can fail before the body does so before the claim.
     unreadable, context, arguments = None, None, dict[str, Any]()
     decision: Decision | None = None
+    tool = agent.tool(request.tool) if agent is not None else None
+    timeout_s = (tool.spec.run_timeout_s if tool is not None else None) or limits.run_timeout_s
     try:
-        decision = _decision(agent, request, inputs)
+        decision = _decision(tool, inputs)
         context = jsontext.loads(inputs.started.context) if isinstance(inputs.started, ConversationStarted) else None
         arguments = arguments_in(inputs.source, request.tool_call_id)
     except jsontext.NotJson as error:  # stored before this limit existed; a later try would fail as well
@@ -105,7 +102,7 @@ async def run(
         incarnation=claim.incarnation,
         worker=bench.worker,
         until=until,
-        bound_ms=round((_timeout_s(agent, request, limits) + GRACE_S) * 1000),
+        bound_ms=round((timeout_s + GRACE_S) * 1000),
         epoch=request.grants_epoch if request.grants else None,
         follows=inputs.last,
     )
@@ -118,21 +115,24 @@ async def run(
         result: Said
         if unreadable is not None:
             result = False, failure(unreadable)
+        elif agent is None or tool is None:
+            result = False, failure(f"the tool {request.tool} is not in the app any more; it did not run")
         else:
+            approved = inputs.decided or inputs.granted  # by a decision on the call, else by the grant that covers it
             given = ToolContext(
                 conversation_id=request.conversation_id,
                 turn_id=request.turn_id,
                 tool_call_id=request.tool_call_id,
                 attempt=request.attempt - request.resumed,
                 requester=turn.requester,
-                approver=_approver(inputs),
+                approver=approved.principal if isinstance(approved, SuspensionSettled) else None,
                 decision=decision,
                 context=context,
                 resources=bench.room.resources,
-                report=_report(bench, request, agent),
+                report=Progress(bench.store, request, asyncio.get_running_loop()) if tool.spec.streaming else None,
                 cancellation=claim.cancellation,
             )
-            result = await _body(bench, request, agent, arguments, given=given, limits=limits)
+            result = await _body(bench, request, agent, tool, arguments, given=given, limits=limits, timeout_s=timeout_s)
         outcome = _outcome(request, inputs, result, limits)
         if isinstance(outcome, RunFinished):
             span.ended(outcome.content, ok=outcome.ok)
@@ -175,18 +175,7 @@ def _outcome(request: RunRequest, inputs: Inputs, result: Said, limits: Limits) 
         shown = (result.title, result.message, result.report_md, result.payload or "", result.response_schema or "")
         size = sum(map(jsontext.size_bytes, shown))
         if size <= limits.result_bytes:
-            return RunSuspended(
-                effect_id=request.effect_id,
-                title=result.title,
-                message=result.message,
-                report_md=result.report_md,
-                payload=result.payload,
-                action=result.action,
-                response_schema=result.response_schema,
-                resume=result.resume,
-                expires_s=result.expires_s,
-                approvers=result.approvers,
-            )
+            return RunSuspended(effect_id=request.effect_id, **{one.name: getattr(result, one.name) for one in fields(result)})
         problem = f"the review that {request.tool} asks for has {size} bytes, {limits.result_bytes} are allowed"
         result = False, failure(f"{problem} (Limits.result_bytes)")
     ok, content = result
@@ -195,8 +184,7 @@ def _outcome(request: RunRequest, inputs: Inputs, result: Said, limits: Limits) 
     return RunFinished(effect_id=request.effect_id, ok=ok, content=content)
 
 
-def _decision(agent: Agent | None, request: RunRequest, inputs: Inputs) -> Decision | None:
-    tool = agent.tool(request.tool) if agent is not None else None
+def _decision(tool: Tool | None, inputs: Inputs) -> Decision | None:
     settled = inputs.passed
     if settled is None and tool is not None and tool.spec.resume is Resume.PASS_TO_TOOL:
         settled = inputs.decided
@@ -205,26 +193,18 @@ def _decision(agent: Agent | None, request: RunRequest, inputs: Inputs) -> Decis
     return DecisionRecord(kind=settled.decision, body=settled.body, reason=settled.reason).decision
 
 
-def _approver(inputs: Inputs) -> Principal | None:
-    """Who approved the call: by a decision on it, else by the grant that covers it."""
-    by = inputs.decided or inputs.granted
-    return by.principal if isinstance(by, SuspensionSettled) else None
-
-
-def _report(bench: Bench, request: RunRequest, agent: Agent | None) -> Progress | None:
-    tool = agent.tool(request.tool) if agent is not None else None
-    if tool is None or not tool.spec.streaming:
-        return None
-    return Progress(bench.store, request, asyncio.get_running_loop())
-
-
 async def _body(
-    bench: Bench, request: RunRequest, agent: Agent | None, arguments: dict[str, Any], *, given: ToolContext, limits: Limits
+    bench: Bench,
+    request: RunRequest,
+    agent: Agent,
+    tool: Tool,
+    arguments: dict[str, Any],
+    *,
+    given: ToolContext,
+    limits: Limits,
+    timeout_s: float,
 ) -> Said:
-    tool = agent.tool(request.tool) if agent is not None else None
-    if agent is None or tool is None:
-        return False, failure(f"the tool {request.tool} is not in the app any more; it did not run")
-    timeout_s, in_thread = _timeout_s(agent, request, limits), bench.room.in_thread
+    in_thread = bench.room.in_thread
 
     async def failed(error: BaseException, before: str = "") -> tuple[bool, str]:
         said = f"{before}{await _told(agent, error, in_thread)}"
@@ -252,11 +232,6 @@ async def _body(
             return asked.terms if isinstance(asked.terms, Terms) else (False, failure(UNMADE))
         logger.warning("tool %s of %s raised", request.tool, request.conversation_id, exc_info=error)
         return await failed(error)
-
-
-def _timeout_s(agent: Agent | None, request: RunRequest, limits: Limits) -> float:
-    tool = agent.tool(request.tool) if agent is not None else None
-    return (tool.spec.run_timeout_s if tool is not None else None) or limits.run_timeout_s
 
 
 async def _told(agent: Agent, error: BaseException, in_thread: InThread) -> str:
