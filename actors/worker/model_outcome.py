@@ -83,52 +83,33 @@ def judged(
     asking: Callable[[int], Ask] = here,
 ) -> tuple[ProposedCall, ...]:
     """The calls with the app's verdicts, given by app code that may take long, or raise any error."""
-    return tuple(
-        _judged(agent, spec, call, redaction, rules=rules, turn=turn, ask=asking(place)) for place, call in enumerate(calls)
-    )
 
+    def judged_one(call: AnswerCall, ask: Ask) -> ProposedCall:
+        name, arguments, declared = call.name, call.arguments, spec.tool(call.name)
+        problem: str | None = None
+        shown: str | None = None
+        tool = agent.tool(name) if agent is not None else None
+        try:
+            found = jsontext.loads(arguments) if arguments.strip() else {}
+        except jsontext.NotJson:
+            found = None  # the machine reports the error
+        value = found if isinstance(found, dict) else None
+        if agent is not None and tool is not None and declared is not None and value is not None:
+            validate = partial(tool.validate, value, errors=agent.errors, redaction=redaction)
+            problem = ask(f"a validator of {name}", validate, UNVALIDATED if tool.validates else None)
+            shown = ask(f"prompt= of {name}", partial(tool.render, value), tool.spec.prompt)
+        made = partial(ProposedCall, tool_call_id=call.tool_call_id, name=name, problem=problem, prompt=shown)
+        if problem is not None or declared is None:
+            return made(arguments=arguments)
+        ruled = proposed(rules, agent, name, value, turn, ask=ask)
+        terms, untold = deciders(tool, value, ask)
+        if untold is not None and (ruled is None or ruled.effect is not RuleEffect.DENY):
+            ruled = untold
+        targets = _touched(tool, value, ask)
+        ruling = ask("unattended=", partial(alone, agent, declared, value, turn, ruled, prompt=shown), None)
+        return made(arguments=arguments, ruled=ruled, targets=targets, approvers=terms, ruling=ruling)
 
-def _judged(
-    agent: Agent | None,
-    spec: AgentSpec,
-    call: AnswerCall,
-    redaction: Redaction,
-    *,
-    rules: Rules | None,
-    turn: TurnContext,
-    ask: Ask,
-) -> ProposedCall:
-    arguments, name = call.arguments, call.name
-    problem: str | None = None
-    shown: str | None = None
-    tool = agent.tool(name) if agent is not None else None
-    try:
-        found = jsontext.loads(arguments) if arguments.strip() else {}
-    except jsontext.NotJson:
-        found = None  # the machine reports the error
-    value = found if isinstance(found, dict) else None
-    if agent is not None and tool is not None and spec.tool(name) is not None and value is not None:
-        validate = partial(tool.validate, value, errors=agent.errors, redaction=redaction)
-        problem = ask(f"a validator of {name}", validate, UNVALIDATED if tool.validates else None)
-        shown = ask(f"prompt= of {name}", partial(tool.render, value), tool.spec.prompt)
-    usable = problem is None and spec.tool(name) is not None
-    ruled = proposed(rules, agent, name, value, turn, ask=ask) if usable else None
-    terms, untold = deciders(tool, value, ask) if usable else (None, None)
-    if untold is not None and (ruled is None or ruled.effect is not RuleEffect.DENY):
-        ruled = untold
-    return ProposedCall(
-        tool_call_id=call.tool_call_id,
-        name=name,
-        arguments=arguments,
-        problem=problem,
-        prompt=shown,
-        ruled=ruled,
-        targets=_touched(tool, value, ask) if usable else None,
-        approvers=terms,
-        ruling=ask("unattended=", partial(alone, agent, spec.tool(name), value, turn, ruled, prompt=shown), None)
-        if usable
-        else None,
-    )
+    return tuple(judged_one(call, asking(place)) for place, call in enumerate(calls))
 
 
 def _touched(tool: Tool | None, arguments: dict[str, Any] | None, ask: Ask) -> tuple[CallTarget, ...] | None:
