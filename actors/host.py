@@ -122,19 +122,18 @@ class Host:
             try:
                 await self._store.hosts(self._name, conversation_id)  # before the conversation can make this process hang
                 moved = await activation.activate(seen_token=seen_token, because=because, create=create)
+                answer: AnswerToActivate = Hosted() if moved is None else OwnedElsewhere(moved.owner)
             except (LeaseHeld, ConversationNotFound, Quarantined, StoreError) as error:
-                await self.offer_blank()
-                return Failed(error)
+                answer = Failed(error)
             except Exception as error:
                 logger.exception("conversation %s cannot be taken up", conversation_id)
+                answer = Failed(CorruptStore(f"{conversation_id!r} cannot be taken up ({PLAIN.said(error, 300)})"))
+            if isinstance(answer, Hosted):
+                self._activation = activation
+                self._reached(Step.ACTIVATE_3_STARTED)
+            else:
                 await self.offer_blank()
-                return Failed(CorruptStore(f"{conversation_id!r} cannot be taken up ({PLAIN.said(error, 300)})"))
-            if moved is not None:
-                await self.offer_blank()
-                return OwnedElsewhere(moved.owner)
-            self._activation = activation
-            self._reached(Step.ACTIVATE_3_STARTED)
-            return Hosted()
+            return answer
 
     async def ask(self, conversation_id: str, command: Command) -> AnswerToAsk:
         """Have a command judged, if the conversation is hosted here."""
