@@ -32,14 +32,14 @@ async def judged(
     if lapsed:
         return RuleVerdict(effect=RuleEffect.ASK, reason=MAY_NOT, lapsed=lapsed), None
     tool, others = None if agent is None else agent.tool(request.tool), None
-    asked = partial(bench.room.asked, request.agent)
+    asked, name = bench.room.asked, request.agent
     said = partial(required_again, agent, request, arguments, turn)
     by_function = tool is not None and tool.approves_by_function and lifted(request)
-    required = await asked(f"approval= of {request.tool}", said, otherwise=True) if by_function else said()
+    required = await asked(name, f"approval= of {request.tool}", said, otherwise=True) if by_function else said()
     if edits:
         named = partial(asks_others, agent, request, arguments)
         by_function = tool is not None and tool.is_decided_by_function
-        others = await asked(f"approvers= of {request.tool}", named, UNTOLD_DECIDERS) if by_function else named()
+        others = await asked(name, f"approvers= of {request.tool}", named, UNTOLD_DECIDERS) if by_function else named()
     rules, until = await bench.rules.begin_by(request.agent)
     return stopped(rules, agent, request, arguments, required=required, others=others), earliest(until, held_until)
 

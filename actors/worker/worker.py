@@ -207,7 +207,7 @@ class Worker:
     async def _tool_run(self, request: RunRequest) -> RunAnswer:
         store, runtime = await self._open()
         self._refuse_if_leaving()
-        spec = await self._specs.spec(store, request.spec_digest)
+        spec = await self._spec(store, request.spec_digest)
         inputs = await tool_run.inputs_of(store, request)
         agent = agent_of(runtime.app, request.agent)
         tool = agent.tool(request.tool) if agent is not None else None
@@ -377,7 +377,7 @@ class Worker:
         if agent is not None and agent.spec.digest == request.spec_digest:
             spec = agent.spec  # the spec that was imported, whatever the store has under its digest
         else:
-            spec = await self._specs.spec(store, request.spec_digest)
+            spec = await self._spec(store, request.spec_digest)
         bench = self._bench_at(store, runtime.latest)
         turn = await turn_of(store, request, agent)
         rules = CallRules(bench.rules, await bench.rules.rules(request.agent), request.agent, turn)
@@ -416,6 +416,9 @@ class Worker:
         counts.ended(outcome)
         self._spending.start(spend(store, request.conversation_id, outcome, counts.cost_usd))
         return outcome
+
+    async def _spec(self, store: Store, digest: str) -> AgentSpec:
+        return await self._specs.spec(store, digest)
 
     def _begin_draining(self) -> None:
         if self._drain is None:
