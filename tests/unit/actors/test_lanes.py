@@ -46,7 +46,7 @@ class Given(Worker):
 @pytest.fixture
 async def lanes(monkeypatch):
     async def called(store, request, *, spec, agent, loop, **_):
-        there = await loop()
+        there = loop()
         prompt = await there.asked(spec.name, "prompt=", lambda: agent.tool("slow").render({}), None)
         return ModelReplied(effect_id=request.effect_id, content=prompt)
 
@@ -255,6 +255,6 @@ async def test_a_run_does_not_wait_for_a_lifespan_that_is_entered_again_for_long
 
     worker.loop = entering
     request = await asked(worker, "quick", "c-quick")
-    with pytest.raises(Dropped, match="enters the app's lifespan"):
+    with pytest.raises(Dropped, match="is entering the app's lifespan"):
         await worker._tool_run(request)
     assert (await worker.store.run("c-quick", request.effect_id)).status is RunStatus.RUNNABLE
