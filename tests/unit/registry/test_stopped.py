@@ -169,6 +169,6 @@ async def test_what_cannot_be_ended_is_said_and_holdfast_stays_stopped(given, mo
     monkeypatch.setattr(stopping, "kill", lambda _: None)
     monkeypatch.setattr(stopping, "ENDED_S", 0.01)
     store = MemoryStore()
-    with pytest.raises(ClusterUnavailable, match="run the same command again"):
+    with pytest.raises(ClusterUnavailable, match="run this command again"):
         await stopping.stop(store, SETTINGS, grace_s=0)
     assert EVERYWHERE in await store.withheld()
