@@ -31,15 +31,15 @@ async def judged(
     lapsed, held_until = ((), None) if bench.givers is None else await bench.givers.lapsed(request)
     if lapsed:
         return RuleVerdict(effect=RuleEffect.ASK, reason=MAY_NOT, lapsed=lapsed), None
-    tool, others = None if agent is None else agent.tool(request.tool), None
-    asked, name = bench.room.asked, request.agent
+    tool, asked = None if agent is None else agent.tool(request.tool), bench.room.asked
+    others: RuleVerdict | None = None
     said = partial(required_again, agent, request, arguments, turn)
     by_function = tool is not None and tool.approves_by_function and lifted(request)
-    required = await asked(name, f"approval= of {request.tool}", said, otherwise=True) if by_function else said()
+    required = await asked(request.agent, f"approval= of {request.tool}", said, otherwise=True) if by_function else said()
     if edits:
         named = partial(asks_others, agent, request, arguments)
         by_function = tool is not None and tool.is_decided_by_function
-        others = await asked(name, f"approvers= of {request.tool}", named, UNTOLD_DECIDERS) if by_function else named()
+        others = await asked(request.agent, f"approvers= of {request.tool}", named, UNTOLD_DECIDERS) if by_function else named()
     rules, until = await bench.rules.begin_by(request.agent)
     return stopped(rules, agent, request, arguments, required=required, others=others), earliest(until, held_until)
 
