@@ -2,29 +2,19 @@
 
 import sys
 from dataclasses import asdict
-from typing import Annotated, TypedDict, Unpack
+from typing import Annotated, Any
 
-import typer
-
+from holdfast.client.filters import CONVERSATIONS
 from holdfast.persistence import ConversationRow
 
 from .display import clean, span, to_json, write_table
 from .hints import more
-from .options import After, AsJson, Limit, chosen
+from .options import PAGE, AsJson, chosen, options_of
 from .pauses import notice, standing
 from .session import Reached
 
 
-class Filters(TypedDict):
-    """The options of the list, which the client's method takes by the same names."""
-
-    status: Annotated[str | None, typer.Option(help="Only this status: idle, generating, awaiting_input, failed, ...")]
-    agent: Annotated[str | None, typer.Option(help="Only this agent's conversations.")]
-    limit: Limit
-    after: After
-
-
-async def run(on: Reached, *, as_json: AsJson = False, **filters: Unpack[Filters]) -> None:
+async def run(on: Reached, *, as_json: AsJson = False, **filters: Annotated[Any, options_of(CONVERSATIONS), PAGE]) -> None:
     """List conversations, oldest first."""
     given = chosen(filters)
     page = await on.client.conversations(**given)

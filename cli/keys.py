@@ -2,7 +2,8 @@
 
 import sys
 import time
-from typing import Annotated, TypedDict, Unpack
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -16,21 +17,20 @@ from .grants import all_given, ended, of_giver
 from .options import AsJson, seconds_of
 from .session import Session
 
-
-class Quota(TypedDict):
-    """The quotas of a key, by the names that `quotas_of` takes."""
-
-    starts_per_day: Annotated[
+QUOTAS: Mapping[str, Any] = {
+    "starts_per_day": Annotated[
         int | None, typer.Option(help="How many messages it may send in a day, first ones included: each starts a turn.")
-    ]
-    conversations_per_day: Annotated[int | None, typer.Option(help="How many conversations it may start in a day.")]
-    tokens_per_day: Annotated[
+    ],
+    "conversations_per_day": Annotated[int | None, typer.Option(help="How many conversations it may start in a day.")],
+    "tokens_per_day": Annotated[
         int | None, typer.Option(help="How many tokens its conversations may use in a day, before it may send no more.")
-    ]
-    cost_usd_per_day: Annotated[
+    ],
+    "cost_usd_per_day": Annotated[
         float | None,
         typer.Option("--cost-per-day", help="The US dollars that they may cost in a day, before it may send no more."),
-    ]
+    ],
+}
+"""The quotas of a key, by the names that `quotas_of` takes."""
 
 
 async def create(
@@ -45,7 +45,7 @@ async def create(
     ] = None,
     role: Annotated[list[str] | None, typer.Option(help="A role of the holder; again for more.")] = None,
     expires: Annotated[str | None, typer.Option(help="After how long it is refused: 30d, 12h, 15m.", metavar="TIME")] = None,
-    **quotas: Unpack[Quota],
+    **quotas: Annotated[Any, QUOTAS],
 ) -> Said:
     """Make an API key. It is printed once, and never again: only the SHA-256 of its secret is stored."""
     expires_s = None if expires is None else seconds_of(expires, "expires")

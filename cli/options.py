@@ -3,11 +3,11 @@
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial, wraps
 from importlib import import_module
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -16,6 +16,9 @@ from holdfast.settings import Settings
 
 from .display import Said
 from .redis_url import to_copy
+
+if TYPE_CHECKING:
+    from holdfast.client.filters import Filter
 
 _SPAN = re.compile(r"([0-9]{1,6})([smhdw])")
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -98,13 +101,25 @@ Key = Annotated[str | None, typer.Option(metavar="ID", help="Makes the command s
 
 Limit = Annotated[int | None, typer.Option(help="How many are listed at most; 50 if left out.")]
 After = Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on after an earlier page.")]
+PAGE: Mapping[str, Any] = {"limit": Limit, "after": After}
+
+
+def options_of(filters: "Sequence[Filter]") -> Mapping[str, Any]:
+    """The options for the filters of a list, by name."""
+    found = {}
+    for one in filters:
+        if one.check is not None:
+            says = f"{one.says[:-1]}: {', '.join(one.values)}." if one.values else one.says
+            found[one.name] = Annotated[int | None if one.type is int else str | None, typer.Option(help=says)]
+    return found
 
 
 def everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function as typer sees it: its first parameter becomes the options of every command.
 
     The type of that parameter decides what the command gets: a `Where`, or for a coroutine the `Reached` or `Session` that the
-    options lead to. Parameters that a `TypedDict` unpacks become an option each. A command that gives a `Said` takes `--json`.
+    options lead to. A parameter for all keywords is annotated with mappings of names to options, each of which becomes one. A
+    command that gives a `Said` takes `--json`.
     """
     signature = inspect.signature(function)
     first, *own = (one for given in signature.parameters.values() for one in _unpacked(given))
@@ -134,10 +149,9 @@ def everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _unpacked(parameter: inspect.Parameter) -> list[inspect.Parameter]:
-    """The parameter, or those of its `TypedDict` if it stands for all keywords."""
+    """The parameter, or those of its annotation if it stands for all keywords."""
     if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
         return [parameter]
-    (keywords,) = get_args(parameter.annotation)
+    _, *options = get_args(parameter.annotation)
     kind = inspect.Parameter.KEYWORD_ONLY
-    hints = get_type_hints(keywords, include_extras=True)
-    return [inspect.Parameter(name, kind, default=None, annotation=annotation) for name, annotation in hints.items()]
+    return [inspect.Parameter(name, kind, default=None, annotation=one) for some in options for name, one in some.items()]

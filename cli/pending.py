@@ -5,18 +5,19 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any, TypedDict, Unpack
+from typing import Annotated, Any
 
 import typer
 
+from holdfast.client.filters import CALLS, EVENTS
 from holdfast.client.list_events import AsyncListEvent, ListEvent, ListEventKind
 from holdfast.client.results import AsyncPendingCall, Page
-from holdfast.conversation import Principal, SettledBy, SuspensionKind
+from holdfast.conversation import Principal, SettledBy
 from holdfast.errors import InvalidInput
 
 from .display import clean, console, is_whole, is_whole_json, shorten, span, to_json, write_table
 from .hints import KINDS, MOST_COMMENTS, asked_by, granted, lines_of, more, next_step
-from .options import After, AsJson, Limit, Where, chosen
+from .options import PAGE, AsJson, Where, chosen, options_of
 from .pauses import notice, standing
 from .session import Reached, within
 
@@ -30,21 +31,7 @@ ALL_TAKE = (
 )
 
 
-class Filters(TypedDict):
-    """The options of the list over all conversations; the client's method takes all but `role` by the same names."""
-
-    limit: Limit
-    after: After
-    agent: Annotated[str | None, typer.Option(help="Only this agent's calls.")]
-    kind: Annotated[str | None, typer.Option(help=f"Only this kind: {', '.join(SuspensionKind)}.")]
-    approver: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only what this principal may decide, with the roles of --role.")
-    ]
-    role: Annotated[list[str] | None, typer.Option(help="With --approver: a role of theirs; repeat it for several.")]
-
-
-WATCHABLE = ("agent", "kind")
-"""The filters that `--watch` takes."""
+ROLE = {"role": Annotated[list[str] | None, typer.Option(help="With --approver: a role of theirs; repeat it for several.")]}
 
 
 def run(
@@ -55,7 +42,7 @@ def run(
         bool, typer.Option("--watch", help="Go on with what comes, is noted and is settled, until Ctrl-C.")
     ] = False,
     as_json: AsJson = False,
-    **filters: Unpack[Filters],
+    **filters: Annotated[Any, PAGE, options_of(CALLS), ROLE],
 ) -> None:
     """List pending calls, oldest first, each with the command that resolves it.
 
@@ -64,7 +51,11 @@ def run(
     """
     given = chosen(filters)
     if watch:
-        refuse(chosen({"conversation": conversation}) | given, "it does not go with --watch, which shows all", WATCHABLE)
+        refuse(
+            chosen({"conversation": conversation}) | given,
+            "it does not go with --watch, which shows all",
+            [one.name for one in EVENTS],
+        )
         with contextlib.suppress(KeyboardInterrupt):
             within(where, partial(_watch, as_json=as_json, **given))
         return

@@ -8,8 +8,6 @@ from holdfast.errors import InvalidInput
 
 from .arguments import principal_of
 
-MOST_PAGES = 20
-"""The most pages without a call for this principal that one read skips."""
 _SEPARATOR = ","
 
 

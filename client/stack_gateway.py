@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast import trace_context
 from holdfast.backoff import Backoff
-from holdfast.conversation import Cancelled, Command, Principal, Receipt, Reply, Start, State, SuspensionKind, decide
+from holdfast.conversation import Cancelled, Command, Principal, Receipt, Reply, Start, State, decide
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.errors import (
     AppNotFound,
@@ -32,7 +32,7 @@ from .agents import AgentRow
 from .arguments import taker_of, this_user
 from .audit import lines, report
 from .batches import resolve_each
-from .deciders import MOST_PAGES, decides
+from .filters import CALLS, filtered
 from .gateway import Gateway, judged, resolver
 from .list_feed import ListFeed, list_events
 from .results import AsyncPendingCall, Event, Page, PendingCall
@@ -245,25 +245,12 @@ async def _resolve(
     return await gateway.commanded(verbs.RESOLVE_CALL, **ids, decision=decision, decision_id=decision_id)
 
 
-async def _pending(
-    gateway: StackGateway,
-    *,
-    agent: str | None,
-    kind: SuspensionKind | None,
-    approver: Principal | None,
-    limit: int,
-    after: str | None,
-) -> Page[AsyncPendingCall]:
-    async def page_after(place: str | None) -> Listing:
-        return await gateway.read(lambda store: store.pending(limit=limit, after=place, agent=agent, kind=kind))
+async def _pending(gateway: StackGateway, **where: Any) -> Page[AsyncPendingCall]:
+    async def read(**of_page: Any) -> Listing:  # each page has a deadline of its own
+        return await gateway.read(lambda store: store.pending(**of_page))
 
-    for _ in range(MOST_PAGES):
-        page = await page_after(after)
-        found = [view for view in page.items if approver is None or decides(view, approver)]
-        after = page.next
-        if found or after is None:
-            break
-    return Page(items=[PendingCall.of(view, gateway.resolve) for view in found], next=after)
+    page = await filtered(read, CALLS, **where)
+    return Page(items=[PendingCall.of(view, gateway.resolve) for view in page.items], next=page.next)
 
 
 async def _pending_call(gateway: StackGateway, *, suspension_id: str, conversation_id: str | None) -> AsyncPendingCall:

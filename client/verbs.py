@@ -28,7 +28,6 @@ from holdfast.conversation import (
     Revoke,
     RevokeGiven,
     Send,
-    Status,
     SuspensionKind,
 )
 from holdfast.conversation.ids import check_conversation_id, check_request_id
@@ -38,10 +37,11 @@ from holdfast.persistence.api_keys import AccessScope
 from holdfast.persistence.pages import check_limit
 
 from . import arguments as of
+from . import filters
 from .agents import AgentRow
 from .audit import AuditReport
 from .batches import many_of, pairs_of, rulings_of
-from .deciders import decider_of
+from .filters import checks_of, filtered
 from .given import Given, given_page, grants_of
 from .list_events import AsyncListEvent
 from .log_pages import MessagePage, message_page, turn_page
@@ -66,7 +66,6 @@ _REQUEST: Checks = {"request_id": partial(of.key_of, "request_id", errors.Invali
 _DECISION: Checks = {"decision_id": partial(of.key_of, "decision_id", errors.InvalidDecision)}
 _PAGE: Checks = {"after": of.cursor_of, "limit": check_limit}
 _LOG_PAGE: Checks = {"limit": _as_it_is, "after": _as_it_is}
-_AGENT: Checks = {"agent": of.agent_of}
 _KIND: Checks = {"kind": _member(SuspensionKind, "kind")}
 _PROOF: Checks = {"proof": _member(Proof, "proof")}
 _REASON: Checks = {"reason": of.reason_of}
@@ -80,7 +79,7 @@ def _list_cursor(after: str) -> str:
 
 
 async def _conversations(store: Store, **where: Any) -> Page[ConversationRow]:
-    page = await store.conversations(**where)
+    page = await filtered(store.conversations, filters.CONVERSATIONS, **where)
     return Page(items=list(page.items), next=page.next)
 
 
@@ -157,7 +156,7 @@ PENDING = Verb(
     Page[AsyncPendingCall],
     "the pending calls",
     operation="listPending",
-    checks={**_AGENT, **_KIND, "approver": of.optional(decider_of), **_PAGE},
+    checks={**checks_of(filters.CALLS), **_PAGE},
 )
 PENDING_CALL = Verb(
     "pending_call",
@@ -174,7 +173,7 @@ CONVERSATIONS = Verb(
     Page[ConversationRow],
     "the conversations",
     operation="listConversations",
-    checks={**_AGENT, "status": _member(Status, "status"), **_PAGE},
+    checks={**checks_of(filters.CONVERSATIONS), **_PAGE},
     read=_conversations,
 )
 GIVEN = Verb(
@@ -183,7 +182,7 @@ GIVEN = Verb(
     Page[Given],
     "what was given",
     operation="listGiven",
-    checks={"by": of.optional(of.giver_of), **_PROOF, **_PAGE},
+    checks={**checks_of(filters.GIVEN), **_PAGE},
     read=given_page,
 )
 LIST_EVENTS = Verb(
@@ -192,7 +191,7 @@ LIST_EVENTS = Verb(
     AsyncListEvent,
     "the events",
     operation="followLists",
-    checks={"agent": of.agents_of, **_KIND, "after": of.optional(_list_cursor)},
+    checks={**checks_of(filters.EVENTS), "after": of.optional(_list_cursor)},
 )
 READY = Verb(
     "ready",

@@ -1,16 +1,15 @@
 """The bodies and queries that the routes take."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import EnumType
 from inspect import signature
 from typing import Annotated, Any, TypeAlias, Union, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from holdfast.client import AsyncClient, AsyncConversation
+from holdfast.client import AsyncClient, AsyncConversation, filters
 from holdfast.client.list_events import LIST_CURSOR
 from holdfast.client.verb import KEYS
-from holdfast.conversation import Proof, Status, SuspensionKind
 from holdfast.conversation.ids import CONVERSATION_ID, REQUEST_ID
 
 _KEY = "The idempotency key, where no header Idempotency-Key gives it."
@@ -141,27 +140,16 @@ class PageQuery(_Query):
     after: str | None = Field(default=None, max_length=1200, description="The `next` of the page before.")
 
 
-class GivenQuery(PageQuery):
-    """A page of what principals have given."""
-
-    by: Name = Field(default=None, description="Only what this principal has given, by its id.")
-    proof: Proof | None = Field(default=None, description="Only what somebody has given who was proven in this way.")
-
-
-class ConversationsQuery(PageQuery):
-    """A page of conversations."""
-
-    status: Status | None = None
-    agent: Name = None
+def _query(name: str, base: type[BaseModel], by: Sequence[filters.Filter], **more: Any) -> type[BaseModel]:
+    """The query of a list with these filters."""
+    fields: dict[str, Any] = filters.fields_of([one for one in by if one.check is not None]) | more
+    return create_model(name, __base__=base, **fields)
 
 
-class PendingQuery(PageQuery):
-    """A page of pending calls."""
-
-    kind: SuspensionKind | None = None
-    agent: Name = None
-    approver: Name = Field(default=None, description="Only calls that this principal may decide, by its id and `roles`.")
-    roles: str | None = Field(default=None, max_length=4000, description="The roles of `approver`, with commas between them.")
+ROLES = Field(default=None, max_length=4000, description="The roles of `approver`, with commas between them.")
+GivenQuery = _query("GivenQuery", PageQuery, filters.GIVEN)
+ConversationsQuery = _query("ConversationsQuery", PageQuery, filters.CONVERSATIONS)
+PendingQuery = _query("PendingQuery", PageQuery, filters.CALLS, roles=(str | None, ROLES))
 
 
 class PlaceQuery(_Query):
@@ -186,8 +174,8 @@ class EventsQuery(_Query):
     live: bool = Field(default=True, description="Whether live events are wanted too.")
 
 
-class ListEventsQuery(_Query):
-    """Which list events are wanted, and where they begin."""
+class _EventsAfter(_Query):
+    """Where the list events begin."""
 
     after: str | None = Field(
         default=None,
@@ -195,9 +183,9 @@ class ListEventsQuery(_Query):
         pattern=f"^{LIST_CURSOR.pattern}$",
         description="The `id` of the last event that is known; `Last-Event-ID` goes first.",
     )
-    agent: Name = None
-    kind: SuspensionKind | None = None
 
+
+ListEventsQuery = _query("ListEventsQuery", _EventsAfter, filters.EVENTS)
 
 PATHS: dict[str, dict[str, Any]] = {
     "conversation_id": {"type": "string", "pattern": f"^{CONVERSATION_ID.pattern}$"},

@@ -88,8 +88,7 @@ async def start(asked: Asked) -> MessageReceiptReply | Response:
 
 async def conversations(asked: Asked) -> Page[ConversationRow]:
     """A page of conversations."""
-    status, client = asked.query.status, asked.client
-    return await listed(asked.caller, asked.query, lambda where: client.conversations(status=status, **where))
+    return await listed(asked.caller, asked.client.conversations, **dict(asked.query))
 
 
 async def state(asked: Asked) -> ConversationState[Any]:

@@ -20,9 +20,9 @@ from .refusal import invalid
 
 async def pending(asked: Asked) -> Page[AsyncPendingCall]:
     """A page of the pending calls of all conversations."""
-    kind, client = asked.query.kind, asked.client
-    who = asked_of(asked.query.approver, asked.query.roles)
-    return await listed(asked.caller, asked.query, lambda where: client.pending(kind=kind, approver=who, **where))
+    where = dict(asked.query)
+    where["approver"] = asked_of(where["approver"], where.pop("roles"))
+    return await listed(asked.caller, asked.client.pending, **where)
 
 
 async def resolve(asked: Asked) -> DecisionReceiptReply:

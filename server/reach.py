@@ -1,7 +1,7 @@
 """The conversations that a caller may touch, if the credential names agents or one conversation. Others seem not to exist."""
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from holdfast.client import AsyncClient, ConversationExists, ConversationNotFound, InvalidInput, Page, StaleCall, StaleReason
@@ -72,28 +72,36 @@ def conversation_named(query: Any, body: Any) -> str | None:
     return found
 
 
-async def listed(caller: Caller, query: Any, fetch: Callable[[Mapping[str, Any]], Awaitable[Page[T]]]) -> Page[T]:
+async def listed(
+    caller: Caller,
+    fetch: Callable[..., Awaitable[Page[T]]],
+    *,
+    limit: int,
+    after: str | None,
+    agent: str | None = None,
+    **filters: Any,
+) -> Page[T]:
     """A page of what the caller may touch. With several agents it lists agent after agent; the cursor tells the next one.
 
-    `fetch` gives a page of one agent, or of all, by the query's `agent`, `limit` and `after`.
+    `fetch` gives a page of one agent, or of all, by these arguments.
     """
     caller.check_whole()
     if caller.agents is None:
-        return await fetch({"agent": query.agent, "limit": query.limit, "after": query.after})
-    agents = sorted(caller.agents if query.agent is None else caller.agents & {query.agent})
-    begin, after = 0, None
-    if query.after is not None:
-        name, mark, inner = query.after.rpartition("~")
+        return await fetch(limit=limit, after=after, agent=agent, **filters)
+    agents = sorted(caller.agents if agent is None else caller.agents & {agent})
+    begin = 0
+    if after is not None:
+        name, mark, inner = after.rpartition("~")
         if not mark or name not in agents:
-            raise InvalidInput("after", f"{query.after!a:.40} is not a cursor", "pass the `next` of the page before")
+            raise InvalidInput("after", f"{after!a:.40} is not a cursor", "pass the `next` of the page before")
         begin, after = agents.index(name), inner or None
     items: list[T] = []
     for place in range(begin, len(agents)):
-        page = await fetch({"agent": agents[place], "limit": query.limit - len(items), "after": after})
+        page = await fetch(limit=limit - len(items), after=after, agent=agents[place], **filters)
         items += page.items
         after = None
         if page.next is not None:
             return Page(items=items, next=f"{agents[place]}~{page.next}")
-        if len(items) == query.limit:
+        if len(items) == limit:
             return Page(items=items, next=f"{agents[place + 1]}~" if place + 1 < len(agents) else None)
     return Page(items=items)

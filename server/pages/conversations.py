@@ -5,8 +5,9 @@ from typing import Any
 from pydantic import Field
 from starlette.responses import Response
 
-from holdfast.client import AsyncConversation, Event, Status
+from holdfast.client import AsyncConversation, Event
 from holdfast.client.access import AccessScope
+from holdfast.client.filters import CONVERSATIONS
 from holdfast.conversation.records.events import Ended
 from holdfast.conversation.records.live import TextDelta
 from holdfast.server import quotas
@@ -17,6 +18,7 @@ from holdfast.server.streams import frame
 
 from .destinations import path_of
 from .details import around_of
+from .filters import ListQuery
 from .history import turns_of
 from .prices import cost_usd
 from .visit import Page, Query, Visit
@@ -27,18 +29,9 @@ MOST_TURNS = 50
 AT_ONCE = 100
 
 
-class ListQuery(Query):
-    """The filters of the list of conversations."""
-
-    status: Status | None = None
-    agent: str | None = Field(default=None, max_length=200)
-    after: str | None = Field(default=None, max_length=1200)
-    limit: int = Field(default=AT_ONCE, ge=1, le=1000)
-
-    @property
-    def filters(self) -> dict[str, str]:
-        """The filters that are set, as in the URL."""
-        return self.set_of("status", "agent")
+AFTER = Field(default=None, max_length=1200)
+LIMIT = Field(default=AT_ONCE, ge=1, le=1000)
+ConversationsQuery = ListQuery.of("ConversationsQuery", CONVERSATIONS, after=(str | None, AFTER), limit=(int, LIMIT))
 
 
 class FeedQuery(Query):
@@ -49,12 +42,10 @@ class FeedQuery(Query):
 
 async def conversations(visit: Visit) -> Response:
     """A page of the list."""
-    query: ListQuery = visit.query
-    page = await listed(visit.caller, query, lambda where: visit.client.conversations(status=query.status, **where))
+    query = visit.query
+    page = await listed(visit.caller, visit.client.conversations, limit=query.limit, after=query.after, **query.asked)
     agents = sorted({row.agent for row in page.items} | ({query.agent} if query.agent else set()))
-    return visit.page(
-        "conversations.html", page=page, agents=agents, statuses=[one for one in Status if one is not Status.ABSENT]
-    )
+    return visit.page("conversations.html", page=page, controls=ConversationsQuery.controls({}), agents=agents)
 
 
 async def conversation(visit: Visit) -> Response:
@@ -160,7 +151,7 @@ def _back(visit: Visit) -> Response:
 
 
 PAGES = (
-    Page("GET", "/conversations", conversations, query=ListQuery),
+    Page("GET", "/conversations", conversations, query=ConversationsQuery),
     Page("GET", "/conversations/{conversation_id}", conversation),
     Page("GET", "/conversations/{conversation_id}/now", now),
     Page("GET", "/conversations/{conversation_id}/feed", feed, query=FeedQuery, streams=True),

@@ -6,15 +6,14 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from types import SimpleNamespace
-from typing import Any, Literal
-from urllib.parse import urlencode
+from typing import Any
 
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
-from holdfast.client import PendingCall, SuspensionKind
+from holdfast.client import PendingCall
 from holdfast.client.access import AccessScope
+from holdfast.client.filters import CALLS
 from holdfast.conversation import Approve, Decision, Deny, Review
 from holdfast.conversation.text import jsontext
 from holdfast.errors import AlreadyVoted, HoldfastError, InvalidDecision, NotPermitted, StaleCall
@@ -25,10 +24,12 @@ from holdfast.server.refusal import invalid
 from .destinations import path_of
 from .details import detail_of, parameters_of, settled_of, tool_of
 from .filled import blank, read
+from .filters import ListQuery
 from .history import Settled
+from .kinds import KINDS
 from .templates import HEADERS
 from .text import one_line, summary
-from .visit import Page, Query, Visit
+from .visit import Page, Visit
 
 MOST_ROWS = 1000
 """The most calls in the list: the most urgent ones."""
@@ -37,39 +38,9 @@ MOST_SEEN, MOST_PAGES = 10_000, 20
 AT_ONCE = 1000
 LIST = "<!-- list -->"
 """The list's place in its page. No foreign text contains a comment, since all of it is escaped or cleaned."""
-AGES = {"15m": 900, "1h": 3600, "1d": 86_400, "1w": 604_800}
-"""The choices of the filter by age: their names, and the minimum waiting time in seconds."""
-
-
-class InboxQuery(Query):
-    """The filters of the list, and the open call."""
-
-    q: str = Field(default="", max_length=200, description="Words that all stand in the call.")
-    agent: str | None = Field(default=None, max_length=200)
-    tool: str | None = Field(default=None, max_length=200)
-    kind: SuspensionKind | None = None
-    older: Literal["15m", "1h", "1d", "1w"] | None = None
-    conversation_id: str | None = Field(default=None, max_length=200, description="The conversation of the call that is open.")
-    edit: bool = False
-
-    @property
-    def filters(self) -> dict[str, str]:
-        """The filters that are set, as in the URL."""
-        return self.set_of("q", "agent", "tool", "kind", "older")
-
-    @property
-    def suffix(self) -> str:
-        """The filters as the end of a URL, with `?`; empty if none is set."""
-        return f"?{urlencode(self.filters)}" if self.filters else ""
-
-    def wants(self, call: PendingCall[Any], now: int) -> bool:
-        """Whether a call passes the filters."""
-        if self.older is not None and now - call.created_at < AGES[self.older] * 1000:
-            return False
-        if self.kind not in (None, call.kind) or self.agent not in (None, call.agent) or self.tool not in (None, call.tool):
-            return False
-        words = self.q.lower().split()
-        return not words or _holds(call, words)
+OPEN = Field(default=None, max_length=200, description="The conversation of the call that is open.")
+InboxQuery = ListQuery.of("InboxQuery", CALLS, conversation_id=(str | None, OPEN), edit=(bool, False))
+"""The filters of the list, and the open call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +86,14 @@ class Listing:
 
 async def listing(visit: Visit) -> Listing:
     """The list for a query."""
-    query: InboxQuery = visit.query
+    query: ListQuery = visit.query
     async with aclosing(visit.client.events()) as events:
         cursor = (await anext(events)).cursor or ""  # before the list is read, so that no change is missed
     calls: list[PendingCall[Any]] = []
     after: str | None = None
     seen = 0
     for _ in range(MOST_PAGES):
-        of_page = SimpleNamespace(agent=query.agent, limit=AT_ONCE, after=after)
-        page = await listed(visit.caller, of_page, lambda where: visit.client.pending(kind=query.kind, **where))
+        page = await listed(visit.caller, visit.client.pending, limit=AT_ONCE, after=after, **query.asked)
         seen, after = seen + len(page.items), page.next
         calls += (call for call in page.items if query.wants(call, visit.now))
         if after is None or seen >= MOST_SEEN:
@@ -262,11 +232,13 @@ async def _opened(visit: Visit, template: str, values: Mapping[str, Any], *, sta
 
 async def _beside(visit: Visit, opened: str | None, values: Mapping[str, Any], *, status: int = 200) -> Response:
     """The whole page. The part before the list is sent at once, while the list is read."""
-    query: InboxQuery = visit.query
+    query = visit.query
     agents = await visit.agents()  # without an app, the list itself shows which agents there are
     names = sorted({agent.name for agent in agents} | ({query.agent} if query.agent else set()))
     tools = sorted({tool.name for agent in agents for tool in agent.tools} | ({query.tool} if query.tool else set()))
-    draw = partial(visit.rendered, "inbox.html", agents=names, tools=tools, ages=AGES, opened=opened, **values)
+    options = {"agent": [(name, name) for name in names], "tool": [(name, name) for name in tools]}
+    options["kind"] = [(kind.name, kind.label) for kind in KINDS.values()]
+    draw = partial(visit.rendered, "inbox.html", controls=InboxQuery.controls(options), opened=opened, **values)
     whole = await asyncio.to_thread(draw)
     head, _, tail = whole.partition(LIST)
 
@@ -281,18 +253,6 @@ async def _beside(visit: Visit, opened: str | None, values: Mapping[str, Any], *
         yield tail
 
     return StreamingResponse(parts(), status_code=status, headers=HEADERS, media_type="text/html")
-
-
-def _holds(call: PendingCall[Any], words: Sequence[str]) -> bool:
-    """Whether all words occur in what a person sees of a call."""
-    named = (call.tool, call.agent, call.conversation_id, call.title or "", call.prompt or "", call.suspension_id)
-    text = " ".join(named).lower()
-    missing = [word for word in words if word not in text]
-    if not missing:
-        return True
-    begins = " ".join(cut.begins for cut in call.cut.values())  # of long texts only the part in the list is searched
-    inside = f"{call.arguments} {call.report_md or ''} {call.payload} {begins}".lower()
-    return all(word in inside for word in missing)
 
 
 PAGES = (

@@ -6,6 +6,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from holdfast.client import ListEvent, ListEventKind
+from holdfast.client.filters import CALLS
 from holdfast.client.list_events import LIST_CURSOR
 from holdfast.server.streams import frame
 
@@ -14,18 +15,15 @@ from .inbox import InboxQuery, Row
 from .text import one_line, visible
 from .visit import Page, Visit
 
-
-class FeedQuery(InboxQuery):
-    """The filters, and the position from which changes are followed."""
-
-    after: str = Field(max_length=1024, pattern=f"^{LIST_CURSOR.pattern}$", description="The cursor of the list.")
+AFTER = Field(max_length=1024, pattern=f"^{LIST_CURSOR.pattern}$", description="The cursor of the list.")
+FeedQuery = InboxQuery.of("FeedQuery", CALLS, after=(str, AFTER))
+"""The filters, and the position from which changes are followed."""
 
 
 async def feed(visit: Visit) -> Response:
     """Follow the lists. A browser that reconnects names the last event it got."""
-    query: FeedQuery = visit.query
     given = visit.headers.get("last-event-id", "")
-    after = given if LIST_CURSOR.fullmatch(given) else query.after
+    after = given if LIST_CURSOR.fullmatch(given) else visit.query.after
     visit.serving.streams.check_room(visit.caller)
     events = visit.client.events(after=after, agent=visit.caller.agents)  # whatever the filters: the open call may be outside
     return visit.serving.streams.of(events, after=after, framed=lambda event: _framed(visit, event))

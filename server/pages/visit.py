@@ -85,10 +85,6 @@ class Query(BaseModel):
     def _unless_empty(cls, given: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in given.items() if value != ""}
 
-    def set_of(self, *names: str) -> dict[str, str]:
-        """Those of these fields that are set, as in the URL."""
-        return {name: str(value) for name in names if (value := getattr(self, name))}
-
 
 @dataclass(frozen=True, slots=True)
 class Page(Endpoint):

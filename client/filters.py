@@ -1,0 +1,157 @@
+"""The filters of lists, each declared once.
+
+From a declaration come the check of the argument of the client's method, the field of the server's query with its place in the
+description of the API, the option of the command line, and the control of the list's page. It also says how the filter is
+answered: by an index of the store, or by a look at each row. The argument itself is written in the method, for its type.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import EnumMeta
+from functools import partial
+from typing import Any, Literal
+
+from pydantic import Field
+
+from holdfast.conversation import Proof, Status, SuspensionKind
+from holdfast.persistence import Listing
+
+from . import arguments as of
+from .deciders import decider_of, decides
+from .results import PendingCall
+from .verb import Checks
+
+MOST_PAGES = 20
+"""The most pages without a wanted row that one read skips."""
+AGES = {"15m": 900, "1h": 3600, "1d": 86_400, "1w": 604_800}
+"""The choices of the filter by age: their names, and the minimum waiting time in seconds."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Filter:
+    """One filter of a list.
+
+    Attributes:
+        name: The name of the argument, of the query's field, of the option and of the control.
+        type: The type of a value in a query; a text may have `most` characters.
+        says: What it selects.
+        check: Checks an argument and returns the value to pass on; None: only pages have the filter.
+        by_index: Whether the store answers it by an index; else each row is looked at.
+        keeps: Whether a row with this value is wanted; by default if its attribute of the filter's name has the value.
+        label: The control's text while nothing is chosen; empty: the list's page has no control.
+        choices: The values that may be chosen, each with its text for people; by default an enumeration's members.
+        at: Turns a value at a time (ms UTC) into the one that `keeps` takes; None: it is the same at any time.
+    """
+
+    name: str
+    type: Any
+    says: str
+    check: Callable[[Any], Any] | None = None
+    by_index: bool = False
+    keeps: Callable[[Any, Any], bool] | None = None
+    label: str = ""
+    choices: Mapping[str, str] = field(default_factory=dict)
+    at: Callable[[Any, int], Any] | None = None
+    most: int = 200
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        """The values that may be chosen, each with its text for people; empty if any text or number may be given."""
+        members: Sequence[Any] = list(self.type) if isinstance(self.type, EnumMeta) else ()
+        return self.choices or {str(one): str(one).replace("_", " ") for one in members}
+
+    def wants(self, row: Any, value: Any, now: int = 0) -> bool:
+        """Whether a row with this value is wanted; `now` (ms UTC) counts where `at` is given."""
+        value = value if self.at is None else self.at(value, now)
+        return bool(getattr(row, self.name) == value if self.keeps is None else self.keeps(row, value))
+
+
+def _holds(call: PendingCall[Any], words: str) -> bool:
+    """Whether all words occur in what a person sees of a call."""
+    named = (call.tool, call.agent, call.conversation_id, call.title or "", call.prompt or "", call.suspension_id)
+    text = " ".join(named).lower()
+    missing = [word for word in words.lower().split() if word not in text]
+    if not missing:
+        return True
+    begins = " ".join(cut.begins for cut in call.cut.values())  # of long texts only the part in the list is searched
+    inside = f"{call.arguments} {call.report_md or ''} {call.payload} {begins}".lower()
+    return all(word in inside for word in missing)
+
+
+_AGENT = Filter("agent", str, "Only conversations with this agent.", of.agent_of, by_index=True, label="any agent")
+_KIND = partial(of.member_of, SuspensionKind, "kind")
+_WAITS = Filter(
+    "kind", SuspensionKind, "Only calls that wait for this kind of decision.", _KIND, by_index=True, label="any kind"
+)
+_STATUSES = {one.value: one.value.replace("_", " ") for one in Status if one is not Status.ABSENT}
+
+CALLS = (
+    Filter("q", str, "Words that all stand in the call.", keeps=_holds),
+    replace(_AGENT, says="Only calls of this agent's conversations."),
+    Filter("tool", str, "Only calls of this tool.", label="any tool"),
+    _WAITS,
+    Filter(
+        "older",
+        Literal["15m", "1h", "1d", "1w"],
+        "Only calls that have waited for so long.",
+        keeps=lambda call, since: call.created_at <= since,
+        label="any age",
+        choices={age: f"older than {age}" for age in AGES},
+        at=lambda age, now: now - AGES[age] * 1000,
+    ),
+    Filter(
+        "approver",
+        str,
+        "Only calls that this principal may decide, by its id and roles.",
+        of.optional(decider_of),
+        keeps=decides,
+    ),
+)
+"""The filters of the list of pending calls. Where a value is text, the roles of `approver` stand beside it."""
+CONVERSATIONS = (
+    Filter(
+        "status",
+        Status,
+        "Only conversations with this status.",
+        partial(of.member_of, Status, "status"),
+        by_index=True,
+        label="any status",
+        choices=_STATUSES,
+    ),
+    _AGENT,
+)
+GIVEN = (
+    Filter("by", str, "Only what this principal has given, by its id.", of.optional(of.giver_of)),
+    Filter("proof", Proof, "Only what somebody has given who was proven in this way.", partial(of.member_of, Proof, "proof")),
+)
+"""The filters of what people have given; its own read answers them by the states of conversations."""
+EVENTS = (replace(_AGENT, check=of.agents_of), _WAITS)
+"""The filters of the changes of lists. A caller of the client's method may name several agents."""
+
+
+def checks_of(filters: Sequence[Filter]) -> Checks:
+    """The checks of the arguments for these filters."""
+    return {one.name: one.check for one in filters if one.check is not None}
+
+
+def fields_of(filters: Sequence[Filter]) -> dict[str, Any]:
+    """The fields of a query's model for these filters."""
+    return {
+        one.name: (one.type | None, Field(default=None, description=one.says, max_length=one.most if one.type is str else None))
+        for one in filters
+    }
+
+
+async def filtered(
+    read: Callable[..., Awaitable[Listing]], filters: Sequence[Filter], *, limit: int, after: str | None, **given: Any
+) -> Listing:
+    """A page of a list: `read` answers filters by an index, and the rows of at most `MOST_PAGES` pages are looked at."""
+    asked = [(one, given[one.name]) for one in filters if given.get(one.name) is not None]
+    by_index = {one.name: value for one, value in asked if one.by_index}
+    for _ in range(MOST_PAGES):
+        page = await read(limit=limit, after=after, **by_index)
+        found = [row for row in page.items if all(one.by_index or one.wants(row, value) for one, value in asked)]
+        after = page.next
+        if found or after is None:
+            break
+    return Listing(found, after)
