@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 from holdfast.errors import CorruptStore, HoldfastError, InvalidInput
 from holdfast.persistence.keys import BUCKETS, STORE_ID, Keys
 from holdfast.persistence.redis_connection import client, translated
-from holdfast.persistence.redis_values import LAYOUT_VERSION, OLDEST_SERVER
+from holdfast.persistence.redis_database import OLDEST_SERVER
+from holdfast.persistence.redis_values import LAYOUT_VERSION
 
 from . import headroom
 from .check import Check, fail, judged, ok, warn

@@ -68,24 +68,19 @@ class RayAddress:
 
     @property
     def env(self) -> dict[str, str]:
-        """The variables of `join_environment`."""
-        return join_environment(self)
+        """The variables that must be in `os.environ` *before* ray is imported, to join the embedded Ray.
 
-
-def join_environment(address: RayAddress) -> dict[str, str]:
-    """The variables that must be in `os.environ` *before* ray is imported, to join the embedded Ray.
-
-    Without them the process is refused, or listens on all network interfaces.
-    """
-    return {
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": "",  # another cluster's token would win over the path; an empty one counts as none
-        "RAY_AUTH_TOKEN_PATH": str(address.token_path),
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on Linux, this makes Ray listen on the given address alone
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_enable_metrics_collection": "0",  # otherwise a Ray agent would serve metrics to anybody without the token
-        **{name: os.environ.get(name, value) for name, value in ray_logs.ENVIRONMENT.items()},
-    }
+        Without them the process is refused, or listens on all network interfaces.
+        """
+        return {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": "",  # another cluster's token would win over the path; an empty one counts as none
+            "RAY_AUTH_TOKEN_PATH": str(self.token_path),
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on Linux, this makes Ray listen on the given address alone
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_enable_metrics_collection": "0",  # otherwise a Ray agent would serve metrics to anybody without the token
+            **{name: os.environ.get(name, value) for name, value in ray_logs.ENVIRONMENT.items()},
+        }
 
 
 def ensure_ray(home: Home, *, deadline_s: float = 60, announce: Callable[[str], None] | None = None) -> RayAddress:
@@ -205,7 +200,7 @@ def _start(home: Home, deadline_s: float) -> RayAddress:
 
 def _environment(home: Home, token_path: Path) -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if name not in (*_MISLEADING, _SIGNING)}
-    env |= join_environment(RayAddress("", token_path)) | {
+    env |= RayAddress("", token_path).env | {
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         "RAY_worker_niceness": "0",  # otherwise Ray gives its workers the lowest priority on the machine
     }

@@ -28,6 +28,7 @@ from .processes import process
 from .server_binary import Version, server_for
 
 _LOCK = "redis.lock"
+_STORE_ID = "holdfast:store-id"  # the key of the store's id, written here once in the life of a home
 _POLL_S = 0.02
 _ANSWER_S = 2.0
 _LOST_AFTER_S = 5.0
@@ -58,7 +59,6 @@ def ensure_redis(
     *,
     deadline_s: float = 30,
     announce: Callable[[str], None] | None = None,
-    store_id_key: str = "holdfast:store-id",
 ) -> str:
     """The URL of the home's Redis server, which answers and holds the home's data; starts it if none runs.
 
@@ -69,7 +69,6 @@ def ensure_redis(
         home: The home with the server's data.
         deadline_s: How long to wait for a server that is starting or loading its data.
         announce: Called with one line if this call started the server.
-        store_id_key: The key of the store's id, written here once in the life of a home.
 
     Raises:
         HomeUnusable: The data is of another store than the home recorded, no server here can read it, or the server cannot
@@ -80,7 +79,7 @@ def ensure_redis(
     """
     began = time.monotonic()
     started = False
-    while not _join(home, store_id_key, started=started):
+    while not _join(home, started=started):
         with home.lock(_LOCK) as lock:
             if lock is not None and started:
                 raise HomeUnusable(
@@ -168,15 +167,15 @@ def stop_redis(home: Home, *, deadline_s: float = 30) -> bool:
 _LOOK = "read the whole log, mend or restore the data, or set HOLDFAST_HOME to another directory"
 
 
-def _join(home: Home, store_id_key: str, *, started: bool) -> bool:
+def _join(home: Home, *, started: bool) -> bool:
     """Whether the server is ready; refuses a server whose store is not the one that the home recorded."""
     record = home.record()  # read before the key, since the key is written before the record
     try:
         with _client(home) as client:
-            found = cast("bytes | None", client.get(store_id_key))
+            found = cast("bytes | None", client.get(_STORE_ID))
             if found is None and record is None:
-                client.set(store_id_key, uuid.uuid4().hex, nx=True)
-                found = cast("bytes | None", client.get(store_id_key))
+                client.set(_STORE_ID, uuid.uuid4().hex, nx=True)
+                found = cast("bytes | None", client.get(_STORE_ID))
             info = cast("dict[str, Any]", client.info("server"))
     except (redis.ConnectionError, redis.TimeoutError):  # it may be loading its data
         return False

@@ -45,6 +45,7 @@ Fields = dict[str, Any]
 UPGRADES: Mapping[tuple[str, int], Callable[[Fields], Fields]] = {}
 """By kind and version: the function that turns a record's fields into those of the next version, if they differ."""
 
+MOST_DIGITS = 19
 SEALED = "sealed"
 _SEALED = b"\xa6sealed"
 _EVENTS: dict[str, type[Record]] = {str(cls.model_fields["kind"].default): cls for cls in EVENTS}
@@ -148,6 +149,13 @@ def pack_raw(value: Any) -> bytes:
 def unpack(data: bytes) -> Any:
     """The value given to `pack`."""
     return msgpack.unpackb(data)
+
+
+def number_of(value: bytes, what: str) -> int:
+    """A number in the digits that Holdfast writes."""
+    if value.isdigit() and len(value) <= MOST_DIGITS:
+        return int(value)
+    raise CorruptStore(f"{what} reads {value[:20]!r}")
 
 
 def _validated(cls: type[_R], kind: str, fields: Fields) -> _R:

@@ -1,40 +1,28 @@
 """API keys, their use, and tickets, in memory."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from . import codec
-from .api_keys import MOST_API_KEYS, ApiKey, ApiKeyList, too_many_keys
+from .api_keys import MOST_API_KEYS, ApiKey, too_many_keys
 from .memory_database import MemoryDatabase
 from .quotas import COST, TOKENS, WINDOW_MS, Exceeded, Used, Want
 from .tickets import Ticket
 
 
 class MemoryAccess(MemoryDatabase):
-    """The verbs of `ApiKeys`, `Tickets` and `QuotaStore`, in memory."""
+    """The verbs of `Tickets`, `QuotaStore` and, beyond hashes, `ApiKeys`, in memory."""
 
     async def put_api_key(self, key: ApiKey) -> None:
-        if key.key_id not in self._api_keys and len(self._api_keys) >= MOST_API_KEYS:
+        place = self._of_keys[0]
+        (found,) = await self._all(place)
+        if key.key_id not in found and len(found) >= MOST_API_KEYS:
             raise too_many_keys()
-        self._api_keys[key.key_id] = codec.encode(key)
-
-    async def api_key(self, key_id: str) -> ApiKey | None:
-        data = self._api_keys.get(key_id)
-        return codec.decode_api_key(data, self._api_keys_used.get(key_id)) if data is not None else None
-
-    async def api_keys(self) -> ApiKeyList:
-        read = {
-            name: partial(codec.decode_api_key, data, self._api_keys_used.get(name)) for name, data in self._api_keys.items()
-        }
-        return ApiKeyList.of(read)
-
-    async def remove_api_key(self, key_id: str) -> bool:
-        self._api_keys_used.pop(key_id, None)
-        return self._api_keys.pop(key_id, None) is not None
+        await self._put((place, key.key_id, codec.encode(key)))
 
     async def note_api_key_use(self, key_id: str, at: int) -> None:
-        if key_id in self._api_keys:
-            self._api_keys_used[key_id] = at
+        key, used = self._of_keys
+        if (await self._get((key, key_id)))[0] is not None:
+            await self._put((used, key_id, at))
 
     async def put_ticket(self, ticket: Ticket) -> None:
         self._tickets[ticket.digest] = ticket.expires_at, codec.encode(ticket)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from holdfast.conversation import Status
 from holdfast.conversation.log.index import PendingEntry
-from holdfast.conversation.records.calls import PendingView
 
 from .changes import CHANGES_AT_ONCE, CHANGES_KEPT, Change, ChangePage, Place, Suspended, page
 from .keys import BUCKETS, bucket_of
@@ -31,9 +30,6 @@ class MemoryChanges(MemoryDatabase):
             if len(changes) >= CHANGES_AT_ONCE
         )
         return page(found, place, missed=missed)
-
-    async def pending_at(self, places: Sequence[PendingPlace]) -> Sequence[PendingView]:
-        return self._all_views(places, short=True)
 
     def _after(self, place: Place) -> dict[int, list[Change]]:
         found = {

@@ -5,7 +5,6 @@ from itertools import accumulate
 
 from holdfast.conversation import Event, State
 from holdfast.conversation.judging.machine import due_at
-from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.records.idempotency import IdempotencyRecord, facts
 from holdfast.errors import ConversationNotFound, Fenced, LeaseHeld, Quarantined
 
@@ -31,7 +30,7 @@ from .memory_database import check
 from .memory_kept import Kept
 from .pages import PendingPlace
 from .runs import Run, RunStatus
-from .views import naming, open_places, raised
+from .views import naming
 
 UNSTARTED_LEASES, UNSTARTED_MS = 10, 2_000
 """How many leases, and at least how many ms, an id is held under which nothing was started."""
@@ -101,7 +100,7 @@ class MemoryConversations(MemoryChanges):
             for records in (facts(write.events, first), write.passing)
         )
         # All is checked and encoded: write.
-        self._encrypted = self._encrypted or self.payloads.cipher is not None
+        await self._note_encryption()
         found.postponed = 0
         if write.events:
             found.expires = None
@@ -228,15 +227,7 @@ class MemoryConversations(MemoryChanges):
         with naming(conversation_id):
             return [(seq, self.payloads.open_event(conversation_id, seq, log[seq - 1])) for seq in sorted(page)]
 
-    async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
-        return raised([self._entry(conversation_id, seq) for seq in seqs])
-
-    async def pending_of(self, conversation_id: str | None, suspension_id: str | None = None) -> Sequence[PendingView]:
-        if conversation_id is None:
-            return self._all_views(self._found(suspension_id or ""), short=False)
-        return self._all_views(open_places(await self.load(conversation_id), suspension_id), short=False)
-
-    def _found(self, suspension_id: str) -> list[PendingPlace]:
+    async def _found(self, suspension_id: str) -> list[PendingPlace]:
         if not pages.is_name(suspension_id):
             return []
         listed = {name: found for name, found in self._conversations.items() if found.index is not None}

@@ -4,34 +4,36 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from holdfast.cipher import Cipher, CipherAt
 from holdfast.conversation import State, evolve
-from holdfast.conversation.records.calls import PendingView
-from holdfast.conversation.records.events import CallSuspended
 from holdfast.conversation.records.idempotency import notes_key
 from holdfast.errors import CorruptStore, StoreError
 from holdfast.settings import check_namespace
 
-from . import noted
+from . import pages
 from .changes import Change
-from .lists import PAGE_BYTES
+from .hashes import Put
+from .keys import Keys
+from .lists import ConversationRow
 from .memory_kept import Kept
 from .pages import PendingPlace
 from .pausing import Pause
 from .payloads import Payloads
+from .reads import Reads
 from .runs import Run
-from .views import Entry, naming, pending_view
+from .views import Entry, naming
 
 
 def _wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class MemoryDatabase:
+class MemoryDatabase(Reads):
     """The data of a store in this process, a `Kept` per conversation. `clock` gives integer milliseconds UTC."""
 
     def __init__(
@@ -48,28 +50,16 @@ class MemoryDatabase:
         self.payloads = Payloads(self.namespace, lambda: self.store_id, cipher)
         self._clock = clock
         self._conversations: dict[str, Kept] = {}
-        self._apps: dict[str, bytes] = {}
-        self._specs: dict[str, bytes] = {}
-        self._rules: dict[str, bytes] = {}
-        self._problems: dict[str, bytes] = {}
-        self._problems_since: dict[str, int] = {}
+        self._keys = Keys(self.namespace)
+        self._hashes: defaultdict[str, dict[str, bytes]] = defaultdict(dict)
         self._standby: dict[str, int] = {}
         self._living: dict[str, int] = {}
-        self._generations: dict[str, int] = {}
-        self._hosting: dict[str, str] = {}
-        self._troubles: dict[str, tuple[int, int, bytes]] = {}
         self._pauses: dict[str, Pause] = {}
-        self._api_keys: dict[str, bytes] = {}
-        self._api_keys_used: dict[str, int] = {}
         self._tickets: dict[str, tuple[int, bytes]] = {}
         self._quotas_used: dict[str, tuple[int, dict[str, int], set[str]]] = {}
         self._counts: dict[str, int] = {}
-        self._encrypted = False
-        self._binding: tuple[str, str, int] | None = None
         self._attested: dict[str, int] = {}
         self._company: dict[str, tuple[int, int]] = {}
-        self._release: str | None = None
-        self._withheld: dict[str, int] = {}
         self._listeners: dict[str, list[asyncio.Queue[bytes]]] = {}
         self._outcome_listeners: list[asyncio.Queue[str]] = []
         self._progress: dict[str, dict[str, bytes]] = {}
@@ -89,11 +79,24 @@ class MemoryDatabase:
     async def weaknesses(self) -> list[str]:
         return ["it is in memory: it ends with this process"]
 
-    async def encrypted(self) -> bool:
-        return self._encrypted
-
     async def now(self) -> int:
         return self._clock()
+
+    async def _get(self, *places: tuple[str, str]) -> Sequence[bytes | None]:
+        return [self._hashes[key].get(name) for key, name in places]
+
+    async def _all(self, *keys: str) -> Sequence[Mapping[str, bytes]]:
+        return [dict(self._hashes[key]) for key in keys]
+
+    async def _put(self, *puts: Put, new: Sequence[Put] = ()) -> bool:
+        absent = [name not in self._hashes[key] for key, name, _ in new]
+        for key, name, value in (*puts, *(one for one, fresh in zip(new, absent, strict=True) if fresh)):
+            self._hashes[key][name] = value if isinstance(value, bytes) else str(value).encode()
+        return absent[-1:] == [True]
+
+    async def _drop(self, *places: tuple[str, str]) -> bool:
+        first, *_ = [self._hashes[key].pop(name, None) for key, name in places]
+        return first is not None
 
     async def _awaited(self, ready: Callable[[], bool], block_ms: int) -> None:
         async with self._changed:
@@ -126,6 +129,40 @@ class MemoryDatabase:
             state = evolve(state, self.payloads.open_event(conversation_id, state.seq + 1, data))
         return state
 
+    async def _rows(self, places: Sequence[tuple[int, str]]) -> list[ConversationRow]:
+        return [self._row(*place) for place in places]
+
+    def _row(self, created_at: int, conversation_id: str) -> ConversationRow:
+        found = self._seen(conversation_id)
+        agent, pending = ("", ()) if found.index is None else (found.index.agent, found.index.pending)
+        return ConversationRow(conversation_id, agent, found.status, created_at, found.at, len(pending))
+
+    async def _entries(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
+        return [self._entry(*place) for place in places]
+
+    async def _within(self, places: Sequence[tuple[str, int]], most: int, least: int) -> tuple[list[Entry], int]:
+        logs = [(self._seen(name).log, seq) for name, seq in places]
+        sums = list(accumulate(len(log[seq - 1]) if 1 <= seq <= len(log) else 0 for log, seq in logs))
+        count = max(least, sum(size <= most for size in sums))
+        return await self._entries(places[:count]), sums[count - 1]
+
+    async def _last_notes(self, places: Sequence[PendingPlace]) -> list[int]:
+        known = [self._seen(place.conversation_id).known.get(notes_key(place.suspension_id)) for place in places]
+        return [0 if data is None else self._noted_at(place, data) for place, data in zip(places, known, strict=True)]
+
+    async def _page(
+        self, index: str, limit: int, after: str, agent: str | None = None, other: str | None = None
+    ) -> tuple[list[str], bool]:
+        pages.check_limit(limit)
+        found = sorted(
+            member
+            for conversation_id, kept in self._conversations.items()
+            if kept.index is not None and agent in (None, kept.index.agent)
+            for member in kept.members(index, conversation_id, other)
+            if member > after
+        )
+        return found[:limit], len(found) > limit
+
     def _entry(self, conversation_id: str, seq: int) -> Entry:
         log = self._seen(conversation_id).log
         try:
@@ -133,52 +170,6 @@ class MemoryDatabase:
                 return self.payloads.open_event(conversation_id, seq, log[seq - 1]) if 1 <= seq <= len(log) else None
         except StoreError as error:
             return error
-
-    def _all_views(self, places: Sequence[PendingPlace], *, short: bool) -> list[PendingView]:
-        """The suspensions at places; beyond `PAGE_BYTES` they are shortened."""
-        found: list[PendingView] = []
-        while len(found) < len(places):
-            found += self._views(places[len(found) :], short=short or bool(found))
-        return found
-
-    def _views(self, places: Sequence[PendingPlace], *, short: bool) -> list[PendingView]:
-        """The suspensions at the first places: as many as `PAGE_BYTES` of logs hold, but at least one."""
-        found: list[PendingView] = []
-        weights: dict[tuple[str, int], int] = {}
-        left = PAGE_BYTES
-        for place in places:
-            view, seqs = self._view(place, short=short)
-            names = {(place.conversation_id, seq) for seq in seqs} - weights.keys()
-            weights |= {name: self._weight(*name) for name in names}
-            left -= sum(weights[name] for name in names)
-            if found and left < 0:
-                break
-            found.append(view)
-        return found
-
-    def _weight(self, conversation_id: str, seq: int) -> int:
-        log = self._conversations[conversation_id].log
-        return len(log[seq - 1]) if 1 <= seq <= len(log) else 0
-
-    def _view(self, place: PendingPlace, *, short: bool) -> tuple[PendingView, list[int]]:
-        """The suspension at a place, and the log places behind it."""
-        entry = self._entry(place.conversation_id, place.seq)
-        at = (entry.arguments_at, entry.message_at) if isinstance(entry, CallSuspended) else (0, 0)
-        source, message = (self._entry(place.conversation_id, seq) for seq in at)
-        found = self._conversations[place.conversation_id].index
-        agent = found.agent if found is not None else ""
-        noted_at, notes = self._notes(place)
-        view = pending_view(place, agent, entry, source, message=message, notes=notes, short=short)
-        return view, [place.seq, *at, *noted_at]
-
-    def _notes(self, place: PendingPlace) -> tuple[list[int], list[Entry]]:
-        key = notes_key(place.suspension_id)
-        known = self._conversations[place.conversation_id].known.get(key)
-        if known is None:
-            return [], []
-        last = self.payloads.open_known(place.conversation_id, key, known).seq
-        seqs = [*noted.earlier(self._entry(place.conversation_id, last), place.suspension_id), last]
-        return seqs, [self._entry(place.conversation_id, seq) for seq in seqs]
 
 
 def check(fine: bool, what: str) -> None:  # noqa: FBT001 - the condition itself

@@ -6,6 +6,7 @@ from holdfast.conversation import State, Status
 from holdfast.conversation.judging.machine import busy, due_at
 from holdfast.conversation.log.index import Index, PendingEntry, has_given
 
+from . import pages
 from .conversations import Blame
 from .runs import Late, Run
 
@@ -55,6 +56,16 @@ class Kept:
             due_at=due_at(state),
             given=has_given(state),
         )
+
+    def members(self, index: str, conversation_id: str, other: str | None) -> list[str]:
+        """Its members of an index of lists, of all or of one kind of suspension or status."""
+        listed = self.index
+        if listed is None:
+            return []
+        if index == "pending":
+            return [pages.pending_member(conversation_id, one) for one in listed.pending if other in (None, one.kind)]
+        wanted = listed.given if index == "given" else other in (None, self.status)
+        return [pages.conversation_member(listed.created_at, conversation_id)] if wanted else []
 
     @property
     def busy(self) -> bool:

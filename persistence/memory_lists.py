@@ -1,62 +1,22 @@
 """The lists over all conversations in memory."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from holdfast.conversation import Status, SuspensionKind
 from holdfast.conversation.log.index import index
 from holdfast.redaction import PLAIN
 
-from . import pages
+from .hashes import parts_of
 from .keys import BUCKETS, bucket_of
-from .lists import TROUBLE_MS, TROUBLES, Census, ConversationRow, Due, Listing, Overdue, Rebuilt, Trouble
+from .lists import TROUBLE_MS, TROUBLES, Census, Due, Overdue, Rebuilt
 from .memory_database import MemoryDatabase, check
 from .pausing import MOST_PAUSED, Pause, Paused, too_many
 
 
 class MemoryLists(MemoryDatabase):
     """The verbs of `Lists` and `Pausing`, in memory."""
-
-    async def pending(
-        self, *, limit: int, after: str | None = None, agent: str | None = None, kind: SuspensionKind | None = None
-    ) -> Listing:
-        members = sorted(
-            f"{entry.created_at:015d}|{entry.suspension_id}|{conversation_id}|{entry.seq}"
-            for conversation_id, found in self._conversations.items()
-            if found.index is not None and agent in (None, found.index.agent)
-            for entry in found.index.pending
-            if kind in (None, entry.kind)
-        )
-        page, following = _page(members, limit, pages.pending_after(after))
-        places = [pages.pending_place(member) for member in page]
-        rows = self._views([place for place in places if place is not None], short=True)
-        return Listing(rows, pages.cursor_of(page[len(rows) - 1]) if len(rows) < len(page) else following)
-
-    async def conversations(
-        self,
-        *,
-        limit: int,
-        after: str | None = None,
-        agent: str | None = None,
-        status: Status | None = None,
-        given: bool = False,
-    ) -> Listing:
-        rows = {
-            f"{found.index.created_at:015d}|{conversation_id}": ConversationRow(
-                conversation_id,
-                found.index.agent,
-                found.status,
-                found.index.created_at,
-                found.at,
-                len(found.index.pending),
-            )
-            for conversation_id, found in self._conversations.items()
-            if found.index is not None and (found.index.given or not given)
-            if given or (agent in (None, found.index.agent) and status in (None, found.status))
-        }
-        page, following = _page(sorted(rows), limit, pages.conversations_after(after))
-        return Listing([rows[member] for member in page], following)
 
     async def reindex(self) -> AsyncIterator[Rebuilt]:
         for bucket in range(BUCKETS):
@@ -98,26 +58,18 @@ class MemoryLists(MemoryDatabase):
         )
 
     async def troubled(self, conversation_id: str, reason: str | None) -> int:
+        key = self._keys.meta("troubles")
         if reason is None:
-            self._troubles.pop(conversation_id, None)
+            await self._drop((key, conversation_id))
             return 0
-        now = self._clock()
-        fresh = {name: found for name, found in self._troubles.items() if found[1] > now - TROUBLE_MS}
-        if conversation_id not in fresh and len(fresh) >= TROUBLES:
+        now, (found,) = self._clock(), await self._all(key)
+        times = {name: one for name, record in found.items() if (one := parts_of(record)) and one[1] > now - TROUBLE_MS}
+        if conversation_id not in times and len(times) >= TROUBLES:
             return TROUBLE_MS
-        since = fresh[conversation_id][0] if conversation_id in fresh else now
+        since = times[conversation_id][0] if conversation_id in times else now
         text = self.payloads.seal_text(PLAIN.redacted(reason, 500), "trouble", conversation_id)
-        self._troubles = fresh | {conversation_id: (since, now, text)}
+        await self._put((key, conversation_id, f"{since}|{now}|".encode() + text))
         return max(now - since, 0)
-
-    async def troubles(self) -> Sequence[Trouble]:
-        now = self._clock()
-        fresh = [
-            Trouble(name, self.payloads.open_text(text, "trouble", name), since)
-            for name, (since, last, text) in self._troubles.items()
-            if last > now - TROUBLE_MS
-        ]
-        return sorted(fresh, key=lambda trouble: trouble.since)
 
     async def pause(self, agent: str | None, *, by: str, reason: str) -> Pause:
         stands = self._pauses.get(agent or "")
@@ -143,10 +95,3 @@ class MemoryLists(MemoryDatabase):
                 found.paused, found.looked_at, found.postponed = False, paused.now, 0
                 left[bucket] -= 1
         return sum(limit - still for still in left.values())
-
-
-def _page(members: Sequence[str], limit: int, after: str) -> tuple[list[str], str | None]:
-    pages.check_limit(limit)
-    left = [member for member in members if member > after]
-    page = left[:limit]
-    return page, pages.cursor_of(page[-1]) if len(left) > limit else None

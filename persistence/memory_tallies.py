@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from holdfast.conversation import Status, SuspensionKind
 from holdfast.conversation.log.index import PendingEntry
 
-from . import codec
 from .memory_database import MemoryDatabase, check
 from .tallies import AGENTS, AGES_S, SERIES, Survey, Waiting
 
@@ -26,7 +25,7 @@ class MemoryTallies(MemoryDatabase):
 
     async def survey(self) -> Survey:
         now = self._clock()
-        agents = set(sorted({agent for record in codec.readable_apps(self._apps.values()) for agent in record.agents})[:AGENTS])
+        agents = set(sorted({agent for record in await self.apps() for agent in record.agents})[:AGENTS])
         listed = [found for found in self._conversations.values() if found.index is not None]
         statuses = Counter(found.status for found in listed)
         waiting: dict[tuple[str, SuspensionKind], list[PendingEntry]] = {}
@@ -34,7 +33,8 @@ class MemoryTallies(MemoryDatabase):
             for entry in found.pending.values():
                 agent = found.index.agent if found.index is not None and found.index.agent in agents else ""
                 waiting.setdefault((agent, entry.kind), []).append(entry)
-        hosted = {name: self._conversations.get(name) for name in self._hosting.values()}
+        (hosting,) = await self._all(self._keys.meta("hosting"))
+        hosted = {name.decode(): self._conversations.get(name.decode()) for name in hosting.values()}
         in_actors = Counter(found.status for found in hosted.values() if found is not None and found.index is not None)
         every = [entry for found in listed for entry in found.pending.values()]
         return Survey(
@@ -49,7 +49,7 @@ class MemoryTallies(MemoryDatabase):
             },
             actors=len(self._living),
             offers=len(self._standby),
-            hosted=len(self._hosting),
+            hosted=len(hosting),
             paused=sum(found.paused for found in listed),
             unhosted={status: max(statuses[status] - in_actors[status], 0) for status in Status},
         )

@@ -7,10 +7,14 @@ import heapq
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidInput
 
 from .keys import BUCKETS
+
+if TYPE_CHECKING:
+    from holdfast.conversation.log.index import PendingEntry
 
 MOST_SCANNED = 10_000
 """The most open suspensions that are searched for one id: the indexes are ordered by time."""
@@ -44,6 +48,16 @@ def conversation_place(member: str) -> tuple[int, str] | None:
     """The start (ms UTC) and id of the conversation named by an index member; None if Holdfast never wrote the member."""
     found = _CONVERSATION_MEMBER.fullmatch(member)
     return None if found is None else (int(found[1]), found[2])
+
+
+def pending_member(conversation_id: str, entry: "PendingEntry") -> str:
+    """The index member of an open suspension."""
+    return f"{entry.created_at:015d}|{entry.suspension_id}|{conversation_id}|{entry.seq}"
+
+
+def conversation_member(created_at: int, conversation_id: str) -> str:
+    """The index member of a conversation."""
+    return f"{created_at:015d}|{conversation_id}"
 
 
 def is_name(text: str) -> bool:
@@ -83,7 +97,7 @@ def conversations_after(cursor: object) -> str:
         return (bytes.fromhex(raw[1]).decode("latin-1") or "\0") + ("\xff" * _RAW_BYTES if raw[2] else "")
     if match is None:
         raise InvalidInput("after", f"{cursor!r:.60} is not a cursor", "pass the `next` of the page before, or leave it out")
-    return f"{int(match[1]):015d}|{match[2]}"
+    return conversation_member(int(match[1]), match[2])
 
 
 def cursor_of(member: str, *, readable: bool = True) -> str:

@@ -3,19 +3,95 @@
 Payloads hold words of people, models or tools: log entries, snapshots (with tool names as the model gave them), idempotency
 records (a short answer could be guessed from a digest), outcomes, agent specs, permission rules; as bytes, progress and live
 events; as texts, the reasons why work cannot go on. Each is encrypted as a whole. Its context names its place, so it cannot
-be decrypted in another conversation or elsewhere in its log.
+be decrypted in another conversation or elsewhere in its log. Without a cipher the bytes are stored as they are.
 """
 
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+
+from holdfast.cipher import Cipher, CipherAt, called
 from holdfast.conversation import AgentSpec, Event, State
 from holdfast.conversation.records.idempotency import IdempotencyRecord
-from holdfast.errors import CorruptStore
+from holdfast.daemon import in_daemon
+from holdfast.errors import CipherFailed, CipherMissing, CorruptStore, StoreError
 
 from . import codec
-from .sealing import Sealing
+
+PROBE = b"holdfast: a payload that no Redis ever sees"
+UNENCRYPTED = "(why cannot be said here: it could not be encrypted; see the logs)"
+UNREADABLE = "(why is encrypted, and cannot be decrypted here: HOLDFAST_CIPHER names the cipher)"
+
+IMPORT_S = 30.0
+"""Seconds for which the opening of a store waits for the import of its cipher."""
+AGAIN_S = 5.0
+"""Seconds after which a failed import of a cipher is tried again."""
+
+logger = logging.getLogger("holdfast.persistence")
 
 
-class Payloads(Sealing):
-    """The payloads of one namespace; every method raises like `Sealing.seal` or `Sealing.open`."""
+class Payloads:
+    """The payloads of one namespace. Their first bytes, not the configuration, decide whether they are decrypted.
+
+    Every method that encodes or decodes raises like `seal` or `open`.
+
+    `store_id` returns the store's id, None before it is known. `cipher` is a cipher, the import path of one (imported on first
+    use), or None for no encryption.
+    """
+
+    def __init__(self, namespace: str, store_id: Callable[[], str | None], cipher: Cipher | CipherAt | None = None) -> None:
+        self._namespace = namespace
+        self._store_id = store_id
+        self._loaded: Cipher | None = None
+        self._failed: CipherFailed | None = None
+        self._failed_at = 0.0
+        self._importing = False
+        self.cipher = cipher
+
+    def seal(self, data: bytes, *place: str, seq: int | None = None) -> bytes:
+        """The stored form of bytes in a place, encrypted if there is a cipher (or `CipherFailed`); `seq` stays readable."""
+        if self.cipher is None:
+            return data
+        return codec.encode_sealed(called(self._found().encrypt, data, self._context(place), " ".join(place)), seq)
+
+    def open(self, data: bytes, *place: str) -> bytes:
+        """The bytes that were given to `seal`, from their stored form in a place.
+
+        Raises:
+            CipherMissing: They are encrypted, and there is no cipher.
+            CipherFailed: They cannot be decrypted.
+            CorruptStore: The record of the encrypted payload cannot be read.
+            NewerRecord: A newer Holdfast encrypted them.
+        """
+        if not codec.is_sealed(data):
+            return data
+        what = " ".join(place)
+        if self.cipher is None:
+            raise CipherMissing(what)
+        return called(self._found().decrypt, codec.decode_sealed(data), self._context(place), what)
+
+    def open_or_leave(self, data: bytes, *place: str) -> bytes:
+        """Like `open`, but undecryptable bytes are returned as stored, so that one failure does not stop other reads."""
+        try:
+            return self.open(data, *place)
+        except StoreError as error:
+            logger.debug("left as it is: %s", error)
+            return data
+
+    def seal_text(self, text: str, *place: str) -> bytes:
+        """The stored form of a problem's text; `UNENCRYPTED` replaces a text that cannot be encrypted."""
+        try:
+            return self.seal(text.encode("utf-8", "replace"), *place)
+        except StoreError as error:
+            logger.warning("%s: %s; what it was to say: %s", " ".join(place), error, text)
+            return UNENCRYPTED.encode()
+
+    def open_text(self, data: bytes, *place: str) -> str:
+        """The text that was given to `seal_text`, or `UNREADABLE` if it cannot be decrypted."""
+        found = self.open_or_leave(data, *place)
+        return UNREADABLE if codec.is_sealed(found) else found.decode(errors="replace")
 
     def seal_event(self, conversation_id: str, seq: int, event: Event) -> bytes:
         """An event as a log entry."""
@@ -74,3 +150,65 @@ class Payloads(Sealing):
             return self.open(data, "rules", digest).decode()
         except UnicodeDecodeError as error:
             raise CorruptStore(f"the permission rules {digest:.16} are no text ({error!s:.100})") from None
+
+    def check(self) -> None:
+        """Check that the cipher, if any, encrypts, decrypts its own output and refuses another context, else `CipherFailed`."""
+        if self.cipher is None:
+            return
+        sealed = self.seal(PROBE, "probe")
+        if PROBE in sealed:
+            raise CipherFailed("probe", "encrypt returned what it was given")
+        if self.open(sealed, "probe") != PROBE:
+            raise CipherFailed("probe", "decrypt does not give back what encrypt was given")
+        try:
+            moved = self.open(sealed, "probe", "elsewhere")
+        except CipherFailed:
+            return
+        if moved == PROBE:
+            raise CipherFailed(
+                "probe", "decrypt takes another context than that of encrypt: a payload could be moved elsewhere"
+            )
+
+    async def prepare(self) -> None:
+        """Import the cipher in a thread, within `IMPORT_S`, so as not to block the event loop; a failure is raised on use."""
+        if self.cipher is None or self._loaded is not None or self._importing:
+            return
+        self._importing = True
+        with contextlib.suppress(CipherFailed, TimeoutError):
+            async with asyncio.timeout(IMPORT_S):
+                try:
+                    await in_daemon(self._import_once)
+                except RuntimeError:  # no thread can be started: the first use imports the cipher
+                    self._importing = False
+
+    def _import_once(self) -> None:
+        try:
+            self._import()
+        finally:
+            self._importing = False
+
+    def _found(self) -> Cipher:
+        if self._loaded is not None:
+            return self._loaded
+        if self._importing:
+            raise CipherFailed(f"namespace {self._namespace!r}", "its module is still being imported")
+        return self._import()
+
+    def _import(self) -> Cipher:
+        given = self.cipher
+        if given is None:
+            raise CipherMissing(f"namespace {self._namespace!r}")
+        if self._failed is not None and time.monotonic() - self._failed_at < AGAIN_S:
+            raise self._failed.with_traceback(None)
+        try:
+            self._loaded = given.load() if isinstance(given, CipherAt) else given
+        except CipherFailed as error:
+            self._failed, self._failed_at = error, time.monotonic()
+            raise
+        return self._loaded
+
+    def _context(self, place: tuple[str, ...]) -> bytes:
+        store_id = self._store_id()
+        if not store_id:
+            raise CipherFailed(" ".join(place), "the store was not opened, and its id is a part of the context")
+        return codec.pack(["holdfast", store_id, self._namespace, *place])

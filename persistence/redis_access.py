@@ -1,48 +1,25 @@
 """API keys, their use, and tickets (which expire), in Redis."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
-from . import codec, redis_values
-from .api_keys import MOST_API_KEYS, ApiKey, ApiKeyList, too_many_keys
+from . import codec
+from .api_keys import MOST_API_KEYS, ApiKey, too_many_keys
 from .quotas import COST, TOKENS, WINDOW_MS, Exceeded, Used, Want
 from .redis_database import RedisDatabase
 from .tickets import Ticket
 
 
 class RedisAccess(RedisDatabase):
-    """The verbs of `ApiKeys`, `Tickets` and `QuotaStore`, in Redis."""
+    """The verbs of `Tickets`, `QuotaStore` and, beyond hashes, `ApiKeys`, in Redis."""
 
     async def put_api_key(self, key: ApiKey) -> None:
-        answer = await self._script("put_api_key", [self._places[0]], [key.key_id, codec.encode(key), MOST_API_KEYS])
+        answer = await self._script("put_api_key", [self._of_keys[0]], [key.key_id, codec.encode(key), MOST_API_KEYS])
         if answer[0] == b"full":
             raise too_many_keys()
 
-    async def api_key(self, key_id: str) -> ApiKey | None:
-        keys, used = self._places
-        data, at = await self._pipe(lambda pipe: [pipe.hget(keys, key_id), pipe.hget(used, key_id)], atomic=True)
-        return _key(data, at) if data is not None else None
-
-    async def api_keys(self) -> ApiKeyList:
-        keys, used = self._places
-        records, times = await self._pipe(lambda pipe: [pipe.hgetall(keys), pipe.hgetall(used)], atomic=True)
-        return ApiKeyList.of(
-            {name.decode(errors="replace"): partial(_key, data, times.get(name)) for name, data in records.items()}
-        )
-
-    async def remove_api_key(self, key_id: str) -> bool:
-        keys, used = self._places
-        stood = await self._do(lambda: self._redis.hexists(keys, key_id))  # read first: a repeated removal would find nothing
-        await self._pipe(lambda pipe: [pipe.hdel(keys, key_id), pipe.hdel(used, key_id)], atomic=True)
-        return bool(stood)
-
     async def note_api_key_use(self, key_id: str, at: int) -> None:
-        await self._script("note_api_key_use", list(self._places), [key_id, at])
-
-    @property
-    def _places(self) -> tuple[str, str]:
-        return self._keys.meta("api-keys"), self._keys.meta("api-keys-used")
+        await self._script("note_api_key_use", list(self._of_keys), [key_id, at])
 
     async def put_ticket(self, ticket: Ticket) -> None:
         place, data = self._ticket_place(ticket.digest), codec.encode(ticket)
@@ -83,14 +60,10 @@ class RedisAccess(RedisDatabase):
         return self._keys.meta(f"used:{key_id}")
 
 
-def _key(data: bytes, at: bytes | None) -> ApiKey:
-    return codec.decode_api_key(data, None if at is None else redis_values.number_of(at, "the last use of an API key"))
-
-
 def _used(fields: dict[bytes, bytes]) -> Used:
     amounts = {
-        name.decode(errors="replace"): redis_values.number_of(value, "what a key has used")
+        name.decode(errors="replace"): codec.number_of(value, "what a key has used")
         for name, value in fields.items()
         if not name.startswith(b"@")
     }
-    return Used(amounts, redis_values.number_of(fields.get(b"@", b"0"), "what a key has used"))
+    return Used(amounts, codec.number_of(fields.get(b"@", b"0"), "what a key has used"))

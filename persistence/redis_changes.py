@@ -5,13 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import Status, SuspensionKind
-from holdfast.conversation.records.calls import PendingView
 from holdfast.errors import CorruptStore
 
-from . import codec, pages, redis_values
+from . import codec, pages
 from .changes import CHANGES_AT_ONCE, CHANGES_KEPT, Change, ChangePage, Id, Place, Suspended, page
 from .keys import BUCKETS
-from .pages import PendingPlace
 from .redis_views import RedisViews
 
 LAST = 2**64 - 1
@@ -37,9 +35,6 @@ class RedisChanges(RedisViews):
         missed = await self._dropped({bucket: found[bucket][0][0] for bucket in full})
         read = {bucket: [change_of(bucket, id_, fields) for id_, fields in entries] for bucket, entries in found.items()}
         return page(read, place, missed=missed)
-
-    async def pending_at(self, places: Sequence[PendingPlace]) -> Sequence[PendingView]:
-        return await self._all_views(places, short=True)
 
     async def _read_changes(self, place: Place, buckets: Sequence[int], block_ms: int) -> dict[int, list[tuple[Id, Any]]]:
         names = {self._keys.changes(bucket).encode(): bucket for bucket in buckets}
@@ -104,7 +99,7 @@ def _suspended(packed: bytes) -> tuple[Suspended, ...]:
 
 def _id_of(text: bytes) -> Id:
     ms, _, number = text.partition(b"-")
-    return redis_values.number_of(ms, "the id of a change"), redis_values.number_of(number, "the id of a change")
+    return codec.number_of(ms, "the id of a change"), codec.number_of(number, "the id of a change")
 
 
 def _id_text(id_: Id) -> str:

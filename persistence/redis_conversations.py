@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import Event, State
-from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.errors import (
     CipherFailed,
@@ -37,7 +36,7 @@ from .conversations import (
 from .lists import PAGE_BYTES
 from .redis_changes import RedisChanges
 from .runs import Run
-from .views import naming, open_places, raised
+from .views import naming
 
 
 class RedisConversations(RedisChanges):
@@ -47,8 +46,17 @@ class RedisConversations(RedisChanges):
         key = self._keys.head(conversation_id)
         fields = ["token", "epoch", "holder", "seq", "quarantine", "quarantined_at"]
         with naming(conversation_id):
-            head = await self._do(lambda: self._redis.hmget(key, fields))
-            return redis_values.owner_of(conversation_id, head, self.payloads)
+            token, epoch, holder, seq, reason, at = await self._do(lambda: self._redis.hmget(key, fields))
+            started = codec.number_of(seq or b"0", "the head's seq") > 0
+            if not started and not token:
+                return None
+            return Owner(
+                (token or b"").decode(errors="replace"),
+                codec.number_of(epoch or b"0", "the head's epoch"),
+                (holder or b"").decode(errors="replace"),
+                started=started,
+                quarantine=redis_values.quarantine_of(conversation_id, reason, at, self.payloads),
+            )
 
     async def acquire(
         self,
@@ -205,15 +213,6 @@ class RedisConversations(RedisChanges):
                 if told in {None, redis_values.NEWS}:
                     entries = await self._read_now(conversation_id, after, limit)
             return entries
-
-    async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
-        return raised(await self._entries([(conversation_id, seq) for seq in seqs]))
-
-    async def pending_of(self, conversation_id: str | None, suspension_id: str | None = None) -> Sequence[PendingView]:
-        if conversation_id is None:
-            return await self._all_views(await self._found(suspension_id or ""), short=False)
-        places = open_places(await self.load(conversation_id), suspension_id)
-        return await self._all_views(places, short=False)
 
     def _runs_of(self, conversation_id: str, records: Sequence[bytes]) -> dict[str, Run]:
         named = [(effect_id.decode(), record) for effect_id, record in zip(records[::2], records[1::2], strict=True)]

@@ -3,7 +3,7 @@
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
@@ -13,17 +13,20 @@ from holdfast import metrics
 from holdfast.backoff import Backoff
 from holdfast.cipher import Cipher, CipherAt
 from holdfast.counting import Counts
-from holdfast.errors import CorruptStore, StoreUnavailable, WrongStore
+from holdfast.errors import CorruptStore, StoreUnavailable, UnsupportedServer, WrongStore
 from holdfast.settings import check_namespace
 
 from . import redis_scripts, redis_values
 from .broadcasts import Broadcasts
+from .hashes import Put
 from .keys import BUCKETS, STORE_ID, Keys
 from .payloads import Payloads
+from .reads import Reads
 from .redis_connection import SOCKET_TIMEOUT_S, client, is_wrong_type, translated
 
 UNCOUNTED = frozenset({"count", "heartbeat"})
 """Scripts whose time is not counted: they run in idle processes too, which would then always have counts to report."""
+OLDEST_SERVER = (6, 2)
 RETRY_S = 2.0
 """Seconds for which an idempotent operation is repeated before its outcome is reported as unknown."""
 
@@ -33,7 +36,7 @@ AT_ONCE = 64
 _T = TypeVar("_T")
 
 
-class RedisDatabase:
+class RedisDatabase(Reads):
     """The connections to one Redis, and what is known of it. `_do` repeats an operation, so every operation is idempotent.
 
     `counts` collects the duration of each script and other operation.
@@ -59,7 +62,6 @@ class RedisDatabase:
         self._indexes = redis_values.INDEX_VERSION
         self._revive = revive
         self.payloads = Payloads(self.namespace, lambda: self.store_id, cipher)
-        self._encrypted = False
         self._room = _Room(AT_ONCE)
         self._closed = False
         self._redis: Any = client(url, lambda: self.store_id)
@@ -74,7 +76,9 @@ class RedisDatabase:
 
         await self.payloads.prepare()
         info, found, layout = await self._do(read)
-        redis_values.check_version(str(info.get("redis_version", "0")))
+        version = str(info.get("redis_version", "0"))
+        if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < OLDEST_SERVER:
+            raise UnsupportedServer("redis_url", f"the server has version {version}", "use Redis 6.2 or later, or Valkey")
         self._indexes = redis_values.check_layout(layout) if layout else redis_values.INDEX_VERSION
         if self.store_id is not None and (found or b"").decode(errors="replace") != self.store_id:  # the server was emptied
             raise WrongStore(self.store_id, (found or b"none").decode(errors="replace"))
@@ -98,15 +102,6 @@ class RedisDatabase:
     async def identity(self) -> str | None:
         found = await self._do(lambda: self._redis.get(STORE_ID))
         return found.decode(errors="replace") if found else None
-
-    async def encrypted(self) -> bool:
-        return bool(await self._do(lambda: self._redis.hexists(self._keys.meta("layout"), "encrypted")))
-
-    async def _note_encryption(self) -> None:
-        """Note in the layout, before the first payload is written, that payloads are encrypted, but not by which cipher."""
-        if self.payloads.cipher is not None and not self._encrypted:
-            await self._do(lambda: self._redis.hset(self._keys.meta("layout"), "encrypted", 1))
-            self._encrypted = True
 
     async def _raise_indexes(self) -> None:
         """Raise the layout's index version before the first new head is written: older releases then refuse the namespace."""
@@ -180,6 +175,25 @@ class RedisDatabase:
             return answers
 
         return await self._do(run)
+
+    async def _get(self, *places: tuple[str, str]) -> Sequence[bytes | None]:
+        return await self._pipe(lambda pipe: [pipe.hget(*place) for place in places], atomic=len(places) > 1)
+
+    async def _all(self, *keys: str) -> Sequence[Mapping[str, bytes]]:
+        found = await self._pipe(lambda pipe: [pipe.hgetall(key) for key in keys], atomic=len(keys) > 1)
+        return [{name.decode(errors="replace"): value for name, value in fields.items()} for fields in found]
+
+    async def _put(self, *puts: Put, new: Sequence[Put] = ()) -> bool:
+        def write(pipe: Any) -> None:
+            for one in puts:
+                pipe.hset(*one)
+            for one in new:
+                pipe.hsetnx(*one)
+
+        return bool((await self._pipe(write, atomic=len(puts) + len(new) > 1))[-1])
+
+    async def _drop(self, *places: tuple[str, str]) -> bool:
+        return bool((await self._pipe(lambda pipe: [pipe.hdel(*place) for place in places], atomic=len(places) > 1))[0])
 
     async def _each(self, fill: Callable[[Any], object]) -> list[Any]:
         """The answers to pipelined reads; a key of the wrong type makes only its own answer a `CorruptStore`."""

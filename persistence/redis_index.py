@@ -10,7 +10,7 @@ from holdfast.conversation.judging.machine import busy, due_at
 from holdfast.conversation.log.index import index
 from holdfast.errors import ConversationNotFound, HoldfastError, StoreUnavailable
 
-from . import redis_scripts, redis_values
+from . import pages, redis_scripts, redis_values
 from .keys import BUCKETS, Keys, bucket_of
 from .lists import Rebuilt
 
@@ -155,7 +155,7 @@ class IndexRebuild:
         return _Waiting(
             state.seq,
             frozenset(
-                (self._keys.pending(bucket, agent, kind), redis_values.member_of(state.conversation_id, entry).encode())
+                (self._keys.pending(bucket, agent, kind), pages.pending_member(state.conversation_id, entry).encode())
                 for entry in index(state).pending
                 for agent in (None, state.agent)
                 for kind in (None, entry.kind.value)

@@ -1,70 +1,23 @@
 """The lists over all conversations in Redis, merged from an index per bucket."""
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 from holdfast.conversation import Status, SuspensionKind
-from holdfast.conversation.records.calls import PendingView
 from holdfast.errors import CorruptStore
 from holdfast.redaction import PLAIN
 
-from . import pages, redis_values
+from . import codec, pages
 from .keys import BUCKETS
-from .lists import TROUBLE_MS, TROUBLES, Census, Due, Listing, Overdue, Trouble
-from .pages import PendingPlace
+from .lists import TROUBLE_MS, TROUBLES, Census, Due, Overdue
 from .pausing import MOST_PAUSED, Pause, Paused, too_many
-from .payloads import Payloads
-from .redis_views import RedisViews, row_of_head
-from .views import unreadable_call, unreadable_member, unreadable_row
+from .redis_views import RedisViews
 
 
 class RedisLists(RedisViews):
     """The verbs of `Lists` and `Pausing`, in Redis."""
-
-    async def pending(
-        self, *, limit: int, after: str | None = None, agent: str | None = None, kind: SuspensionKind | None = None
-    ) -> Listing:
-        members, more = await self._page(
-            lambda bucket: self._keys.pending(bucket, agent, kind), limit, pages.pending_after(after)
-        )
-        places = [pages.pending_place(member) for member in members]
-        known = [place for place in places if place is not None]
-        views = iter(await self._views(known, short=True) if known else ())
-        rows: list[PendingView] = []
-        for member, place in zip(members, places, strict=True):
-            unknown = unreadable_call(PendingPlace(), unreadable_member(member, "pending calls")) if place is None else None
-            row = unknown or next(views, None)
-            if row is None:  # the rest is too large for this page
-                break
-            rows.append(row)
-        if not (more or len(rows) < len(members)):
-            return Listing(rows, None)
-        return Listing(rows, pages.cursor_of(members[len(rows) - 1], readable=places[len(rows) - 1] is not None))
-
-    async def conversations(
-        self,
-        *,
-        limit: int,
-        after: str | None = None,
-        agent: str | None = None,
-        status: Status | None = None,
-        given: bool = False,
-    ) -> Listing:
-        def key(bucket: int) -> str:
-            return self._keys.given(bucket) if given else self._keys.conversations(bucket, agent, status)
-
-        members, more = await self._page(key, limit, pages.conversations_after(after))
-        places = [pages.conversation_place(member) for member in members]
-        heads = iter(await self._heads([place[1] for place in places if place is not None]))
-        rows = [
-            unreadable_row("", 0, unreadable_member(member, "conversations"))
-            if place is None
-            else row_of_head(*place, next(heads))
-            for member, place in zip(members, places, strict=True)
-        ]
-        return Listing(rows, pages.cursor_of(members[-1], readable=places[-1] is not None) if more else None)
 
     async def attention(self, limit: int) -> Due:
         now = await self.now()
@@ -108,18 +61,11 @@ class RedisLists(RedisViews):
 
     async def troubled(self, conversation_id: str, reason: str | None) -> int:
         if reason is None:
-            await self._do(lambda: self._redis.hdel(self._keys.meta("troubles"), conversation_id))
+            await self._drop((self._keys.meta("troubles"), conversation_id))
             return 0
         text = self.payloads.seal_text(PLAIN.redacted(reason, 500), "trouble", conversation_id)
         answer = await self._script("troubled", [self._keys.meta("troubles")], [conversation_id, text, TROUBLES, TROUBLE_MS])
         return int(answer[1])
-
-    async def troubles(self) -> Sequence[Trouble]:
-        now = await self.now()
-        found = await self._do(lambda: self._redis.hgetall(self._keys.meta("troubles")))
-        troubles = [_trouble(name.decode(errors="replace"), record, self.payloads) for name, record in found.items()]
-        fresh = [trouble for trouble, last in filter(None, troubles) if last > now - TROUBLE_MS]
-        return sorted(fresh, key=lambda trouble: trouble.since)
 
     async def pause(self, agent: str | None, *, by: str, reason: str) -> Pause:
         answer = await self._script("pause", [self._keys.meta("pauses")], [agent or "", by, reason, MOST_PAUSED])
@@ -163,9 +109,15 @@ class RedisLists(RedisViews):
                 readmitted += len(members)
         return readmitted
 
-    async def _page(self, key: Callable[[int], str], limit: int, after: str) -> tuple[list[str], bool]:
+    async def _page(
+        self, index: str, limit: int, after: str, agent: str | None = None, other: str | None = None
+    ) -> tuple[list[str], bool]:
         pages.check_limit(limit)
+        of_index = self._keys.pending if index == "pending" else self._keys.conversations
         start = f"({after}".encode("latin-1") if after else "-"
+
+        def key(bucket: int) -> str:
+            return self._keys.given(bucket) if index == "given" else of_index(bucket, agent, other)
 
         async def fetch(buckets: Sequence[int], cap: int) -> list[list[str]]:
             found = await self._pipe(
@@ -174,15 +126,6 @@ class RedisLists(RedisViews):
             return [[member.decode("latin-1") for member in members] for members in found]
 
         return await pages.merge(fetch, limit)
-
-
-def _trouble(conversation_id: str, record: bytes, payloads: Payloads) -> tuple[Trouble, int] | None:
-    """A trouble and when it was last met (ms UTC); None for an unreadable record, which must not hide others."""
-    since, _, rest = record.partition(b"|")
-    last, _, reason = rest.partition(b"|")
-    if not (since.isdigit() and last.isdigit()):
-        return None
-    return Trouble(conversation_id, payloads.open_text(reason, "trouble", conversation_id), int(since)), int(last)
 
 
 def _others(agents: Sequence[str]) -> list[tuple[str, str]]:
@@ -195,7 +138,7 @@ def _others(agents: Sequence[str]) -> list[tuple[str, str]]:
 def _pause(whose: str, record: bytes, *, duplicate: bool = False) -> Pause:
     since, _, rest = record.partition(b"|")
     by, _, reason = rest.partition(b"|")
-    at = redis_values.number_of(since, f"the pause of {whose or 'the namespace'}")
+    at = codec.number_of(since, f"the pause of {whose or 'the namespace'}")
     if not by:
         raise CorruptStore(f"the pause of {whose or 'the namespace'} reads {record[:40]!r}")
     said = reason.decode(errors="replace")

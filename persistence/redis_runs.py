@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from holdfast.conversation import Event
 
-from . import redis_values
+from . import codec, redis_values
 from .redis_connection import translated
 from .redis_database import RedisDatabase
 from .runs import COMPANY_MS, PROGRESS_MS, Late, Run
@@ -98,7 +98,7 @@ class RedisRuns(RedisDatabase):
 
     async def company(self, incarnation: str) -> int:
         found = await self._do(lambda: self._redis.get(self._keys.meta(f"company:{incarnation}")))
-        return redis_values.number_of(found or b"1", "the number of an incarnation's claims")
+        return codec.number_of(found or b"1", "the number of an incarnation's claims")
 
     async def attested(self, incarnation: str) -> bool:
         return bool(await self._do(lambda: self._redis.exists(self._keys.meta(f"incarnation:{incarnation}"))))

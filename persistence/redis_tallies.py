@@ -6,10 +6,9 @@ from typing import Any
 
 from holdfast.conversation import Status, SuspensionKind
 
-from . import codec
 from .keys import BUCKETS
 from .pages import pending_place
-from .redis_views import RedisViews, row_of_head
+from .redis_views import RedisViews
 from .tallies import AGENTS, AGES_S, SERIES, Survey, Waiting
 
 COUNTS = "counts"
@@ -60,9 +59,7 @@ class RedisTallies(RedisViews):
         )
 
     async def _statuses(self, conversation_ids: Sequence[str]) -> Counter[Status]:
-        once = sorted(set(conversation_ids))
-        heads = await self._heads(once)
-        rows = [row_of_head(0, conversation_id, head) for conversation_id, head in zip(once, heads, strict=True)]
+        rows = await self._rows([(0, conversation_id) for conversation_id in sorted(set(conversation_ids))])
         return Counter(row.status for row in rows if row.status is not None)
 
     async def _waiting(
@@ -98,8 +95,7 @@ class RedisTallies(RedisViews):
 
     async def _agents(self) -> list[str]:
         """The agents of the readable published apps, at most `AGENTS`."""
-        records = codec.readable_apps(await self._do(lambda: self._redis.hvals(self._keys.meta("apps"))))
-        return sorted({agent for record in records for agent in record.agents})[:AGENTS]
+        return sorted({agent for record in await self.apps() for agent in record.agents})[:AGENTS]
 
 
 def _moment(now: int, age_s: int) -> str:

@@ -3,7 +3,6 @@
 Each reading function raises `CorruptStore` for what Holdfast never wrote.
 """
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,18 +10,16 @@ from holdfast.conversation import Event, State, Status, evolve
 from holdfast.conversation.judging.machine import busy, due_at
 from holdfast.conversation.log.index import PendingEntry, has_given
 from holdfast.conversation.records.idempotency import IdempotencyRecord, facts
-from holdfast.errors import CorruptStore, NewerRecord, UnsupportedServer
+from holdfast.conversation.text import jsontext
+from holdfast.errors import CorruptStore, NewerRecord
 
-from . import codec
-from .conversations import MOST_PASSING, PASSING_MS, Append, Owner, Quarantine
-from .directory import Binding
+from . import codec, pages
+from .conversations import MOST_PASSING, PASSING_MS, Append, Quarantine
 from .keys import BUCKETS
 from .lists import ConversationRow
 from .payloads import Payloads
 from .runs import Late, Run, RunStatus
 
-OLDEST_SERVER = (6, 2)
-MOST_DIGITS = 19
 LAYOUT_VERSION = 1
 NEWS = b"#"
 """The message that an append publishes on a conversation's live channel; no live event begins so."""
@@ -83,12 +80,7 @@ def packed_index(state: State) -> bytes:
 
 def members_of(conversation_id: str, entries: Sequence[PendingEntry]) -> list[str]:
     """The kind and pending-index member of each open suspension, alternating."""
-    return [part for entry in entries for part in (entry.kind.value, member_of(conversation_id, entry))]
-
-
-def member_of(conversation_id: str, entry: PendingEntry) -> str:
-    """The pending-index member of an open suspension."""
-    return f"{entry.created_at:015d}|{entry.suspension_id}|{conversation_id}|{entry.seq}"
+    return [part for entry in entries for part in (entry.kind.value, pages.pending_member(conversation_id, entry))]
 
 
 def fold(
@@ -128,36 +120,17 @@ def event_of(conversation_id: str, seq: int, fields: Mapping[bytes, bytes], payl
     return payloads.open_event(conversation_id, seq, fields[b"e"])
 
 
-def number_of(value: bytes, what: str) -> int:
-    """A number in the digits that Holdfast writes."""
-    if value.isdigit() and len(value) <= MOST_DIGITS:
-        return int(value)
-    raise CorruptStore(f"{what} reads {value[:20]!r}")
-
-
-def owner_of(conversation_id: str, head: Sequence[bytes | None], payloads: Payloads) -> Owner | None:
-    """The owner, from fields of a head; None if nothing was started and no activation holds the id."""
-    token, epoch, holder, seq, reason, at = head
-    started = number_of(seq or b"0", "the head's seq") > 0
-    if not started and not token:
-        return None
-    return Owner(
-        (token or b"").decode(errors="replace"),
-        number_of(epoch or b"0", "the head's epoch"),
-        (holder or b"").decode(errors="replace"),
-        started=started,
-        quarantine=quarantine_of(conversation_id, reason, at, payloads),
-    )
-
-
 def row_of(conversation_id: str, packed: bytes, at: bytes | None) -> ConversationRow:
     """The row of a conversation in a list, from fields of its head."""
     try:
         name, stands, created_at, waiting, *_ = codec.unpack(packed)
         count = len(waiting) if isinstance(waiting, list) else int(waiting)  # index version 1 has a list
-        return ConversationRow(conversation_id, name, Status(stands), created_at, int(at or 0), count)
+        updated_at = int(at or 0)
+        if isinstance(name, str) and all(isinstance(one, int) and one >= 0 for one in (created_at, updated_at, count)):
+            return ConversationRow(conversation_id, jsontext.clean(name), Status(stands), created_at, updated_at, count)
     except (ValueError, TypeError, OverflowError) as error:
         raise CorruptStore(f"the head of {conversation_id!r} cannot be read ({error})") from error
+    raise CorruptStore(f"the head of {conversation_id!r} holds other values than Holdfast writes")
 
 
 def run_of(conversation_id: str, effect_id: str, record: bytes, payloads: Payloads) -> Run:
@@ -171,7 +144,7 @@ def run_of(conversation_id: str, effect_id: str, record: bytes, payloads: Payloa
             return Run(RunStatus.CLAIMED, incarnation=incarnation.decode(), worker=last.decode())
         case b"B":
             until, _, worker = last.partition(b"|")
-            bound = number_of(until, "a claim's bound")
+            bound = codec.number_of(until, "a claim's bound")
             return Run(RunStatus.CLAIMED, incarnation=incarnation.decode(), worker=worker.decode(), until=bound)
         case b"D":
             outcome = payloads.open_outcome(conversation_id, effect_id, last)
@@ -185,7 +158,7 @@ def quarantine_of(conversation_id: str, reason: bytes | None, at: bytes | None, 
     if reason is None:
         return None
     said = payloads.open_text(reason, "quarantine", conversation_id)
-    return Quarantine(said, number_of(at or b"0", "a quarantine's time"))
+    return Quarantine(said, codec.number_of(at or b"0", "a quarantine's time"))
 
 
 def late_of(conversation_id: str, effect_id: str, record: bytes, payloads: Payloads) -> Late:
@@ -195,24 +168,6 @@ def late_of(conversation_id: str, effect_id: str, record: bytes, payloads: Paylo
         raise CorruptStore(f"a late outcome reads {record[:20]!r}")
     outcome = rest.partition(b"|")[2]
     return Late(at=int(at), outcome=payloads.open_late_outcome(conversation_id, effect_id, outcome))
-
-
-def binding_of(found: Sequence[bytes | None], now: int) -> Binding | None:
-    """The binding, from the fields `cluster`, `address` and `at`; None if there is none."""
-    cluster, address, at = found
-    if cluster is None:
-        return None
-    with contextlib.suppress(ValueError):  # raised for bytes that are not text, or too many digits
-        if address is not None and at is not None and at.isdigit():
-            return Binding(cluster.decode(), address.decode(), max(now - int(at), 0))
-    raise CorruptStore("the binding cannot be read")
-
-
-def check_version(version: str) -> None:
-    """Refuse a server older than Redis 6.2 (`UnsupportedServer`)."""
-    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    if numbers < OLDEST_SERVER:
-        raise UnsupportedServer("redis_url", f"the server has version {version}", "use Redis 6.2 or later, or Valkey")
 
 
 def check_layout(layout: Mapping[bytes, bytes]) -> int:

@@ -1,20 +1,17 @@
 """Reads that several verbs on Redis share: events at places, heads, open suspensions as rows."""
 
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 from typing import Any
 
-from holdfast.conversation.records.calls import PendingView
-from holdfast.conversation.records.events import CallSuspended
 from holdfast.conversation.records.idempotency import notes_key
 from holdfast.errors import CorruptStore, StoreError
 
-from . import noted, pages, redis_values
+from . import pages, redis_values
 from .keys import BUCKETS
-from .lists import PAGE_BYTES, ConversationRow
+from .lists import ConversationRow
 from .pages import PendingPlace
 from .redis_database import RedisDatabase
-from .views import Entry, checked_row, naming, pending_view, unreadable_row
+from .views import Entry, naming, unreadable_row
 
 SCANNED_AT_ONCE = 100
 """The most members of each bucket that one search step reads; other clients are served in between."""
@@ -24,7 +21,6 @@ class RedisViews(RedisDatabase):
     """Reads of many conversations at once; an unreadable entry spoils only its own place."""
 
     async def _entries(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
-        """The entries at places in logs, an error in place of an unreadable one. A place given many times is read once."""
         once = list(dict.fromkeys(places))
 
         log = self._keys.log
@@ -32,11 +28,24 @@ class RedisViews(RedisDatabase):
         by_place = {place: self._entry(place, one) for place, one in zip(once, found, strict=True)}
         return [by_place[place] for place in places]
 
-    async def _heads(self, conversation_ids: Sequence[str]) -> list[Any]:
-        once = list(dict.fromkeys(conversation_ids))
+    async def _rows(self, places: Sequence[tuple[int, str]]) -> list[ConversationRow]:
+        once = list(dict.fromkeys(name for _, name in places))
         heads = await self._each(lambda pipe: [pipe.hmget(self._keys.head(name), ["index", "at"]) for name in once])
         by_name = dict(zip(once, heads, strict=True))
-        return [by_name[conversation_id] for conversation_id in conversation_ids]
+        return [row_of_head(created_at, name, by_name[name]) for created_at, name in places]
+
+    async def _within(self, places: Sequence[tuple[str, int]], most: int, least: int) -> tuple[list[Entry], int]:
+        keys = [self._keys.log(name) for name, _ in places]
+        _, size, *found = await self._script("entries", keys, [most, least, *(seq for _, seq in places)])
+        return [self._entry(place, one) for place, one in zip(places, map(_fields, found), strict=False)], int(size)
+
+    async def _last_notes(self, places: Sequence[PendingPlace]) -> list[int]:
+        known = self._keys.known
+        said = await self._each(
+            lambda pipe: [pipe.hget(known(place.conversation_id), notes_key(place.suspension_id)) for place in places]
+        )
+        pairs = zip(places, said, strict=True)
+        return [self._noted_at(place, found) if isinstance(found, bytes) else 0 for place, found in pairs]
 
     def _entry(self, place: tuple[str, int], found: Any) -> Entry:
         try:
@@ -46,45 +55,6 @@ class RedisViews(RedisDatabase):
                 return redis_values.event_of(*place, found[0][1], self.payloads) if found else None
         except StoreError as error:
             return error
-
-    async def _all_views(self, places: Sequence[PendingPlace], *, short: bool) -> list[PendingView]:
-        found: list[PendingView] = []
-        while len(found) < len(places):
-            found += await self._views(places[len(found) :], short=short or bool(found))
-        return found
-
-    async def _views(self, places: Sequence[PendingPlace], *, short: bool) -> list[PendingView]:
-        """The suspensions at the first places: as many as `PAGE_BYTES` of logs hold, but at least one."""
-        names = [place.conversation_id for place in places]
-        opened, left = await self._groups([[(place.conversation_id, place.seq)] for place in places], PAGE_BYTES)
-        entries = [entry for (entry,) in opened]
-        asked = [(one.arguments_at, one.message_at) if isinstance(one, CallSuspended) else (0, 0) for one in entries]
-        around, left = await self._groups(
-            [[(name, seq) for seq in seqs] for name, seqs in zip(names, asked, strict=False)], left
-        )
-        notes = await self._notes(places[: len(around)], left)
-        rows = places[: len(notes)]
-        heads = await self._heads([place.conversation_id for place in rows])
-        return [
-            pending_view(place, _agent(place, head), entry, source, message=message, notes=said, short=short)
-            for place, head, entry, (source, message), said in zip(rows, heads, entries, around, notes, strict=False)
-        ]
-
-    async def _notes(self, places: Sequence[PendingPlace], most: int) -> list[list[Entry]]:
-        known = self._keys.known
-        said = await self._each(
-            lambda pipe: [pipe.hget(known(place.conversation_id), notes_key(place.suspension_id)) for place in places]
-        )
-        last = [self._last_note(place, found) for place, found in zip(places, said, strict=True)]
-        if not any(last):
-            return [[] for _ in places]
-        names = [place.conversation_id for place in places]
-        latest, left = await self._groups([[(name, seq)] if seq else [] for name, seq in zip(names, last, strict=True)], most)
-        before = [
-            [(place.conversation_id, seq) for one in some for seq in noted.earlier(one, place.suspension_id)]
-            for place, some in zip(places, latest, strict=False)
-        ]
-        return [[*some, *one] for some, one in zip((await self._groups(before, left))[0], latest, strict=False)]
 
     async def _found(self, suspension_id: str) -> list[PendingPlace]:
         if not pages.is_name(suspension_id):  # no id, and perhaps a pattern that matches other ids
@@ -113,26 +83,6 @@ class RedisViews(RedisDatabase):
         members = [member.decode("latin-1") for _, (_, found) in pairs for member, _ in found]
         return members, {bucket: int(cursor) for bucket, (cursor, _) in pairs if int(cursor)}
 
-    async def _groups(self, groups: Sequence[Sequence[tuple[str, int]]], most: int) -> tuple[list[list[Entry]], int]:
-        """The entries of the first groups of places, of at least one, within so many bytes; and the bytes left."""
-        once = list(dict.fromkeys(place for group in groups for place in group))
-        if not once:
-            return [[] for _ in groups], most
-        keys = [self._keys.log(name) for name, _ in once]
-        least = len(set(groups[0]))
-        _, size, *found = await self._script("entries", keys, [max(most, 0), least, *(seq for _, seq in once)])
-        entries = {place: self._entry(place, one) for place, one in zip(once, map(_fields, found), strict=False)}
-        whole = takewhile(lambda group: all(place in entries for place in group), groups)
-        return [[entries[place] for place in group] for group in whole], most - int(size)
-
-    def _last_note(self, place: PendingPlace, found: Any) -> int:
-        if not isinstance(found, bytes):
-            return 0
-        try:
-            return self.payloads.open_known(place.conversation_id, notes_key(place.suspension_id), found).seq
-        except StoreError:
-            return 0
-
 
 def row_of_head(created_at: int, conversation_id: str, head: Any) -> ConversationRow:
     """The row of a conversation in a list, from its head; an unreadable head gives a row with a problem."""
@@ -142,7 +92,7 @@ def row_of_head(created_at: int, conversation_id: str, head: Any) -> Conversatio
         packed, at = head
         if not packed:
             raise CorruptStore(f"the head of {conversation_id!r} is gone, or says nothing of it")
-        return checked_row(redis_values.row_of(conversation_id, packed, at))
+        return redis_values.row_of(conversation_id, packed, at)
     except StoreError as error:
         return unreadable_row(conversation_id, created_at, str(error))
 
@@ -151,8 +101,3 @@ def _fields(entry: Any) -> Any:
     if entry == b"type":
         return CorruptStore("a key has the wrong type (it is no stream)")
     return [] if entry == b"none" else [(b"", dict(zip(entry[::2], entry[1::2], strict=True)))]
-
-
-def _agent(place: PendingPlace, head: Any) -> str | StoreError:
-    row = row_of_head(place.created_at, place.conversation_id, head)
-    return row.agent if row.problem is None else CorruptStore(row.problem)

@@ -6,7 +6,6 @@ A list never fails for one row: an unreadable call or conversation (corrupt, new
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 from holdfast.conversation import Event, Question, State
@@ -139,14 +138,6 @@ def unreadable_row(conversation_id: str, created_at: int, problem: str) -> Conve
     return ConversationRow(conversation_id, "", None, created_at, 0, 0, shown(problem))
 
 
-def checked_row(row: ConversationRow) -> ConversationRow:
-    """The row, checked (else: `CorruptStore`); lone surrogates in the agent's name are replaced."""
-    numbers = (row.created_at, row.updated_at, row.pending)
-    if isinstance(row.agent, str) and all(isinstance(number, int) and number >= 0 for number in numbers):
-        return replace(row, agent=jsontext.clean(row.agent))
-    raise CorruptStore(f"the head of {row.conversation_id!r} holds other values than Holdfast writes")
-
-
 def shown(problem: str) -> str:
     """A problem as one bounded line."""
     line = " ".join(jsontext.clean(problem).split())
@@ -177,16 +168,6 @@ def naming(conversation_id: str) -> Iterator[None]:
         if name in error.record:
             raise
         raise NewerRecord(f"{error.record} of {name}", error.found, error.known) from error
-
-
-def raised(entries: Sequence[Entry]) -> Sequence[Event | None]:
-    """The entries, all readable; the first `StoreError` among them is raised."""
-    found: list[Event | None] = []
-    for entry in entries:
-        if isinstance(entry, StoreError):
-            raise entry
-        found.append(entry)
-    return found
 
 
 def arguments_text(source: Event | None, tool_call_id: str) -> str:

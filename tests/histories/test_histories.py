@@ -241,8 +241,8 @@ async def load(store, recorded: History, step: Step) -> None:
             known=dict(kept.known),
             runs=runs,
         )
-        store._apps[codec.decode(AppRecord, recorded.app).app] = recorded.app
-        store._specs |= specs
+        store._hashes[store._keys.meta("apps")][codec.decode(AppRecord, recorded.app).app] = recorded.app
+        store._hashes[store._keys.meta("specs")] |= specs
     else:
         keys = store._keys
         async with store._redis.pipeline(transaction=False) as pipeline:  # one round trip, not one for each entry

@@ -92,13 +92,6 @@ def test_the_first_who_needs_the_server_starts_it_and_says_so_once(home, client)
     assert [client.config_get(name)[name] for name in settings] == ["yes", "always", "", "noeviction"]
 
 
-def test_the_store_id_stands_under_the_key_that_was_asked_for(home, client):
-    ensure_redis(home, store_id_key="{mine}:store-id")
-
-    assert client.get("{mine}:store-id").decode() == home.record().store_id
-    assert client.get(KEY) is None
-
-
 def test_the_server_listens_on_its_socket_only_and_the_socket_is_private(home):
     ensure_redis(home)
 

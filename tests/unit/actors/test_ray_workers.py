@@ -456,7 +456,7 @@ async def test_a_record_that_was_signed_for_another_store_is_none_of_this_one(kn
 async def test_the_record_of_one_app_does_not_stand_for_another(known, monkeypatch):
     store = MemoryStore()
     record = await published(store, app="other:app", code="code-1", agents={"desk": DESK.digest})
-    store._apps["shop:app"] = store._apps["other:app"]
+    store._hashes[store._keys.meta("apps")]["shop:app"] = store._hashes[store._keys.meta("apps")]["other:app"]
     assert (await store.app("shop:app")) == record
     workers = RayWorkers(store, SETTINGS, known)
     with pytest.raises(NoWorker, match="not signed"):

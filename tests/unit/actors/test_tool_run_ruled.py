@@ -95,7 +95,7 @@ async def test_a_run_that_is_asked_about_begins_once_somebody_has_decided():
 async def test_a_worker_that_starts_anew_asks_about_every_run_where_the_text_of_the_rules_is_gone(grants, rule):
     store, request = await runnable()
     await publish(store, Rules(deny=["lookup"], default="allow"))
-    store._rules.clear()
+    store._hashes[store._keys.meta("rules")].clear()
 
     assert (await run(store, replace(request, grants=grants, rule=rule))).ruled == UNREADABLE
     assert RAN == []

@@ -98,7 +98,7 @@ async def test_the_rules_of_app_and_agent_hold_together_and_those_of_another_age
 async def test_a_providers_tool_is_hidden_where_any_call_of_it_may_be_denied_or_the_rules_cannot_be_read(publishing):
     client, store, record = await publishing(Rules(deny=['web_search(query ~ "secret*")']))
     assert (await client.check_rules("coder", "web_search", {"query": "weather"}, app=PATH)).hidden
-    store._rules[record.rules["coder"]] = store.payloads.seal(b"", "rules", record.rules["coder"])
+    store._hashes[store._keys.meta("rules")][record.rules["coder"]] = store.payloads.seal(b"", "rules", record.rules["coder"])
     assert (await client.check_rules("coder", "web_search", {"query": "weather"}, app=PATH)).hidden
 
 
@@ -112,7 +112,9 @@ async def test_rules_that_cannot_be_read_ask_about_what_a_person_can_be_asked_ab
     client, store, record = await publishing(Rules(allow=["*"]))
     newer = '{"version":99}'
     for text in ("", newer, Rules(deny=["x"]).to_json()):
-        store._rules[record.rules["coder"]] = store.payloads.seal(text.encode(), "rules", record.rules["coder"])
+        store._hashes[store._keys.meta("rules")][record.rules["coder"]] = store.payloads.seal(
+            text.encode(), "rules", record.rules["coder"]
+        )
         assert await client.check_rules("coder", "look", {}, app=PATH) == RuleCheck(
             effect="ask", rule=None, reason=UNREADABLE, approvers=(), by="default", hidden=False
         )
@@ -131,6 +133,6 @@ async def test_a_client_that_names_no_app_says_so_and_what_is_not_published_too(
         await client.check_rules("coder", "look", {})
     with pytest.raises(AppNotPublished):
         await client.check_rules("coder", "look", {}, app="other:app")
-    store._specs.clear()
+    store._hashes[store._keys.meta("specs")].clear()
     with pytest.raises(CorruptStore):
         await client.check_rules("coder", "look", {}, app=PATH)

@@ -1,0 +1,159 @@
+"""Verbs that show suspended calls and lists: written once, above the entries, heads and indexes of either store."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from itertools import takewhile
+
+from holdfast.conversation import Event, State, Status, SuspensionKind
+from holdfast.conversation.records.calls import PendingView
+from holdfast.conversation.records.events import CallSuspended
+from holdfast.conversation.records.idempotency import notes_key
+from holdfast.errors import CorruptStore, StoreError
+
+from . import noted, pages
+from .hashes import Hashes
+from .lists import PAGE_BYTES, ConversationRow, Listing
+from .pages import PendingPlace
+from .views import Entry, open_places, pending_view, unreadable_call, unreadable_member, unreadable_row
+
+Place = tuple[str, int]
+"""A conversation, and a place in its log."""
+
+
+class Reads(Hashes):
+    """Verbs of `Conversations`, `Lists` and `Changes`; an unreadable entry spoils only its own row."""
+
+    @abstractmethod
+    async def load(self, conversation_id: str) -> State:
+        """See `Conversations.load`."""
+
+    @abstractmethod
+    async def _entries(self, places: Sequence[Place]) -> Sequence[Entry]:
+        """The entries at places in logs, an error in place of an unreadable one."""
+
+    @abstractmethod
+    async def _within(self, places: Sequence[Place], most: int, least: int) -> tuple[Sequence[Entry], int]:
+        """The entries at the first places, at least `least` and further ones within `most` bytes; and their bytes."""
+
+    @abstractmethod
+    async def _rows(self, places: Sequence[tuple[int, str]]) -> Sequence[ConversationRow]:
+        """The rows of conversations, by their starts (ms UTC) and ids."""
+
+    @abstractmethod
+    async def _last_notes(self, places: Sequence[PendingPlace]) -> Sequence[int]:
+        """The place in the log of the last note on each suspension; 0 without any."""
+
+    @abstractmethod
+    async def _page(
+        self, index: str, limit: int, after: str, agent: str | None = None, other: str | None = None
+    ) -> tuple[Sequence[str], bool]:
+        """The first members of an index (`pending`, `conversations` or `given`) after a text, and whether more follow."""
+
+    @abstractmethod
+    async def _found(self, suspension_id: str) -> Sequence[PendingPlace]:
+        """The place of an open suspension, if there is one of this id in any conversation."""
+
+    async def pending(
+        self, *, limit: int, after: str | None = None, agent: str | None = None, kind: SuspensionKind | None = None
+    ) -> Listing:
+        members, more = await self._page("pending", limit, pages.pending_after(after), agent, kind)
+        places = [pages.pending_place(member) for member in members]
+        known = [place for place in places if place is not None]
+        views = iter(await self._views(known, short=True) if known else ())
+        rows: list[PendingView] = []
+        for member, place in zip(members, places, strict=True):
+            unknown = unreadable_call(PendingPlace(), unreadable_member(member, "pending calls")) if place is None else None
+            row = unknown or next(views, None)
+            if row is None:  # the rest is too large for this page
+                break
+            rows.append(row)
+        if not (more or len(rows) < len(members)):
+            return Listing(rows, None)
+        return Listing(rows, pages.cursor_of(members[len(rows) - 1], readable=places[len(rows) - 1] is not None))
+
+    async def conversations(
+        self,
+        *,
+        limit: int,
+        after: str | None = None,
+        agent: str | None = None,
+        status: Status | None = None,
+        given: bool = False,
+    ) -> Listing:
+        index = ("given",) if given else ("conversations", agent, status)
+        members, more = await self._page(index[0], limit, pages.conversations_after(after), *index[1:])
+        places = [pages.conversation_place(member) for member in members]
+        known = iter(await self._rows([place for place in places if place is not None]))
+        rows = [
+            unreadable_row("", 0, unreadable_member(member, "conversations")) if place is None else next(known)
+            for member, place in zip(members, places, strict=True)
+        ]
+        return Listing(rows, pages.cursor_of(members[-1], readable=places[-1] is not None) if more else None)
+
+    async def at(self, conversation_id: str, seqs: Sequence[int]) -> Sequence[Event | None]:
+        found = list[Event | None]()
+        for entry in await self._entries([(conversation_id, seq) for seq in seqs]):
+            if isinstance(entry, StoreError):
+                raise entry
+            found.append(entry)
+        return found
+
+    async def pending_of(self, conversation_id: str | None, suspension_id: str | None = None) -> Sequence[PendingView]:
+        if conversation_id is None:
+            return await self._all_views(await self._found(suspension_id or ""), short=False)
+        return await self._all_views(open_places(await self.load(conversation_id), suspension_id), short=False)
+
+    async def pending_at(self, places: Sequence[PendingPlace]) -> Sequence[PendingView]:
+        return await self._all_views(places, short=True)
+
+    def _noted_at(self, place: PendingPlace, known: bytes) -> int:
+        try:
+            return self.payloads.open_known(place.conversation_id, notes_key(place.suspension_id), known).seq
+        except StoreError:
+            return 0
+
+    async def _all_views(self, places: Sequence[PendingPlace], *, short: bool) -> list[PendingView]:
+        found: list[PendingView] = []
+        while len(found) < len(places):
+            found += await self._views(places[len(found) :], short=short or bool(found))
+        return found
+
+    async def _views(self, places: Sequence[PendingPlace], *, short: bool) -> list[PendingView]:
+        """The suspensions at the first places: as many as `PAGE_BYTES` of logs hold, but at least one."""
+        names = [place.conversation_id for place in places]
+        opened, left = await self._groups([[(place.conversation_id, place.seq)] for place in places], PAGE_BYTES)
+        entries = [entry for (entry,) in opened]
+        asked = [(one.arguments_at, one.message_at) if isinstance(one, CallSuspended) else (0, 0) for one in entries]
+        around, left = await self._groups(
+            [[(name, seq) for seq in seqs] for name, seqs in zip(names, asked, strict=False)], left
+        )
+        notes = await self._notes(places[: len(around)], left)
+        shown = places[: len(notes)]
+        rows = await self._rows([(place.created_at, place.conversation_id) for place in shown])
+        agents = [row.agent if row.problem is None else CorruptStore(row.problem) for row in rows]
+        return [
+            pending_view(place, agent, entry, source, message=message, notes=said, short=short)
+            for place, agent, entry, (source, message), said in zip(shown, agents, entries, around, notes, strict=False)
+        ]
+
+    async def _notes(self, places: Sequence[PendingPlace], most: int) -> list[list[Entry]]:
+        last = await self._last_notes(places)
+        if not any(last):
+            return [[] for _ in places]
+        names = [place.conversation_id for place in places]
+        latest, left = await self._groups([[(name, seq)] if seq else [] for name, seq in zip(names, last, strict=True)], most)
+        before = [
+            [(place.conversation_id, seq) for one in some for seq in noted.earlier(one, place.suspension_id)]
+            for place, some in zip(places, latest, strict=False)
+        ]
+        return [[*some, *one] for some, one in zip((await self._groups(before, left))[0], latest, strict=False)]
+
+    async def _groups(self, groups: Sequence[Sequence[Place]], most: int) -> tuple[list[list[Entry]], int]:
+        """The entries of the first groups of places, of at least one, within so many bytes; and the bytes left."""
+        once = list(dict.fromkeys(place for group in groups for place in group))
+        if not once:
+            return [[] for _ in groups], most
+        found, size = await self._within(once, max(most, 0), len(set(groups[0])))
+        entries = dict(zip(once, found, strict=False))
+        whole = takewhile(lambda group: all(place in entries for place in group), groups)
+        return [[entries[place] for place in group] for group in whole], most - size
