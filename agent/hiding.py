@@ -51,7 +51,9 @@ _OF_GIT = re.compile(r"(?i)(?:^|/)(?:config|hooks|(?:pre|post)-[a-z-]+|[a-z-]+-m
 """A path to files that git obeys."""
 _SCRIPT = re.compile(r"\.(?:sh|bash|py|[cm]?[jt]sx?|rb|pl|php|lua)$|(?:^|/)(?:activate|artisan|console|rails|rake)$")
 """A path to a script that no tool makes of its words."""
-_SYSTEM_FOLDER = re.compile(r"(?:^|[=,:@])/+(?:$|(?:usr|s?bin|lib\w*|etc|opt|snap|nix|run|sys|boot)(?:/|$))|(?:^|/)usr(?:/|$)")
+_SYSTEM_FOLDER = re.compile(
+    r"(?:^|[=,:@])/+(?:$|(?:usr|s?bin|lib\w*|etc|snap|nix|run|sys|boot)(?:/|$)(?!src(?:/|$)))|(?:^|/)usr/(?!src(?:/|$))"
+)
 _ROUNDABOUT = re.compile(r"./\.{0,2}/|/\.\.?$")
 _LOG = re.compile(r"-a|(?!\.)(?:[\w-][\w.-]*/)*(?:[\w-]+\.(?:log|out)|(?:log|out|output)(?:\.txt)?)|/dev/null")
 _GLUED_OUTPUT = re.compile("-[bdfghiMnRrVcCmsuz]*o.")
@@ -95,9 +97,15 @@ class _Text:
         commands = list(_commands(text))
         for place, (before, words, piped) in enumerate(commands):
             if not piped:  # the readers of a pipe write while its first command runs
-                kind = kind_of(words[0]) if words else ""
-                self.is_poured = kind in programs.INERT or not all(map(BARE.fullmatch, words))
-                for _, reading, _ in takewhile(lambda one: one[2], islice(commands, place + 1, None)):
+                readers = [reading for _, reading, _ in takewhile(lambda one: one[2], islice(commands, place + 1, None))]
+                kinds = [kind_of(reading[0]) for reading in (words, *readers) if reading]
+                self.is_poured = (
+                    kinds[:1] == []
+                    or kinds[0] in programs.INERT
+                    or not programs.CHOOSING.issuperset(kinds[1:])
+                    or not all(map(BARE.fullmatch, words))
+                )
+                for reading in readers:
                     self._wrote(reading)
             if self._hides(before, words, piped=piped):
                 return True
@@ -160,8 +168,10 @@ class _Text:
     def _wraps(self, kind: str, words: Sequence[str]) -> bool:
         if any(_LONG_CLUSTER.fullmatch(word) or _sets(word) for word in words[1:]):
             return True
-        if kind == "git" or (kind in programs.TOOLS and not programs.INSTALLING.isdisjoint(words[1:3])):
+        if kind in ("git", "gh") or (kind in programs.TOOLS and not programs.INSTALLING.isdisjoint(words[1:3])):
             return False  # their rows leave out what runs other words
+        if (run := programs.run_by(kind, words[1:])) and self._command(run):
+            return True
         first = 1 if kind not in programs.TOOLS else 3 if words[1:2] in (["run"], ["run-script"]) else 2
         return any(self._may_run(kind, words[start:]) for start in range(first, len(words)) if BARE.fullmatch(words[start]))
 
@@ -176,7 +186,7 @@ class _Text:
         if is_interpreter(word) or kind_of(word) in programs.SHELLS:
             return self._script(kind_of(word), rest) and bool(rest or kind not in programs.TOOLS)
         running = programs.FED | programs.PREFIXES.keys() | _UNDERSTOOD.keys()
-        if kind_of(word) in running:
+        if kind_of(word) in running or programs.has_row(kind_of(word)):
             return bool(rest) and self._command(words)
         parts = re.split("[=,:]", word)
         return any(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import dropwhile
 
 _WORD = r"[\w./:=@,+-]*"
 BARE = re.compile(_WORD)
@@ -83,6 +84,8 @@ INERT = {
 """Programs that neither run a program nor write a file, with the words for which that holds."""
 PIPED = INERT.keys() | {"tee"}
 """Programs that run nothing of what they read."""
+CHOOSING = frozenset({"cat", "head", "tail", "grep", "tee"})
+"""Programs that print only what they read."""
 TOOLS = frozenset(
     {
         *("npm", "npx", "yarn", "pnpm", "pip", "uv", "poetry", "cargo", "go", "cmake", "git", "pytest", "docker", "apt"),
@@ -103,7 +106,7 @@ TOOLS = frozenset(
             "meson",
             "ninja",
         ),
-        *("bazel", "rspec", "rails", "rubocop", "phpunit", "mix", "swift", "flutter", "dart", "helm", "minikube", "aws"),
+        *("bazel", "rspec", "rails", "rubocop", "phpunit", "swift", "flutter", "dart", "helm", "minikube", "aws"),
         *("gcloud", "az", "vercel", "netlify", "fly", "heroku", "brew", "apk", "yum", "dnf", "docker-compose", "podman"),
         *("redis-cli", "pg_isready", "createdb", "dropdb", "shellcheck", "buf", "tofu", "pulumi", "ansible-playbook"),
         *("rake", "just", "task", "mage", "scons"),
@@ -136,12 +139,17 @@ QUIET = frozenset(
     }
 )
 """git's subcommands that run no hook for a commit, a checkout or a push."""
+_RUNNING = frozenset({"exec", "explore", "dlx", "foreach", "unshare"})
+_RUNNERS = frozenset({"uv", "poetry", "pdm", "hatch", "conda"})
 INSTALLING = frozenset({"install", "i", "add", "remove", "uninstall", "upgrade", "update", "search", "info", "show", "get"})
 """Subcommands whose words are names of packages and the like."""
 _PRINTING = frozenset({"log", "show", "diff", "status", "grep", "ls-files", "blame", "shortlog", "describe", "rev-parse"})
 _UNTOLD = frozenset({"add", "rm", "fetch", "pull", "push", "checkout", "switch", "restore", "reset", "clone", "submodule"})
-_SETTING = frozenset({"pkg", "set-script", "env", "alias", "version", "init", "new", "edit", "extension"})
+_SETTING = frozenset({"pkg", "set-script", "env", "alias", "version", "init", "new", "edit", "extension"}) | {
+    *("set-credentials", "set-context", "set-cluster"),
+}
 """Subcommands with which tools write what they, or others, obey."""
+_PATCHING = frozenset({"apply", "am"})
 _TELLING = frozenset({"config", "configure", "set"})
 
 
@@ -191,6 +199,7 @@ _TEXTS = {
     "psql": (_row("c command", begin=r"(?i:(?!.*(?:\\|program)))"),),
     "pip": (_row("(?!) (?!)", r"\w[\w.\[\],<>=!~-]*", r"install\t"), _BARE_WORDS),
     "make": (re.compile(rf"(?:(?:-[Bksn]*j?\d*|-C\t{_WORD}|\w[\w./-]*(?:=[\w./-]*)?)\t)*"),),
+    "cmake": (_bare_but("-E"),),
     "tar": (_bare_but(r"--(?:to|use|check|info|new|rsh|rmt|comp)|-\w*[IF]"),),
     **dict.fromkeys(("gcc", "g++", "cc", "clang", "clang++"), (_bare_but(r"-?-(?:wrapper|specs|fplugin|config|B|X)|-x$|@"),)),
     "scp": (re.compile(rf"(?:(?:-[rpqC]+|-P\t\d+|-i\t{_WORD}|(?!-){_WORD})\t)*"),),
@@ -199,6 +208,7 @@ _TEXTS = {
 }
 """The words with which programs run no text; for programs not listed, bare words."""
 _VERSION = re.compile(r"[\d.-]+$")
+_NUMBERED = frozenset(name for name in KNOWN | FED | INERT.keys() if name[-1].isdigit())
 _SAME = {"gawk": "awk", "mawk": "awk", "nawk": "awk", "gmake": "make", "gsed": "sed", "gfind": "find"}
 
 
@@ -211,7 +221,7 @@ def kind_of(word: str) -> str:
     """The program that a word runs, without its version."""
     name = name_of(word).lower()
     kind = _VERSION.sub("", name) or name
-    return _SAME.get(kind, name if kind in INERT.keys() | KEEPING else kind)
+    return _SAME.get(kind, name if name in _NUMBERED or kind in INERT.keys() | KEEPING else kind)
 
 
 def is_interpreter(word: str, *, of_any_name: bool = False) -> bool:
@@ -225,9 +235,21 @@ def reads_text(name: str) -> bool:
     return name in _READING or is_interpreter(name)
 
 
+def has_row(kind: str) -> bool:
+    """Whether not all bare words of a program are known to run nothing."""
+    return kind in _TEXTS
+
+
+def run_by(kind: str, words: Sequence[str]) -> Sequence[str] | None:
+    """The command that a tool's subcommand runs, given the words behind the tool; None if it has no such subcommand."""
+    running = _RUNNING | {"run"} if kind in _RUNNERS else _RUNNING
+    place = next((place for place, word in enumerate(words) if word in running), None) if kind in TOOLS else None
+    return None if place is None else list(dropwhile(lambda word: word[:1] == "-", words[place + 1 :]))
+
+
 def is_obeyed(kind: str, words: Sequence[str]) -> bool:
     """Whether a tool may write what it, or another tool, later obeys: its settings."""
-    return kind != "git" and not _SETTING.isdisjoint(words)
+    return not (_PATCHING if kind == "git" else _SETTING).isdisjoint(words)
 
 
 def tells(kind: str, words: Sequence[str]) -> bool:
