@@ -16,18 +16,7 @@ from starlette.routing import Route
 from holdfast.client import AsyncClient
 from holdfast.errors import HoldfastError
 
-from . import (
-    audit,
-    batches,
-    conversations,
-    decisions,
-    following,
-    operating,
-    page_tokens,
-    page_view,
-    scraping,
-    static_files,
-)
+from . import audit, batches, conversations, decisions, operating, page_tokens, page_view, scraping, static_files
 from .arrived import root_of
 from .authentication import Authentication
 from .authenticators import Authenticator
@@ -53,7 +42,6 @@ OPERATIONS: tuple[Operation, ...] = (
     *decisions.OPERATIONS,
     *batches.OPERATIONS,
     *audit.OPERATIONS,
-    *following.OPERATIONS,
     *operating.OPERATIONS,
     *page_tokens.OPERATIONS,
     *scraping.OPERATIONS,

@@ -43,17 +43,14 @@ class CodeFlow:
     """The code flow with one provider."""
 
     def __init__(self, issuer: Issuer, tickets: Tickets) -> None:
+        self.name = urlsplit(issuer.url).hostname or issuer.url
+        """The provider's name for people: its host."""
         self._issuer = issuer
         self._client_id = issuer.client_id or ""
         self._tickets = tickets
         self._tokens = Tokens(replace(issuer, audience=self._client_id))
         self._document = Fetched(lambda http: document_of(http, issuer), f"nobody can sign in at {issuer.url}")
         self._begun = Rates(BEGUN_PER_S, BEGUN_AT_ONCE)
-
-    @property
-    def name(self) -> str:
-        """The provider's name for people: its host."""
-        return urlsplit(self._issuer.url).hostname or self._issuer.url
 
     async def begun(self, address: str, callback: str, next_path: str) -> tuple[str, str]:
         """The provider's URL to which the browser goes, and the secret for its cookie.

@@ -1,61 +1,26 @@
-"""The routes of conversations: start, list, show, send, follow, cancel, end, retry; and of the grants in them."""
+"""The routes of conversations: start, list, show, send, follow, cancel, end, retry; and of the grants and events of all."""
 
 import uuid
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from starlette.responses import Response
 
-from holdfast.client import (
-    AgentNotFound,
-    AsyncConversation,
-    ConversationRow,
-    ConversationState,
-    Event,
-    HoldfastError,
-    InvalidInput,
-    Page,
-    Receipt,
-    verbs,
-)
+from holdfast.client import AsyncConversation, ConversationRow, ConversationState, Event, Page, Receipt, replies, verbs
 from holdfast.client.access import AccessScope
-from holdfast.client.replies import (
-    CancelledReply,
-    ConversationGivenReply,
-    EndReply,
-    GrantsReply,
-    LiftedReply,
-    MessageReceiptReply,
-    RevokedReply,
-)
+from holdfast.client.list_events import LIST_CURSOR
 from holdfast.conversation.ids import conversation_id_from
+from holdfast.errors import AgentNotFound, HoldfastError, InvalidInput
 from holdfast.events import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 
-from . import quotas
-from .bodies import (
-    CancelBody,
-    CancelPendingBody,
-    ConversationsQuery,
-    EventsQuery,
-    GivenQuery,
-    MessageBody,
-    Nothing,
-    PageQuery,
-    RequestBody,
-    RevokeBody,
-    RevokeGivenBody,
-    StartBody,
-    StateQuery,
-)
+from . import bodies, quotas
 from .operation import Asked, of, of_message
 from .reach import listed
 
 EVENT_STREAM = "text/event-stream"
 
-T = TypeVar("T")
 
-
-async def start(asked: Asked) -> MessageReceiptReply | Response:
+async def start(asked: Asked) -> replies.MessageReceiptReply | Response:
     """Start a conversation; replies with the events of its first turn if the caller accepts a stream."""
     streams, body = EVENT_STREAM in asked.headers.get("accept", ""), asked.body
     if not asked.caller.touches(body.agent):
@@ -83,7 +48,7 @@ async def start(asked: Asked) -> MessageReceiptReply | Response:
         until = turn_over(receipt.seq)
         headers = {"Location": f"{asked.root}/v1/conversations/{conversation.id}", "Idempotency-Key": key}
         return asked.serving.streams.of(conversation.events(), after=0, until=until, status=201, headers=headers)
-    return MessageReceiptReply(**receipt.model_dump(), message_id=key)
+    return replies.MessageReceiptReply(**receipt.model_dump(), message_id=key)
 
 
 async def conversations(asked: Asked) -> Page[ConversationRow]:
@@ -101,15 +66,15 @@ async def state(asked: Asked) -> ConversationState[Any]:
     return found or await conversation.state()
 
 
-async def send(asked: Asked) -> MessageReceiptReply:
+async def send(asked: Asked) -> replies.MessageReceiptReply:
     """Send the user's next message."""
     key = asked.key or uuid.uuid4().hex
     await quotas.use(asked.client, asked.caller, asked.path["conversation_id"], key, starts=False)
     receipt = await _conversation(asked).send(asked.body.text, message_id=key)
-    return MessageReceiptReply(**receipt.model_dump(), message_id=key)
+    return replies.MessageReceiptReply(**receipt.model_dump(), message_id=key)
 
 
-async def cancel(asked: Asked) -> CancelledReply:
+async def cancel(asked: Asked) -> replies.CancelledReply:
     """Cancel the current turn, or a given one, and wait until its tools have stopped."""
     key, conversation = asked.key or uuid.uuid4().hex, _conversation(asked)
     cancelled = await conversation.cancel(asked.body.turn_id, request_id=key)
@@ -122,7 +87,7 @@ async def cancel(asked: Asked) -> CancelledReply:
             waited = None
         running = waited.running if waited is not None else cancelled.calls
         cancelled = cancelled.model_copy(update={"running": running})
-    return CancelledReply.model_validate({**cancelled.model_dump(), "request_id": key})
+    return replies.CancelledReply.model_validate({**cancelled.model_dump(), "request_id": key})
 
 
 async def events(asked: Asked) -> Response:
@@ -134,6 +99,18 @@ async def events(asked: Asked) -> Response:
     asked.serving.streams.check_room(asked.caller)  # no await from here until the stream has its place
     told = conversation.events(after=after, live=asked.query.live)
     return asked.serving.streams.of(told, after=after, caller=asked.caller)
+
+
+async def list_events(asked: Asked) -> Response:
+    """Follow the lists. A caller whose key names agents gets only their conversations' events."""
+    after, agents = asked.headers.get("last-event-id") or asked.query.after, asked.caller.agents
+    if after is not None and LIST_CURSOR.fullmatch(after) is None:
+        raise _no_place(after, "cursor")
+    if asked.query.agent is not None:
+        agents = frozenset({asked.query.agent}) & (agents if agents is not None else {asked.query.agent})
+    events = asked.client.events(after=after, agent=agents, kind=asked.query.kind)
+    asked.serving.streams.check_room(asked.caller)  # no await from here until the stream has its place
+    return asked.serving.streams.of(events, after=after or "")
 
 
 def turn_over(message_seq: int) -> Callable[[Event], bool]:
@@ -163,8 +140,12 @@ def _resumed(asked: Asked) -> int:
         after: int = asked.query.after
         return after
     if not (last.isascii() and last.isdigit() and len(last) < 20 and int(last) < 1 << 63):  # noqa: PLR2004 - the digits of 2^63
-        raise InvalidInput("Last-Event-ID", f"{last!a:.40} is no place in a log", "send the last `id` that was received")
+        raise _no_place(last, "place in a log")
     return int(last)
+
+
+def _no_place(last: str, what: str) -> InvalidInput:
+    return InvalidInput("Last-Event-ID", f"{last!a:.40} is no {what}", "send the last `id` that was received")
 
 
 OPERATIONS = (
@@ -172,74 +153,86 @@ OPERATIONS = (
         verbs.STARTED,
         "Start a conversation; with `Accept: text/event-stream`, and stream the events of its first turn.",
         start,
-        reply=MessageReceiptReply,
-        body=StartBody,
+        reply=replies.MessageReceiptReply,
+        body=bodies.StartBody,
         room=lambda limits: 2 * limits.message_bytes,  # the text, and the context
         status=201,
         streams=True,
     ),
-    of(verbs.CONVERSATIONS, "A page of conversations, oldest first.", conversations, query=ConversationsQuery),
+    of(verbs.CONVERSATIONS, "A page of conversations, oldest first.", conversations, query=bodies.ConversationsQuery),
     of(
         verbs.STATE,
         "The state of a conversation; with `wait_s`, as soon as it rests.",
         state,
         reply=ConversationState,
-        query=StateQuery,
+        query=bodies.StateQuery,
     ),
-    of(verbs.MESSAGES_PAGE, "A page of the messages, in the OpenAI chat format.", query=PageQuery),
+    of(verbs.MESSAGES_PAGE, "A page of the messages, in the OpenAI chat format.", query=bodies.PageQuery),
     of(
         verbs.SEND,
         "Send the user's next message; during a turn it queues.",
         send,
-        reply=MessageReceiptReply,
-        body=MessageBody,
+        reply=replies.MessageReceiptReply,
+        body=bodies.MessageBody,
         room=of_message,
     ),
     of(verbs.MESSAGE, "What became of a message."),
-    of(verbs.TURNS_PAGE, "A page of the turns, oldest first.", query=PageQuery),
+    of(verbs.TURNS_PAGE, "A page of the turns, oldest first.", query=bodies.PageQuery),
     of(verbs.TURN, "One turn: status, reply or error, and what it used."),
-    of(verbs.CANCEL, "Cancel the current turn, or a certain one.", cancel, reply=CancelledReply, body=CancelBody),
+    of(
+        verbs.CANCEL, "Cancel the current turn, or a certain one.", cancel, reply=replies.CancelledReply, body=bodies.CancelBody
+    ),
     of(
         verbs.CANCEL_PENDING,
         "Cancel the calls that wait; the turn goes on. That settles them as decisions do, and takes the scope of those, too.",
         check=lambda asked: asked.caller.check_kind(asked.body.kind),
-        reply=CancelledReply,
-        body=CancelPendingBody,
+        reply=replies.CancelledReply,
+        body=bodies.CancelPendingBody,
     ),
-    of(verbs.END, "End a conversation for good.", reply=EndReply, body=RequestBody),
-    of(verbs.RETRY, "Lift a conversation's quarantine.", reply=LiftedReply, body=Nothing),
+    of(verbs.END, "End a conversation for good.", reply=replies.EndReply, body=bodies.RequestBody),
+    of(verbs.RETRY, "Lift a conversation's quarantine.", reply=replies.LiftedReply, body=bodies.Nothing),
     of(
         verbs.EVENTS,
         "The events of a conversation as a stream; `Last-Event-ID` resumes it.",
         events,
         reply=None,
-        query=EventsQuery,
+        query=bodies.EventsQuery,
         streams=True,
     ),
     of(
         verbs.GRANTS,
         "The grants that stand in a conversation: what runs there without asking.",
         check=lambda asked: asked.caller.check_grants(),
-        reply=GrantsReply,
+        reply=replies.GrantsReply,
     ),
     of(
         verbs.REVOKE,
         "End a grant: nothing begins by it any more. The body is optional.",
         check=lambda asked: asked.caller.check_grants(),
-        reply=RevokedReply,
-        body=RevokeBody,
+        reply=replies.RevokedReply,
+        body=bodies.RevokeBody,
     ),
     of(
         verbs.GIVEN,
         "A page of the grants and votes that stand, by conversation. Items may be fewer than the limit though a page follows.",
         check=lambda asked: asked.caller.check_agent(None),
-        reply=Page[ConversationGivenReply],
-        query=GivenQuery,
+        reply=Page[replies.ConversationGivenReply],
+        query=bodies.GivenQuery,
     ),
     of(
         verbs.REVOKE_GIVEN,
         "End what a principal has given: its grants, and its votes in calls that wait.",
-        reply=RevokedReply,
-        body=RevokeGivenBody,
+        reply=replies.RevokedReply,
+        body=bodies.RevokeGivenBody,
+    ),
+    of(
+        verbs.LIST_EVENTS,
+        "What changes in the lists, as it happens: calls that begin to wait, are noted or settled, statuses of conversations.",
+        list_events,
+        reply=None,
+        query=bodies.ListEventsQuery,
+        streams=True,
+        last=LIST_CURSOR.pattern,
+        endless=True,
     ),
 )

@@ -152,13 +152,9 @@ def _fitting(model: type[BaseModel], value: Any, where: str) -> Any:
         return model.model_validate(value)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_ERRORS]
-        errors = [{"field": _place(one["loc"]), "problem": _short(one["msg"])} for one in found]
+        errors = [{"field": _short(".".join(map(str, one["loc"]))), "problem": _short(one["msg"])} for one in found]
         first = errors[0]
         raise invalid(f"{where}{'.' if first['field'] else ''}{first['field']}: {first['problem']}", errors) from None
-
-
-def _place(loc: tuple[int | str, ...]) -> str:
-    return _short(".".join(map(str, loc)))
 
 
 def _short(text: str, limit: int = 200) -> str:

@@ -8,17 +8,7 @@ from holdfast.client import AsyncConversation, Event, Grant, Scope, Turn
 from holdfast.client.turns import TurnLog
 from holdfast.conversation import Principal
 from holdfast.conversation.log.transcript import Transcript
-from holdfast.conversation.records.events import (
-    CallHeld,
-    CallResolved,
-    CallSuspended,
-    GrantGiven,
-    MessageAccepted,
-    ModelAnswered,
-    RunScheduled,
-    SuspensionSettled,
-    TurnStarted,
-)
+from holdfast.conversation.records import events as log
 from holdfast.conversation.text import jsontext
 
 from .choices import settled_as, words_of
@@ -56,7 +46,7 @@ class Settled:
     why: str = ""
     mine: bool = False
     scope: Scope | Grant | None = None
-    event: SuspensionSettled | None = None
+    event: log.SuspensionSettled | None = None
     seq: int = 0
 
     @property
@@ -97,7 +87,7 @@ class History:
     senders: dict[str, Principal] = field(default_factory=dict)
     settled: dict[str, Settled] = field(default_factory=dict)
     runs: dict[str, list[int]] = field(default_factory=dict)
-    held: dict[str, CallHeld] = field(default_factory=dict)
+    held: dict[str, log.CallHeld] = field(default_factory=dict)
     given: dict[int, Grant] = field(default_factory=dict)
 
 
@@ -110,25 +100,25 @@ async def history_of(conversation: AsyncConversation) -> History:
     sender: Principal | None = None
     for event in events:
         seq = event.seq or 0
-        if isinstance(event.body, RunScheduled | CallSuspended | CallResolved):
+        if isinstance(event.body, log.RunScheduled | log.CallSuspended | log.CallResolved):
             history.held.pop(event.body.tool_call_id, None)
         match event.body:
-            case MessageAccepted(principal=Principal() as principal):
+            case log.MessageAccepted(principal=Principal() as principal):
                 messages[seq] = principal
-            case CallHeld() as held:
+            case log.CallHeld() as held:
                 history.held[held.tool_call_id] = held
-            case TurnStarted(message_seq=message_seq):
+            case log.TurnStarted(message_seq=message_seq):
                 sender = messages.get(message_seq)
-            case ModelAnswered(calls=calls) if sender is not None:
+            case log.ModelAnswered(calls=calls) if sender is not None:
                 history.senders |= {call.tool_call_id: sender for call in calls}
-            case RunScheduled() as run:
+            case log.RunScheduled() as run:
                 history.runs.setdefault(run.tool_call_id, []).append(run.at)
-            case CallSuspended() as suspended:
+            case log.CallSuspended() as suspended:
                 tools[suspended.suspension_id] = suspended.tool
-            case SuspensionSettled(suspension_id=one) as end:
+            case log.SuspensionSettled(suspension_id=one) as end:
                 said = end.by.value, end.at, end.principal, end.body or "", tools.get(one, ""), end.reason
                 history.settled[one] = Settled(one, conversation.id, *said, event=end, seq=seq)
-            case GrantGiven(grant=grant):
+            case log.GrantGiven(grant=grant):
                 history.given[grant.seq] = grant
             case _:
                 pass
@@ -140,15 +130,15 @@ def messages_of(history: History) -> list[dict[str, Any]]:
     transcript, accepted = Transcript(), set[int]()
     for event in history.events:
         seq = event.seq or 0
-        if isinstance(event.body, MessageAccepted):
+        if isinstance(event.body, log.MessageAccepted):
             accepted.add(seq)
-        if not (isinstance(event.body, TurnStarted) and event.body.message_seq not in accepted):
+        if not (isinstance(event.body, log.TurnStarted) and event.body.message_seq not in accepted):
             transcript.add(seq, cast("Any", event.body))
     return transcript.messages()
 
 
 def turns_of(history: History, conversation_id: str) -> list[Turn]:
     """The turns of the latest events, oldest first, without those whose message is older."""
-    log = TurnLog(conversation_id)
-    log.add_all((event.seq or 0, cast("Any", event.body)) for event in history.events)
-    return log.turns()
+    found = TurnLog(conversation_id)
+    found.add_all((event.seq or 0, cast("Any", event.body)) for event in history.events)
+    return found.turns()

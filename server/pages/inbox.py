@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from holdfast.client import PendingCall
 from holdfast.client.access import AccessScope
 from holdfast.client.filters import CALLS
-from holdfast.conversation import Approve, Decision, Deny, Review
+from holdfast.conversation import Approve, Deny, Review
 from holdfast.conversation.text import jsontext
 from holdfast.errors import AlreadyVoted, HoldfastError, InvalidDecision, NotPermitted, StaleCall
 from holdfast.server.problems import problem_of
@@ -65,11 +65,6 @@ class Row:
         found += [f"{comments} comment{'' if comments == 1 else 's'}"] if comments else []
         return " · ".join(found)
 
-    @property
-    def urgency(self) -> float:
-        """The deadline, in milliseconds UTC; infinite without one."""
-        return math.inf if self.call.expires_at is None else self.call.expires_at
-
 
 @dataclass(frozen=True, slots=True)
 class Listing:
@@ -98,9 +93,9 @@ async def listing(visit: Visit) -> Listing:
         calls += (call for call in page.items if query.wants(call, visit.now))
         if after is None or seen >= MOST_SEEN:
             break
-    rows = sorted(map(Row, calls), key=lambda row: (row.urgency, row.call.created_at))
-    more = after is not None or len(rows) > MOST_ROWS
-    return Listing(rows[:MOST_ROWS], seen, more, cursor)
+    calls.sort(key=lambda call: (math.inf if call.expires_at is None else call.expires_at, call.created_at))
+    more = after is not None or len(calls) > MOST_ROWS
+    return Listing([Row(call) for call in calls[:MOST_ROWS]], seen, more, cursor)
 
 
 async def inbox(visit: Visit) -> Response:
@@ -153,7 +148,7 @@ async def decide(visit: Visit) -> Response:
         principal=visit.caller.principal,
         mine=True,
         tool=found.tool,
-        body=_body_of(decision),
+        body=jsontext.dumps({"verdict": str(decision.verdict)}) if isinstance(decision, Review) else "",
         why="" if isinstance(decision, Deny | Review) else decision.reason,
         scope=decision.scope if isinstance(decision, Approve) else None,
     )
@@ -191,17 +186,6 @@ async def note(visit: Visit) -> Response:
         case _:
             raise invalid("note: it is assign, give_back or comment")
     return visit.to(path_of(suspension_id, conversation_id))
-
-
-def _body_of(decision: Decision) -> str:
-    """The content of a decision as it will be in the log, for the page that confirms it."""
-    match decision:
-        case Review(verdict=verdict, notes=notes):
-            return jsontext.dumps({"verdict": str(verdict), "notes": notes})
-        case Deny(reason=reason):
-            return jsontext.dumps(reason)
-        case _:
-            return ""
 
 
 async def _again(visit: Visit, found: PendingCall[Any], filled: Any) -> Response:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -91,8 +92,7 @@ class SigningIn:
         form = await form_of(request, partial(read_body, request, self._bounds, self._bounds.body_bytes))
         request.state.next_path = form.get("next")
         caller = await self._serving.callers.of_key(request.scope, form.get("key").strip()[:LONGEST_KEY])
-        value = await self._serving.sessions.opened(caller)
-        return await self._signed_in(request, value, form.get("next"))
+        return await self._signed_in(request, await self._serving.sessions.opened(caller), form.get("next"))
 
     async def _by_link(self, request: Request) -> Response:
         token = request.path_params["token"]
@@ -161,32 +161,20 @@ class SigningIn:
         return request.query_params.get("next", "")
 
     def _page(
-        self,
-        request: Request,
-        *,
-        status: int = 200,
-        message: str = "",
-        link: bool = False,
-        next_path: str | None = None,
-        who: str | None = None,
-        headers: dict[str, str] | None = None,
+        self, request: Request, *, status: int = 200, headers: dict[str, str] | None = None, next_path: str = "", **said: Any
     ) -> Response:
         root = root_of(request.scope)
-        asked_for = getattr(request.state, "next_path", self._asked_for(request)) if next_path is None else next_path
-        onward = destination(asked_for, root)
+        onward = destination(next_path or getattr(request.state, "next_path", self._asked_for(request)), root)
         return page(
             "signin.html",
             status=status,
             headers=headers,
             root=root,
-            next=onward,
             onward=onward,
-            message=message,
-            link=link,
-            who=who,
             provider=None if self._flow is None else f"{root}/signin/oidc?next={quote(onward, safe='/')}",
             provider_name="" if self._flow is None else self._flow.name,
             linked=self._serving.sessions.linked,
+            **{"message": "", "link": False, "who": None} | said,
         )
 
 
