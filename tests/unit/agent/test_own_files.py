@@ -33,6 +33,56 @@ OWN_FILES = (
 """Plain texts that write a file which a later program runs by itself, or set a name that no assignment shows."""
 
 
+BEHIND_TOOLS = (
+    *("cmake -E env sed 1erm f", "cmake -E env nice sed 1erm f", "uv -q run sed 1erm f", "npm explore p -- env -Srm f"),
+    *("npx x perl -eexec+r.chr+109", "ctest --test-command env -Srm", "kubectl -n a exec p -- ionice x", "uv -q run ionice x"),
+    *("git bisect run sed 1erm f", "git submodule foreach sed 1erm f", "git rebase -x env x", "git difftool -x env", "git x"),
+    *("git grep -Osh . f", "git grep --op=dash . f", "gcc -wrapper env,-Srm -c f.c", "gcc @x.opt", "gcc -specs=x f.c"),
+    *("CFLAGS=-wrapper CPPFLAGS=env,-Srm make f.o", "make CC::=env CFLAGS::=-Srm f", "make SHELL:=/usr/bin/env all"),
+    *("npm -s -d -q pkg set scripts.t=sed && npm run t", "git apply x.patch && git commit -am x"),
+    *("kubectl config set-credentials u --exec-command=env && kubectl get pods", "tar xf q.tar --to-command=sqlite3"),
+    *("/usr/bin//sed 1erm f", "/bin/./sed -i s/a/rm/ f", "/usr/bin/X11/sed 1erm f", "cd /usr/bin; ./sed 1erm f"),
+    *(
+        "/lib64/ld-linux-x86-64.so.2 /usr/bin/env -Srm",
+        "python3 /usr/lib/python3.11/pdb.py x.py",
+        "diff3 --diff-program=x a b c",
+    ),
+    *("echo P | tee x.log && scp -F x.log h:a .", "echo P | tee x.log && cmake -P x.log", "echo P | tee a.out && ./a.out"),
+    *("npm test | tee x.log && cmake -P x.log", "npm test | sed s/a/b/ | tee x.log && make", "npm test | tee log && gcc @log"),
+    *("python3 -m json.tool a y.sh && sh y.sh", "cmake -E copy x y.sh && sh y.sh"),
+)
+"""Plain texts in which a word behind a known tool, or a log, makes it run something else."""
+
+
+@pytest.mark.parametrize("command", BEHIND_TOOLS)
+def test_a_word_that_a_tool_takes_for_a_command_is_asked_about(command):
+    assert asks("Bash(rm *)", "Bash", command.replace("echo P", "echo 'bin/r? v'"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git rebase -x git-push x",
+        "scp -S /usr/lib/git-core/git-push a b:c",
+        "npm --script-shell=/usr/lib/git-core/git-push test",
+    ],
+)
+def test_a_subcommand_that_is_a_program_of_its_own_is_named_by_the_rule(command):
+    assert asks("Bash(git push *)", "Bash", command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("npm run watch", "npm test | tee test.log && git status", "docker run --rm -it x bash", "uv run pytest -q"),
+        *("pnpm exec jest", "gh pr view 3 --json title", "make -C x all", "cd /opt/app && ls", "/opt/venv/bin/python x.py"),
+        *("kubectl config use-context x && kubectl get pods", "gcc -O2 -Wall -c a.c -o a.o", "tar -czf a.tgz src"),
+    ],
+)
+def test_a_tool_with_ordinary_words_is_clear(command):
+    assert not asks("Bash(rm *)", "Bash", command)
+
+
 @pytest.mark.parametrize("command", OWN_FILES)
 def test_a_text_that_writes_what_a_program_runs_by_itself_is_asked_about(command):
     assert asks("Bash(rm *)", "Bash", command.replace("P'", "bin/r? v'"))
