@@ -230,7 +230,7 @@ class MemoryConversations(MemoryChanges):
     async def _found(self, suspension_id: str) -> list[PendingPlace]:
         if not pages.is_name(suspension_id):
             return []
-        listed = {name: found for name, found in self._conversations.items() if found.index is not None}
+        listed = {name: found for name, found in self._conversations.items() if found.listed is not None}
         pages.check_scan(sum(len(found.pending) for found in listed.values()))
         return [
             PendingPlace(name, entry.seq, suspension_id, entry.created_at)

@@ -134,8 +134,8 @@ class MemoryDatabase(Reads):
 
     def _row(self, created_at: int, conversation_id: str) -> ConversationRow:
         found = self._seen(conversation_id)
-        agent, pending = ("", ()) if found.index is None else (found.index.agent, found.index.pending)
-        return ConversationRow(conversation_id, agent, found.status, created_at, found.at, len(pending))
+        agent = "" if found.listed is None else found.listed.agent
+        return ConversationRow(conversation_id, agent, found.status, created_at, found.at, len(found.pending))
 
     async def _entries(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
         return [self._entry(*place) for place in places]
@@ -157,7 +157,7 @@ class MemoryDatabase(Reads):
         found = sorted(
             member
             for conversation_id, kept in self._conversations.items()
-            if kept.index is not None and agent in (None, kept.index.agent)
+            if kept.listed is not None and agent in (None, kept.listed.agent)
             for member in kept.members(index, conversation_id, other)
             if member > after
         )

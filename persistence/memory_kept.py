@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from holdfast.conversation import State, Status
 from holdfast.conversation.judging.machine import busy, due_at
-from holdfast.conversation.log.index import Index, PendingEntry, has_given
+from holdfast.conversation.log.index import PendingEntry, has_given
 
 from . import pages
 from .conversations import Blame
@@ -42,30 +42,18 @@ class Kept:
     expires: int | None = None
 
     @property
-    def index(self) -> Index | None:
-        """The index entries; each append's delta opens and closes suspensions, as in Redis."""
-        state = self.after
-        if state is None or not state.seq:
-            return None
-        return Index(
-            agent=state.agent,
-            status=state.status,
-            created_at=state.created_at,
-            pending=tuple(sorted(self.pending.values(), key=lambda entry: entry.seq)),
-            busy=busy(state),
-            due_at=due_at(state),
-            given=has_given(state),
-        )
+    def listed(self) -> State | None:
+        """The state behind its row in lists; None before the start."""
+        return self.after if self.after is not None and self.after.seq else None
 
     def members(self, index: str, conversation_id: str, other: str | None) -> list[str]:
         """Its members of an index of lists, of all or of one kind of suspension or status."""
-        listed = self.index
-        if listed is None:
+        if self.listed is None:
             return []
-        if index == "pending":
-            return [pages.pending_member(conversation_id, one) for one in listed.pending if other in (None, one.kind)]
-        wanted = listed.given if index == "given" else other in (None, self.status)
-        return [pages.conversation_member(listed.created_at, conversation_id)] if wanted else []
+        if index == "pending":  # each append's delta opens and closes suspensions, as in Redis
+            return [pages.pending_member(conversation_id, one) for one in self.pending.values() if other in (None, one.kind)]
+        wanted = has_given(self.listed) if index == "given" else other in (None, self.status)
+        return [pages.conversation_member(self.listed.created_at, conversation_id)] if wanted else []
 
     @property
     def busy(self) -> bool:

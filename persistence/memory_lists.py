@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from holdfast.conversation import Status, SuspensionKind
-from holdfast.conversation.log.index import index
+from holdfast.conversation.log.index import pending_entries
 from holdfast.redaction import PLAIN
 
 from .hashes import parts_of
@@ -24,7 +24,7 @@ class MemoryLists(MemoryDatabase):
             for conversation_id in mine:
                 found = self._conversations[conversation_id]
                 found.after = self._state(conversation_id, found)
-                found.pending = {entry.suspension_id: entry for entry in index(found.after).pending}
+                found.pending = {entry.suspension_id: entry for entry in pending_entries(found.after)}
             yield Rebuilt(bucket, len(mine), 0, [])
 
     async def attention(self, limit: int) -> Due:
@@ -45,8 +45,8 @@ class MemoryLists(MemoryDatabase):
         return Overdue(len(late), tuple((name, at) for at, name in late[:limit]))
 
     async def census(self, *, since: int) -> Census:
-        listed = {name: found for name, found in self._conversations.items() if found.index is not None}
-        starts = [found.index.created_at for found in listed.values() if found.index is not None]
+        listed = {name: found for name, found in self._conversations.items() if found.listed is not None}
+        starts = [found.listed.created_at for found in listed.values() if found.listed is not None]
         waiting = [entry for found in listed.values() for entry in found.pending.values()]
         return Census(
             conversations=len(listed),
@@ -89,8 +89,8 @@ class MemoryLists(MemoryDatabase):
     async def readmit(self, limit: int) -> int:
         paused, left = await self.paused(), dict[int, int]()
         for conversation_id, found in self._conversations.items():
-            index, bucket = found.index, bucket_of(conversation_id)
-            over = found.paused and index is not None and paused.of(index.agent) is None
+            state, bucket = found.listed, bucket_of(conversation_id)
+            over = found.paused and state is not None and paused.of(state.agent) is None
             if over and left.setdefault(bucket, limit) > 0:
                 found.paused, found.looked_at, found.postponed = False, paused.now, 0
                 left[bucket] -= 1

@@ -26,16 +26,16 @@ class MemoryTallies(MemoryDatabase):
     async def survey(self) -> Survey:
         now = self._clock()
         agents = set(sorted({agent for record in await self.apps() for agent in record.agents})[:AGENTS])
-        listed = [found for found in self._conversations.values() if found.index is not None]
+        listed = [found for found in self._conversations.values() if found.listed is not None]
         statuses = Counter(found.status for found in listed)
         waiting: dict[tuple[str, SuspensionKind], list[PendingEntry]] = {}
         for found in listed:
             for entry in found.pending.values():
-                agent = found.index.agent if found.index is not None and found.index.agent in agents else ""
+                agent = found.listed.agent if found.listed is not None and found.listed.agent in agents else ""
                 waiting.setdefault((agent, entry.kind), []).append(entry)
         (hosting,) = await self._all(self._keys.meta("hosting"))
         hosted = {name.decode(): self._conversations.get(name.decode()) for name in hosting.values()}
-        in_actors = Counter(found.status for found in hosted.values() if found is not None and found.index is not None)
+        in_actors = Counter(found.status for found in hosted.values() if found is not None and found.listed is not None)
         every = [entry for found in listed for entry in found.pending.values()]
         return Survey(
             now,

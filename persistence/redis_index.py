@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.conversation import State
 from holdfast.conversation.judging.machine import busy, due_at
-from holdfast.conversation.log.index import index
+from holdfast.conversation.log.index import pending_entries
 from holdfast.errors import ConversationNotFound, HoldfastError, StoreUnavailable
 
 from . import pages, redis_scripts, redis_values
@@ -99,7 +99,7 @@ class IndexRebuild:
                 redis_values.packed_index(state),
                 int(busy(state)),
                 "" if due is None else due,
-                *redis_values.members_of(conversation_id, index(state).pending),
+                *redis_values.members_of(conversation_id, pending_entries(state)),
             ]
             answer = await self._script("reindex", keys, args)
             if answer[0] == b"ok":
@@ -156,7 +156,7 @@ class IndexRebuild:
             state.seq,
             frozenset(
                 (self._keys.pending(bucket, agent, kind), pages.pending_member(state.conversation_id, entry).encode())
-                for entry in index(state).pending
+                for entry in pending_entries(state)
                 for agent in (None, state.agent)
                 for kind in (None, entry.kind.value)
             ),

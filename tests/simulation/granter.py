@@ -77,7 +77,7 @@ class Granter:
     async def waiting(self):
         """A conversation in which something waits; None if there is none for a while."""
         for _ in range(LOOKS):
-            found = [name for name, held in self._world.memory._conversations.items() if held.index and held.index.pending]
+            found = [name for name, held in self._world.memory._conversations.items() if held.listed and held.pending]
             if found:
                 return self._drawn.choice(found)
             await asyncio.sleep(self._drawn.random())

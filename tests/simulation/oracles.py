@@ -23,7 +23,7 @@ from holdfast.conversation import (
     decide,
     evolve,
 )
-from holdfast.conversation.log.index import index
+from holdfast.conversation.log.index import pending_entries
 from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.records.events import (
     CallAssigned,
@@ -145,7 +145,8 @@ def _the_log_is_whole(world, history, found):
         ledger.wrong("%s: snapshot and tail lead elsewhere than the log", name)
     if state.turn is None and (runs := world.memory._runs(name)):
         ledger.wrong("%s: no turn goes on, and there are records of %s", name, sorted(runs))
-    if found.log and found.index != index(state):
+    indexed = tuple(sorted(found.pending.values(), key=lambda entry: entry.seq))
+    if found.log and (found.listed, indexed) != (state, pending_entries(state)):
         ledger.wrong("%s: its index entries do not follow from its log", name)
 
 

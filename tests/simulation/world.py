@@ -349,6 +349,6 @@ class World:
         """Who is at work, with a number that changes as it goes on."""
         working = [(client.process.name, client.told) for client in self.clients if not client.done]
         for name, found in self.memory._conversations.items():
-            if found.index is not None and (found.index.busy or found.index.pending):
+            if found.listed is not None and (found.busy or found.pending):
                 working.append((name, len(found.log)))
         return working

@@ -33,7 +33,8 @@ from holdfast.conversation import (
     outstanding,
 )
 from holdfast.conversation.judging.machine import due_at
-from holdfast.conversation.log.index import index
+from holdfast.conversation.log.index import pending_entries
+from holdfast.conversation.log.work import busy
 from holdfast.conversation.records.commands import ProposedCall, RunLost, TurnPrepared
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
 from holdfast.errors import ConversationEnded, HoldfastError
@@ -494,18 +495,17 @@ class Life(RuleBasedStateMachine):
 
     def _what_waits_is_indexed(self):
         state, ledger = self.conversation.state, self.ledger
-        entry = index(state)
+        pending_ones = pending_entries(state)
         waiting = [call.suspension for call in state.calls if call.status == "awaiting"]
         in_the_order_of_the_log = sorted(waiting, key=lambda suspension: suspension.seq)
-        assert [pending.suspension_id for pending in entry.pending] == [one.suspension_id for one in in_the_order_of_the_log]
-        assert {pending.suspension_id for pending in entry.pending} == {open_[0] for open_ in ledger.open_suspensions.values()}
-        for pending in entry.pending:
+        assert [pending.suspension_id for pending in pending_ones] == [one.suspension_id for one in in_the_order_of_the_log]
+        assert {pending.suspension_id for pending in pending_ones} == {open_[0] for open_ in ledger.open_suspensions.values()}
+        for pending in pending_ones:
             event = self.conversation.log[pending.seq - 1]
             assert (event.kind, event.suspension_id, event.at) == ("call_suspended", pending.suspension_id, pending.created_at)
-        assert entry.due_at == min((expires_at for _, expires_at in ledger.open_suspensions.values()), default=None)
-        assert entry.status is state.status
-        assert (entry.status is Status.AWAITING_INPUT) == bool(entry.pending)
-        assert entry.busy == bool(outstanding(state))
+        assert due_at(state) == min((expires_at for _, expires_at in ledger.open_suspensions.values()), default=None)
+        assert (state.status is Status.AWAITING_INPUT) == bool(pending_ones)
+        assert busy(state) == bool(outstanding(state))
 
     def _what_must_go_on_is_outstanding(self):
         state, ledger = self.conversation.state, self.ledger

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.conversation import Approve, Principal, SuspensionKind
 from holdfast.conversation.log.auditing import is_audited
-from holdfast.conversation.log.index import index
+from holdfast.conversation.log.index import has_given
 from holdfast.conversation.records.calls import CallStatus
 from holdfast.conversation.records.commands import ProposedCall, Resolve, RevokeGiven, RunRuled
 from holdfast.conversation.terms.approvers import Approvers
@@ -50,7 +50,7 @@ def given(begun):
 def test_what_a_principal_has_given_ends_at_once_and_the_votes_of_others_stay(given):
     begun, run, voted = given
     [grant] = begun.state.grants
-    assert index(begun.state).given
+    assert has_given(begun.state)
     receipt = begun.do(RevokeGiven(request_id="r-1", by="Bo", reason="gone")).reply
     event = begun.log[-1]
     assert (event.kind, event.grants, event.reason, receipt.seq) == (
@@ -64,7 +64,7 @@ def test_what_a_principal_has_given_ends_at_once_and_the_votes_of_others_stay(gi
     assert receipt.audit_head == begun.state.audit_head
     assert begun.state.grants == ()
     assert begun.suspension(voted).votes == ()
-    assert not index(begun.state).given
+    assert not has_given(begun.state)
     assert begun.run(run).grants_epoch == 1  # what it let run is refused at its claim
 
 

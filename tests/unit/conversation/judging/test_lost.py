@@ -14,7 +14,8 @@ from holdfast.conversation import (
     SuspensionKind,
 )
 from holdfast.conversation.judging.machine import due_at
-from holdfast.conversation.log.index import index
+from holdfast.conversation.log.index import pending_entries
+from holdfast.conversation.log.work import busy
 from holdfast.conversation.records.calls import CallStatus
 from holdfast.conversation.records.commands import RunLost
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
@@ -98,10 +99,10 @@ def test_there_is_as_much_time_as_for_an_approval(begun, tool, timeout_s):
 
 
 def test_the_index_lists_it_by_its_kind(lost):
-    [entry] = index(lost.state).pending
+    [entry] = pending_entries(lost.state)
     assert (entry.kind, entry.suspension_id) == (SuspensionKind.LOST, lost.log[-1].suspension_id)
     assert (entry.seq, entry.created_at) == (len(lost.log), lost.now)
-    assert not index(lost.state).busy
+    assert not busy(lost.state)
 
 
 def test_other_calls_go_on_meanwhile(begun):

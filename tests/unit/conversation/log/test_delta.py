@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from holdfast.conversation import Answer, Approve, Approvers, BeginTurn, Principal, Proof, State, evolve, outstanding
 from holdfast.conversation.log.delta import Delta, delta
-from holdfast.conversation.log.index import PendingEntry, index
+from holdfast.conversation.log.index import PendingEntry, pending_entries
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.records.events import Ended, ModelAnswered, TurnCancelled, TurnFailed
 
 
 def whole(before, after):
     """The same, found by listing both states."""
-    old, new = index(before).pending, index(after).pending
+    old, new = pending_entries(before), pending_entries(after)
     was = [effect.effect_id for effect in outstanding(before) if not isinstance(effect, BeginTurn)]
     now = [effect.effect_id for effect in outstanding(after) if not isinstance(effect, BeginTurn)]
     return (
