@@ -13,16 +13,17 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from holdfast.conversation import Proof, Status, SuspensionKind
+from holdfast.conversation import Principal, Proof, Status, SuspensionKind
+from holdfast.errors import InvalidInput
 from holdfast.persistence import Listing
 
 from . import arguments as of
-from .deciders import decider_of, decides
 from .results import PendingCall
 from .verb import Checks
 
 MOST_PAGES = 20
 """The most pages without a wanted row that one read skips."""
+ROLES_BETWEEN = ","
 AGES = {"15m": 900, "1h": 3600, "1d": 86_400, "1w": 604_800}
 """The choices of the filter by age: their names, and the minimum waiting time in seconds."""
 
@@ -66,6 +67,14 @@ class Filter:
         return bool(getattr(row, self.name) == value if self.keeps is None else self.keeps(row, value))
 
 
+def _decider_of(approver: object) -> Principal:
+    """The principal whose calls are asked for, checked. A list needs no proof, so its id and roles count as proven."""
+    try:
+        return replace(of.principal_of(approver), proof=Proof.KEY)
+    except InvalidInput as error:
+        raise InvalidInput("approver", error.problem, 'give a principal: Principal("ana", roles=("finance",))') from None
+
+
 def _holds(call: PendingCall[Any], words: str) -> bool:
     """Whether all words occur in what a person sees of a call."""
     named = (call.tool, call.agent, call.conversation_id, call.title or "", call.prompt or "", call.suspension_id)
@@ -103,8 +112,8 @@ CALLS = (
         "approver",
         str,
         "Only calls that this principal may decide, by its id and roles.",
-        of.optional(decider_of),
-        keeps=decides,
+        of.optional(_decider_of),
+        keeps=lambda view, who: view.approvers is None or view.approvers.problem(who, view.requester) is None,
     ),
 )
 """The filters of the list of pending calls. Where a value is text, the roles of `approver` stand beside it."""
@@ -155,3 +164,24 @@ async def filtered(
         if found or after is None:
             break
     return Listing(found, after)
+
+
+def asked_for(who: Principal | None) -> dict[str, str]:
+    """The fields of a query for a principal's calls; none without a principal. A role with a comma raises `InvalidInput`."""
+    if who is None:
+        return {}
+    if any(ROLES_BETWEEN in role for role in who.roles):
+        raise InvalidInput("approver", "over HTTP no role has a comma", "leave that role out")
+    return {"approver": who.id} | ({"roles": ROLES_BETWEEN.join(who.roles)} if who.roles else {})
+
+
+def asked_of(approver: str | None, roles: str | None) -> Principal | None:
+    """The principal that the fields of a query name; `InvalidInput` for a bad name, or roles without a principal."""
+    if approver is None:
+        if roles is not None:
+            raise InvalidInput("roles", "they are those of nobody", "give approver, too")
+        return None
+    try:
+        return Principal(approver, roles=tuple(roles.split(ROLES_BETWEEN)) if roles else (), proof=Proof.KEY).check_visible()
+    except InvalidInput as error:
+        raise InvalidInput("roles" if "roles" in error.field else "approver", error.problem, error.fix) from None

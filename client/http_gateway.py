@@ -35,7 +35,7 @@ from . import http_replies as replies
 from .arguments import encodes, taker_of
 from .audit import AuditReport
 from .batches import key_of, said
-from .deciders import asked_for
+from .filters import asked_for
 from .gateway import resolver
 from .http_address import Address
 from .http_events import follow, follow_lists

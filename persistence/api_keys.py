@@ -1,6 +1,5 @@
 """API keys in a store: holder, permissions, and the digest of the secret, never the secret."""
 
-from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -9,7 +8,7 @@ from pydantic import Field
 from holdfast.conversation import Principal, Proof
 from holdfast.conversation.record import Record
 from holdfast.conversation.terms.approvers import ApproverTerms
-from holdfast.errors import CorruptStore, InvalidInput, NewerRecord
+from holdfast.errors import InvalidInput
 
 MOST_API_KEYS = 1_000
 """The most API keys of a namespace: each listing reads all of them."""
@@ -91,17 +90,6 @@ class ApiKeyList(NamedTuple):
 
     keys: tuple[ApiKey, ...]
     unreadable: tuple[UnreadableApiKey, ...] = ()
-
-    @classmethod
-    def of(cls, read: Mapping[str, Callable[[], ApiKey]]) -> "ApiKeyList":
-        """The list of these keys, by id, each read by its function."""
-        keys, unreadable = [], []
-        for key_id, key in read.items():
-            try:
-                keys.append(key())
-            except (CorruptStore, NewerRecord) as error:
-                unreadable.append(UnreadableApiKey(key_id, str(error)))
-        return cls(tuple(sorted(keys, key=lambda key: (key.created_at, key.key_id))), tuple(sorted(unreadable)))
 
 
 def too_many_keys() -> InvalidInput:

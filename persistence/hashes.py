@@ -3,13 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 
 from holdfast.conversation import AgentSpec
-from holdfast.errors import CorruptStore
+from holdfast.errors import CorruptStore, NewerRecord
 
 from . import codec
-from .api_keys import ApiKey, ApiKeyList
+from .api_keys import ApiKey, ApiKeyList, UnreadableApiKey
 from .app_record import AppRecord
 from .directory import NO_RULES, Binding, BrokenApp
 from .keys import Keys
@@ -157,7 +156,13 @@ class Hashes(ABC):
 
     async def api_keys(self) -> ApiKeyList:
         records, times = await self._all(*self._of_keys)
-        return ApiKeyList.of({name: partial(_api_key, data, times.get(name)) for name, data in records.items()})
+        keys, unreadable = [], []
+        for key_id, data in records.items():
+            try:
+                keys.append(_api_key(data, times.get(key_id)))
+            except (CorruptStore, NewerRecord) as error:
+                unreadable.append(UnreadableApiKey(key_id, str(error)))
+        return ApiKeyList(tuple(sorted(keys, key=lambda key: (key.created_at, key.key_id))), tuple(sorted(unreadable)))
 
     async def remove_api_key(self, key_id: str) -> bool:
         places = [(key, key_id) for key in self._of_keys]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.client import Approve, AsyncConversation, Decision, Receipt, verbs
-from holdfast.client.deciders import asked_of
+from holdfast.client.filters import asked_of
 from holdfast.client.gateway import resolver
 from holdfast.client.replies import DecisionReceiptReply, NotedReply
 from holdfast.client.results import AsyncPendingCall, Page, PendingCall

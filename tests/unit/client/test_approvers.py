@@ -22,7 +22,7 @@ from holdfast.client import (
     StaleCall,
 )
 from holdfast.client.async_client import acting_for
-from holdfast.client.deciders import asked_of
+from holdfast.client.filters import asked_of
 from holdfast.client.http_address import Address
 from holdfast.client.http_gateway import HttpGateway
 from holdfast.client.stack_gateway import StackGateway
