@@ -133,8 +133,7 @@ async def _answered(by_method: Mapping[str, Operation], serving: Serving, reques
             query = query_of(request, operation.query, serving.bounds)
             body = None
             if operation.body is not None:
-                raw = await serving.intake.read(request, operation.room)
-                serving.callers.charge_bytes(caller, len(raw))
+                raw = await serving.read(request, caller, operation.room)
                 body = await serving.intake.parsed(request, raw, operation.body)
             key = key_of(request, operation.key, body)
             if "suspension_id" in request.path_params:

@@ -20,7 +20,7 @@ LINES = "application/jsonl"
 
 async def audit(asked: Asked) -> AuditReply | Response:
     """The audit of a conversation."""
-    conversation, query = asked.client.conversation(asked.path["conversation_id"]), asked.query
+    conversation, query = asked.conversation, asked.query
     kept = () if query.receipt is None else (query.receipt,)
     if LINES in asked.headers.get("accept", ""):
         asked.serving.streams.check_room(asked.caller)

@@ -29,8 +29,7 @@ from .authentication import Proxy
 from .caller import Caller
 from .rates import Rates
 from .refusal import Refusal
-from .sessions import cookie_of
-from .tickets import PAGE_TOKEN, SECRET, Tickets, digest_of
+from .tickets import PAGE_TOKEN, SECRET, Tickets, cookie_of, digest_of
 from .tokens import InvalidToken, Tokens
 
 TICKET_LOOKS_PER_S = 20

@@ -24,7 +24,7 @@ async def resolve_many(asked: Asked) -> DecidedManyReply:
     key, conversation_id = arguments.key_of("decision_id", InvalidDecision, asked.key), asked.path["conversation_id"]
     decisions = _by_suspension(conversation_id, asked.body.decisions)
     await _check_page(asked, conversation_id, decisions)
-    receipts = await asked.client.conversation(conversation_id).resolve_many(decisions, decision_id=key)
+    receipts = await asked.conversation.resolve_many(decisions, decision_id=key)
     items = [
         SettledReply(**receipt.model_dump(), suspension_id=suspension_id)
         for suspension_id, receipt in zip(decisions, receipts, strict=True)
@@ -103,7 +103,7 @@ async def _check_page(asked: Asked, conversation_id: str, decisions: dict[str, D
         raise InvalidDecision("decisions", f"there are {len(decisions)}, and a page may send {MOST_EACH} at once", "send fewer")
     asked.serving.callers.charge(asked.caller, len(decisions) - 1)
     refused: dict[str, HoldfastError] = {}
-    waiting = await asked.client.conversation(conversation_id).pending()
+    waiting = await asked.conversation.pending()
     shown = {call.suspension_id: call for call in waiting if not call.cut}  # cut ones are looked up one by one
     for suspension_id, decision in decisions.items():
         try:

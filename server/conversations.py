@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from starlette.responses import Response
 
-from holdfast.client import AsyncConversation, ConversationRow, ConversationState, Event, Page, Receipt, replies, verbs
+from holdfast.client import ConversationRow, ConversationState, Event, Page, Receipt, replies, verbs
 from holdfast.client.access import AccessScope
 from holdfast.client.list_events import LIST_CURSOR
 from holdfast.conversation.ids import conversation_id_from
@@ -58,7 +58,7 @@ async def conversations(asked: Asked) -> Page[ConversationRow]:
 
 async def state(asked: Asked) -> ConversationState[Any]:
     """The state of a conversation, at once or when it rests."""
-    conversation, wait_s = _conversation(asked), min(asked.query.wait_s, asked.serving.bounds.wait_s)
+    conversation, wait_s = asked.conversation, min(asked.query.wait_s, asked.serving.bounds.wait_s)
     found: ConversationState[Any] | None = None
     if wait_s:
         waiting = conversation.wait(after=asked.query.after, timeout_s=wait_s)
@@ -70,13 +70,13 @@ async def send(asked: Asked) -> replies.MessageReceiptReply:
     """Send the user's next message."""
     key = asked.key or uuid.uuid4().hex
     await quotas.use(asked.client, asked.caller, asked.path["conversation_id"], key, starts=False)
-    receipt = await _conversation(asked).send(asked.body.text, message_id=key)
+    receipt = await asked.conversation.send(asked.body.text, message_id=key)
     return replies.MessageReceiptReply(**receipt.model_dump(), message_id=key)
 
 
 async def cancel(asked: Asked) -> replies.CancelledReply:
     """Cancel the current turn, or a given one, and wait until its tools have stopped."""
-    key, conversation = asked.key or uuid.uuid4().hex, _conversation(asked)
+    key, conversation = asked.key or uuid.uuid4().hex, asked.conversation
     cancelled = await conversation.cancel(asked.body.turn_id, request_id=key)
     wait_s = min(asked.body.wait_s, asked.serving.bounds.wait_s)
     if wait_s and cancelled.calls:  # tell what is recorded even if the server is drained meanwhile
@@ -91,14 +91,8 @@ async def cancel(asked: Asked) -> replies.CancelledReply:
 
 
 async def events(asked: Asked) -> Response:
-    """Follow a conversation. 204 tells a browser that nothing follows any more."""
-    conversation, after = _conversation(asked), _resumed(asked)
-    found = await conversation.state()
-    if found.status == "ended" and after >= found.seq:
-        return Response(status_code=204)
-    asked.serving.streams.check_room(asked.caller)  # no await from here until the stream has its place
-    told = conversation.events(after=after, live=asked.query.live)
-    return asked.serving.streams.of(told, after=after, caller=asked.caller)
+    """Follow a conversation."""
+    return await asked.follow(_resumed(asked), live=asked.query.live)
 
 
 async def list_events(asked: Asked) -> Response:
@@ -128,10 +122,6 @@ def turn_over(message_seq: int) -> Callable[[Event], bool]:
         return False
 
     return over
-
-
-def _conversation(asked: Asked) -> AsyncConversation:
-    return asked.client.conversation(asked.path["conversation_id"])
 
 
 def _resumed(asked: Asked) -> int:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holdfast.client import AsyncClient
+from holdfast.client import AsyncClient, AsyncConversation, Event
 from holdfast.client.access import AccessScope
 from holdfast.client.async_client import acting_for
 from holdfast.client.figures import Figures
@@ -29,10 +29,9 @@ from .draining import Draining
 from .intake import Intake, Room
 from .reach import Reach
 from .readiness import Readiness
-from .sessions import Sessions
 from .slots import Slots
 from .streams import Streams
-from .tickets import Tickets
+from .tickets import Sessions, Tickets
 
 
 class Serving:
@@ -55,6 +54,12 @@ class Serving:
         self.readiness = Readiness(client)
         self.counts = Counts()
 
+    async def read(self, request: Request, caller: Caller, room: Room) -> bytes:
+        """The bytes of a request's body, for which its caller is charged."""
+        raw = await self.intake.read(request, room)
+        self.callers.charge_bytes(caller, len(raw))
+        return raw
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:
@@ -71,6 +76,20 @@ class Checked:
     def client(self) -> AsyncClient:
         """The client, acting for the caller."""
         return acting_for(self.serving.client, self.caller.principal)
+
+    @property
+    def conversation(self) -> AsyncConversation:
+        """The conversation that the path names, for the client."""
+        return self.client.conversation(self.path["conversation_id"])
+
+    async def follow(self, after: int, *, live: bool = True, framed: Callable[[Event], bytes] | None = None) -> Response:
+        """The events of the conversation as a stream. 204 tells a browser that nothing follows any more."""
+        conversation, streams = self.conversation, self.serving.streams
+        found = await conversation.state()
+        if found.status == "ended" and after >= found.seq:
+            return Response(status_code=204)
+        streams.check_room(self.caller)  # no await from here until the stream has its place
+        return streams.of(conversation.events(after=after, live=live), after=after, framed=framed, caller=self.caller)
 
 
 @dataclass(frozen=True, slots=True)

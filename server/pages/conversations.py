@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 from starlette.responses import Response
 
-from holdfast.client import AsyncConversation, Event
+from holdfast.client import Event
 from holdfast.client.access import AccessScope
 from holdfast.client.filters import CONVERSATIONS
 from holdfast.conversation.records.events import Ended
@@ -62,19 +62,14 @@ async def feed(visit: Visit) -> Response:
     """Follow a conversation: its changes, and the text that the model is writing."""
     given = visit.headers.get("last-event-id", "")
     after = int(given) if given.isascii() and given.isdigit() and len(given) < 19 else visit.query.after  # noqa: PLR2004 - 2^63
-    found = _conversation(visit)
-    state = await found.state()
-    if state.status == "ended" and after >= state.seq:
-        return Response(status_code=204)
-    visit.serving.streams.check_room(visit.caller)
-    return visit.serving.streams.of(found.events(after=after), after=after, framed=_framed)
+    return await visit.follow(after, framed=_framed)
 
 
 async def send(visit: Visit) -> Response:
     """Send the user's next message."""
     text, key = visit.form.get("text"), _key(visit, "message_id")
     await quotas.use(visit.client, visit.caller, visit.path["conversation_id"], key, starts=False)
-    await _conversation(visit).send(text, message_id=key)
+    await visit.conversation.send(text, message_id=key)
     if visit.fragment:
         return visit.page("send.html", conversation_id=visit.path["conversation_id"], sent=True)
     return _back(visit)
@@ -82,7 +77,7 @@ async def send(visit: Visit) -> Response:
 
 async def cancel(visit: Visit) -> Response:
     """Cancel the turn that the page showed."""
-    await _conversation(visit).cancel(visit.form.get("turn_id") or None, request_id=_key(visit, "request_id"))
+    await visit.conversation.cancel(visit.form.get("turn_id") or None, request_id=_key(visit, "request_id"))
     return _back(visit)
 
 
@@ -90,27 +85,27 @@ async def end(visit: Visit) -> Response:
     """End the conversation for good."""
     if visit.form.get("sure") != "yes":
         raise invalid("sure: confirm that the conversation ends for good")
-    await _conversation(visit).end(request_id=_key(visit, "request_id"))
+    await visit.conversation.end(request_id=_key(visit, "request_id"))
     return _back(visit)
 
 
 async def retry(visit: Visit) -> Response:
     """Lift the quarantine."""
-    await _conversation(visit).retry()
+    await visit.conversation.retry()
     return _back(visit)
 
 
 async def revoke(visit: Visit) -> Response:
     """End a grant, and go back to the page that listed it: a call, or its conversation."""
     key = _key(visit, "request_id")
-    await _conversation(visit).revoke(visit.path["grant_id"], visit.form.get("reason"), request_id=key)
+    await visit.conversation.revoke(visit.path["grant_id"], visit.form.get("reason"), request_id=key)
     if suspension_id := visit.form.get("suspension_id"):
         return visit.to(path_of(suspension_id, visit.path["conversation_id"]))
     return _back(visit)
 
 
 async def _page(visit: Visit, template: str) -> Response:
-    found = _conversation(visit)
+    found = visit.conversation
     around = await around_of(found, messages=MOST_MESSAGES)
     state = around.state or await found.state()
     turns = turns_of(around.history, found.id)
@@ -133,10 +128,6 @@ def _framed(event: Event) -> bytes:
             return frame("changed", {}, cursor=event.seq) + frame("over", {})
         case _:
             return frame("changed", {}, cursor=event.seq)
-
-
-def _conversation(visit: Visit) -> AsyncConversation:
-    return visit.client.conversation(visit.path["conversation_id"])
 
 
 def _key(visit: Visit, name: str) -> str:

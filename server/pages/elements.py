@@ -6,9 +6,10 @@ then sends like any client, or the form with its problems. Both contain only wha
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from html.parser import HTMLParser
+from typing import Any, TypeAlias
 
 from pydantic import Field
 from starlette.responses import Response
@@ -31,9 +32,13 @@ from .fields import Fields
 from .filled import Filled, read
 from .form_body import form_in
 from .kinds import kind_of, offered
-from .nodes import nodes_of
 from .scopes import blank as blank_scope
 from .templates import rendered
+
+Node: TypeAlias = str | list[Any]
+_VOID = ("input", "br")
+_EXACT = ("textarea", "pre")
+"""Elements in which blanks and line breaks count."""
 
 
 class FormBody(Body):
@@ -97,6 +102,45 @@ async def _reply(asked: Asked, drawn: Drawn, decision: dict[str, Any] | None = N
     content = as_json(found)
     asked.serving.callers.spend_bytes(asked.caller, len(content))
     return Response(content, media_type="application/json")
+
+
+def nodes_of(html: str) -> Sequence[Node]:
+    """The nodes of well-formed HTML, without the blanks between elements that only lay out its source.
+
+    A node is `[tag, {attribute: value}, child, …]`; a child is a node or a text. A page of an application makes elements from
+    them one by one, so no policy has to let it turn text into HTML.
+    """
+    parser = _Parser()
+    parser.feed(html)
+    parser.close()
+    return parser.found
+
+
+class _Parser(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[Node] = []
+        self._open: list[list[Any]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        node = [tag, {name: value or "" for name, value in attrs}]
+        self._add(node)
+        if tag not in _VOID:
+            self._open.append(node)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in _VOID:
+            self._open.pop()
+
+    def handle_data(self, data: str) -> None:
+        within = self._open[-1][0] if self._open else ""
+        if within == "textarea" and len(self._open[-1]) == 2:  # noqa: PLR2004 - HTML ignores its first line break
+            data = data.removeprefix("\n")
+        if within in _EXACT or data.strip() or (data and "\n" not in data):
+            self._add(data)
+
+    def _add(self, node: Node) -> None:
+        (self._open[-1] if self._open else self.found).append(node)
 
 
 _FORM: dict[str, Any] = {"path": "/v1/pending/{suspension_id}/form", "query": PlaceQuery}

@@ -23,8 +23,8 @@ from holdfast.server.intake import read_body
 from holdfast.server.operation import Serving
 from holdfast.server.problems import headers_of
 from holdfast.server.refusal import Refusal
-from holdfast.server.sessions import SESSION_S, cookie_of
 from holdfast.server.slots import Share, Slots
+from holdfast.server.tickets import SESSION_S, cookie_of
 
 from .destinations import destination
 from .form_body import form_of

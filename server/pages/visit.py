@@ -114,7 +114,7 @@ async def answered(by_method: Mapping[str, Page], serving: Serving, request: Req
                 await serving.reach.check_suspension(caller, request.path_params["suspension_id"], named)
             form = Form({})
             if wanted.method == "POST":
-                form = await form_of(request, partial(_read, request, serving, caller, wanted))
+                form = await form_of(request, partial(serving.read, request, caller, wanted.room))
             visited = serving, caller, root, request.path_params, request.headers, query
             found: Response = await wanted.run(Visit(*visited, form, fragment, round(time.time() * 1000)))
     except Refusal as refusal:
@@ -129,12 +129,6 @@ async def answered(by_method: Mapping[str, Page], serving: Serving, request: Req
     if isinstance(found, EventStream):
         found.belongs_to(caller, partial(serving.callers.stands, request.scope, caller))
     return found
-
-
-async def _read(request: Request, serving: Serving, caller: Caller, wanted: Page) -> bytes:
-    raw = await serving.intake.read(request, wanted.room)
-    serving.callers.charge_bytes(caller, len(raw))
-    return raw
 
 
 def failed(error: HoldfastError | None, root: str, caller: Caller | None, *, fragment: bool) -> Response:

@@ -37,7 +37,7 @@ OUTSIDE = {
     "httpx": (
         "actors/worker/provider_stream.py",
         "client/http_",
-        "server/key_sets.py",
+        "server/tokens.py",
         "server/discovery.py",
         "server/code_flow.py",
     ),

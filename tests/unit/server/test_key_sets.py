@@ -13,8 +13,8 @@ from starlette.routing import Route
 
 from holdfast.server import Issuer
 from holdfast.server.discovery import AGAIN_S, KEEP_S, MOST_BYTES
-from holdfast.server.key_sets import STALE_S, KeySet
 from holdfast.server.refusal import Refusal
+from holdfast.server.tokens import STALE_S, KeySet
 
 URL = "https://login.example/realm"
 

@@ -11,9 +11,9 @@ from holdfast.conversation import AgentSpec, Approval, Choice, Executor, Limits,
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.server import create_app
+from holdfast.server.pages.elements import nodes_of
 from holdfast.server.pages.fields import ABSENT, FieldKind, Fields
 from holdfast.server.pages.form_body import Form
-from holdfast.server.pages.nodes import nodes_of
 
 from ..conftest import Api  # noqa: TID252 - the conftest of the folder above
 
