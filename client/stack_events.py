@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from functools import cache
 from typing import Annotated
 
 from pydantic import Field, TypeAdapter
@@ -26,7 +27,6 @@ AHEAD = 16
 LISTEN_AGAIN_S = 0.5
 
 logger = logging.getLogger("holdfast.client")
-_LIVE: TypeAdapter[LiveEvent] = TypeAdapter(Annotated[LiveEvent, Field(discriminator="kind")])
 
 
 async def events_of(on: Reads, *, conversation_id: str, after: int, live: bool) -> AsyncGenerator[Event, None]:
@@ -113,13 +113,18 @@ async def _live(on: Reads, conversation_id: str) -> AsyncIterator[Event]:
             await asyncio.sleep(LISTEN_AGAIN_S)
 
 
+@cache
+def _adapter() -> TypeAdapter[LiveEvent]:
+    return TypeAdapter(Annotated[LiveEvent, Field(discriminator="kind")])
+
+
 def _live_event(payload: bytes) -> Event | None:
     """The live event in a payload; None if another release wrote it and this one cannot read it."""
     try:
         kind, effect_id, attempt, at, value = codec.unpack(payload)
         told = {"text": value} if kind in {"text_delta", "reasoning_delta"} else jsontext.loads(value)
         fields = {**told, "kind": kind, "effect_id": effect_id, "attempt": attempt, "at": at}
-        return Event.live(_LIVE.validate_python(fields))
+        return Event.live(_adapter().validate_python(fields))
     except (ValueError, TypeError) as error:
         logger.debug("a live event cannot be read: %s", error)
         return None

@@ -8,7 +8,9 @@ entries at the places of `reads`) and `trace` (the trace context of the turn's s
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Literal, Self, TypeAlias, get_args
 
-from pydantic import Field
+from pydantic import Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import any_schema
 
 from holdfast.conversation.record import Record
 from holdfast.conversation.terms.approvers import ApproverTerms
@@ -78,12 +80,20 @@ def _is_shown(call: Call) -> bool:
 _KEYS = {"message_id": message_key, "decision_id": decision_key, "request_id": request_key}
 
 
-class _Command(Record):
+class _Stamped:
+    """Marks a field that only code of ours sets: it is not validated, and its large schema is not built for each command."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: object, __: GetCoreSchemaHandler) -> CoreSchema:
+        return any_schema()
+
+
+class _Command(Record, defer_build=True):
     now: int = 0
-    spec: AgentSpec | None = None
-    known: Mapping[str, IdempotencyRecord] = Field(default_factory=dict)
+    spec: Annotated[AgentSpec | None, _Stamped] = None
+    known: Annotated[Mapping[str, IdempotencyRecord], _Stamped] = Field(default_factory=dict)
     trace: str | None = None
-    read: Mapping[int, Event] = Field(default_factory=dict)
+    read: Annotated[Mapping[int, Event], _Stamped] = Field(default_factory=dict)
     salt: str = ""
 
     def stamped(
@@ -411,3 +421,5 @@ Command: TypeAlias = Annotated[
     Field(discriminator="kind"),
 ]
 COMMANDS: tuple[type[_Command], ...] = get_args(get_args(Command)[0])
+for _command in COMMANDS:  # at the import, in one thread; their base classes are never built
+    _command.model_rebuild()

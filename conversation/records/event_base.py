@@ -8,7 +8,7 @@ from holdfast.conversation.terms.principal import Principal
 from .calls import CallDetails
 
 
-class EventBase(Record):
+class EventBase(Record, defer_build=True):
     """The base of every event.
 
     Attributes:

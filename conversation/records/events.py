@@ -489,3 +489,5 @@ Event: TypeAlias = Annotated[
     Field(discriminator="kind"),
 ]
 EVENTS: tuple[type[EventBase], ...] = get_args(get_args(Event)[0])
+for _event in EVENTS:  # at the import, in one thread; their base classes are never built
+    _event.model_rebuild()
