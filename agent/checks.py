@@ -69,7 +69,7 @@ def seconds(value: Any, field: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ConfigurationError(field, f"{value!r} is not a number", "give seconds, such as 60 or 0.5")
     if not (value > 0 and math.isfinite(value)):
-        raise ConfigurationError(field, f"{value!r} would never or at once run out", "give a finite number of seconds above 0")
+        raise ConfigurationError(field, f"{value!r} is no time limit", "give a finite number of seconds above 0")
     return float(value)
 
 

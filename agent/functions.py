@@ -1,11 +1,13 @@
-"""Calling functions of the app that answer a question about a call."""
+"""What an app declares of calls, for all of them or by a function: who may decide them, and what they touch."""
 
 import copy
 import inspect
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
 
+from holdfast.conversation.terms.approvers import Approvers, ApproverTerms, terms_of
+from holdfast.conversation.terms.grants import MOST_TARGETS, CallTarget, Target
 from holdfast.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -79,3 +81,58 @@ class Declared(Generic[T]):
         if function is None:
             return self._fixed
         return asked(lambda: function(copy.deepcopy(dict(arguments))), self._read, self._failed)
+
+
+Who: TypeAlias = Approvers | Sequence[str]
+"""Who may decide: `Approvers`, or a list of roles and ids."""
+DecidedBy: TypeAlias = Who | Callable[[dict[str, Any]], Who | None]
+"""Who may decide a tool's calls: the same for each, or a plain function of the arguments; None: anybody may decide."""
+_FIX_DECIDERS = (
+    'give Approvers("role:finance"), a list ["role:finance"], or a function (not async) of the arguments that returns one'
+)
+
+
+class Deciders(Declared[ApproverTerms | None]):
+    """The declaration of who may decide a tool's calls; a call does not run if its function fails."""
+
+    def __init__(self, declared: DecidedBy, field: str) -> None:
+        def read(said: Any) -> ApproverTerms | None:
+            return None if said is None and callable(declared) else terms_of(said, field)
+
+        super().__init__(
+            declared, field, read=read, fix=_FIX_DECIDERS, failed="could not say who may decide a call, so it does not run"
+        )
+
+
+Touched: TypeAlias = Sequence[Target] | Callable[[dict[str, Any]], Sequence[Target]]
+"""The targets of a tool's calls: the same for each call, or a plain function of the arguments."""
+_FIX_TOUCHED = (
+    'give [Target("path", "src/a", level="write")], or a function (not async) of the arguments that returns such a list'
+)
+
+
+class Touching(Declared[tuple[CallTarget, ...]]):
+    """The declaration of what a tool's calls touch: 1 to `MOST_TARGETS` targets each."""
+
+    def __init__(self, declared: Touched, field: str) -> None:
+        def read(found: Any) -> tuple[CallTarget, ...]:
+            problem = ""
+            if isinstance(found, str) or not isinstance(found, Sequence):
+                problem = f"{type(found).__name__} is no list of targets"
+            elif not 1 <= len(found) <= MOST_TARGETS:
+                problem = f"it has {len(found)} targets, 1 to {MOST_TARGETS} are allowed"
+            elif wrong := [one for one in found if not isinstance(one, Target)]:
+                problem = f"{wrong[0]!r:.60} is no Target"
+            if problem:
+                raise ConfigurationError(field, problem, _FIX_TOUCHED)
+            return tuple(CallTarget(kind=one.kind, value=one.value, level=one.level) for one in found)
+
+        failed = "could not say what a call touches, so no grant covers it"
+        super().__init__(declared, field, read=read, fix=_FIX_TOUCHED, failed=failed)
+
+    def by(self, arguments: Mapping[str, Any]) -> tuple[CallTarget, ...]:
+        """The targets of a call with these arguments; none, which no grant covers, if the function fails."""
+        try:
+            return self.of(arguments)
+        except UntoldError:
+            return ()

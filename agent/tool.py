@@ -23,12 +23,10 @@ from . import checks, disclosure, docstring, type_schema
 from .approving import Approving, Needs, TurnContext
 from .callback import Callback, InThread, InvalidArguments
 from .context import ToolContext
-from .deciders import DecidedBy, Deciders
 from .disclosure import Disclosure, Errors
-from .functions import takes
+from .functions import DecidedBy, Deciders, Touched, Touching, takes
 from .parameters import Parameters
 from .suspend import Suspend
-from .touching import Touched, Touching
 
 PROMPT_BYTES = 4 * 1024
 SHOWN_CHARACTERS = 600
@@ -400,7 +398,7 @@ def _resume(declared: str | None, who: Executor, gate: Approval, field: str) -> 
         raise ConfigurationError(field, problem, 'use it with executor="server" and approval="required"')
     if resume is not usual and resume is not Resume.PASS_TO_TOOL:
         fix = "leave it out" if who is not Executor.SERVER else 'use executor="human", or decisions=["answer", "deny"]'
-        raise ConfigurationError(field, f"a {who} tool's calls go on by {usual}", fix)
+        raise ConfigurationError(field, f"a {who} tool has resume={usual.value!r}", fix)
     return Resume.REPLAY if resume is Resume.USE_AS_RESULT else resume
 
 

@@ -68,7 +68,7 @@ class Floors:
             seen_token="",
             new_token=self._token,
             because=TakeoverReason.ASKED,
-            holder="x",
+            actor="x",
             lease_ms=600_000,
             create=True,
         )

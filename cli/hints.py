@@ -2,13 +2,13 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from holdfast.client.results import PendingCall
 from holdfast.conversation import Receipt, SuspensionKind
 from holdfast.conversation.terms.approvers import said
-from holdfast.conversation.terms.decisions import DecisionKind, accepted
+from holdfast.conversation.terms.decisions import BY_KIND, DecisionKind, accepted
 from holdfast.conversation.terms.spec import Choice
 
 from .display import clean, clean_block
@@ -16,21 +16,30 @@ from .options import Where, words_of
 
 MOST_COMMENTS = 5
 """The most recent comments in the list of pending calls; `holdfast show` has all of them."""
-_FLAGS: dict[DecisionKind | Choice, tuple[str, ...]] = {
-    DecisionKind.APPROVE: ("--approve",),
+_WORDS = {DecisionKind.APPROVE: (), DecisionKind.ANSWER: ("JSON",), DecisionKind.REVIEW: ("VERDICT", "--notes", "TEXT")}
+"""What follows the option of a decision, where that is not the names of what the decision says."""
+
+
+def _flags(kind: DecisionKind) -> tuple[str, ...]:
+    said = tuple(one.name.upper() for one in fields(BY_KIND[kind]) if not one.kw_only)
+    return (f"--{kind.value}", *_WORDS.get(kind, said))
+
+
+_FLAGS: Mapping[DecisionKind | Choice, tuple[str, ...]] = {
+    **{kind: _flags(kind) for kind in DecisionKind},
     Choice.EDIT: ("--approve", "--arguments", "JSON"),
-    DecisionKind.DENY: ("--deny", "REASON"),
-    DecisionKind.REDISPATCH: ("--redispatch",),
-    DecisionKind.REVIEW: ("--review", "VERDICT", "--notes", "TEXT"),
-    DecisionKind.ANSWER: ("--answer", "JSON"),
-    DecisionKind.FAIL: ("--fail", "ERROR"),
-    DecisionKind.CANCEL: ("--cancel", "REASON"),
 }
 """The options for each word of `PendingCall.decisions`."""
 _ON_TRUST = frozenset[DecisionKind | Choice]({DecisionKind.APPROVE, DecisionKind.REDISPATCH, DecisionKind.REVIEW})
 """The decisions that let a call go on as it was shown."""
 _NOT_UNSEEN = _ON_TRUST | {Choice.EDIT}
-_AFFIRMATIVE_FIRST = [DecisionKind.APPROVE, Choice.EDIT, DecisionKind.ANSWER, DecisionKind.DENY, DecisionKind.CANCEL]
+_AFFIRMATIVE_FIRST: list[DecisionKind | Choice] = [
+    DecisionKind.APPROVE,
+    Choice.EDIT,
+    DecisionKind.ANSWER,
+    DecisionKind.DENY,
+    DecisionKind.CANCEL,
+]
 _USUAL = (Choice.APPROVE, Choice.EDIT, Choice.DENY)
 
 
@@ -102,7 +111,9 @@ def taken(call: PendingCall[Any]) -> list[DecisionKind | Choice]:
         usual = accepted(call.kind, _USUAL, with_schema=call.response_schema is not None)
         words = (*_USUAL, DecisionKind.CANCEL) if call.kind is SuspensionKind.APPROVAL else usual
     found = [one for word in words for one in _FLAGS if one == word]
-    return sorted(found, key=_AFFIRMATIVE_FIRST.index) if call.kind is SuspensionKind.APPROVAL else found
+    if call.kind is not SuspensionKind.APPROVAL:
+        return found
+    return [*(one for one in _AFFIRMATIVE_FIRST if one in found), *(one for one in found if one not in _AFFIRMATIVE_FIRST)]
 
 
 def next_step(call: PendingCall[Any], where: Where, *, whole: bool) -> str | None:

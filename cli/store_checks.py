@@ -73,8 +73,8 @@ async def pause_checks(at: Looked) -> list[Check]:
         return [fail("paused", problem, f"correct or delete the key {Keys(at.store.namespace).meta('pauses')}")]
     found = []
     for pause in paused.pauses:
-        resume = command(["resume", *words_of({"--agent": pause.agent})], at.where)
-        found.append(warn("paused", described(pause, paused.now), f"once it may go on, run: {resume}"))
+        lift = command(["unpause", *words_of({"--agent": pause.agent})], at.where)
+        found.append(warn("paused", described(pause, paused.now), f"once it may go on, run: {lift}"))
     return found or [ok("paused", "no new work is paused")]
 
 

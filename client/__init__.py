@@ -18,13 +18,7 @@ special errors. Besides these,
 from typing import TYPE_CHECKING
 
 from holdfast.conversation import (
-    Answer,
-    Approve,
-    Cancel,
     Cancelled,
-    Decision,
-    Deny,
-    Fail,
     FailureReason,
     Grant,
     Level,
@@ -32,17 +26,15 @@ from holdfast.conversation import (
     Proof,
     Question,
     Receipt,
-    Redispatch,
-    Review,
-    ReviewVerdict,
     Scope,
     Status,
     StopReason,
-    SuspensionKind,
     Target,
 )
 from holdfast.conversation.log.auditing import AuditEntry
 from holdfast.conversation.log.chain import AuditBreak
+from holdfast.conversation.terms import decisions
+from holdfast.conversation.terms.decisions import *  # noqa: F403 - its `__all__` lists the decisions
 from holdfast.errors import *  # noqa: F403 - `__all__` lists those of a client
 from holdfast.lazy import lazily
 from holdfast.persistence import ConversationRow, Pause
@@ -66,11 +58,9 @@ __all__ = [
     "AgentNotFound",
     "AgentRow",
     "AlreadyVoted",
-    "Answer",
     "AppDiffersWarning",
     "AppNotFound",
     "AppNotPublished",
-    "Approve",
     "AsyncClient",
     "AsyncConversation",
     "AsyncListEvent",
@@ -79,7 +69,6 @@ __all__ = [
     "AuditEntry",
     "AuditReport",
     "BatchRefused",
-    "Cancel",
     "Cancelled",
     "CipherFailed",
     "CipherMissing",
@@ -93,11 +82,8 @@ __all__ = [
     "ConversationNotFound",
     "ConversationRow",
     "ConversationState",
-    "Decision",
-    "Deny",
     "DurabilityWarning",
     "Event",
-    "Fail",
     "FailureReason",
     "Given",
     "GivenVote",
@@ -131,9 +117,6 @@ __all__ = [
     "QueueFull",
     "QuotaUsedUp",
     "Receipt",
-    "Redispatch",
-    "Review",
-    "ReviewVerdict",
     "RuleCheck",
     "RunningCall",
     "Scope",
@@ -145,7 +128,6 @@ __all__ = [
     "StopReason",
     "StoreError",
     "StoreUnavailable",
-    "SuspensionKind",
     "Target",
     "ToolRow",
     "Turn",
@@ -155,6 +137,8 @@ __all__ = [
     "WrongCluster",
     "WrongStore",
 ]
+
+__all__ += decisions.__all__
 
 
 __getattr__ = lazily(__name__, {"blocking": ("Client", "Conversation")})  # `holdfast pending` counts milliseconds

@@ -112,7 +112,7 @@ class AsyncClient:
         if settings.url is None:
             return cls(StackGateway(Stack(settings, app), timeout_s=timeout_s))
         if app is not None:
-            raise ConfigurationError("app", "it does not go with the url of a server, which has its own", "leave it out")
+            raise ConfigurationError("app", "it cannot be combined with the url of a server, which has its own", "leave it out")
         return cls(over_http(settings, timeout_s=timeout_s))
 
     def acting_as(self, principal: Principal) -> Self:
@@ -392,7 +392,7 @@ class AsyncClient:
         return await asked(self.gateway, verbs.CHECK_RULES, agent=agent, tool=tool, arguments=arguments, app=app)
 
     async def pause(self, agent: str | None = None, reason: str = "") -> Pause:
-        """Stop new work of one agent, or (None) of the whole namespace, until `resume`.
+        """Stop new work of one agent, or (None) of the whole namespace, until `unpause`.
 
         Decisions, messages, cancellations, ends and deadlines go on being recorded and acknowledged. Turns, model calls and
         runs that have not begun wait; none is lost, and their time limits stop meanwhile. Work that has begun goes on, a model
@@ -412,12 +412,12 @@ class AsyncClient:
         """
         return await asked(self.gateway, verbs.PAUSE, agent=agent, reason=reason)
 
-    async def resume(self, agent: str | None = None) -> Pause | None:
+    async def unpause(self, agent: str | None = None) -> Pause | None:
         """Lift a pause; returns it, or None if none stood. Waiting work goes on within a few seconds.
 
-        Resuming the namespace lifts no agent's pause, nor the reverse.
+        Unpausing the namespace lifts no agent's pause, nor the reverse.
         """
-        return await asked(self.gateway, verbs.RESUME, agent=agent)
+        return await asked(self.gateway, verbs.UNPAUSE, agent=agent)
 
     async def paused(self) -> list[Pause]:
         """The pauses that stand, that of the namespace first, then by the agent's name."""

@@ -191,7 +191,7 @@ class Client:
     agents = blocking(AsyncClient.agents)
     check_rules = blocking(AsyncClient.check_rules)
     pause = blocking(AsyncClient.pause)
-    resume = blocking(AsyncClient.resume)
+    unpause = blocking(AsyncClient.unpause)
     paused = blocking(AsyncClient.paused)
 
     def _async(self) -> AsyncClient:

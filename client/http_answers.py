@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.conversation.text import jsontext
+from holdfast.error_codes import error_of
 from holdfast.errors import HoldfastError, InvalidInput, ServerRefused
-from holdfast.problems import error_of
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"

@@ -150,10 +150,10 @@ class AgentsReply(Result):
     paused: list[Pause]
 
 
-class ResumedReply(Result):
+class UnpausedReply(Result):
     """The pause that was lifted, if one stood."""
 
-    resumed: Pause | None
+    lifted: Pause | None
 
 
 class HealthReply(Result):

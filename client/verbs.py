@@ -224,15 +224,15 @@ PAUSE = Verb(
     checks={"agent": of.pausable, **_REASON},
     raises=(errors.InvalidInput,),
 )
-RESUME: Verb[Pause | None] = Verb(
-    "resume",
-    "POST /v1/resume",
+UNPAUSE: Verb[Pause | None] = Verb(
+    "unpause",
+    "POST /v1/unpause",
     Pause,
-    "the resumption",
+    "the lifting of the pause",
     ADMIN,
     checks={"agent": of.pausable},
-    read=lambda store, agent: store.resume(agent),
-    under="resumed",
+    read=lambda store, agent: store.unpause(agent),
+    under="lifted",
 )
 PAUSED = Verb("paused", "GET /v1/pause", list[Pause], "the pauses", operation="listPauses", read=_paused)
 

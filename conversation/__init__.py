@@ -7,6 +7,7 @@ on. Names that only Holdfast itself needs are imported from their own modules.
 from .judging.judgement import Cancelled, Judgement, Receipt, Receipts, Reply
 from .judging.machine import decide, evolve, outstanding
 from .judging.table import TABLE
+from .log.work import BeginTurn, CallModel, Effect, RunTool
 from .records.commands import (
     Assign,
     CancelPending,
@@ -28,12 +29,12 @@ from .records.commands import (
     Start,
     Wake,
 )
-from .records.effects import BeginTurn, CallModel, Effect, RunTool
 from .records.endings import FailureReason, StopReason
 from .records.events import Event, SettledBy
 from .records.state import State, Status
+from .terms import decisions
 from .terms.approvers import Approvers, ApproverTerms
-from .terms.decisions import Answer, Approve, Cancel, Decision, Deny, Fail, Redispatch, Review, ReviewVerdict, SuspensionKind
+from .terms.decisions import *  # noqa: F403 - its `__all__` lists the decisions
 from .terms.grants import CallTarget, Grant, Level, Scope, Target
 from .terms.principal import Principal, Proof
 from .terms.questions import Question
@@ -42,16 +43,13 @@ from .terms.spec import AgentSpec, Approval, Choice, Execution, Executor, Limits
 __all__ = [
     "TABLE",
     "AgentSpec",
-    "Answer",
     "Approval",
-    "Approve",
     "ApproverTerms",
     "Approvers",
     "Assign",
     "BeginTurn",
     "CallModel",
     "CallTarget",
-    "Cancel",
     "CancelPending",
     "CancelTurn",
     "Cancelled",
@@ -59,14 +57,11 @@ __all__ = [
     "Command",
     "Comment",
     "Decided",
-    "Decision",
-    "Deny",
     "Effect",
     "End",
     "Event",
     "Execution",
     "Executor",
-    "Fail",
     "FailureReason",
     "Grant",
     "Judgement",
@@ -80,13 +75,10 @@ __all__ = [
     "Question",
     "Receipt",
     "Receipts",
-    "Redispatch",
     "Reply",
     "Resolve",
     "ResolveMany",
     "Resume",
-    "Review",
-    "ReviewVerdict",
     "Revoke",
     "RevokeGiven",
     "RunFinished",
@@ -100,7 +92,6 @@ __all__ = [
     "State",
     "Status",
     "StopReason",
-    "SuspensionKind",
     "Target",
     "ToolSpec",
     "Wake",
@@ -108,3 +99,5 @@ __all__ = [
     "evolve",
     "outstanding",
 ]
+
+__all__ += decisions.__all__

@@ -56,12 +56,17 @@ def suspension_id(conversation_id: str, tool_call_id: str, ordinal: int, argumen
 
 
 def digest(*parts: str, length: int = 20) -> str:
-    """A short lower-case digest of the parts (5 bits a character); the same text split differently has another digest."""
+    """A short lower-case digest of the parts, 5 bits a character."""
+    return base64.b32encode(sha256_of(*parts)).decode().lower()[:length]
+
+
+def sha256_of(*parts: str) -> bytes:
+    """The SHA-256 over the parts with their lengths: the same text split differently has another one."""
     state = hashlib.sha256()
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
         state.update(len(raw).to_bytes(8, "big") + raw)
-    return base64.b32encode(state.digest()).decode().lower()[:length]
+    return state.digest()
 
 
 def payload_digest(kind: str, *parts: str, **later: str | None) -> str:

@@ -26,7 +26,7 @@ class AccessScope(StrEnum):
     UNATTENDED = "unattended"  # with `start`, start unattended conversations: there the app decides in people's place
     DECIDE = "decide"  # decide pending calls; with `start`, cancel them and let the turn go on
     CLIENT = "client"  # carry out the calls of a client
-    ADMIN = "admin"  # pause and resume
+    ADMIN = "admin"  # pause and unpause
 
 
 class Quotas(Record):

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from holdfast.conversation import Event, State
-from holdfast.conversation.log.delta import Delta, delta
+from holdfast.conversation.log.index import Delta, delta
 from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.records.events import (
     CallSuspended,
@@ -23,7 +23,7 @@ from holdfast.conversation.records.idempotency import IdempotencyRecord
 from .database import Database
 from .runs import Run
 
-SMALL_COMPANY = 8
+FEW_CLAIMS = 8
 """The most claims of a dead process for which each of their conversations gets a strike."""
 TURN_OVER = (TurnCompleted, TurnFailed, TurnCancelled, Ended)
 """Events whose append always carries a snapshot, which is small then."""
@@ -55,14 +55,14 @@ class Quarantine:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of a conversation: the activation's token and epoch, and its actor (`holder`; '' if there is none).
+    """The owner of a conversation: the activation's token and epoch, and the name of its actor ('' if there is none).
 
     `started` is false while an activation holds an id under which nothing was started yet. In `quarantine` there is no owner.
     """
 
     token: str
     epoch: int
-    holder: str
+    actor: str
     started: bool = True
     quarantine: Quarantine | None = None
 
@@ -71,22 +71,22 @@ class Owner:
 class Blame:
     """A conversation's blame for dead processes, since the last progress in its log.
 
-    `crash_count` is how many processes its work is believed to have crashed; `company` the most claims that a process may have
-    if it runs this work, that work included (0: any number).
+    `crash_count` is how many processes its work is believed to have crashed; `max_claims` the most claims that a process may
+    have if it runs this work, that work included (0: any number).
     """
 
     crash_count: int = 0
-    company: int = 0
+    max_claims: int = 0
 
     def after(self, claims: int) -> "Blame":
         """The blame after the death of one more process, which had this many claims; `strike.lua` does the same.
 
         Of many claims nearly all are innocent, so none gets a strike: the next process may only have half as many. Soon at most
-        `SMALL_COMPANY` are left, the guilty one among them. The company only shrinks, so a wrong number cannot prolong the
+        `FEW_CLAIMS` are left, the guilty one among them. The number only shrinks, so a wrong number cannot prolong the
         search.
         """
-        among = min(self.company or claims, claims)
-        return Blame(self.crash_count, among // 2) if among > SMALL_COMPANY else Blame(self.crash_count + 1, 1)
+        among = min(self.max_claims or claims, claims)
+        return Blame(self.crash_count, among // 2) if among > FEW_CLAIMS else Blame(self.crash_count + 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class KnownIds:
     known: Mapping[str, IdempotencyRecord]
 
 
-class Stands(StrEnum):
+class Finding(StrEnum):
     """The answer to a look at a conversation that needs attention."""
 
     PARKED = "parked"  # it has no owner, and workers hold valid claims of all its work
@@ -193,7 +193,7 @@ class Stands(StrEnum):
 class Look:
     """The answer to a look at a conversation, and the claims on which a parked one depends."""
 
-    stands: Stands
+    finding: Finding
     claims: Sequence[Run] = ()
 
 
@@ -210,7 +210,7 @@ class Conversations(Database, Protocol):
         seen_token: str,
         new_token: str,
         because: TakeoverReason,
-        holder: str,
+        actor: str,
         lease_ms: int,
         create: bool = False,
     ) -> Acquired | Moved:

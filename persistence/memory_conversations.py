@@ -16,12 +16,12 @@ from .conversations import (
     Append,
     Appended,
     Blame,
+    Finding,
     KnownIds,
     Look,
     Moved,
     Owner,
     Quarantine,
-    Stands,
     TakeoverReason,
 )
 from .lists import PAGE_BYTES
@@ -44,7 +44,7 @@ class MemoryConversations(MemoryChanges):
         if found is None or not (found.log or found.token):
             return None
         quarantine = await self.quarantine(conversation_id)
-        return Owner(found.token, found.epoch, found.holder, started=bool(found.log), quarantine=quarantine)
+        return Owner(found.token, found.epoch, found.actor, started=bool(found.log), quarantine=quarantine)
 
     async def acquire(
         self,
@@ -53,7 +53,7 @@ class MemoryConversations(MemoryChanges):
         seen_token: str,
         new_token: str,
         because: TakeoverReason,
-        holder: str,
+        actor: str,
         lease_ms: int,
         create: bool = False,
     ) -> Acquired | Moved:
@@ -69,10 +69,10 @@ class MemoryConversations(MemoryChanges):
         state, runs = self._state(conversation_id, found), self._opened_runs(conversation_id)
         if found.token != new_token:
             if found.token != seen_token:
-                return Moved(Owner(found.token, found.epoch, found.holder))
+                return Moved(Owner(found.token, found.epoch, found.actor))
             if found.token and found.busy and because is TakeoverReason.ASKED and found.lease > now:
                 raise LeaseHeld(conversation_id, found.lease - now)
-            found.token, found.holder, found.epoch, found.lease = new_token, holder, found.epoch + 1, now + lease_ms
+            found.token, found.actor, found.epoch, found.lease = new_token, actor, found.epoch + 1, now + lease_ms
             found.expires = None if found.log else now + max(UNSTARTED_LEASES * lease_ms, UNSTARTED_MS)
             found.postponed, found.paused = 0, False
         return Acquired(found.epoch, now, state, runs, found.blame, found.tail_bytes)
@@ -143,7 +143,7 @@ class MemoryConversations(MemoryChanges):
             del self._conversations[conversation_id]
             return
         now = self._clock()
-        found.token, found.holder, found.lease, found.postponed = "", "", now, 0
+        found.token, found.actor, found.lease, found.postponed = "", "", now, 0
         found.paused = paused and found.busy
         done = any(run.status is RunStatus.DONE for run in found.runs.values())
         found.looked_at = now if done else now + look_ms
@@ -151,18 +151,18 @@ class MemoryConversations(MemoryChanges):
     async def look(self, conversation_id: str, look_ms: int) -> Look:
         found = self._seen(conversation_id)
         if found.token or not found.busy or found.quarantine is not None or found.paused:
-            return Look(Stands.WAKE)
+            return Look(Finding.WAKE)
         now, runs = self._clock(), list(found.runs.values())
         due = due_at(found.after) if found.after is not None else None
         claims = [run for run in runs if run.status is RunStatus.CLAIMED and run.until > now]
         done = any(run.status is RunStatus.DONE for run in runs)
         unclaimed = len(claims) < sum(run.status is not RunStatus.DONE for run in runs)
         if not runs or unclaimed or (due is not None and due <= now):
-            return Look(Stands.WAKE)
+            return Look(Finding.WAKE)
         if done:
-            return Look(Stands.DONE)
+            return Look(Finding.DONE)
         found.postponed, found.looked_at = 0, min(now + look_ms, *(run.until for run in claims))
-        return Look(Stands.PARKED, claims)
+        return Look(Finding.PARKED, claims)
 
     async def strike(
         self, conversation_id: str, token: str, *, process: str, reason: str, limit: int, claims: int = 1
@@ -178,7 +178,7 @@ class MemoryConversations(MemoryChanges):
             return found.blame
         stood = standing_of(found)
         found.quarantine = self.payloads.seal_text(reason, "quarantine", conversation_id), self._clock()
-        found.token, found.holder, found.lease = "", "", self._clock()
+        found.token, found.actor, found.lease = "", "", self._clock()
         await self._note_change(conversation_id, found, stood, first=len(found.log) + 1)
         return None
 

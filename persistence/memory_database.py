@@ -59,7 +59,7 @@ class MemoryDatabase(Reads):
         self._quotas_used: dict[str, tuple[int, dict[str, int], set[str]]] = {}
         self._counts: dict[str, int] = {}
         self._attested: dict[str, int] = {}
-        self._company: dict[str, tuple[int, int]] = {}
+        self._claims: dict[str, tuple[int, int]] = {}
         self._listeners: dict[str, list[asyncio.Queue[bytes]]] = {}
         self._outcome_listeners: list[asyncio.Queue[str]] = []
         self._progress: dict[str, dict[str, bytes]] = {}

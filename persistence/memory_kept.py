@@ -17,7 +17,7 @@ class Kept:
 
     token: str = ""
     epoch: int = 0
-    holder: str = ""
+    actor: str = ""
     lease: int = 0
     append_id: str = ""
     at: int = 0

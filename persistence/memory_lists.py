@@ -80,7 +80,7 @@ class MemoryLists(MemoryDatabase):
         self._pauses[agent or ""] = pause = Pause(agent, reason, by, self._clock())
         return pause
 
-    async def resume(self, agent: str | None) -> Pause | None:
+    async def unpause(self, agent: str | None) -> Pause | None:
         return self._pauses.pop(agent or "", None)  # read and lifted in one step, so it is the same pause
 
     async def paused(self) -> Paused:

@@ -9,7 +9,7 @@ from holdfast.errors import CorruptStore
 
 from .memory_database import MemoryDatabase, check
 from .memory_kept import Kept
-from .runs import COMPANY_MS, PROGRESS_MS, Late, Run, RunStatus
+from .runs import CLAIMS_MS, PROGRESS_MS, Late, Run, RunStatus
 
 
 class MemoryRuns(MemoryDatabase):
@@ -138,17 +138,17 @@ class MemoryRuns(MemoryDatabase):
             for name, one in late.items()
         }
 
-    async def attest(self, incarnation: str, lease_ms: int, *, company: int = 1) -> None:
+    async def attest(self, incarnation: str, lease_ms: int, *, claims: int = 1) -> None:
         now = self._clock()
-        known = {name: one for name, one in self._company.items() if one[1] > now}
-        self._company = known | {incarnation: (company, now + COMPANY_MS)}
+        known = {name: one for name, one in self._claims.items() if one[1] > now}
+        self._claims = known | {incarnation: (claims, now + CLAIMS_MS)}
         self._attested = {name: until for name, until in self._attested.items() if until > now} | {incarnation: now + lease_ms}
 
     async def attested(self, incarnation: str) -> bool:
         return self._attested.get(incarnation, 0) > self._clock()
 
-    async def company(self, incarnation: str) -> int:
-        found, until = self._company.get(incarnation, (1, 0))
+    async def claims_of(self, incarnation: str) -> int:
+        found, until = self._claims.get(incarnation, (1, 0))
         return found if until > self._clock() else 1
 
     async def keep_progress(self, conversation_id: str, effect_id: str, payload: bytes) -> bool:

@@ -45,12 +45,12 @@ class Paused:
 
 def too_many() -> InvalidInput:
     """The error for a pause beyond `MOST_PAUSED`."""
-    fix = "resume some of them (`holdfast resume --agent NAME`), or pause the whole namespace"
+    fix = "lift some of them (`holdfast unpause --agent NAME`), or pause the whole namespace"
     return InvalidInput("agent", f"{MOST_PAUSED} pauses stand already", fix)
 
 
 class Pausing(Protocol):
-    """The verbs of a `Store` that pause and resume new work."""
+    """The verbs of a `Store` that pause new work, and lift pauses."""
 
     async def pause(self, agent: str | None, *, by: str, reason: str) -> Pause:
         """Pause the new work of an agent, or (None) of the namespace; an existing pause stays as it is.
@@ -59,7 +59,7 @@ class Pausing(Protocol):
             InvalidInput: There are `MOST_PAUSED` other pauses, and this one is an agent's.
         """
 
-    async def resume(self, agent: str | None) -> Pause | None:
+    async def unpause(self, agent: str | None) -> Pause | None:
         """Lift only the pause of this agent, or (None) of the namespace, and return it; None if there was none."""
 
     async def paused(self) -> Paused:

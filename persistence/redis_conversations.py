@@ -20,17 +20,17 @@ from holdfast.errors import (
 
 from . import codec, redis_values
 from .conversations import (
-    SMALL_COMPANY,
+    FEW_CLAIMS,
     Acquired,
     Append,
     Appended,
     Blame,
+    Finding,
     KnownIds,
     Look,
     Moved,
     Owner,
     Quarantine,
-    Stands,
     TakeoverReason,
 )
 from .lists import PAGE_BYTES
@@ -65,12 +65,12 @@ class RedisConversations(RedisChanges):
         seen_token: str,
         new_token: str,
         because: TakeoverReason,
-        holder: str,
+        actor: str,
         lease_ms: int,
         create: bool = False,
     ) -> Acquired | Moved:
         opens = self.payloads.cipher is not None
-        args = seen_token, new_token, because, holder, lease_ms, create, conversation_id, codec.VERSION, opens
+        args = seen_token, new_token, because, actor, lease_ms, create, conversation_id, codec.VERSION, opens
         answer = await self._on(conversation_id, "acquire", *args)
         match answer[0]:
             case b"missing":
@@ -78,7 +78,7 @@ class RedisConversations(RedisChanges):
             case b"busy":
                 raise LeaseHeld(conversation_id, int(answer[1]))
             case b"moved":
-                return Moved(Owner(token=answer[1].decode(), epoch=int(answer[2]), holder=answer[3].decode()))
+                return Moved(Owner(token=answer[1].decode(), epoch=int(answer[2]), actor=answer[3].decode()))
             case b"quarantined":
                 reason = self.payloads.open_text(answer[1], "quarantine", conversation_id)
                 raise Quarantined(conversation_id, reason, int(answer[2]))
@@ -86,7 +86,7 @@ class RedisConversations(RedisChanges):
                 raise CipherMissing(f"conversation {conversation_id!r}")
             case b"newer":
                 raise NewerRecord(answer[1].decode(), int(answer[2]), codec.VERSION)
-        _, epoch, now, seq, snapshot, runs, tail, crash_count, company = answer
+        _, epoch, now, seq, snapshot, runs, tail, crash_count, max_claims = answer
         tail_bytes = sum(len(part) for _, fields in tail for part in fields[1::2])
         try:
             state = redis_values.fold(conversation_id, snapshot, tail, int(seq), self.payloads)
@@ -100,7 +100,7 @@ class RedisConversations(RedisChanges):
             now=int(now),
             state=state,
             runs=records,
-            blame=Blame(int(crash_count), int(company)),
+            blame=Blame(int(crash_count), int(max_claims)),
             tail_bytes=tail_bytes,
         )
 
@@ -133,7 +133,7 @@ class RedisConversations(RedisChanges):
     async def look(self, conversation_id: str, look_ms: int) -> Look:
         answer = await self._on(conversation_id, "look", conversation_id, look_ms)
         claims = tuple(redis_values.run_of(conversation_id, "", record, self.payloads) for record in answer[1:])
-        return Look(Stands(answer[0].decode()), claims)
+        return Look(Finding(answer[0].decode()), claims)
 
     async def strike(
         self, conversation_id: str, token: str, *, process: str, reason: str, limit: int, claims: int = 1
@@ -142,7 +142,7 @@ class RedisConversations(RedisChanges):
         text = self.payloads.seal_text(reason, "quarantine", conversation_id)
         prefix = self._keys.prefix(conversation_id)
         answer = await self._on(
-            conversation_id, "strike", token, process, limit, text, conversation_id, prefix, claims, SMALL_COMPANY
+            conversation_id, "strike", token, process, limit, text, conversation_id, prefix, claims, FEW_CLAIMS
         )
         if answer[0] == b"fenced":
             raise Fenced(conversation_id)

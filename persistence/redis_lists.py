@@ -73,13 +73,13 @@ class RedisLists(RedisViews):
             raise too_many()
         return _pause(agent or "", answer[2], duplicate=bool(answer[1]))
 
-    async def resume(self, agent: str | None) -> Pause | None:
+    async def unpause(self, agent: str | None) -> Pause | None:
         _, _, found = await self._script("paused", [self._keys.meta("pauses")], [])
         record = dict(zip(found[::2], found[1::2], strict=True)).get((agent or "").encode())
         if record is None:
             return None
         # If the script runs again after a lost reply, it lifts no other pause; the pause read here is lifted either way.
-        await self._script("resume", [self._keys.meta("pauses")], [agent or "", record])
+        await self._script("unpause", [self._keys.meta("pauses")], [agent or "", record])
         return _pause(agent or "", record)
 
     async def paused(self) -> Paused:

@@ -7,7 +7,7 @@ from holdfast.conversation import Event
 from . import codec, redis_values
 from .redis_connection import translated
 from .redis_database import RedisDatabase
-from .runs import COMPANY_MS, PROGRESS_MS, Late, Run
+from .runs import CLAIMS_MS, PROGRESS_MS, Late, Run
 
 
 class RedisRuns(RedisDatabase):
@@ -92,11 +92,11 @@ class RedisRuns(RedisDatabase):
             for name, record in ((effect_id.decode(), record) for effect_id, record in found.items())
         }
 
-    async def attest(self, incarnation: str, lease_ms: int, *, company: int = 1) -> None:
+    async def attest(self, incarnation: str, lease_ms: int, *, claims: int = 1) -> None:
         lives, has = self._keys.meta(f"incarnation:{incarnation}"), self._keys.meta(f"company:{incarnation}")
-        await self._pipe(lambda pipe: [pipe.set(lives, b"", px=lease_ms), pipe.set(has, company, px=COMPANY_MS)])
+        await self._pipe(lambda pipe: [pipe.set(lives, b"", px=lease_ms), pipe.set(has, claims, px=CLAIMS_MS)])
 
-    async def company(self, incarnation: str) -> int:
+    async def claims_of(self, incarnation: str) -> int:
         found = await self._do(lambda: self._redis.get(self._keys.meta(f"company:{incarnation}")))
         return codec.number_of(found or b"1", "the number of an incarnation's claims")
 

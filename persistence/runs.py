@@ -14,7 +14,7 @@ from holdfast.conversation import Event
 
 from .database import Database
 
-COMPANY_MS = 600_000
+CLAIMS_MS = 600_000
 """How long (ms) an incarnation's number of claims is remembered."""
 PROGRESS_MS = 24 * 3_600_000
 """How long (ms) a run's last progress is kept without another report."""
@@ -120,10 +120,10 @@ class Runs(Database, Protocol):
     async def late(self, conversation_id: str) -> Mapping[str, Late]:
         """The late outcomes of the conversation's runs, by effect id."""
 
-    async def attest(self, incarnation: str, lease_ms: int, *, company: int = 1) -> None:
-        """Note that a worker's incarnation lives: its `company` claims hold for `lease_ms` by the store's clock."""
+    async def attest(self, incarnation: str, lease_ms: int, *, claims: int = 1) -> None:
+        """Note that a worker's incarnation lives: its `claims` hold for `lease_ms` by the store's clock."""
 
-    async def company(self, incarnation: str) -> int:
+    async def claims_of(self, incarnation: str) -> int:
         """The number of claims that an incarnation last attested; 1 if that is unknown."""
 
     async def attested(self, incarnation: str) -> bool:

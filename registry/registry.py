@@ -314,7 +314,7 @@ class Registry:
         return None
 
     async def _owner(self, conversation_id: str, *, create: bool) -> Owner:
-        """The owner; an `Owner` without a holder if there is none yet."""
+        """The owner; an `Owner` without an actor if there is none yet."""
         owner = await self._store.owner(conversation_id)
         if (owner is None or not owner.started) and not create:
             raise ConversationNotFound(conversation_id)
@@ -324,7 +324,7 @@ class Registry:
 
     async def _host(self, conversation_id: str, owner: Owner) -> tuple[Host | None, TakeoverReason]:
         """The owner's actor (None if it cannot be asked), and the reason for which another may take over."""
-        name, because = owner.holder, TakeoverReason.ASKED
+        name, because = owner.actor, TakeoverReason.ASKED
         if not name:
             return None, because
         dead = self._pool.is_dead(name)
@@ -373,7 +373,7 @@ class Registry:
 
     async def _note(self, conversation_id: str, name: str) -> None:
         owner = await self._store.owner(conversation_id)
-        if owner is not None and owner.holder == name:
+        if owner is not None and owner.actor == name:
             self._not_hosting[conversation_id] = owner.token
 
     async def _answered_before(self, delivery: Delivery) -> Replied | Failed | None:
@@ -394,7 +394,7 @@ class Registry:
     async def pid(self, conversation_id: str) -> int | None:
         """The id of the hosting process, None if there is none. For demonstrations and tests of faults."""
         owner = await self._store.owner(conversation_id)
-        actor = await self._actors.find(owner.holder) if owner is not None and owner.holder else None
+        actor = await self._actors.find(owner.actor) if owner is not None and owner.actor else None
         if actor is None:
             return None
         try:

@@ -19,7 +19,7 @@ from holdfast.counting import Counts
 from holdfast.errors import ConversationNotFound, CorruptStore, HoldfastError, LeaseHeld, Overloaded, Quarantined, StoreError
 from holdfast.log_context import CONVERSATION
 from holdfast.machine_load import because, overload
-from holdfast.persistence import Look, Pause, Stands, Store
+from holdfast.persistence import Finding, Look, Pause, Store
 from holdfast.redaction import PLAIN
 from holdfast.settings import ProcessLimits, Timing
 
@@ -129,13 +129,13 @@ class Sweep:
                 look = await self._store.look(conversation_id, self._timing.lease_ms)
             except Exception as error:  # noqa: BLE001 - waking it shows what is wrong
                 logger.debug("%s could not be looked at: %s", conversation_id, error)
-                look = Look(Stands.WAKE)
-            match look.stands:
-                case Stands.PARKED:
+                look = Look(Finding.WAKE)
+            match look.finding:
+                case Finding.PARKED:
                     for run in look.claims:
                         claims.setdefault(run.worker, []).append((conversation_id, run.incarnation))
-                case stands:
-                    self._tasks.start(self._wake(conversation_id, done=stands is Stands.DONE))
+                case finding:
+                    self._tasks.start(self._wake(conversation_id, done=finding is Finding.DONE))
         parked = {conversation_id for kept in claims.values() for conversation_id, _ in kept}
         for worker, kept in claims.items():
             self._tasks.start(self._asked(worker, kept))
@@ -268,11 +268,11 @@ class Sweep:
         state = await self._store.load(conversation_id)
         due = due_at(state)
         deadline_passed = due is not None and due <= await self._store.now()
-        if owner is None or not owner.holder or deadline_passed:
+        if owner is None or not owner.actor or deadline_passed:
             return False
-        if not self._actors.judges(owner.holder):
+        if not self._actors.judges(owner.actor):
             return True  # it may live in another cluster, which this one cannot tell
-        return await self._actors.find(owner.holder) is not None
+        return await self._actors.find(owner.actor) is not None
 
     async def _refill(self) -> None:
         if now_s() < self._spawn_at:

@@ -224,8 +224,7 @@ __all__ = [
     "tool",
 ]
 
-_HOMES["errors"] = tuple(set(__all__).difference({"__version__"}, *_HOMES.values()))
-_imported = lazily(__name__, _HOMES)
+_imported = lazily(__name__, _HOMES, others=("errors", __all__))
 
 
 def __getattr__(name: str) -> Any:

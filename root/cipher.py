@@ -69,7 +69,7 @@ class CipherAt:
         if found is None:
             raise CipherFailed(self.path, f"module {name!r} has no {attribute!r}")
         if not is_cipher(found):
-            raise CipherFailed(self.path, f"{type(found).__name__} has not the functions encrypt and decrypt")
+            raise CipherFailed(self.path, f"{type(found).__name__} lacks the functions encrypt and decrypt")
         cipher: Cipher = found
         return cipher
 

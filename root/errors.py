@@ -1,60 +1,42 @@
-"""Every error Holdfast raises on purpose.
-
-```
-HoldfastError
-├── InvalidInput                 an input cannot be used; nothing was changed
-│   ├── InvalidConversationId
-│   ├── InvalidMessage
-│   ├── InvalidDecision
-│   └── ConfigurationError       a setting, an app, an agent or a tool is wrong
-│       ├── AppNotFound
-│       ├── AppNotPublished      nobody has published the app to this store
-│       ├── AgentNotFound
-│       ├── HomeUnusable
-│       ├── InvalidRule          a permission rule cannot be used
-│       ├── OlderRelease         a newer Holdfast serves the store
-│       ├── OtherBuild           another build of this version serves the store, or runs on a node
-│       └── UnsupportedServer
-├── ConversationNotFound
-├── TurnNotFound                 the conversation has had no turn of that id
-├── MessageNotFound              the conversation was never sent a message of that id
-├── ConversationExists
-├── ConversationEnded
-├── Quarantined                  its work killed process after process, or it cannot be read; it rests until `retry`
-├── QueueFull                    no more messages may wait for their turn; send again once a turn has begun
-├── QuotaUsedUp                  the API key has used its quota of the day
-├── Overloaded                   all actors are at work; try again after a moment
-├── StaleCall                    the call is not waiting for this decision any more, or never was
-├── NotPermitted                 the caller may not decide this call
-├── AlreadyVoted                 the same person has already agreed to the call; others must
-├── BatchRefused                 one of several decisions cannot be taken, so none was
-├── OutcomeUnknown               no acknowledgement within the deadline; retry with the same id
-├── ServerRefused                the HTTP server refused a request, or it is not a Holdfast server
-├── StoreError
-│   ├── StoreUnavailable         the store does not answer, or refuses writes
-│   │   └── ServerUnavailable    the HTTP server does not answer
-│   ├── WrongStore               not the store that was known before
-│   ├── CorruptStore             a key holds a value that Holdfast never wrote
-│   ├── NewerRecord              written by a newer Holdfast than this one
-│   ├── CipherMissing            payloads are encrypted, and this process has no cipher
-│   ├── CipherFailed             the cipher cannot encrypt or decrypt a payload
-│   ├── Fenced                   another activation owns the conversation now
-│   └── LeaseHeld                another activation still works on the conversation
-└── ClusterError
-    ├── ClusterUnavailable       Ray does not answer
-    ├── ClusterStopped           Holdfast was stopped on the cluster, until `holdfast up`
-    └── WrongCluster             the store is bound to another Ray cluster
-```
+"""Every error Holdfast raises on purpose: a tree of classes below `HoldfastError`.
 
 Errors travel between Ray processes by pickle: `args` of each are exactly its constructor's positional arguments.
 """
 
 import shlex
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any, ClassVar, dataclass_transform
 
-from .settled import SettledBy as SettledBy  # noqa: PLC0414 - a name of this module
-from .settled import StaleReason as StaleReason  # noqa: PLC0414 - as above
+
+class StaleReason(StrEnum):
+    """Why a decision is stale."""
+
+    UNKNOWN = "unknown"  # the conversation never had such a call or suspension
+    ALREADY_RESOLVED = "already_resolved"  # another decision settled it
+    EXPIRED = "expired"  # its deadline settled it
+    CANCELLED = "cancelled"  # the turn was cancelled, or the conversation ended
+    SUPERSEDED = "superseded"  # the call moved on to a later suspension
+
+
+class SettledBy(StrEnum):
+    """What settled a suspension or call."""
+
+    APPROVE = "approve"  # a person lets the call run
+    DENY = "deny"  # a person forbids the call, or refuses to answer
+    ANSWER = "answer"  # a person or client gave the result
+    FAIL = "fail"  # a client could not produce a result, or a person counts a lost run as failed
+    REDISPATCH = "redispatch"  # a person repeats a lost run
+    REVIEW = "review"  # a person's verdict on a review that a tool's body asked for
+    EDIT = "edit"  # a person changed the arguments of a call that several must approve, so all are asked again
+    EXPIRY = "expiry"  # the deadline passed
+    CANCELLATION = "cancellation"  # the call or its turn was cancelled, or the conversation ended
+    RUN = "run"  # the callback's outcome
+    LOSS = "loss"  # the run's worker was gone without an outcome
+    UNATTENDED = "unattended"  # nobody attends the conversation, and its agent settles the call
+    GRANT = "grant"  # a grant that was given meanwhile covers the call
+    RULE = "rule"  # a permission rule denies the call
+    REFUSAL = "refusal"  # the call could not run at all: unknown tool, bad arguments
 
 
 @dataclass_transform(eq_default=False)
@@ -232,7 +214,7 @@ class Quarantined(HoldfastError, http_code=409):
     retry CONVERSATION` or `Conversation.retry()`.
     """
 
-    template = "conversation {0!r} is in quarantine since {2} ms ({1}): correct the cause, then `holdfast retry {0}`"
+    template = "conversation {0!r} has been in quarantine since {2} ms ({1}): correct the cause, then `holdfast retry {0}`"
 
     conversation_id: str
     reason: str
@@ -257,7 +239,7 @@ class QueueFull(HoldfastError, http_code=429):
 class QuotaUsedUp(HoldfastError, http_code=429):
     """The API key has used its quota of the day; nothing was done. `used` of `most` are used, until `until` (ms UTC)."""
 
-    template = "the API key has used {1} of {2} of its quota {0}, until {3} (ms UTC): come back then, or use another key"
+    template = "the API key has used {1} of {2} of its quota {0}, until {3} (ms UTC): wait until then, or use another key"
 
     quota: str
     used: float
@@ -306,7 +288,7 @@ class NotPermitted(HoldfastError, http_code=403):
     Let another person decide, or the same person in a way that proves who they are.
     """
 
-    template = "conversation {0!r}: call {1!r} cannot be decided so: {2}"
+    template = "conversation {0!r}: call {1!r} cannot be decided by this caller: {2}"
 
     conversation_id: str
     tool_call_id: str

@@ -3,7 +3,7 @@
 `Conversation.events()` yields `Event`. A name's module is imported at its first use.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .lazy import lazily
 
@@ -46,31 +46,6 @@ _HOMES = {
     "client.results": ("Event", "EventBody"),
     "conversation.terms.decisions": ("DecisionKind", "SuspensionKind"),
     "conversation.records.endings": ("FailureReason", "StopReason"),
-    "conversation.records.events": (
-        "CallResolved",
-        "CallAssigned",
-        "CallCommented",
-        "CallHeld",
-        "CallSuspended",
-        "Ended",
-        "ConversationStarted",
-        "GivenRevoked",
-        "GrantGiven",
-        "GrantRevoked",
-        "MessageAccepted",
-        "ModelAnswered",
-        "NothingCancelled",
-        "PendingCancelled",
-        "RequestedCall",
-        "RunScheduled",
-        "SettledBy",
-        "SuspensionSettled",
-        "TurnCancelled",
-        "TurnCompleted",
-        "TurnFailed",
-        "TurnStarted",
-        "VoteCast",
-    ),
     "conversation.terms.approvers": ("ApproverTerms",),
     "conversation.terms.grants": ("CallTarget", "Grant", "Level"),
     "conversation.records.live": ("ArgumentsDelta", "ProgressReported", "ReasoningDelta", "TextDelta"),
@@ -125,11 +100,4 @@ __all__ = [
     "VoteCast",
 ]
 
-_imported = lazily("holdfast", _HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return _imported(name)
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+__getattr__ = lazily(__name__, _HOMES, package="holdfast", others=("conversation.records.events", __all__))

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -34,19 +34,6 @@ class TraceContinuation(StrEnum):
 
 
 NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-PROCESS_LIMITS = (
-    "standby",
-    "max_actors",
-    "workers",
-    "strikes",
-    "adoptions",
-    "actor_mb",
-    "model_calls",
-    "effects",
-    "worker_mb",
-    "worker_idle_s",
-)
-"""The settings that make up `ProcessLimits`."""
 
 SECRETS = frozenset({"redis_url", "url", "token"})
 """Settings whose values no error shows."""
@@ -298,7 +285,7 @@ class Settings(BaseModel):
     @property
     def process_limits(self) -> ProcessLimits:
         """The process limits that actors are given."""
-        return ProcessLimits(**{name: getattr(self, name) for name in PROCESS_LIMITS})
+        return ProcessLimits(**{one.name: getattr(self, one.name) for one in fields(ProcessLimits) if hasattr(self, one.name)})
 
 
 def _reaching(named: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -308,14 +295,14 @@ def _reaching(named: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
     if "url" not in given:
         if "url" not in named or any(name in given for name in PLACES):
             if "token" in given:
-                raise ConfigurationError("token", "there is no url that it is for", "give url=, or set HOLDFAST_URL")
+                raise ConfigurationError("token", "it is given without a url", "give url=, or set HOLDFAST_URL")
             return stack
         if "redis_url" in named:
             problem = "HOLDFAST_URL and HOLDFAST_REDIS_URL are both set, and lead to different places"
             raise ConfigurationError("url", problem, "unset one of them, or give url= or redis_url=")
     for name, value in given.items():
         if name not in OF_THE_CLIENT and value is not False:
-            problem = "it does not go with the url of a server, which has its own"
+            problem = "it cannot be combined with the url of a server, which has its own"
             raise ConfigurationError(name, problem, f"leave out {name}=, or url= and HOLDFAST_URL")
     both = "url" in client and "url" in given
     if both and "token" in client and "token" not in given and _origin(client["url"]) != _origin(given["url"]):

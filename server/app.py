@@ -22,6 +22,7 @@ from .authentication import Authentication
 from .authenticators import Authenticator
 from .bounds import Bounds
 from .caller import LOCAL, Caller
+from .error_responses import MEDIA_TYPE, response_of, unexpected
 from .gate import LOOPBACK_NAMES, Gate
 from .intake import key_of, query_of
 from .openapi import described
@@ -29,7 +30,6 @@ from .operation import Asked, Operation, Serving, routes_of
 from .pages import conversations as conversation_pages
 from .pages import elements, inbox, inbox_feed, overview, several, visit
 from .pages.signing_in import SigningIn
-from .problems import MEDIA_TYPE, response_of, unexpected
 from .reach import conversation_named
 from .readiness import unready
 from .refusal import Refusal

@@ -11,8 +11,8 @@ from holdfast.client.replies import AuditReply
 from holdfast.errors import HoldfastError
 
 from .bodies import AuditQuery
+from .error_responses import problem_of
 from .operation import Asked, of
-from .problems import problem_of
 from .rendering import as_json
 
 LINES = "application/jsonl"

@@ -13,8 +13,8 @@ from holdfast.errors import BatchRefused, HoldfastError, InvalidDecision, StaleC
 from . import page_view
 from .decision_bodies import MOST_EACH, DecisionItem, ResolveEachBody, ResolveManyBody
 from .decisions import decide, page_of
+from .error_responses import problem_of, unexpected
 from .operation import Asked, of, of_decision
-from .problems import problem_of, unexpected
 
 logger = logging.getLogger("holdfast.server")
 

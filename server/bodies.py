@@ -120,7 +120,7 @@ CommentBody = _body(
 RequestBody = _body("RequestBody", "The idempotency key of an end.", AsyncConversation.end)
 Nothing = _body("Nothing", "An empty body.", AsyncConversation.retry)
 PauseBody = _body("PauseBody", "New work to pause.", AsyncClient.pause, agent=_PAUSED)
-ResumeBody = _body("ResumeBody", "New work to resume.", AsyncClient.resume, agent=_PAUSED)
+UnpauseBody = _body("UnpauseBody", "The pause to lift.", AsyncClient.unpause, agent=_PAUSED)
 
 
 class AuditQuery(_Query):

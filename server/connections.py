@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .arrived import network_of
 from .bounds import Bounds
-from .problems import MEDIA_TYPE, problem_of
+from .error_responses import MEDIA_TYPE, problem_of
 from .refusal import Refusal
 from .rendering import as_json
 

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .arrived import Arrived, last_of, peer_of
 from .authentication import Authentication
-from .problems import response_of
+from .error_responses import response_of
 from .refusal import Refusal
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")

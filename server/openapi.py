@@ -12,8 +12,8 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaV
 from holdfast.client.replies import Problem
 
 from .bodies import PATHS
+from .error_responses import MEDIA_TYPE
 from .operation import Operation
-from .problems import MEDIA_TYPE
 
 REF = "#/components/schemas/{model}"
 _PART = re.compile(r"\{(\w+)\}")

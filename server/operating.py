@@ -2,13 +2,13 @@
 
 from holdfast.client import verbs
 from holdfast.client.access import AccessScope
-from holdfast.client.replies import AgentsReply, HealthReply, PausesReply, ReadyReply, ResumedReply
+from holdfast.client.replies import AgentsReply, HealthReply, PausesReply, ReadyReply, UnpausedReply
 from holdfast.client.rule_check import RuleCheck
 from holdfast.errors import AppNotPublished, HoldfastError
 
-from .bodies import PauseBody, ResumeBody, RulesCheckBody
+from .bodies import PauseBody, RulesCheckBody, UnpauseBody
+from .error_responses import problem_of
 from .operation import Asked, Operation, of
-from .problems import problem_of
 from .readiness import unready
 from .refusal import Refusal
 
@@ -74,7 +74,7 @@ OPERATIONS = (
     ),
     of(verbs.PAUSED, "The pauses that stand.", pauses, reply=PausesReply),
     of(verbs.PAUSE, "Stop new work of an agent, or of all.", check=_check, body=PauseBody),
-    of(verbs.RESUME, "Lift a pause.", check=_check, reply=ResumedReply, body=ResumeBody),
+    of(verbs.UNPAUSE, "Lift a pause.", check=_check, reply=UnpausedReply, body=UnpauseBody),
     Operation("GET", "/health", health, None, name="health", summary="Whether the process is alive.", reply=HealthReply),
     of(verbs.READY, "Whether commands can be carried out.", ready, reply=ReadyReply),
 )

@@ -17,6 +17,7 @@ from holdfast.conversation import CallTarget, Principal, Status
 from holdfast.conversation.records import events as log
 from holdfast.conversation.records import live
 from holdfast.conversation.records.calls import Cut, PendingView
+from holdfast.error_codes import code_of
 from holdfast.errors import (
     AlreadyVoted,
     BatchRefused,
@@ -35,10 +36,9 @@ from holdfast.errors import (
     StaleCall,
     TurnNotFound,
 )
-from holdfast.problems import code_of
 
 from .caller import Caller
-from .problems import headers_of
+from .error_responses import headers_of
 from .refusal import Refusal
 
 

@@ -9,7 +9,7 @@ from holdfast.errors import ClusterError, HoldfastError
 from holdfast.redaction import PLAIN
 from holdfast.single_flight import SingleFlight
 
-from .problems import headers_of, problem_of
+from .error_responses import headers_of, problem_of
 from .refusal import Refusal
 
 LOGGED_S = 60.0

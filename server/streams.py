@@ -20,7 +20,7 @@ from . import page_view
 from .bounds import Bounds
 from .caller import LOCAL, Caller
 from .draining import Draining
-from .problems import problem_of
+from .error_responses import problem_of
 from .refusal import Refusal
 from .rendering import as_json
 from .slots import Share, Slots

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from holdfast.testing.transcripts import Message
+from holdfast.testing.transcripts import Message, pieces_of
 
 _PIECES = 3  # texts and inputs are streamed in at most so many fragments
 _STOP_REASONS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "content_filter": "refusal"}
@@ -83,17 +83,12 @@ def _streamed(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any
         case {"type": "text", "text": str(text)}:
             cited = [{"type": "citations_delta", "citation": citation} for citation in block.get("citations") or ()]
             opening = {**block, "text": "", **({"citations": []} if cited else {})}
-            return opening, [*({"type": "text_delta", "text": piece} for piece in _pieces(text)), *cited]
+            return opening, [*({"type": "text_delta", "text": piece} for piece in pieces_of(text, _PIECES)), *cited]
         case {"type": "thinking", "thinking": str(text)}:
             signed = [{"type": "signature_delta", "signature": block["signature"]}] if block.get("signature") else []
-            thought = ({"type": "thinking_delta", "thinking": piece} for piece in _pieces(text))
+            thought = ({"type": "thinking_delta", "thinking": piece} for piece in pieces_of(text, _PIECES))
             return {**block, "thinking": "", "signature": ""}, [*thought, *signed]
         case {"type": "tool_use" | "server_tool_use" | "mcp_tool_use", "input": dict(fields)}:
-            written = ["", *_pieces(json.dumps(fields))] if fields else []
+            written = ["", *pieces_of(json.dumps(fields), _PIECES)] if fields else []
             return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": piece} for piece in written]
     return block, []
-
-
-def _pieces(text: str) -> Iterator[str]:
-    size = -(-len(text) // _PIECES) or 1
-    return (text[start : start + size] for start in range(0, len(text), size))

@@ -28,7 +28,7 @@ class Decider:
     def __init__(self, agent: Agent, decide: Decide | None) -> None:
         if decide is not None and not callable(decide) and not isinstance(decide, Mapping):
             fix = 'give a function of the pending call, or a mapping such as {"refund": Approve()}'
-            raise ConfigurationError("decide", f"{type(decide).__name__} decides nothing", fix)
+            raise ConfigurationError("decide", f"{type(decide).__name__} is no function and no mapping", fix)
         if isinstance(decide, Mapping):
             unknown = sorted(str(name) for name in decide if agent.tool(name) is None)
             if unknown:

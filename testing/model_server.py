@@ -160,11 +160,10 @@ class ModelServer:
         Raises:
             TimeoutError: Fewer requests arrived in time.
         """
-        with self._changed:
-            if not self._changed.wait_for(lambda: len(self._requests) >= count, timeout_s):
-                seen = len(self._requests)
-                raise TimeoutError(f"{seen} of {count} requests arrived at the model server in {timeout_s} s")
-            return list(self._requests)
+        self._wait(
+            lambda: len(self._requests) >= count, timeout_s, lambda: f"{len(self._requests)} of {count} requests arrived"
+        )
+        return self.requests
 
     async def arrived(self, count: int, timeout_s: float = 30.0) -> list[Request]:
         """The async form of `wait_requests`."""
@@ -172,10 +171,7 @@ class ModelServer:
 
     def wait_held(self, count: int, timeout_s: float = 30.0) -> None:
         """Block until `count` requests are held at once; `TimeoutError` if fewer are after `timeout_s`."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: len(self._held) >= count, timeout_s):
-                seen = len(self._held)
-                raise TimeoutError(f"{seen} of {count} requests are held at the model server after {timeout_s} s")
+        self._wait(lambda: len(self._held) >= count, timeout_s, lambda: f"{len(self._held)} of {count} requests are held")
 
     async def held(self, count: int, timeout_s: float = 30.0) -> None:
         """The async form of `wait_held`."""
@@ -187,9 +183,12 @@ class ModelServer:
         Raises:
             TimeoutError: A request is still being answered after `timeout_s`.
         """
+        self._wait(lambda: not self._answering, timeout_s, lambda: f"{self._answering} requests are still being answered")
+
+    def _wait(self, reached: Callable[[], bool], timeout_s: float, instead: Callable[[], str]) -> None:
         with self._changed:
-            if not self._changed.wait_for(lambda: not self._answering, timeout_s):
-                raise TimeoutError(f"{self._answering} requests are still being answered after {timeout_s} s")
+            if not self._changed.wait_for(reached, timeout_s):
+                raise TimeoutError(f"{instead()} at the model server after {timeout_s} s")
 
     async def idle(self, timeout_s: float = 30.0) -> None:
         """The async form of `wait_idle`."""

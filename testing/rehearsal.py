@@ -220,7 +220,7 @@ class Rehearsal:
             NoAnswer, NeverRested, Quarantined, Exception: See `rest`.
         """
         if not is_time(seconds) or seconds < 0:
-            raise InvalidInput("seconds", f"{seconds!r:.40} is no time to move by", "give a number of seconds, 0 or more")
+            raise InvalidInput("seconds", f"{seconds!r:.40} is no length of time", "give a number of seconds, 0 or more")
         until = self._clock() + round(seconds * 1000)
         while True:
             await self._settled(self._under_way)
@@ -288,7 +288,7 @@ class Rehearsal:
                     seen_token=owner.token if owner is not None else "",
                     new_token=uuid.uuid4().hex,
                     because=TakeoverReason.DIED,
-                    holder="nobody",
+                    actor="nobody",
                     lease_ms=1,
                 )
                 with contextlib.suppress(Fenced):

@@ -229,19 +229,20 @@ class Completion:
     def _deltas(self) -> Iterator[dict[str, Any]]:
         content, tool_calls = self._message["content"], self._message.get("tool_calls", ())
         yield {"role": "assistant", "content": None if content is None else ""}
-        for piece in _pieces(self._message.get("reasoning_content") or ""):
+        for piece in pieces_of(self._message.get("reasoning_content") or ""):
             yield {"reasoning_content": piece}
-        for piece in _pieces(content or ""):
+        for piece in pieces_of(content or ""):
             yield {"content": piece}
         for index, tool_call in enumerate(tool_calls):
             function = tool_call["function"]
             yield {"tool_calls": [{"index": index, **tool_call, "function": {**function, "arguments": ""}}]}
-            for piece in _pieces(function["arguments"]):
+            for piece in pieces_of(function["arguments"]):
                 yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
 
-def _pieces(text: str) -> Iterator[str]:
-    size = -(-len(text) // _PIECES) or 1
+def pieces_of(text: str, most: int = _PIECES) -> Iterator[str]:
+    """The text in fragments of the same size, at most so many."""
+    size = -(-len(text) // most) or 1
     return (text[start : start + size] for start in range(0, len(text), size))
 
 

@@ -24,7 +24,7 @@ def trapped(folder: Path) -> Reached:
     the step, and is then renamed after that process. A folder into which others could put traps counts as empty.
     """
     if not folder.is_dir() or folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022:
-        logger.error("%s is no folder of traps, or one into which others may put some: nothing is trapped", folder)
+        logger.error("%s is no folder, or others may write to it: its traps are ignored", folder)
         return untrapped
 
     def reached(step: Step) -> None:

@@ -79,7 +79,7 @@ class EffectRunner:
             effect_id=effect.effect_id,
             upto_seq=effect.upto_seq,
             attempt=attempt,
-            max_claims=self._owned.blame.company,
+            max_claims=self._owned.blame.max_claims,
             log_tail=self._log_tail.upto(effect.upto_seq),
             lineage=self._log_tail.lineage,
             instead_of=lost,
@@ -94,7 +94,7 @@ class EffectRunner:
             effect,
             conversation_id=self._state.conversation_id,
             agent=self._state.agent,
-            max_claims=self._owned.blame.company or int(effect.attempt - effect.resumed > 1),
+            max_claims=self._owned.blame.max_claims or int(effect.attempt - effect.resumed > 1),
             request=REQUEST.get(),
             traceparent=self.traceparent,
         )

@@ -146,7 +146,7 @@ class Ownership:
             seen_token=seen_token,
             new_token=token,
             because=because,
-            holder=self._context.actor,
+            actor=self._context.actor,
             lease_ms=self._context.timing.lease_ms,
             create=create,
         )
@@ -192,7 +192,7 @@ class Ownership:
         logger.warning("conversation %s: %s", self.conversation_id, what)
         limit = self._context.strikes if limit is None else limit
         try:
-            claims = await self._store.company(process) if process is not None else 1
+            claims = await self._store.claims_of(process) if process is not None else 1
             blame = await self._store.strike(
                 self.conversation_id, self.token, process=process or uuid.uuid4().hex, reason=what, limit=limit, claims=claims
             )

@@ -62,5 +62,5 @@ class Attestation:
     async def _say(self, store: Runs) -> None:
         asked_at, claims = asyncio.get_running_loop().time(), self._runs
         self._said = claims
-        await store.attest(self._incarnation, VALID_MS, company=claims)
+        await store.attest(self._incarnation, VALID_MS, claims=claims)
         self._said_at = asked_at

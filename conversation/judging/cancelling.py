@@ -10,9 +10,8 @@ from holdfast.conversation.terms.decisions import SuspensionKind
 from holdfast.conversation.text.envelope import failure
 from holdfast.errors import InvalidInput, TurnNotFound
 
-from .judgement import Cancelled, Draft, Judgement
+from .judgement import Cancelled, Draft, Judgement, check_words
 from .progress import advance, give_up
-from .words import check_words
 
 CANCELLED = "cancelled before it was answered; it did not run"
 CANCELLED_RUN = "cancelled while it ran; it may or may not have taken effect"
@@ -43,7 +42,7 @@ def cancel(state: State, command: CancelTurn) -> Judgement:
 
 def cancel_pending(state: State, command: CancelPending) -> Judgement:
     """Settle each suspension, or each of one kind, with an error result; the turn goes on."""
-    check_words(command.reason, command.spec, "reason", InvalidInput)
+    check_words(command.reason, command.limits.note_bytes, "reason", InvalidInput)
     wanted = [
         call
         for call in state.calls.open()

@@ -8,24 +8,22 @@ from holdfast.conversation.records.commands import Revoke, RevokeGiven
 from holdfast.conversation.records.events import GivenRevoked, GrantGiven, GrantRevoked, SettledBy, WithdrawnVote
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.approvers import ApproverTerms, gave
-from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
+from holdfast.conversation.terms.decisions import SuspensionKind
 from holdfast.conversation.terms.grants import MOST_GRANTS, Grant, ScopeGiven
 from holdfast.conversation.terms.principal import Proof
 from holdfast.errors import InvalidDecision, InvalidInput
 
-from .judgement import Draft, Judgement
+from .judgement import Draft, Judgement, check_words
 from .progress import advance, go_on, granted, settled
-from .words import check_words
 
 MAY_NOT = "whoever gave the grant may not decide this any more"
 """The reason of a grant that ended because a run could not begin by it."""
 
 
-def check_room(state: State, rulings: Sequence[DecisionRecord], *, now: int) -> None:
-    """Refuse (`InvalidDecision`) decisions with more scopes than the conversation has room for grants."""
-    more = sum(ruling.scope is not None for ruling in rulings)
+def check_room(state: State, more: int, *, now: int) -> None:
+    """Refuse (`InvalidDecision`) so many more grants than the conversation has room for."""
     standing = sum(grant.is_active(now) for grant in state.grants)
-    if more and standing + more > MOST_GRANTS:
+    if standing + more > MOST_GRANTS:
         problem = f"the conversation has {standing} grants, {MOST_GRANTS} are allowed"
         raise InvalidDecision("decision.scope", problem, "revoke some of them first, or approve this call alone")
 
@@ -36,10 +34,8 @@ def give(draft: Draft, scope: ScopeGiven, *, seq: int, terms: ApproverTerms | No
     draft.emit(GrantGiven(at=draft.now, grant=grant))
 
 
-def release(draft: Draft, rulings: Sequence[DecisionRecord]) -> None:
-    """Settle the approvals that the grants in force cover, if these decisions have given any; their calls go on."""
-    if all(ruling.scope is None for ruling in rulings):
-        return
+def release(draft: Draft) -> None:
+    """Settle the approvals that the grants in force cover; their calls go on."""
     for call in draft.state.calls.awaiting():
         by = granted(draft, call)
         if by is None or call.suspension is None or call.suspension.kind is not SuspensionKind.APPROVAL:
@@ -52,10 +48,10 @@ def release(draft: Draft, rulings: Sequence[DecisionRecord]) -> None:
 
 def revoke(state: State, command: Revoke) -> Judgement:
     """End a grant."""
-    check_words(command.reason, command.spec, "reason", InvalidInput)
+    check_words(command.reason, command.limits.note_bytes, "reason", InvalidInput)
     if all(grant.grant_id != command.grant_id for grant in state.grants):
         problem = f"{command.grant_id!r:.80} is no grant of this conversation, or has ended"
-        raise InvalidInput("grant_id", problem, "look at the grants that stand (conversation.grants())")
+        raise InvalidInput("grant_id", problem, "list the grants in force: conversation.grants()")
     return _revoked(state, command, GrantRevoked(at=command.now, grant_id=command.grant_id, **_why(command)))
 
 
@@ -79,11 +75,11 @@ def given(state: State, by: str, proof: Proof | None = None) -> tuple[list[Grant
 
 def revoke_given(state: State, command: RevokeGiven) -> Judgement:
     """End the grants of a principal, and its votes in calls that wait."""
-    check_words(command.reason, command.spec, "reason", InvalidInput)
+    check_words(command.reason, command.limits.note_bytes, "reason", InvalidInput)
     grants, voted = given(state, command.by, command.proof)
     if not grants and not voted:
-        problem = f"{command.by!r:.80} has given nothing that stands in this conversation"
-        raise InvalidInput("by", problem, "look at what stands: client.given(by)")
+        problem = f"{command.by!r:.80} has no grant and no open vote in this conversation"
+        raise InvalidInput("by", problem, "list what it has given: client.given(by)")
     event = GivenRevoked(
         at=command.now,
         by=command.by,

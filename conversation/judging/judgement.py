@@ -17,6 +17,8 @@ from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.principal import Principal
 from holdfast.conversation.terms.spec import AgentSpec, ToolSpec
+from holdfast.conversation.text import jsontext
+from holdfast.errors import InvalidInput
 
 
 class Receipt(Record):
@@ -26,9 +28,9 @@ class Receipt(Record):
     seq: int = Field(description="The place in the log of the event that records the request.")
     accepted_at: int = Field(description="The time of that event, in integer milliseconds UTC.")
     duplicate: bool = Field(default=False, description="Whether the request was recorded before, under the same key.")
-    settled: bool = Field(default=True, description="Whether the call is decided; false if others have to agree, too.")
-    votes: int = Field(default=0, description="How many people have agreed, this one included, where several have to; else 0.")
-    needed: int = Field(default=0, description="How many people have to agree; 0 where one is enough.")
+    settled: bool = Field(default=True, description="Whether the call is decided; false if others must agree, too.")
+    votes: int = Field(default=0, description="How many people have agreed, this one included, if several must; else 0.")
+    needed: int = Field(default=0, description="How many people must agree; 0 if one is enough.")
     audit_head: str = Field(
         default="",
         description="The head of the audit chain with what was sent or decided; empty for an assignment and a comment.",
@@ -44,7 +46,7 @@ class Cancelled(Record):
     duplicate: bool = Field(default=False, description="Whether the cancellation was recorded before, under the same key.")
     running: tuple[str, ...] = Field(
         default=(),
-        description="The cancelled calls whose bodies still went on when this was returned (`wait_s` waits for them).",
+        description="The cancelled calls whose bodies still ran when this was returned (`wait_s` waits for them).",
     )
     audit_head: str = Field(
         default="", description="The head of the audit chain with the cancellation; empty if there was nothing to cancel."
@@ -144,6 +146,17 @@ class Draft:
     def done(self, reply: Reply = None) -> Judgement:
         """The judgement with all events emitted so far."""
         return Judgement(tuple(self.events), reply, state=self.state)
+
+
+def check_words(text: str, most: int, field: str, error: type[InvalidInput], fix: str = "shorten it") -> None:
+    """Refuse (as `error`, for `field`) a text that UTF-8 cannot encode, or that has more than `most` bytes."""
+    try:
+        jsontext.check_text(text)
+    except jsontext.NotJson as problem:
+        raise error(field, str(problem), "give text that can be encoded as UTF-8") from problem
+    size = jsontext.size_bytes(text)
+    if size > most:
+        raise error(field, f"it has {size} bytes, {most} are allowed", fix)
 
 
 def drafted(state: State, command: Command) -> Draft:

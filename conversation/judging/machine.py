@@ -4,20 +4,20 @@
 clock, I/O or Ray; a live and a revived conversation take the same path through them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation.ids import check_request_id
 from holdfast.conversation.log.fold import evolve
 from holdfast.conversation.log.work import busy, due_at, effect_of, outstanding
 from holdfast.conversation.records import commands as asked
-from holdfast.conversation.records.commands import Command, Numbered, Outcome, Request
+from holdfast.conversation.records.commands import Command, Decided, Numbered, Outcome, Request, Resolve, ResolveMany, Start
+from holdfast.conversation.records.idempotency import IdempotencyRecord, request_digest
 from holdfast.conversation.records.state import State
-from holdfast.errors import InvalidInput
+from holdfast.errors import ConversationExists, InvalidDecision, InvalidInput, InvalidMessage
 
 from . import cancelling, deciding, granting, messages, noting, outcomes, unattended
-from .judgement import Judgement
-from .repeats import repeated
+from .judgement import Cancelled, Judgement, Receipt, Receipts
 from .table import LATE, TABLE, Handled, Ignored, Refused
 
 __all__ = ["busy", "decide", "due_at", "effect_of", "evolve", "outstanding"]
@@ -45,6 +45,17 @@ JUDGES: Mapping[type, Callable[[State, Any], Judgement]] = {
     asked.Wake: cancelling.wake,
 }
 """The judge of each command that the table handles."""
+
+_ENDING = (InvalidInput, "request_id", "another request", "use a new id for each request")
+_ELSE = (InvalidInput, "request_id", "something else", "use a new request_id for a new request")
+_USED: Mapping[type[Request], tuple[type[InvalidInput], str, str, str]] = {
+    asked.Send: (InvalidMessage, "message_id", "another message", "use a new message_id for a new message"),
+    Resolve: (InvalidDecision, "decision_id", "another decision", "use a new decision_id for a new decision"),
+    ResolveMany: (InvalidDecision, "decision_id", "other decisions", "use a new decision_id for new decisions"),
+    **dict.fromkeys((asked.CancelTurn, asked.CancelPending, asked.End), _ENDING),
+    **dict.fromkeys((asked.Assign, asked.Comment, asked.Revoke, asked.RevokeGiven), _ELSE),
+}
+"""Per request: the error for an id that was used before, the id's name, its other use, and the fix."""
 
 
 def decide(state: State, command: Command) -> Judgement:
@@ -81,4 +92,50 @@ def decide(state: State, command: Command) -> Judgement:
         case Handled():
             if isinstance(command, Numbered):
                 check_request_id("request_id", command.request_id, InvalidInput)
-            return unattended.followed(state, command, JUDGES[type(command)](state, command))
+            judgement = JUDGES[type(command)](state, command)
+            after = judgement.state
+            return judgement if after is None or after.attended else unattended.followed(state, command, judgement)
+
+
+def repeated(state: State, command: Request) -> Judgement | None:
+    """The first reply, if this very request was accepted before; raises if its id was used for another request."""
+    known = [command.known.get(key) for key in command.lookups()]
+    if not any(known):
+        return None
+    parts: Sequence[Request | Decided] = command.decisions if isinstance(command, ResolveMany) else (command,)
+    for part, record in zip(parts, known, strict=True):
+        if record is None or not _is_same(state, command, part, record):
+            if isinstance(command, Start):
+                raise ConversationExists(state.conversation_id)
+            error, field, what, fix = _USED[type(command)]
+            raise error(field, f"{getattr(part, field)!r} was already used for {what}", fix)
+    records = [record for record in known if record is not None]
+    if isinstance(command, ResolveMany):
+        return Judgement(reply=Receipts(receipts=tuple(_receipt(state, record) for record in records)))
+    before = records[0]
+    if not isinstance(command, asked.CancelTurn | asked.CancelPending):
+        return Judgement(reply=_receipt(state, before))
+    about = {"conversation_id": state.conversation_id, "turn_id": before.turn_id, "calls": before.calls}
+    return Judgement(reply=Cancelled(**about, duplicate=True, audit_head=before.head))
+
+
+def _is_same(state: State, command: Request, part: Request | Decided, known: IdempotencyRecord) -> bool:
+    match part:
+        case Start() | asked.Send():
+            return known.digest == part.digest
+        case Resolve() | Decided():
+            return known.digest == command.decision_digest(part, known.needed)
+        case asked.CancelTurn(turn_id=str() as named) if named != known.turn_id:
+            # A cancellation that found nothing cannot have named the current turn: it would have cancelled it.
+            return known.digest == part.kind and known.turn_id is None and named != state.present_turn_id
+        case asked.Assign() | asked.Comment() | asked.Revoke() | asked.RevokeGiven():
+            return known.digest == request_digest(part.kind, part)
+        case asked.CancelTurn() | asked.CancelPending() | asked.End():
+            return known.digest == part.kind
+        case _:
+            return False
+
+
+def _receipt(state: State, known: IdempotencyRecord) -> Receipt:
+    said = {name: getattr(known, name) for name in ("seq", "settled", "votes", "needed")}
+    return Receipt(conversation_id=state.conversation_id, accepted_at=known.at, duplicate=True, audit_head=known.head, **said)

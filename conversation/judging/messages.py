@@ -8,8 +8,7 @@ from holdfast.conversation.terms.spec import Limits
 from holdfast.conversation.text import jsontext
 from holdfast.errors import InvalidMessage, QueueFull
 
-from .judgement import Draft, Judgement
-from .repeats import send_digest, start_digest
+from .judgement import Draft, Judgement, check_words
 
 
 def start(state: State, command: Start) -> Judgement:
@@ -37,7 +36,7 @@ def start(state: State, command: Start) -> Judgement:
             attended=command.attended,
         )
     )
-    seq = draft.emit(_accepted(command, start_digest(command)))
+    seq = draft.emit(_accepted(command))
     return draft.done(draft.receipt(seq))
 
 
@@ -47,15 +46,15 @@ def send(state: State, command: Send) -> Judgement:
     if len(state.queue) >= command.limits.queued:
         raise QueueFull(state.conversation_id, len(state.queue))
     draft = Draft(state, command)
-    seq = draft.emit(_accepted(command, send_digest(command)))
+    seq = draft.emit(_accepted(command))
     return draft.done(draft.receipt(seq))
 
 
-def _accepted(command: Start | Send, payload_digest: str) -> MessageAccepted:
+def _accepted(command: Start | Send) -> MessageAccepted:
     return MessageAccepted(
         at=command.now,
         message_id=command.message_id,
-        digest=payload_digest,
+        digest=command.digest,
         text=command.text,
         principal=command.principal,
         traceparent=command.traceparent,
@@ -66,11 +65,5 @@ def _check_message(text: object, message_id: object, limits: Limits) -> None:
     check_request_id("message_id", message_id, InvalidMessage)
     if not isinstance(text, str):
         raise InvalidMessage("text", f"{type(text).__name__} is not a string", "give a string")
-    try:
-        jsontext.check_text(text)
-    except jsontext.NotJson as error:
-        raise InvalidMessage("text", str(error), "give text that can be encoded as UTF-8") from error
-    size = jsontext.size_bytes(text)
-    if size > limits.message_bytes:
-        problem = f"it has {size} bytes, {limits.message_bytes} are allowed"
-        raise InvalidMessage("text", problem, "shorten it, or raise Limits.message_bytes of the agent")
+    fix = "shorten it, or raise Limits.message_bytes of the agent"
+    check_words(text, limits.message_bytes, "text", InvalidMessage, fix)

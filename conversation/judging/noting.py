@@ -8,8 +8,7 @@ from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.principal import is_name
 from holdfast.errors import InvalidInput, NotPermitted, StaleCall, StaleReason
 
-from .judgement import Draft, Judgement
-from .words import check_words
+from .judgement import Draft, Judgement, check_words
 
 MOST_NOTES = 64
 """A suspension with this many votes, assignments and comments takes no more of the latter two, as the state holds their `seq`.
@@ -27,7 +26,7 @@ def note(state: State, command: Assign | Comment) -> Judgement:
             raise InvalidInput("to", f"{command.to!a:.60} is no name", "give the id of a principal, or leave it empty")
         seq = draft.emit(CallAssigned(to=command.to, **about))
     else:
-        check_words(command.text, command.spec, "text", InvalidInput)
+        check_words(command.text, command.limits.note_bytes, "text", InvalidInput)
         if not command.text.strip():
             raise InvalidInput("text", "it is empty", "write something, or leave it")
         seq = draft.emit(CallCommented(text=command.text, **about))

@@ -52,7 +52,7 @@ FRUITLESS = {
         "with: put it otherwise"
     ),
 }
-TERMS = f"who may decide this call takes more than {MOST_BYTES} bytes to say"
+TERMS = f"the names of those who may decide this call have more than {MOST_BYTES} bytes"
 PAUSED = "pause_turn"
 """The finish reason of an answer that the provider continues at the next model call."""
 NAME_CHARS = 256
@@ -107,13 +107,10 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
         ModelAnswered(
             at=command.now,
             effect_id=command.effect_id,
-            content=jsontext.clean(command.content),
             calls=tuple(_requested(call_id, call) for call_id, call in proposed.items()),
-            finish_reason=jsontext.clean(command.finish_reason),
             input_tokens=command.input_tokens,
             output_tokens=command.output_tokens,
-            reasoning=jsontext.clean(command.reasoning),
-            provider=jsontext.clean(command.provider),
+            **{name: jsontext.clean(getattr(command, name)) for name in ("content", "finish_reason", "reasoning", "provider")},
         )
     )
     stopped = STOPPED.get(command.finish_reason or "")
@@ -241,17 +238,10 @@ def _lost(draft: Draft, call: Call) -> None:
 
 def _clean(call: ProposedCall) -> ProposedCall:
     """The call in a form that can be logged; arguments with a lone surrogate become the call's `problem`."""
-    arguments = jsontext.clean(call.arguments)
-    problem = call.problem if arguments == call.arguments else "a lone surrogate"
-    return call.model_copy(
-        update={
-            "tool_call_id": jsontext.clean(call.tool_call_id),
-            "name": jsontext.clean(call.name[:NAME_CHARS]),
-            "arguments": arguments,
-            "problem": jsontext.clean(problem),
-            "prompt": jsontext.clean(call.prompt),
-        }
-    )
+    cleaned = {name: jsontext.clean(getattr(call, name)) for name in ("tool_call_id", "arguments", "problem", "prompt")}
+    if cleaned["arguments"] != call.arguments:
+        cleaned["problem"] = "a lone surrogate"
+    return call.model_copy(update=cleaned | {"name": jsontext.clean(call.name[:NAME_CHARS])})
 
 
 def _too_much(command: ModelReplied) -> tuple[FailureReason, str] | None:

@@ -14,7 +14,7 @@ from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.envelope import failure, success
 from holdfast.errors import InvalidDecision
 
-from .fitting import Fitted, fit
+from .deciding import Fitted, fit
 from .judgement import Draft, Judgement
 from .progress import advance, finish, go_on, settled
 
@@ -35,9 +35,7 @@ def ruling_at_proposal(state: State, spec: AgentSpec | None, call: Call, propose
 
 def followed(before: State, command: Command, judgement: Judgement) -> Judgement:
     """The judgement with the agent's decisions in an unattended conversation; a call that none fits waits for a person."""
-    if judgement.state is None or judgement.state.attended or not judgement.events:
-        return judgement
-    draft = Draft(judgement.state, command, list(judgement.events))
+    draft = Draft(judgement.state or before, command, list(judgement.events))
     place = 0
     while place < len(draft.events):
         upto = len(draft.events)

@@ -13,16 +13,23 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from holdfast.conversation.ids import sha256_of
 from holdfast.conversation.records import events
 from holdfast.conversation.records.event_base import ChainLink
 from holdfast.conversation.records.events import Event, SettledBy
 from holdfast.conversation.records.state import State
+from holdfast.conversation.terms.decisions import IN_WORDS
 from holdfast.conversation.terms.grants import Grant
 from holdfast.conversation.terms.principal import Principal
 from holdfast.conversation.text.jsontext import NotJson, loads
 
 FORMAT = "holdfast.audit"
 """With the number of its format, the first string under a link's hash; with that of format 1, the first under any genesis."""
+LINKED = (
+    *("conversation_id", "seq", "at", "kind", "tool_call_id", "suspension_id", "subject", "shown_digest", "settled_by"),
+    *("decision", "body_digest", "reason_digest", "principal_id", "roles", "proof", "request_id"),
+)
+"""The fields of an entry that a link covers, in this order."""
 SALT_DIGITS = 32
 
 
@@ -54,7 +61,7 @@ class AuditEntry:
             "many of how many have agreed."
         ),
     ] = ""
-    shown_digest: Annotated[str, Field(description="The digest of what whoever decided was shown.")] = ""
+    shown_digest: Annotated[str, Field(description="The digest of what was shown to the person who decided.")] = ""
     settled_by: Annotated[
         str,
         Field(
@@ -62,7 +69,7 @@ class AuditEntry:
             "`rule`."
         ),
     ] = ""
-    decision: Annotated[str, Field(description="The kind of decision; empty if nobody decided this very call.")] = ""
+    decision: Annotated[str, Field(description="The kind of decision; empty if nobody decided this call itself.")] = ""
     body_digest: Annotated[
         str,
         Field(
@@ -70,9 +77,11 @@ class AuditEntry:
             "review; of a message its text, of a grant its terms, of a cancellation the calls, of a rule's denial the result."
         ),
     ] = ""
-    reason_digest: Annotated[str, Field(description="The digest of the reason, where the body does not hold it.")] = ""
-    principal_id: Annotated[str, Field(description="Who sent it or decided; empty if nobody did, or nobody said.")] = ""
-    roles: Annotated[tuple[str, ...], Field(description="The roles of who that was.")] = ()
+    reason_digest: Annotated[str, Field(description="The digest of the reason, if the body does not hold it.")] = ""
+    principal_id: Annotated[
+        str, Field(description="The id of the person who sent or decided it; empty if nobody did, or nobody said.")
+    ] = ""
+    roles: Annotated[tuple[str, ...], Field(description="The roles of that person.")] = ()
     proof: Annotated[str, Field(description="How that was proven: `stated`, `link`, `key`, `oidc` or `proxy`.")] = ""
     request_id: Annotated[str, Field(description="The idempotency key of the message, decision or request.")] = ""
     tool: Annotated[
@@ -88,26 +97,9 @@ class AuditEntry:
 
     def follows(self, previous: str) -> str:
         """The head after this entry, given the head before it."""
-        return _digest(
-            f"{FORMAT}.{self.format}",
-            previous,
-            self.conversation_id,
-            str(self.seq),
-            str(self.at),
-            self.kind,
-            self.tool_call_id,
-            self.suspension_id,
-            self.subject,
-            self.shown_digest,
-            self.settled_by,
-            self.decision,
-            self.body_digest,
-            self.reason_digest,
-            self.principal_id,
-            "\n".join(self.roles),  # a name has no line break
-            self.proof,
-            self.request_id,
-        )
+        said = (getattr(self, name) for name in LINKED)
+        parts = ("\n".join(one) if isinstance(one, tuple | list) else str(one) for one in said)  # a role has no line break
+        return _digest(f"{FORMAT}.{self.format}", previous, *parts)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain JSON values."""
@@ -241,7 +233,7 @@ def _terms(grant: Grant) -> tuple[str, ...]:
 
 def _words(event: events.SuspensionSettled) -> str:
     """The words of a body: a denial's reason, an error, a review's notes; empty for any other body."""
-    if event.body is None or event.by not in (SettledBy.DENY, SettledBy.FAIL, SettledBy.REVIEW):
+    if event.body is None or event.by.value not in IN_WORDS:
         return ""
     try:
         said = loads(event.body)
@@ -259,9 +251,4 @@ def _shown_to(state: State, event: events.SuspensionSettled | events.VoteCast) -
 
 
 def _digest(*parts: str) -> str:
-    """A SHA-256 in hexadecimal over the parts with their lengths: the same text split differently has another digest."""
-    state = hashlib.sha256()
-    for part in parts:
-        raw = part.encode("utf-8", "surrogatepass")
-        state.update(len(raw).to_bytes(8, "big") + raw)
-    return state.hexdigest()
+    return sha256_of(*parts).hex()

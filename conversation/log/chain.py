@@ -24,7 +24,9 @@ _BOUND = FIRST_WORDS | {SuspensionKind.CLIENT_EXEC}
 class AuditBreak:
     """A break of the chain at a place in the log."""
 
-    seq: Annotated[int | None, Field(description="The place in the log; None for a receipt's head whose place nobody said.")]
+    seq: Annotated[
+        int | None, Field(description="The place in the log; None for the head of a receipt whose place is not known.")
+    ]
     problem: Annotated[str, Field(description="What is wrong there.")]
 
 

@@ -7,8 +7,7 @@ from holdfast.conversation.records import events
 from holdfast.conversation.records.calls import Call, CallStatus, Suspension, Vote
 from holdfast.conversation.records.event_base import ChainLink, OfTurn
 from holdfast.conversation.records.events import Event, SettledBy
-from holdfast.conversation.records.round import NO_CALLS
-from holdfast.conversation.records.state import LastTurn, QueuedTrace, State, Turn
+from holdfast.conversation.records.state import NO_CALLS, LastTurn, QueuedTrace, State, Turn
 from holdfast.conversation.terms.approvers import gave, with_fulfilled
 from holdfast.conversation.terms.decisions import DecisionKind, SuspensionKind
 

@@ -1,8 +1,13 @@
-"""What the store's indexes hold of a conversation: functions of its state."""
+"""What the store's indexes hold of a conversation: functions of its state; and how a write changes that, and the work."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from holdfast.conversation.record import Record
-from holdfast.conversation.records.calls import Call
-from holdfast.conversation.records.state import State
+from holdfast.conversation.records.calls import Call, CallStatus
+from holdfast.conversation.records.event_base import CallEvent, Note
+from holdfast.conversation.records.events import CallResolved, Event, GivenRevoked, SuspensionSettled, VoteCast
+from holdfast.conversation.records.state import NO_CALLS, Round, State, Status
 from holdfast.conversation.terms.decisions import SuspensionKind
 
 
@@ -31,3 +36,69 @@ def pending_entries(state: State) -> tuple[PendingEntry, ...]:
     """The entries of a state's open suspensions, in the order of the log."""
     entries = [entry for call in state.calls.awaiting() if (entry := PendingEntry.of(call)) is not None]
     return tuple(sorted(entries, key=lambda entry: entry.seq))
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """The suspensions that open and close, and the effect ids of work that becomes outstanding (`scheduled`) or is over.
+
+    `noted` are suspensions that stay open and have a new vote, comment or assignment. Work here means model calls and runs,
+    which workers do and records describe; the beginning of a turn is not work.
+    """
+
+    opened: tuple[PendingEntry, ...] = ()
+    closed: tuple[PendingEntry, ...] = ()
+    noted: tuple[PendingEntry, ...] = ()
+    scheduled: tuple[str, ...] = ()
+    settled: tuple[str, ...] = ()
+
+
+def delta(before: State, after: State, events: Sequence[Event]) -> Delta:
+    """The changes between two states, given the events that lead from one to the other; the cost is that of the events."""
+    ids = {event.tool_call_id: None for event in events if isinstance(event, CallEvent | SuspensionSettled | CallResolved)}
+    old, new = _calls(before), _calls(after)
+    if _answer(before) != _answer(after):  # the calls of an earlier answer are over, named or not
+        ids |= {call.tool_call_id: None for call in old.open()}
+    opened, closed, scheduled, settled = [], [], [], []
+    for tool_call_id in ids:
+        was, now = old.of(tool_call_id), new.of(tool_call_id)
+        entry_was, entry_now = PendingEntry.of(was), PendingEntry.of(now)
+        if entry_was != entry_now:
+            closed += [entry_was] if entry_was is not None else []
+            opened += [entry_now] if entry_now is not None else []
+        run_was, run_now = _run(was), _run(now)
+        if run_was != run_now:
+            settled += [run_was] if run_was is not None else []
+            scheduled += [run_now] if run_now is not None else []
+    model_was, model_now = _model_call(before), _model_call(after)
+    if model_was != model_now:
+        settled += [model_was] if model_was is not None else []
+        scheduled += [model_now] if model_now is not None else []
+    return Delta(tuple(opened), tuple(closed), _noted(events, new, opened), tuple(scheduled), tuple(settled))
+
+
+def _noted(events: Sequence[Event], new: Round, opened: Sequence[PendingEntry]) -> tuple[PendingEntry, ...]:
+    told = [event.tool_call_id for event in events if isinstance(event, VoteCast | Note)]
+    withdrawn = {vote.suspension_id for event in events if isinstance(event, GivenRevoked) for vote in event.votes}
+    if withdrawn:
+        told += [call.tool_call_id for call in new.awaiting() if call.suspension and call.suspension.suspension_id in withdrawn]
+    entries = (PendingEntry.of(new.of(tool_call_id)) for tool_call_id in dict.fromkeys(told))
+    return tuple(entry for entry in entries if entry is not None and entry not in opened)
+
+
+def _calls(state: State) -> Round:
+    return NO_CALLS if state.ended else state.calls
+
+
+def _answer(state: State) -> tuple[str, int] | None:
+    return None if state.turn is None or state.ended else (state.turn.turn_id, state.turn.answered_at)
+
+
+def _model_call(state: State) -> str | None:
+    if state.turn is None or state.status is not Status.GENERATING:
+        return None
+    return state.turn.model_effect_id
+
+
+def _run(call: Call | None) -> str | None:
+    return call.effect_id if call is not None and call.status is CallStatus.RUNNING else None

@@ -233,7 +233,7 @@ class PendingView(Record):
         "deeply, or it is gone. Fields that could not be read are empty or None.",
     )
     batch_id: str = Field(
-        default="", description="The model call whose answer asked for the call: what has the same came with one answer."
+        default="", description="The model call whose answer asked for the call; calls of one answer have the same."
     )
     decisions: tuple[str, ...] = Field(
         default=(),
@@ -244,7 +244,7 @@ class PendingView(Record):
     action: str | None = Field(default=None, description="What a review asks for, in one word.")
     report_md: str | None = Field(
         default=None,
-        description="What a reviewer is to read, in markdown: a tool's words, to be trusted no more than its arguments.",
+        description="The report for the reviewer, in markdown. A tool wrote it: trust it no more than its arguments.",
     )
     payload: Any = Field(default=None, description="What a review is about, as a JSON value.")
     rule: str = Field(default="", description="The permission rule that asks for an approval; empty if no rule does.")
@@ -255,12 +255,12 @@ class PendingView(Record):
         "covers the call. None: its tool does not say, and a grant for the tool covers it.",
     )
     approvers: ApproverTerms | None = Field(
-        default=None, description="Who may decide the call, and how many have to agree; None: whoever may decide at all."
+        default=None, description="Who may decide the call, and how many must agree; None: anybody who may decide at all."
     )
     requester: Principal | None = Field(
         default=None, description="Who sent the message that led to the call; None if nobody said."
     )
-    votes: tuple[VoteView, ...] = Field(default=(), description="Who has agreed so far, where several have to.")
+    votes: tuple[VoteView, ...] = Field(default=(), description="The votes so far, if several people must agree.")
     assigned: str = Field(default="", description="Who has taken the call on; empty if nobody has.")
     comments: tuple[CommentView, ...] = Field(default=(), description="What those who may decide the call wrote to each other.")
     questions: tuple[Question, ...] | None = Field(

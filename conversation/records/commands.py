@@ -12,6 +12,7 @@ from pydantic import Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import any_schema
 
+from holdfast.conversation.ids import payload_digest
 from holdfast.conversation.record import Record
 from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
@@ -151,6 +152,14 @@ class Request(_Command):
         """The key of the request's receipt, by its idempotency key."""
         return tuple(key(getattr(self, name)) for name, key in _KEYS.items() if name in type(self).model_fields)
 
+    def decision_digest(self, sent: "Resolve | Decided", needed: int) -> str:
+        """The digest by which two decisions count as the same; if several people must agree, only those of one person."""
+        ruling, named = sent.ruling, sent.tool_call_id if isinstance(sent, Resolve) else ""
+        parts = (named, sent.suspension_id or "", ruling.kind, "-" if ruling.body is None else "+", ruling.body or "")
+        scope = None if ruling.scope is None else jsontext.dumps(ruling.scope.model_dump(mode="json"))
+        voter = self.principal.id if needed and self.principal is not None else None
+        return payload_digest("resolve", *parts, reason=ruling.reason or None, scope=scope, voter=voter)
+
 
 class _Message(Request):
     """A request with a user's message; `message_id` is its idempotency key."""
@@ -168,11 +177,22 @@ class Start(_Message):
     context: JsonText = "null"
     attended: bool = True
 
+    @property
+    def digest(self) -> str:
+        """The digest by which two starts count as the same."""
+        attended = None if self.attended else "no"
+        return payload_digest("start", self.agent, self.text, self.context, attended=attended)
+
 
 class Send(_Message):
     """Accept a user's message; during a turn it queues."""
 
     kind: Literal["send"] = "send"
+
+    @property
+    def digest(self) -> str:
+        """The digest by which two messages count as the same."""
+        return payload_digest("send", self.text)
 
 
 class Resolve(Request):

@@ -7,7 +7,6 @@ returns the records of the ids that a command names.
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from holdfast.conversation.ids import payload_digest
 from holdfast.conversation.record import Record
@@ -96,24 +95,34 @@ def _of(event: Event, seq: int) -> Iterator[tuple[str, IdempotencyRecord]]:
             yield from ((notes_key(vote.suspension_id), record()) for vote in event.votes)
     request_id = getattr(event, "request_id", None)
     if request_id is not None:
-        yield request_key(request_id), record(head=head, **_request(event))
+        kind = event.what if isinstance(event, events.NothingCancelled) else _REQUESTS[type(event)]
+        answered = record(head=head, digest=request_digest(kind, event))
+        if isinstance(event, events.TurnCancelled | events.PendingCancelled):
+            answered = answered.model_copy(update={"turn_id": event.turn_id, "calls": event.calls})
+        yield request_key(request_id), answered
 
 
-def _request(event: Event) -> dict[str, Any]:
-    """The record's fields about the request, above all the digest that a repetition is compared with."""
-    match event:
-        case events.CallAssigned():
-            return {"digest": payload_digest("assign", event.suspension_id, event.to)}
-        case events.CallCommented():
-            return {"digest": payload_digest("comment", event.suspension_id, event.text)}
-        case events.TurnCancelled() | events.PendingCancelled():
-            what = "cancel" if isinstance(event, events.TurnCancelled) else "cancel_pending"
-            return {"digest": what, "turn_id": event.turn_id, "calls": event.calls}
-        case events.NothingCancelled():
-            return {"digest": event.what}
-        case events.GrantRevoked():
-            return {"digest": payload_digest("revoke", event.grant_id, event.reason)}
-        case events.GivenRevoked():
-            return {"digest": payload_digest("revoke_given", event.by, event.proof or "", event.reason)}
-        case _:
-            return {"digest": "end"}
+_REQUESTS = {
+    events.CallAssigned: "assign",
+    events.CallCommented: "comment",
+    events.TurnCancelled: "cancel",
+    events.PendingCancelled: "cancel_pending",
+    events.GrantRevoked: "revoke",
+    events.GivenRevoked: "revoke_given",
+    events.Ended: "end",
+}
+"""The kind of the request that an event with a `request_id` answers."""
+_COMPARED = {
+    "assign": ("suspension_id", "to"),
+    "comment": ("suspension_id", "text"),
+    "revoke": ("grant_id", "reason"),
+    "revoke_given": ("by", "proof", "reason"),
+}
+"""The fields in which two requests of a kind must agree to count as the same; requests of other kinds need not."""
+
+
+def request_digest(kind: str, about: Record) -> str:
+    """The digest by which two requests with the same `request_id` count as the same, from a request or from its event."""
+    if kind not in _COMPARED:
+        return kind
+    return payload_digest(kind, *(getattr(about, name) or "" for name in _COMPARED[kind]))

@@ -102,16 +102,14 @@ class ApproverTerms(Record):
 
     who: tuple[tuple[str, ...], ...] = Field(
         default=(),
-        description="Lists of roles (`role:finance`) and ids (`id:ana`): who decides is in each. None: anybody with a name.",
+        description="Lists of roles (`role:finance`) and ids (`id:ana`): a decider is in each. Empty: anybody with an id.",
     )
-    minimum: int = Field(default=1, ge=1, le=MOST_VOTES, description="How many different people have to agree.")
+    minimum: int = Field(default=1, ge=1, le=MOST_VOTES, description="How many different people must agree.")
     not_requester: bool = Field(
-        default=False, description="Whether whoever sent the message that led to the call may not decide it."
+        default=False, description="Whether the sender of the message that led to the call is excluded."
     )
-    stated: bool = Field(default=False, description="Whether a principal that nobody has proven counts, too.")
-    each: bool = Field(
-        default=False, description="Whether each call is decided by itself, so that no grant stands for anybody's word."
-    )
+    stated: bool = Field(default=False, description="Whether an unproven principal counts, too.")
+    each: bool = Field(default=False, description="Whether each call needs its own decisions, so that no grant replaces one.")
 
     @property
     def digest(self) -> str:
@@ -210,7 +208,7 @@ def terms_of(given: object, field: str) -> ApproverTerms:
     if not isinstance(given, Approvers) and (isinstance(given, str) or not isinstance(given, Sequence)):
         raise ConfigurationError(field, f"{given!r:.60} does not say who", _WHO)
     try:
-        terms = (given if isinstance(given, Approvers) else Approvers(*_named(given, field))).terms
+        terms = approvers_of(given, field).terms
     except ConfigurationError as error:
         raise ConfigurationError(field, error.problem, error.fix) from None
     if not terms.fits:
@@ -232,7 +230,7 @@ def checked_names(given: object) -> tuple[str, ...]:
         raise ConfigurationError("approvers", f"{given!r:.60} is no list", 'give a list: ["role:finance", "id:ana"]')
     for one in given:
         if not isinstance(one, str) or not _NAME.fullmatch(one) or not shows_whole(one):
-            raise ConfigurationError("approvers", f"{one!a:.60} names nobody, or does not show whole", _FIX)
+            raise ConfigurationError("approvers", f"{one!a:.60} is no role or id, or has invisible characters", _FIX)
     if len(given) > MOST_NAMES:
         raise ConfigurationError("approvers", f"there are {len(given)}", f"give {MOST_NAMES} at most, or a role")
     return tuple(dict.fromkeys(given))

@@ -15,6 +15,9 @@ from holdfast.errors import InvalidDecision
 from .grants import Scope, ScopeGiven
 from .spec import Choice
 
+__all__ = ["Answer", "Approve", "Cancel", "Decision", "Deny", "Fail", "Redispatch", "Review", "ReviewVerdict", "SuspensionKind"]
+"""The names of this module for users."""
+
 
 class DecisionKind(StrEnum):
     """The kind of a decision."""
@@ -158,6 +161,8 @@ SAYS: Mapping[DecisionKind, tuple[str, ...]] = {
     DecisionKind.REVIEW: ("verdict", "notes"),
 }
 """The fields in the body of each kind of decision: a single one is the body itself, several are an object."""
+IN_WORDS = frozenset(kind.value for kind, names in SAYS.items() if {"reason", "error", "notes"} & {*names})
+"""The kinds of decision whose body is in a person's words."""
 GIVE_VERDICT = f"give one of {', '.join(ReviewVerdict)}"
 DECISIONS = " or ".join(f"{', '.join(f'{one.__name__}()' for one in get_args(Decision))}".rsplit(", ", 1))
 

@@ -1,7 +1,7 @@
 """Questions of a model to a person: their form, their bounds, and whether answers fit them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field
@@ -20,7 +20,6 @@ LONGEST_ID, LONGEST_TEXT, LONGEST_OPTION, LONGEST_ANSWER = 64, 2_000, 200, 8_000
 Given: TypeAlias = str | Sequence[str]
 Answers: TypeAlias = dict[str, str | list[str]]
 """Answers by the ids of their questions: a text, an option, or a list of options."""
-_KEYS = ("id", "text", "options", "multiple", "required", "default")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +61,7 @@ class Question:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain JSON values."""
-        said: dict[str, Any] = {"id": self.id, "text": self.text, "options": self.options, "multiple": self.multiple}
-        said |= {"required": self.required, "default": self.default}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
+        return {name: list(said) if isinstance(said := getattr(self, name), tuple) else said for name in _KEYS}
 
     def problem(self, value: object) -> tuple[str, str] | None:
         """The problem of a value as this question's answer, and the fix; None if the answer fits or is missing."""
@@ -92,6 +89,9 @@ class Question:
         if self.options is not None and self.multiple:
             return [option for option in self.options if option in value]
         return str(value)
+
+
+_KEYS = tuple(one.name for one in fields(Question))
 
 
 class NotQuestions(ValueError):
@@ -196,7 +196,7 @@ def _parsed(given: object, where: str) -> Question:
     missing = [key for key in ("id", "text") if key not in given]
     if missing:
         raise NotQuestions(f"{where}.{missing[0]}: it is missing")
-    named = {key: given[key] for key in ("options", "multiple", "required", "default") if given.get(key) is not None}
+    named = {key: given[key] for key in _KEYS[2:] if given.get(key) is not None}
     try:
         return Question(given["id"], given["text"], **named)
     except InvalidInput as error:

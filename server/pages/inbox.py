@@ -17,7 +17,7 @@ from holdfast.client.filters import CALLS
 from holdfast.conversation import Approve, Deny, Review
 from holdfast.conversation.text import jsontext
 from holdfast.errors import AlreadyVoted, HoldfastError, InvalidDecision, NotPermitted, StaleCall
-from holdfast.server.problems import problem_of
+from holdfast.server.error_responses import problem_of
 from holdfast.server.reach import listed
 from holdfast.server.refusal import invalid
 

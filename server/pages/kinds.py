@@ -10,8 +10,9 @@ from typing import Any
 
 from holdfast.client import PendingCall
 from holdfast.conversation import Executor, SuspensionKind
+from holdfast.conversation.terms.decisions import ACCEPTED, DecisionKind
 
-from .choices import ANSWER, APPROVE, CANCEL, DENY, FAIL, REDISPATCH, REVIEW, Choice
+from .choices import ANSWER, APPROVE, CHOICES, DENY, REVIEW, Choice
 
 EDIT = "edit"
 """The name under which the editing of an approval's arguments is offered."""
@@ -24,7 +25,6 @@ class Kind:
     Attributes:
         name: Its name, as in the API; also the end of its template's name.
         label: Its name for people.
-        choices: The decisions that a page has for it; a call may take fewer.
         effect: The effect of a decision; of an approval it depends on the answers that the tool accepts.
         machine: Whether an answer replaces a program's, so that an empty one is hardly meant.
         of_element: The decisions that the element of `holdfast.js` offers to the user of a page; empty if it offers none.
@@ -32,10 +32,15 @@ class Kind:
 
     name: str
     label: str
-    choices: Sequence[Choice]
     effect: str = ""
     machine: bool = False
     of_element: Sequence[Choice] = ()
+
+    @property
+    def choices(self) -> Sequence[Choice]:
+        """The decisions that a page has for it; a call may take fewer."""
+        known = {kind.value: taken for kind, taken in ACCEPTED.items()}
+        return [CHOICES[one.value] for one in known.get(self.name, (DecisionKind.DENY, DecisionKind.FAIL))]
 
     @property
     def template(self) -> str:
@@ -48,25 +53,22 @@ class Kind:
 
 
 _ALL = (
-    Kind(SuspensionKind.APPROVAL, "Approval", (APPROVE, DENY, ANSWER, CANCEL), of_element=(APPROVE, DENY)),
+    Kind(SuspensionKind.APPROVAL, "Approval", of_element=(APPROVE, DENY)),
     Kind(
         SuspensionKind.ELICITATION,
         "Question",
-        (ANSWER, DENY, CANCEL),
         "Your answer is the result that the agent reads. Nothing else runs.",
         of_element=(ANSWER, DENY),
     ),
     Kind(
         SuspensionKind.CLIENT_EXEC,
         "For the user's device",
-        (ANSWER, FAIL, CANCEL),
         "The user's own device is to produce this result. If it is gone, give the result, or mark it as failed.",
         machine=True,
     ),
     Kind(
         SuspensionKind.REVIEW,
         "Review",
-        (REVIEW, ANSWER, CANCEL),
         "The tool has stopped to ask. Allowed, what it is about may go on; blocked, it may not; sent back, it is to be revised "
         "as your notes say, and may come again.",
         of_element=(REVIEW, ANSWER),
@@ -74,14 +76,13 @@ _ALL = (
     Kind(
         SuspensionKind.LOST,
         "Lost run",
-        (REDISPATCH, ANSWER, FAIL, CANCEL),
         "The tool's run was cut off, and nobody knows whether it took effect: look where it would have. If it runs again, it "
         "may take effect twice, unless it uses its idempotency key.",
         machine=True,
     ),
 )
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}
-UNREADABLE = Kind("unreadable", "Unreadable", (DENY, FAIL), "Not all of this call can be read here.")
+UNREADABLE = Kind("unreadable", "Unreadable", "Not all of this call can be read here.")
 
 
 def kind_of(call: PendingCall[Any]) -> Kind:

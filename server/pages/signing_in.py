@@ -19,9 +19,9 @@ from holdfast.errors import HoldfastError
 from holdfast.server.arrived import root_of
 from holdfast.server.authentication import Authentication
 from holdfast.server.code_flow import WAY_S, CodeFlow
+from holdfast.server.error_responses import headers_of
 from holdfast.server.intake import read_body
 from holdfast.server.operation import Serving
-from holdfast.server.problems import headers_of
 from holdfast.server.refusal import Refusal
 from holdfast.server.slots import Share, Slots
 from holdfast.server.tickets import SESSION_S, cookie_of

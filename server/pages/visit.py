@@ -19,9 +19,9 @@ from holdfast.client.agents import AgentRow
 from holdfast.errors import HoldfastError
 from holdfast.server.arrived import root_of
 from holdfast.server.caller import Caller
+from holdfast.server.error_responses import problem_of, unexpected
 from holdfast.server.intake import Room, query_of
 from holdfast.server.operation import Checked, Endpoint, Serving, of_decision
-from holdfast.server.problems import problem_of, unexpected
 from holdfast.server.refusal import Refusal
 from holdfast.server.streams import EventStream
 

@@ -1,7 +1,7 @@
 /** The elements for what waits for a person: `<holdfast-approval>`, `<holdfast-elicitation>` and `<holdfast-review>`. */
-import { bodyOf } from "./holdfast-decisions.js";
 import { HoldfastElement, built, make, moment, plain, shown, texts, write } from "./holdfast-element.js";
 import { StaleCall } from "./holdfast-errors.js";
+import { bodyOf } from "./holdfast-feed.js";
 import { Together, count, refusal } from "./holdfast-together.js";
 
 const MOST_SETTLED = 20;

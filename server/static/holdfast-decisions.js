@@ -30,6 +30,3 @@ export const cancel = (reason = "") => ({ decision: "cancel", reason });
 
 /** A verdict on what a tool asks to have reviewed: "allow", "block", or "review" to send it back. The model reads the notes. */
 export const review = (verdict, notes = "") => ({ decision: "review", verdict, notes });
-
-/** What the log will have as the body of a decision, as far as cards say it. */
-export const bodyOf = ({ decision, verdict, notes }) => (decision === "review" ? JSON.stringify({ verdict, notes }) : null);

@@ -4,7 +4,6 @@
  * A recorded event says that something has changed; what it is now, the server is asked, once for all events that came
  * meanwhile. So nothing here repeats the rules of the conversation.
  */
-import { bodyOf } from "./holdfast-decisions.js";
 import { HoldfastError } from "./holdfast-errors.js";
 import { backoff, pause } from "./holdfast-wire.js";
 
@@ -12,6 +11,9 @@ const MOST_LIVE_CHARS = 1 << 20;
 const MOST_SETTLED = 200;
 const READ = { patienceMs: 3_000 }; // then the view says that it is not up to date
 const SAID = new Set(["turn_started", "model_answered", "call_resolved", "turn_completed", "turn_failed", "turn_cancelled"]);
+
+/** What the log will have as the body of a decision, as far as cards say it. */
+export const bodyOf = ({ decision, verdict, notes }) => (decision === "review" ? JSON.stringify({ verdict, notes }) : null);
 
 /** The feed of one conversation; `holdfast.d.ts` says what its view has. */
 export class Feed {

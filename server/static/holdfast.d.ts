@@ -39,7 +39,7 @@ export interface Call {
   expires_at: number | null;
   /** Why not all of the call can be read: a newer Holdfast wrote it, the store is corrupt, it nests too deeply, or it is gone. Fields that could not be read are empty or null. */
   problem: string | null;
-  /** The model call whose answer asked for the call: what has the same came with one answer. */
+  /** The model call whose answer asked for the call; calls of one answer have the same. */
   batch_id: string;
   /** What may be decided: of an approval `approve`, `edit`, `deny`, `answer`, as its tool allows, and `cancel`; else kinds of decisions. */
   decisions: string[];
@@ -47,7 +47,7 @@ export interface Call {
   title: string | null;
   /** What a review asks for, in one word. */
   action: string | null;
-  /** What a reviewer is to read, in markdown: a tool's words, to be trusted no more than its arguments. */
+  /** The report for the reviewer, in markdown. A tool wrote it: trust it no more than its arguments. */
   report_md: string | null;
   /** What a review is about, as a JSON value. */
   payload: Json;
@@ -57,11 +57,11 @@ export interface Call {
   rule_reason: string;
   /** What the call touches, which a grant for it has to cover. Empty: its tool cannot tell, and no grant covers the call. null: its tool does not say, and a grant for the tool covers it. */
   targets: Target[] | null;
-  /** Who may decide the call, and how many have to agree; null: whoever may decide at all. */
+  /** Who may decide the call, and how many must agree; null: anybody who may decide at all. */
   approvers: Approvers | null;
   /** Who sent the message that led to the call; null if nobody said. */
   requester: Person | null;
-  /** Who has agreed so far, where several have to. */
+  /** The votes so far, if several people must agree. */
   votes: Vote[];
   /** Who has taken the call on; empty if nobody has. */
   assigned: string;
@@ -135,11 +135,11 @@ export interface Resolved {
   accepted_at: number;
   /** Whether the request was recorded before, under the same key. */
   duplicate: boolean;
-  /** Whether the call is decided; false if others have to agree, too. */
+  /** Whether the call is decided; false if others must agree, too. */
   settled: boolean;
-  /** How many people have agreed, this one included, where several have to; else 0. */
+  /** How many people have agreed, this one included, if several must; else 0. */
   votes: number;
-  /** How many people have to agree; 0 where one is enough. */
+  /** How many people must agree; 0 if one is enough. */
   needed: number;
   /** The head of the audit chain with what was sent or decided; empty for an assignment and a comment. */
   audit_head: string;
@@ -180,7 +180,7 @@ export interface Cancelled {
   calls: string[];
   /** Whether the cancellation was recorded before, under the same key. */
   duplicate: boolean;
-  /** The cancelled calls whose bodies still went on when this was returned (`wait_s` waits for them). */
+  /** The cancelled calls whose bodies still ran when this was returned (`wait_s` waits for them). */
   running: string[];
   /** The head of the audit chain with the cancellation; empty if there was nothing to cancel. */
   audit_head: string;
@@ -221,15 +221,15 @@ export interface Target {
 }
 /** The approvers of one call. */
 export interface Approvers {
-  /** Lists of roles (`role:finance`) and ids (`id:ana`): who decides is in each. null: anybody with a name. */
+  /** Lists of roles (`role:finance`) and ids (`id:ana`): a decider is in each. Empty: anybody with an id. */
   who: string[][];
-  /** How many different people have to agree. */
+  /** How many different people must agree. */
   minimum: number;
-  /** Whether whoever sent the message that led to the call may not decide it. */
+  /** Whether the sender of the message that led to the call is excluded. */
   not_requester: boolean;
-  /** Whether a principal that nobody has proven counts, too. */
+  /** Whether an unproven principal counts, too. */
   stated: boolean;
-  /** Whether each call is decided by itself, so that no grant stands for anybody's word. */
+  /** Whether each call needs its own decisions, so that no grant replaces one. */
   each: boolean;
 }
 /** A person's yes to a call that several must approve, as it is shown. */

@@ -12,7 +12,7 @@ import { MessagesElement, RunningElement } from "./holdfast-messages.js";
 
 export { attach } from "./holdfast-attach.js";
 export { Client, Conversation, connect } from "./holdfast-conversation.js";
-export { answer, approve, cancel, deny, fail, redispatch, review } from "./holdfast-decisions.js";
+export * from "./holdfast-decisions.js";
 export { texts } from "./holdfast-element.js";
 export { HoldfastError, StaleCall } from "./holdfast-errors.js";
 export { ApprovalElement, ElicitationElement, MessagesElement, ReviewElement, RunningElement };

@@ -71,7 +71,7 @@ async def test_a_namespace_that_begins_to_encrypt_goes_on_and_those_without_the_
             assert {row.conversation_id: row.problem for row in page.items} == {"enc-old": None, "enc-new": None}
         receipt = await client.conversation("enc-new").send("and I?")
         assert (await new.wait(after=receipt.seq, timeout_s=60)).reply == f"Bye, {MARK}."
-        assert (await store.owner("enc-new")).holder.startswith(prefix)
+        assert (await store.owner("enc-new")).actor.startswith(prefix)
         assert owner.quarantine is None
 
     await plain.aclose()

@@ -35,7 +35,7 @@ async def test_twenty_conversations_wait_their_actors_are_killed_and_all_finish(
     holders = set()
     for conversation, _ in waiting:
         owner = await store.owner(conversation.id)
-        holders.add(owner.holder)
+        holders.add(owner.actor)
     for name in holders - {""}:
         await kill(await pid_of(actor(name)))
 

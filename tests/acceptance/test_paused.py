@@ -69,7 +69,7 @@ async def test_what_is_paused_waits_without_a_process_and_all_of_it_goes_on_by_i
 
         # and nothing new begins, no process is kept for it, and nobody is woken for nothing
         async with asyncio.timeout(60):
-            while any([(await store.owner(one.id)).holder for one in every]):
+            while any([(await store.owner(one.id)).actor for one in every]):
                 await asyncio.sleep(0.05)
         epochs = [(await store.owner(one.id)).epoch for one in every]
         state = await started[0].wait(timeout_s=1)
@@ -81,7 +81,7 @@ async def test_what_is_paused_waits_without_a_process_and_all_of_it_goes_on_by_i
         assert list(await store.troubles()) == []
 
         # and when it is resumed, all of it goes on by itself
-        assert (await client.resume()).since == pause.since
+        assert (await client.unpause()).since == pause.since
         for one, reply in ((waits, "Refunded."), (streams, "Too late."), *((one, "Hello.") for one in started)):
             state = await one.wait(after=2, timeout_s=60)
             assert (one.id, state.status, state.reply) == (one.id, Status.IDLE, reply)

@@ -257,7 +257,7 @@ async def test_promise_7_a_call_nobody_answers_ends_at_its_deadline_also_when_it
     import ray  # noqa: PLC0415 - joined by now
 
     owner = await store.owner(conversation.id)
-    await kill(await pid_of(ray.get_actor(owner.holder, namespace="holdfast")))
+    await kill(await pid_of(ray.get_actor(owner.actor, namespace="holdfast")))
     assert (await settled(conversation)).reply == "Never mind."
     (result,) = [message["content"] for message in await conversation.messages() if message["role"] == "tool"]
     assert json.loads(result) == {"ok": False, "error": "the user did not respond in time"}
@@ -492,7 +492,7 @@ async def test_a_conversation_waits_at_rest_without_a_process(stack, client, sto
     (shown,) = (await conversation.wait(timeout_s=60)).pending
 
     async def released() -> bool:
-        return (await store.owner(conversation.id)).holder == ""
+        return (await store.owner(conversation.id)).actor == ""
 
     async with asyncio.timeout(60):
         while not await released():

@@ -201,7 +201,7 @@ async def test_a_run_that_waited_for_the_end_of_a_pause_is_asked_about_by_the_ru
         # when rules are published that ask about one, and allow the other no longer
         async with under(stack, ask=[{"pattern": "lookup", "name": "look first"}]) as later:
             assert runs_of(stack, conversation.id) == []
-            await later.resume()
+            await later.unpause()
 
             # then both wait for a person, and run once after the approval
             shown = await asked_about(later, conversation, 2)
@@ -260,7 +260,7 @@ async def test_whoever_writes_to_redis_lifts_no_rule(stack, store):
         async with asyncio.timeout(WITHIN_S):
             while await store.now() <= forged_at + publishing.RULES_LAG_MS:  # a worker may act on what it has read before
                 await asyncio.sleep(0.02)
-        await client.resume()
+        await client.unpause()
 
         # then a person is asked, since nobody in the cluster has signed that
         (shown,) = await asked_about(client.acting_as(Principal("ana")), conversation, 1)

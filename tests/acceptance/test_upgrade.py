@@ -70,7 +70,7 @@ async def test_conversations_that_wait_and_work_go_on_with_the_new_release_and_t
     assert [states[found.id].reply for found in (waits, runs, asks)] == ["Refunded.", "Done.", "Hello."]
     assert results(await runs.messages())[0]["ok"] is True
     assert (len(runs_of(stack, waits.id)), len(runs_of(stack, runs.id))) == (1, 1)  # the run that was at work went on
-    holders = [(await store.owner(conversation.id)).holder for conversation in (waits, runs, asks)]
+    holders = [(await store.owner(conversation.id)).actor for conversation in (waits, runs, asks)]
     assert all(holder.startswith(settings.prefix) for holder in holders if holder), holders
 
     def old_ones():

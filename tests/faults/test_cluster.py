@@ -25,7 +25,7 @@ def pair():
 
 async def node_of(store, conversation):
     """The node of the actor that hosts a conversation."""
-    holder = named((await store.owner(conversation.id)).holder)
+    holder = named((await store.owner(conversation.id)).actor)
     return await holder.__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id())
 
 

@@ -34,7 +34,7 @@ async def test_a_conversation_that_freezes_actor_after_actor_is_set_aside_and_th
     # when one message after the other freezes the actor that gets it
     pids, holders = [], []
     for number in range(2):
-        holders.append((await store.owner(conversation.id)).holder)
+        holders.append((await store.owner(conversation.id)).actor)
         traps.arm(Step.ASK_1_RECEIVED, signal.SIGSTOP)
         sent = asyncio.create_task(conversation.send(f"message {number}", message_id=f"m-{number}"))
         pids.append(await traps.frozen(Step.ASK_1_RECEIVED))

@@ -47,7 +47,7 @@ async def whereabouts(settings, store, names):
         run = await store.run(name, state.turn.model_effect_id)
         assert run.status is RunStatus.CLAIMED
         found.claimed[name] = found.node[run.worker]
-        holder = (await store.owner(name)).holder
+        holder = (await store.owner(name)).actor
         if holder:
             found.hosted[name] = found.node[holder]
     return found

@@ -79,7 +79,7 @@ async def test_a_worker_that_dies_in_a_model_call_is_followed_by_another(stack, 
 async def test_a_conversation_in_flight_has_no_actor_and_its_answer_is_judged_all_the_same(stack, client, store, oracle):
     async with parked(stack, client, store, "no-actor") as conversation:
         assert (await conversation.state()).status is Status.GENERATING
-        assert not (await store.owner(conversation.id)).holder
+        assert not (await store.owner(conversation.id)).actor
     await done(conversation)
     await oracle.at_rest(conversation.id)
     assert requests(stack, "no-actor") == 1

@@ -81,7 +81,7 @@ class Killer:
         holders = set()
         while not holders:
             rows = (await self.store.conversations(limit=500)).items
-            holders = {(await self.store.owner(row.conversation_id)).holder for row in rows} - {""}
+            holders = {(await self.store.owner(row.conversation_id)).actor for row in rows} - {""}
         await kill(await pid_of(named(self.dice.choice(sorted(holders)))))
 
     async def worker(self):

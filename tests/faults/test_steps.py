@@ -473,7 +473,7 @@ async def test_promise_4_an_actor_that_froze_in_a_decision_and_comes_back_writes
 ):
     conversation, pay = await at_work(stack, client, store, oracle, f"frozen-{step}")
     before = await store.owner(conversation.id)
-    zombie, host = named(before.holder), await host_pid(store, conversation.id)
+    zombie, host = named(before.actor), await host_pid(store, conversation.id)
     traps.arm(step, FREEZE)
     late = zombie.ask.remote(decide(conversation, pay, Approve(), "of-the-zombie"))
     pid = await traps.frozen(step)
@@ -510,7 +510,7 @@ async def test_promise_4_an_actor_that_froze_in_a_decision_and_comes_back_writes
 async def test_an_actor_that_froze_in_a_refusal_and_comes_back_does_not_say_no(stack, client, store, oracle, traps):
     conversation, pay = await at_work(stack, client, store, oracle, "frozen-refusal")
     before = await store.owner(conversation.id)
-    zombie = named(before.holder)
+    zombie = named(before.actor)
     traps.arm(Step.ASK_2_JUDGED, FREEZE)
     late = zombie.ask.remote(nonsense(conversation))
     pid = await traps.frozen(Step.ASK_2_JUDGED)

@@ -46,7 +46,7 @@ def test_each_sort_of_mistake_is_made_where_it_can_be(what, after):
 
 
 def test_every_mutant_compiles_differs_and_has_a_name_of_its_own():
-    for path in ("conversation/judging/settling.py", "actors/activation/activation.py"):
+    for path in ("conversation/judging/deciding.py", "actors/activation/activation.py"):
         source = (ROOT / path).read_text()
         mutants = mutants_of(path, source)
         assert len(mutants) > 50

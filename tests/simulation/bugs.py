@@ -371,7 +371,7 @@ def a_claim_that_is_known_by_its_effect():
 
 def a_record_that_model_calls_do_not_have():
     """The write that makes a model call outstanding forgets its record."""
-    return mock.patch.object(importlib.import_module("holdfast.conversation.log.delta"), "_model_call", return_value=None)
+    return mock.patch.object(importlib.import_module("holdfast.conversation.log.index"), "_model_call", return_value=None)
 
 
 def a_late_model_outcome_that_is_kept():

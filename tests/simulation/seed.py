@@ -104,8 +104,8 @@ def _seeded(seed):
             given.enter_context(mock.patch.object(worker, "AppRuntime", SimRuntime))
             given.enter_context(mock.patch.object(os, "getloadavg", return_value=(0.0, 0.0, 0.0)))
             given.enter_context(mock.patch.object(Rules, "of_json", publisher.read))
-            small = 1 if seed % 4 == 0 else conversations.SMALL_COMPANY  # else no process here has many claims
-            given.enter_context(mock.patch.object(conversations, "SMALL_COMPANY", small))
+            small = 1 if seed % 4 == 0 else conversations.FEW_CLAIMS  # else no process here has many claims
+            given.enter_context(mock.patch.object(conversations, "FEW_CLAIMS", small))
             most = 2 if seed % 3 == 0 else granting.MOST_GRANTS  # else no conversation here has so many
             given.enter_context(mock.patch.object(granting, "MOST_GRANTS", most))
             yield

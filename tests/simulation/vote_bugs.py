@@ -3,8 +3,8 @@
 import dataclasses
 from unittest import mock
 
-from holdfast.conversation.judging import deciding, voting
-from holdfast.conversation.judging.fitting import Fitted
+from holdfast.conversation.judging import deciding
+from holdfast.conversation.judging.deciding import Fitted
 from holdfast.conversation.log import fold
 from holdfast.conversation.terms.approvers import ApproverTerms
 
@@ -16,7 +16,7 @@ def a_decision_of_whoever_comes():
 
 def a_person_who_votes_twice():
     """A second vote of one person counts as another's."""
-    check = voting.check_vote
+    check = deciding.check_vote
 
     def lenient(draft, fitted):
         check(draft, dataclasses.replace(fitted, suspension=fitted.suspension.model_copy(update={"votes": ()})))

@@ -237,7 +237,7 @@ class World:
             agent = drawn.choice((None, shop.AGENT.name))
             if self._calm or drawn.random() < 0.5:
                 for one in (None, shop.AGENT.name) if self._calm else (agent,):
-                    if await self.memory.resume(one) is not None:
+                    if await self.memory.unpause(one) is not None:
                         self.trace.note("resumes %s", one or "everything", who="operator")
             elif not (await self.memory.pause(agent, by="operator", reason="")).duplicate:
                 self.trace.note("pauses %s", agent or "everything", who="operator")

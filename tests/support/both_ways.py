@@ -447,8 +447,8 @@ async def operating(client, server):
         dataclasses.replace(await client.pause("desk", "a look"), by=""),
         (await client.pause("desk")).duplicate,
         [one.agent for one in await client.paused()],
-        (await client.resume("desk")).reason,
-        await client.resume("desk"),
+        (await client.unpause("desk")).reason,
+        await client.unpause("desk"),
         await raised(client.pause("no name")),
         await raised(client.pause("desk", "x" * 2000)),
     ]

@@ -86,7 +86,7 @@ async def at_ease(store, *but):
     async def released():
         page = await store.conversations(limit=500)
         owners = [await store.owner(row.conversation_id) for row in page.items if row.conversation_id not in but]
-        return not any(owner.holder and find(owner.holder) for owner in owners)
+        return not any(owner.actor and find(owner.actor) for owner in owners)
 
     await true(released, "that every other conversation is left")
 
@@ -94,7 +94,7 @@ async def at_ease(store, *but):
 async def host_pid(store, conversation_id):
     """The process that hosts a conversation."""
     owner = await store.owner(conversation_id)
-    return await pid_of(named(owner.holder))
+    return await pid_of(named(owner.actor))
 
 
 async def full(store):

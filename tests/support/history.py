@@ -23,7 +23,7 @@ from holdfast.conversation.record import Record
 from holdfast.conversation.records.calls import Call
 from holdfast.conversation.records.events import EVENTS
 from holdfast.conversation.records.idempotency import IdempotencyRecord
-from holdfast.conversation.records.round import Round
+from holdfast.conversation.records.state import Round
 from holdfast.persistence import AppRecord
 
 FOLDER = Path(__file__).parents[1] / "histories"

@@ -190,8 +190,8 @@ async def kill_host(store: Any, conversation_id: str) -> None:
     """Kill the actor that hosts a conversation."""
     owner = await store.owner(conversation_id)
     assert owner is not None
-    assert owner.holder
-    await kill(await pid_of(ray.get_actor(owner.holder, namespace=RAY_NAMESPACE)))
+    assert owner.actor
+    await kill(await pid_of(ray.get_actor(owner.actor, namespace=RAY_NAMESPACE)))
 
 
 async def kill(pid: int) -> None:

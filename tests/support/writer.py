@@ -130,7 +130,7 @@ class Writer:
             seen_token=seen,
             new_token=token,
             because=because,
-            holder=holder,
+            actor=holder,
             lease_ms=lease_ms,
             create=create,
         )

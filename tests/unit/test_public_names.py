@@ -48,10 +48,10 @@ PUBLIC = {
     """,
     "persistence": """
         AccessScope Acquired ApiKey ApiKeyList AppRecord Append Appended Binding Blame BrokenApp Census Change ChangePage
-        Changes ConversationRow Conversations ConversationsAndRuns Directory DirectoryAndRuns Due EVERYWHERE KnownIds Late
-        Listing Lists Living Look MemoryStore Moved
+        Changes ConversationRow Conversations ConversationsAndRuns Directory DirectoryAndRuns Due EVERYWHERE Finding KnownIds
+        Late Listing Lists Living Look MemoryStore Moved
         Overdue Owner PAUSE_LAG_MS Pause Paused Pausing Place Quarantine Rebuilt RedisStore Run RunStatus Runs
-        Stands Store Survey Suspended TakeoverReason Tallies Ticket TicketKind Tickets Trouble Waiting opened
+        Store Survey Suspended TakeoverReason Tallies Ticket TicketKind Tickets Trouble Waiting opened
     """,
     "actors": """
         Activation ActorSettings AnswerToActivate AnswerToAsk AppBroken Claimed ConversationActor Failed Host Hosted NoOutcome

@@ -136,7 +136,7 @@ def test_what_is_in_quarantine_is_listed_shown_with_its_reason_and_taken_up_agai
         store = RedisStore(stack.redis_url)
         await store.open()
         before = await store.owner("listed-1")
-        where = {"holder": "nobody", "lease_ms": 1000, "because": TakeoverReason.ASKED}
+        where = {"actor": "nobody", "lease_ms": 1000, "because": TakeoverReason.ASKED}
         await store.acquire("listed-1", seen_token=before.token, new_token="mine", **where)
         assert await store.strike("listed-1", "mine", process="p-1", reason="tool crash took it down", limit=1) is None
         outcome = codec.encode(RunFinished(effect_id="call_1#1", ok=True, content='{"ok": true, "result": "paid"}'))

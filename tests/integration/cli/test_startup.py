@@ -44,7 +44,7 @@ def test_help_lists_the_commands_and_needs_no_stack(inside, monkeypatch, argumen
     said = inside(*arguments)
 
     assert said.code == 0
-    names = "demo pending resolve send cancel end retry list show problems submit pause resume up down doctor reindex"
+    names = "demo pending resolve send cancel end retry list show problems submit pause unpause up down doctor reindex"
     for name in names.split():
         assert f" {name} " in said.out
 

@@ -1,4 +1,4 @@
-"""`send`, `cancel` and `end`, `pause` and `resume`: what a person at a terminal steers with."""
+"""`send`, `cancel` and `end`, `pause` and `unpause`: what a person at a terminal steers with."""
 
 import asyncio
 import io
@@ -139,7 +139,7 @@ def test_a_pause_is_said_wherever_somebody_looks_until_it_is_lifted(inside, stac
     made = inside("pause", "--agent", "support", "--reason", hostile, *namespaced)
     assert made.out.startswith("New work of agent support has been paused for ")
     assert "\x1b" not in made.out
-    assert "To go on: holdfast resume --agent support --namespace quiet\n" in made.out
+    assert "To go on: holdfast unpause --agent support --namespace quiet\n" in made.out
     assert "no conversation of an agent 'support' here" in made.err
     again = inside("pause", "--agent", "support", "--json", *namespaced).json()
     assert (again["duplicate"], again["reason"], again["known"]) == (True, hostile, False)
@@ -153,14 +153,14 @@ def test_a_pause_is_said_wherever_somebody_looks_until_it_is_lifted(inside, stac
         assert [one["agent"] for one in inside(command, "--json", *namespaced).json()["paused"]] == [None, "support"]
     checks = asyncio.run(paused_checks(stack))
     assert [(check.status, check.fix.rpartition(": ")[2]) for check in checks] == [
-        ("warn", "holdfast resume"),
-        ("warn", "holdfast resume --agent support"),
+        ("warn", "holdfast unpause"),
+        ("warn", "holdfast unpause --agent support"),
     ]
 
-    lifted = inside("resume", *namespaced).out
+    lifted = inside("unpause", *namespaced).out
     assert lifted.startswith("New work of the namespace goes on.\nStill: New work of agent support has been paused for ")
-    assert inside("resume", *namespaced).out.startswith("New work of the namespace was not paused; nothing was done.\n")
-    assert inside("resume", "--agent", "support", *namespaced, "--json").json()["paused"] == []
+    assert inside("unpause", *namespaced).out.startswith("New work of the namespace was not paused; nothing was done.\n")
+    assert inside("unpause", "--agent", "support", *namespaced, "--json").json()["paused"] == []
     assert inside("list", *namespaced).out == "There are no conversations.\n"
     assert [check.status for check in asyncio.run(paused_checks(stack))] == ["ok"]
 
@@ -172,7 +172,7 @@ def test_a_conversation_says_that_its_work_is_paused(inside, stack, waiting):
 
     async def resumed(agent):
         async with AsyncClient.connect(redis_url=stack.redis_url) as client:
-            await client.resume(agent)
+            await client.unpause(agent)
 
     asyncio.run(paused("clerk"))  # who has no conversation here
     try:
@@ -190,7 +190,7 @@ def test_a_conversation_says_that_its_work_is_paused(inside, stack, waiting):
     ("arguments", "field"),
     [
         (("pause", "--agent", "no agent"), "agent"),
-        (("resume", "--agent", "a|b"), "agent"),
+        (("unpause", "--agent", "a|b"), "agent"),
         (("pause", "--reason", "x" * 1025), "reason"),
     ],
 )

@@ -79,13 +79,13 @@ async def test_a_resume_whose_reply_is_lost_lifts_no_pause_that_was_made_since(t
 
     async def losing(redis, name, keys, args):
         answer = await run(redis, name, keys, args)
-        if name == "resume" and not made:
+        if name == "unpause" and not made:
             made.append(await store.pause(agent, by="bob", reason="harm is done now"))
             raise exceptions.ConnectionError("the reply is lost")
         return answer
 
     monkeypatch.setattr(redis_scripts, "run", losing)
-    lifted = await through.resume(agent)
+    lifted = await through.unpause(agent)
 
     assert lifted.by == "ana"
     assert not made[0].duplicate

@@ -72,7 +72,7 @@ async def acquire(writer):
 
 async def acquire_again(writer):
     store, token = writer.store, writer.token
-    await store.acquire(NAME, seen_token="", new_token=token, because=TakeoverReason.ASKED, holder="a", lease_ms=1000)
+    await store.acquire(NAME, seen_token="", new_token=token, because=TakeoverReason.ASKED, actor="a", lease_ms=1000)
 
 
 async def write(writer):
@@ -120,7 +120,7 @@ SCRIPTS = {
     lambda writer: writer.store.unbind("cluster-1"): ["cluster"],
     lambda writer: writer.store.serve("0.2", before="0.1"): ["release"],
     lambda writer: writer.store.pause(None, by="ana@desk", reason=""): ["pauses"],
-    lambda writer: writer.store.resume(None): ["pauses"],
+    lambda writer: writer.store.unpause(None): ["pauses"],
     lambda writer: writer.store.paused(): ["pauses"],
     lambda writer: writer.store.put_api_key(API_KEY): ["api-keys"],
     lambda writer: writer.store.note_api_key_use("k1", 1): ["api-keys", "api-keys-used"],
@@ -211,7 +211,7 @@ def spoil(raw, key, kind):
 async def test_a_script_refuses_a_key_of_another_type(writer, raw, operation, name, kind):
     if operation is start_another:  # so that its own head is there before
         await writer.store.acquire(
-            NEIGHBOUR, seen_token="", new_token="t-1", because=TakeoverReason.ASKED, holder="a", lease_ms=1000, create=True
+            NEIGHBOUR, seen_token="", new_token="t-1", because=TakeoverReason.ASKED, actor="a", lease_ms=1000, create=True
         )
     spoil(raw, KEY_OF[name](Keys(raw.namespace)), kind)
 

@@ -86,7 +86,7 @@ def test_a_review_is_shown_and_given_over_a_server_and_what_it_does_not_take_is_
 def test_work_is_paused_over_a_server(command):
     assert command("pause", "--agent", "desk", "--reason", "a look", "--json")["known"] is True
     assert "a look" in command("pending")
-    assert command("resume", "--agent", "desk", "--json")["paused"] == []
+    assert command("unpause", "--agent", "desk", "--json")["paused"] == []
 
 
 def test_a_server_that_is_not_there_is_unreachable(command, monkeypatch):

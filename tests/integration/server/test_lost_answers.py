@@ -148,7 +148,7 @@ def test_an_outcome_that_stays_unknown_is_said_to_be_and_a_request_without_a_key
             assert unknown.value.retry_id == "m-2"
             lost = network.lost
             with pytest.raises(ServerUnavailable, match="not known"):
-                await client.resume("desk")
+                await client.unpause("desk")
             assert network.lost == lost + 1
             network.lose = 0
             assert (await client.conversation("c-1").send("And?", message_id="m-2")).duplicate

@@ -25,7 +25,7 @@ async def take(
 ) -> Acquired | Moved:
     """`Store.acquire` with the usual arguments."""
     return await store.acquire(
-        conversation_id, seen_token=seen, new_token=new, because=because, holder=holder, lease_ms=lease_ms, create=create
+        conversation_id, seen_token=seen, new_token=new, because=because, actor=holder, lease_ms=lease_ms, create=create
     )
 
 

@@ -50,7 +50,7 @@ class Pausing:
             await store.pause(agent, by="ana", reason="")
         assert [pause.agent for pause in (await other.paused()).pauses] == [None, "bar", "desk"]
 
-        lifted = await other.resume(None)
+        lifted = await other.unpause(None)
 
         assert lifted is not None
         assert (lifted.agent, lifted.by) == (None, "ana")
@@ -61,8 +61,8 @@ class Pausing:
     async def test_what_is_not_paused_is_not_resumed(self, store: Store) -> None:
         await store.pause("desk", by="ana", reason="")
 
-        assert await store.resume(None) is None
-        assert await store.resume("bar") is None
+        assert await store.unpause(None) is None
+        assert await store.unpause("bar") is None
 
         assert [pause.agent for pause in (await store.paused()).pauses] == ["desk"]
 
@@ -71,7 +71,7 @@ class Pausing:
             made = await store.pause("desk", by="ana", reason=f"reason {number}")
 
             lifted, again, anew = await asyncio.gather(
-                store.resume("desk"), other.resume("desk"), other.pause("desk", by="bob", reason="another")
+                store.unpause("desk"), other.unpause("desk"), other.pause("desk", by="bob", reason="another")
             )
 
             assert {one.reason for one in (lifted, again) if one} <= {made.reason, "another"}
@@ -79,8 +79,8 @@ class Pausing:
             if anew.duplicate:
                 assert not standing
             for one in standing:
-                assert await store.resume("desk") == one
-            assert await store.resume("desk") is None
+                assert await store.unpause("desk") == one
+            assert await store.unpause("desk") is None
 
     async def test_as_many_may_stand_as_each_look_can_read(self, store: Store) -> None:
         for number in range(MOST_PAUSED):
@@ -92,8 +92,8 @@ class Pausing:
         assert refused.value.field == "agent"
         assert (await store.pause("agent-0", by="ana", reason="")).duplicate
         assert not (await store.pause(None, by="ana", reason="")).duplicate, "all may always be stopped"
-        await store.resume(None)
-        await store.resume("agent-0")
+        await store.unpause(None)
+        await store.unpause("agent-0")
         assert not (await store.pause("one-more", by="ana", reason="")).duplicate
 
     async def test_a_run_is_not_claimed_after_the_moment_until_which_it_may_be(self, store: Store, other: Store) -> None:
@@ -119,7 +119,7 @@ class Pausing:
         assert await other.readmit(100) == 0
         assert await due(other) == set()
 
-        await store.resume("desk")
+        await store.unpause("desk")
 
         assert await other.readmit(100) == 1
         assert await due(other) == {"c-1"}
@@ -147,7 +147,7 @@ class Pausing:
 
         while "c-1" not in await due(store):  # its lease ends, and no owner has renewed it
             pass
-        await store.resume(None)
+        await store.unpause(None)
         assert await store.readmit(100) == 0
         await anew.do(reply())
 
@@ -171,18 +171,18 @@ class Pausing:
                 await left(store, f"{agent}:{number}", agent)
         assert await other.readmit(100) == 0
 
-        await store.resume("desk-2")
+        await store.unpause("desk-2")
         assert await other.readmit(100) == 3
         assert await due(store) == {f"desk-2:{number}" for number in range(3)}
 
         await store.pause(None, by="ana", reason="")
-        await store.resume("bar")
+        await store.unpause("bar")
         assert await other.readmit(100) == 0, "the namespace is paused"
 
-        await store.resume(None)
+        await store.unpause(None)
         assert await other.readmit(100) == 3
         for agent in agents:
-            await store.resume(agent)
+            await store.unpause(agent)
         assert await other.readmit(100) == 9
         assert len(await due(store)) == 15
 
@@ -234,6 +234,6 @@ class Pausing:
 
         assert await other.readmit(100) == 1
         assert await due(store) == {"overdue", "bar:1"}
-        await store.resume("desk")
+        await store.unpause("desk")
         assert await other.readmit(100) == 6
         assert await due(store) == {"overdue", "bar:1", *names}

@@ -66,10 +66,10 @@ class Running:
         assert await store.run("c-1", lookup) == Run(RunStatus.RUNNABLE)
 
     async def test_it_is_known_how_many_claims_a_process_had(self, store: Store, other: Store) -> None:
-        assert await store.company("i-1") == 1
+        assert await store.claims_of("i-1") == 1
         many = 900
-        await store.attest("i-1", 1, company=many)
-        assert await other.company("i-1") == many
+        await store.attest("i-1", 1, claims=many)
+        assert await other.claims_of("i-1") == many
 
     async def test_the_last_progress_of_a_claimed_run_is_kept(self, store: Store, other: Store) -> None:
         _, (lookup,) = await running(store, "lookup")

@@ -7,7 +7,7 @@ from writer import Writer, begin, call, lose, reply, resolve, send, start
 from holdfast.conversation import Answer, Status
 from holdfast.errors import Fenced, Quarantined
 from holdfast.persistence import Acquired, Blame, Store, TakeoverReason
-from holdfast.persistence.conversations import SMALL_COMPANY
+from holdfast.persistence.conversations import FEW_CLAIMS
 
 
 async def busy(store: Store) -> Writer:
@@ -52,16 +52,16 @@ class Supervising:
         assert [await died("w-1", 1000) for _ in range(2)] == [Blame(0, 500)] * 2  # it is told twice
         assert await died("w-2", 30) == Blame(0, 15)
         again = await store.acquire(
-            "c-1", seen_token=writer.token, new_token=writer.token, because=TakeoverReason.OWN, holder="a", lease_ms=15_000
+            "c-1", seen_token=writer.token, new_token=writer.token, because=TakeoverReason.OWN, actor="a", lease_ms=15_000
         )
         assert isinstance(again, Acquired)
         assert again.blame == Blame(0, 15)
         assert await died("w-3", 900) == Blame(0, 7)  # it never grows, whatever is said of the process
         assert await died("w-4", 900) == Blame(1, 1)
-        assert await died("w-5", SMALL_COMPANY + 1) == Blame(2, 1)
+        assert await died("w-5", FEW_CLAIMS + 1) == Blame(2, 1)
         await writer.do(reply())
         await writer.do(send(), begin())
-        assert await died("w-6", SMALL_COMPANY + 1) == Blame(0, SMALL_COMPANY // 2)  # it has got further since
+        assert await died("w-6", FEW_CLAIMS + 1) == Blame(0, FEW_CLAIMS // 2)  # it has got further since
         assert await died("w-7", 1) == Blame(1, 1)
 
     async def test_progress_clears_the_strikes_and_a_further_attempt_or_message_does_not(self, store: Store) -> None:

@@ -181,7 +181,7 @@ async def test_what_rests_is_left_and_what_works_is_not():
     workers.gate.set()
     await until(store, lambda state: state.calls)
     assert await activation.passivate()
-    assert (await store.owner("c-1")).holder == ""
+    assert (await store.owner("c-1")).actor == ""
     with pytest.raises(Fenced):
         await activation.ask(START)
 
@@ -190,7 +190,7 @@ async def test_an_id_that_was_only_acquired_can_still_be_started_by_another():
     store = await stored(GATED)
     abandoned = await activated(store, FakeWorkers())
     owner = await store.owner("c-1")
-    assert (owner.started, owner.holder) == (False, abandoned._owned._context.actor)
+    assert (owner.started, owner.actor) == (False, abandoned._owned._context.actor)
     workers = FakeWorkers()
     activation = await activated(store, workers, seen=owner.token)
     assert (await activation.ask(START)).seq == 2
@@ -309,7 +309,7 @@ async def test_what_waits_in_a_turn_is_not_read_again_by_the_next_activation():
         seen_token=(await store.owner("c-1")).token,
         new_token="t-2",
         because=TakeoverReason.DIED,
-        holder="a",
+        actor="a",
         lease_ms=1000,
     )
 

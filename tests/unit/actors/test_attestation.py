@@ -67,13 +67,13 @@ async def test_a_run_whose_claim_could_not_be_attested_is_not_begun(store):
 async def test_how_many_claims_there_are_is_said_as_they_double():
     store = MemoryStore()
     own, gate = Attestation("process-1"), asyncio.Event()
-    assert await store.company("process-1") == 1
+    assert await store.claims_of("process-1") == 1
     runs = []
     for number in range(1, 41):
         runs.append(asyncio.create_task(own.during(store, gate.wait)))
         await asyncio.sleep(0)
-        known = await store.company("process-1")
+        known = await store.claims_of("process-1")
         assert known <= number <= max(2 * known, attestation.SMALL), (known, number)
     gate.set()
     await asyncio.gather(*runs)
-    assert await store.company("process-1") > 8  # still known after its end
+    assert await store.claims_of("process-1") > 8  # still known after its end

@@ -100,7 +100,7 @@ async def test_a_models_answer_waits_until_it_can_be_encrypted_and_the_model_is_
     assert state.last.outcome == "completed"
     assert len(workers.calls) == 1
     taken = await store.acquire(
-        "c-1", seen_token=active._owned.token, new_token="t", because=TakeoverReason.DIED, holder="h", lease_ms=1
+        "c-1", seen_token=active._owned.token, new_token="t", because=TakeoverReason.DIED, actor="h", lease_ms=1
     )
     assert taken.blame.crash_count == 0
 

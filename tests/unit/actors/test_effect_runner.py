@@ -55,7 +55,7 @@ class Owned(SimpleNamespace):
 
     @property
     def blame(self):
-        return SimpleNamespace(company=self.max_claims())
+        return SimpleNamespace(max_claims=self.max_claims())
 
 
 async def nothing(process, what):

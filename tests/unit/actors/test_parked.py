@@ -11,7 +11,7 @@ from holdfast.actors.activation import rest
 from holdfast.actors.workers import NoApp
 from holdfast.conversation import AgentSpec, CancelTurn, ModelReplied, RunFinished, Send, Status, ToolSpec
 from holdfast.conversation.text.envelope import success
-from holdfast.persistence import RunStatus, Stands, TakeoverReason
+from holdfast.persistence import Finding, RunStatus, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import FailAfter, Faults, FaultyStore
 
@@ -255,7 +255,7 @@ async def test_a_conversation_whose_app_cannot_be_opened_rests_while_it_is_tried
     assert (await store.owner("c-1")).token == ""
     assert (await store.run("c-1", "t1.m1")).status is RunStatus.RUNNABLE
     assert await due(store) == []  # for a while
-    assert (await store.look("c-1", LEASE_MS)).stands is Stands.WAKE
+    assert (await store.look("c-1", LEASE_MS)).finding is Finding.WAKE
 
     await activated(store, FakeWorkers(reply()))
     assert (await until(store, lambda state: state.status is Status.IDLE)).last.outcome == "completed"

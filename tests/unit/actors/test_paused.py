@@ -151,7 +151,7 @@ async def test_a_worker_claims_no_run_that_is_paused_and_runs_it_afterwards(at_o
     assert (await store.run("c-1", request.effect_id)).status is RunStatus.RUNNABLE
     assert RAN == []
 
-    await store.resume("desk")
+    await store.unpause("desk")
     assert (await carried_out(worker, worker._tool_run(request))).ok
     assert RAN == ["lookup"]
 
@@ -203,7 +203,7 @@ async def test_a_worker_calls_no_model_while_that_is_paused(at_once, monkeypatch
         await worker.call_model(wire.pack(request))
     assert called == []
 
-    await store.resume(None)
+    await store.unpause(None)
     assert wire.unpack(await worker.call_model(wire.pack(request))).content == "yes"
 
 
@@ -221,7 +221,7 @@ async def test_a_turn_that_is_paused_before_it_begins_waits_and_begins_with_what
     assert (await store.load("c-1")).turn is None
 
     await store.put_app(AppRecord(app="shop:app", code="k2", agents={"desk": OPEN.digest}), (OPEN,))
-    await store.resume(None)
+    await store.unpause(None)
 
     await until(store, lambda state: state.status is Status.IDLE and state.last is not None)
     (began,) = [event for _, event in await store.read("c-1", after=0) if event.kind == "turn_started"]
@@ -245,7 +245,7 @@ async def test_what_runs_goes_on_and_what_follows_from_it_waits(at_once):
     assert len(workers.calls) == 1
     assert state.turn is not None
 
-    await store.resume("desk")
+    await store.unpause("desk")
     await until(store, lambda state: state.status is Status.IDLE)
     assert len(workers.calls) == 2
 
@@ -269,7 +269,7 @@ async def test_a_decision_is_acknowledged_while_its_run_waits_and_no_look_counts
     assert await store.quarantine("c-1") is None
 
     workers.gate.set()
-    await store.resume(None)
+    await store.unpause(None)
     await until(store, lambda state: state.turn is not None and state.turn.turn_id == "t2")
     assert len(workers.runs) == 1
 
@@ -284,10 +284,10 @@ async def test_a_conversation_that_waits_is_left_and_taken_up_again_when_the_pau
     assert await activation.passivate()
     assert activation.over
     owner = await store.owner("c-1")
-    assert (owner.token, owner.holder) == ("", "")
+    assert (owner.token, owner.actor) == ("", "")
     assert list((await store.attention(10)).conversation_ids) == []
 
-    await store.resume(None)
+    await store.unpause(None)
     assert await store.readmit(10) == 1
     assert list((await store.attention(10)).conversation_ids) == ["c-1"]
     await activated(store, workers)
@@ -300,7 +300,7 @@ async def test_a_conversation_is_not_left_once_its_pause_is_over(at_once):
     activation = await activated(store, workers)
     await activation.ask(START)
     await at_rest(activation)
-    await store.resume(None)
+    await store.unpause(None)
     async with asyncio.timeout(10):
         while not workers.calls:
             await asyncio.sleep(0)
@@ -328,7 +328,7 @@ async def test_rest_in_a_pause_lasts_however_often_the_lease_is_renewed(at_once)
             await asyncio.sleep(0.005)
             now[0] += 1
 
-    assert (await store.owner("c-1")).holder == ""
+    assert (await store.owner("c-1")).actor == ""
     assert list((await store.attention(10)).conversation_ids) == []
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.actors.worker.turnstile import Turnstile
 from holdfast.persistence import Blame
-from holdfast.persistence.conversations import SMALL_COMPANY
+from holdfast.persistence.conversations import FEW_CLAIMS
 
 STRIKES, ALONE = 3, 2
 CALL_S = 0.05
@@ -39,9 +39,9 @@ async def test_the_guilty_one_is_found_by_halves_and_nobody_else_is_put_in_quara
     async def conversation(name):
         blame = Blame()
         while blame.crash_count < STRIKES:
-            process = suspects[name % ALONE] if blame.company else shared
+            process = suspects[name % ALONE] if blame.max_claims else shared
             stile, died = process.stile, process.inside
-            entering = asyncio.ensure_future(stile.enter(name, 30, at_most=blame.company))
+            entering = asyncio.ensure_future(stile.enter(name, 30, at_most=blame.max_claims))
             await asyncio.wait({entering, died}, return_when=asyncio.FIRST_COMPLETED)
             if not entering.done():
                 entering.cancel()
@@ -55,7 +55,7 @@ async def test_the_guilty_one_is_found_by_halves_and_nobody_else_is_put_in_quara
                 await asyncio.wait({died}, timeout=CALL_S)
             if not died.done():
                 process.claims -= 1
-                stile.leave(at_most=blame.company)
+                stile.leave(at_most=blame.max_claims)
                 done.add(name)
                 return
             blame = blame.after(died.result())
@@ -66,6 +66,6 @@ async def test_the_guilty_one_is_found_by_halves_and_nobody_else_is_put_in_quara
     assert quarantined == set(range(guilty))
     assert len(done) == number - guilty
     deaths = [claims for process in (shared, *suspects) for claims in process.deaths]
-    halvings = math.ceil(math.log2(max(number / SMALL_COMPANY, 1)))
+    halvings = math.ceil(math.log2(max(number / FEW_CLAIMS, 1)))
     assert len(deaths) <= guilty * (halvings + STRIKES), deaths
     assert max(deaths) == number

@@ -3,8 +3,7 @@
 import pytest
 
 from holdfast.agent import Approvers, Tool
-from holdfast.agent.deciders import Deciders
-from holdfast.agent.functions import UntoldError
+from holdfast.agent.functions import Deciders, UntoldError
 from holdfast.agent.suspend import Suspend
 from holdfast.errors import ConfigurationError
 

@@ -21,7 +21,7 @@ OVER_HTTP = {
     "end": ("c-1", "--yes"),
     "retry": ("c-1",),
     "pause": (),
-    "resume": (),
+    "unpause": (),
 }
 ON_NEITHER = {"rules"}
 ON_A_STACK = {"keys": ("list",), "submit": ("-",), "down": (), "drain": ("n",)}

@@ -106,7 +106,7 @@ async def test_no_name_with_a_character_that_nobody_sees_comes_in_anywhere(store
     with pytest.raises(InvalidInput, match="approver"):
         await client.pending(approver=Principal(name))
     for who in (f"id:{name}", f"role:{name}"):
-        with pytest.raises(ConfigurationError, match="does not show whole"):
+        with pytest.raises(ConfigurationError, match="invisible characters"):
             Approvers(who)
 
 

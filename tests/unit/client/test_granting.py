@@ -102,14 +102,14 @@ async def test_what_somebody_has_given_is_found_everywhere_and_ended(given):
     assert (await given.client.given(by, proof="oidc")).items == []
     assert (await given.client.given()).items == [found]
 
-    with pytest.raises(InvalidInput, match=r"by: .*has given nothing"):
+    with pytest.raises(InvalidInput, match=r"by: .*has no grant and no open vote"):
         await given.conversation.revoke_given(by, proof="oidc")
     receipt = await given.conversation.revoke_given(by, "left", request_id="r-1")
     again = await given.conversation.revoke_given(by, "left", request_id="r-1")
     assert (again.seq, again.duplicate, again.audit_head) == (receipt.seq, True, receipt.audit_head)
     assert given.writer.events[-1].kind == "given_revoked"
     assert (await given.client.given()).items == []
-    with pytest.raises(InvalidInput, match=r"by: .*has given nothing"):
+    with pytest.raises(InvalidInput, match=r"by: .*has no grant and no open vote"):
         await given.conversation.revoke_given(by)
     with pytest.raises(InvalidInput, match="by: 7 is no principal's id"):
         await given.client.given(7)

@@ -15,7 +15,7 @@ from holdfast.client.http_address import Address
 from holdfast.client.http_events import Frame, Frames
 from holdfast.client.http_gateway import HttpGateway
 from holdfast.errors import ConversationNotFound, ServerRefused, ServerUnavailable, StoreUnavailable
-from holdfast.server.problems import problem_of
+from holdfast.server.error_responses import problem_of
 from holdfast.server.streams import HEARTBEAT, frame
 
 TEXT = "ü\r\n\x0b\u2028 data: x"

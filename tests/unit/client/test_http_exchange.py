@@ -36,7 +36,7 @@ from holdfast.errors import (
     StaleReason,
     StoreUnavailable,
 )
-from holdfast.server.problems import problem_of
+from holdfast.server.error_responses import problem_of
 from holdfast.traces import begin, during, traceparent_of
 
 RECEIPT = {"conversation_id": "c-1", "seq": 4, "accepted_at": 5, "duplicate": False, "message_id": "m-1"}
@@ -200,8 +200,8 @@ async def test_after_a_doubtful_try_only_the_word_of_the_conversation_itself_is_
 
 async def test_a_request_that_has_no_key_is_not_sent_twice():
     client, transport = client_of(httpx.ReadError("gone"))
-    with pytest.raises(ServerUnavailable, match="whether it did the resumption is not known"):
-        await client.resume()
+    with pytest.raises(ServerUnavailable, match="whether it did the lifting of the pause is not known"):
+        await client.unpause()
     assert len(transport.requests) == 1
 
 

@@ -62,14 +62,14 @@ async def test_a_pause_that_has_stood_for_long_is_not_waited_for(slept):
 
 async def test_what_was_lifted_is_said_and_none_if_there_was_nothing(client, slept):
     made = await client.pause("desk")
-    assert await client.resume() is None
-    assert await client.resume("desk") == made
-    assert await client.resume("desk") is None
+    assert await client.unpause() is None
+    assert await client.unpause("desk") == made
+    assert await client.unpause("desk") is None
     assert await client.paused() == []
 
 
 @pytest.mark.parametrize("agent", ["", "a|b", "a b", 7, "x" * 65, "\ud800", True])
-@pytest.mark.parametrize("verb", ["pause", "resume"])
+@pytest.mark.parametrize("verb", ["pause", "unpause"])
 async def test_what_is_no_agents_name_is_refused(client, verb, agent):
     with pytest.raises(InvalidInput) as refused:
         await getattr(client, verb)(agent)

@@ -21,10 +21,10 @@ from holdfast.conversation import (
     outstanding,
 )
 from holdfast.conversation.ids import unique_call_ids
+from holdfast.conversation.judging.deciding import MOST_EDITS
 from holdfast.conversation.judging.machine import busy, due_at
 from holdfast.conversation.judging.noting import MOST_NOTES
-from holdfast.conversation.judging.voting import MOST_EDITS
-from holdfast.conversation.log.delta import delta
+from holdfast.conversation.log.index import delta
 from holdfast.conversation.records.commands import Assign, Comment, ProposedCall, RunFinished
 from holdfast.conversation.terms.approvers import MOST_BYTES, MOST_NAMES, MOST_VOTES, Approvers, terms_of
 from holdfast.conversation.terms.grants import LONGEST_VALUE, MOST_GRANTS, MOST_TARGETS, CallTarget, Level, Scope

@@ -65,7 +65,7 @@ def test_a_cipher_is_found_in_the_working_directory_and_then_by_its_folder_from_
     ("source", "said"),
     [
         ("", "has no 'cipher'"),
-        ("cipher = 7", "int has not the functions encrypt and decrypt"),
+        ("cipher = 7", "int lacks the functions encrypt and decrypt"),
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("import os; os.environ['NO_SUCH_KEY']", "KeyError: 'NO_SUCH_KEY'"),
         (f"raise ValueError('{KEY_TEXT} is no key')", r"\(ValueError\)"),

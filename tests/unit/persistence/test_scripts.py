@@ -81,13 +81,13 @@ def test_the_scripts_are_these():
         "reindex",
         "release",
         "renew",
-        "resume",
         "retry",
         "serve",
         "strike",
         "troubled",
         "unbind",
         "unclaim",
+        "unpause",
         "use",
     ]
 

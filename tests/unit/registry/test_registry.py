@@ -89,7 +89,7 @@ async def test_a_deadline_that_meets_an_answer_is_still_one(monkeypatch):
 async def test_a_store_that_hangs_does_not_hold_a_caller_beyond_its_deadline():
     inner = MemoryStore()
     await inner.acquire(
-        "c-1", seen_token="", new_token="t-1", because=TakeoverReason.ASKED, holder="actor-1", lease_ms=10_000, create=True
+        "c-1", seen_token="", new_token="t-1", because=TakeoverReason.ASKED, actor="actor-1", lease_ms=10_000, create=True
     )
     hanging = asyncio.Event()
     store = FaultyStore(inner, Faults(owner={2: Delay(until=hanging)}))  # the first finds the actor, the second is in vain
@@ -491,7 +491,7 @@ async def test_an_owner_of_another_cluster_is_not_deposed_within_its_lease_thoug
     async with asyncio.timeout(10):
         await registry.ensure_started("c-1", timeout_s=5)
     assert set(abroad.because) == {TakeoverReason.ASKED}
-    assert (await store.owner("c-1")).holder == "actor-1"
+    assert (await store.owner("c-1")).actor == "actor-1"
 
 
 async def test_what_rests_with_an_owner_of_another_cluster_is_taken_over_at_once():
@@ -578,7 +578,7 @@ async def test_an_actor_that_dies_before_the_start_keeps_nobody_from_starting_un
                 seen_token=seen_token,
                 new_token="t-2",
                 because=because,
-                holder="actor-1",
+                actor="actor-1",
                 lease_ms=1000,
                 create=create,
             )
@@ -600,4 +600,4 @@ async def test_an_actor_that_dies_before_the_start_keeps_nobody_from_starting_un
     assert (await store.attention(10)).conversation_ids == []
     assert (await store.conversations(limit=10)).items == []
     assert isinstance(await delivered(registry, Wake(), create=True), Delivered)
-    assert (await store.owner("c-1")).holder == "actor-1"
+    assert (await store.owner("c-1")).actor == "actor-1"

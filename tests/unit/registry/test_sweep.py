@@ -206,7 +206,7 @@ async def test_what_finds_no_actor_free_is_tried_again_within_seconds_however_lo
     now = [1_700_000_000_000]
     store, actors = MemoryStore(clock=lambda: now[0]), Waking()
     await overdue(store, "late")
-    store._conversations["late"].holder = ""
+    store._conversations["late"].actor = ""
     await store.heartbeat("busy-1", limit=1)
     sweep = sweep_of(store, actors, max_actors=1)
     postponed = []
@@ -334,7 +334,7 @@ async def test_who_waits_for_the_end_of_a_pause_is_left_in_peace_and_woken_at_on
     assert set(actors.asked) == {"due"}
     assert watched.calls["readmit"] == 1, "while the pauses are the same, those who wait are not looked for with each tick"
 
-    await store.resume(None)
+    await store.unpause(None)
     await sweep.tick()
 
     async with asyncio.timeout(DEADLINE_S):
@@ -348,7 +348,7 @@ async def test_who_was_left_after_the_pause_was_over_is_found_too(monkeypatch):
     sweep = sweep_of(store, actors)
     await sweep.tick()
     await left_paused(store, "late")
-    await store.resume(None)  # an actor that froze meanwhile leaves it only now, and no pause has changed since the last look
+    await store.unpause(None)  # an actor that froze meanwhile leaves it only now, and no pause has changed since the last look
 
     async def woken():
         return "late" in actors.woken

@@ -31,7 +31,7 @@ class Fleeting:
             seen_token=seen_token,
             new_token=f"token of {self.name} {len(self.activations)}",
             because=because,
-            holder=self.name,
+            actor=self.name,
             lease_ms=60_000,
             create=create,
         )
@@ -119,7 +119,7 @@ async def test_an_owner_that_died_is_succeeded_at_once_and_counted_no_more():
     (successor,) = set(company.actors) - {"owner-1"}
     assert result == Delivered(None)
     assert company.actors[successor].activations == [TakeoverReason.DIED]
-    assert (await store.owner("c-1")).holder == successor
+    assert (await store.owner("c-1")).actor == successor
     async with asyncio.timeout(10):
         while "owner-1" in await store.live():
             await asyncio.sleep(0)

@@ -545,7 +545,7 @@ async def test_of_other_agents_nothing_is_seen(api, client, stack, others):
     assert (refused["code"], "bar" in refused["detail"]) == ("agent_not_found", False)
     assert (await api("GET", "/v1/agents", headers=bar))["items"] == []
     assert (await api("POST", "/v1/pause", 403, json={}, headers=bar))["code"] == "not_permitted"
-    await api("POST", "/v1/resume", 403, json={"agent": "desk"}, headers=bar)
+    await api("POST", "/v1/unpause", 403, json={"agent": "desk"}, headers=bar)
     for agent in ("desk", "nobody"):
         body = {"agent": agent, "tool": "refund", "arguments": {}}
         assert (await api("POST", "/v1/rules/check", 403, json=body, headers=bar))["code"] == "not_permitted"

@@ -20,6 +20,7 @@ from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.records.events import EVENTS, CallSuspended
 from holdfast.conversation.records.live import LIVE_EVENTS
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
+from holdfast.error_codes import code_of
 from holdfast.errors import (
     BatchRefused,
     ClusterUnavailable,
@@ -29,12 +30,11 @@ from holdfast.errors import (
     StoreUnavailable,
 )
 from holdfast.persistence import AccessScope
-from holdfast.problems import code_of
 from holdfast.server import create_app, page_view
 from holdfast.server.app import OPERATIONS
 from holdfast.server.caller import Caller
+from holdfast.server.error_responses import problem_of
 from holdfast.server.pages import elements
-from holdfast.server.problems import problem_of
 
 from .conftest import HERE, Api
 

@@ -142,8 +142,8 @@ async def test_agents_pauses_and_quarantine_are_seen_to(api, waiting):
     made = await api("POST", "/v1/pause", json={"agent": "desk", "reason": "the bill"})
     assert (made["agent"], made["reason"], made["duplicate"]) == ("desk", "the bill", False)
     assert (await api("GET", "/v1/agents"))["paused"] == [made]
-    assert (await api("POST", "/v1/resume", json={"agent": "desk"}))["resumed"] == made
-    assert (await api("POST", "/v1/resume"))["resumed"] is None
+    assert (await api("POST", "/v1/unpause", json={"agent": "desk"}))["lifted"] == made
+    assert (await api("POST", "/v1/unpause"))["lifted"] is None
     assert await api("POST", "/v1/conversations/c-1/retry") == {"lifted": False}
 
 

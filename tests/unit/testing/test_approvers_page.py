@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from page_blocks import blocks_of
 
+from holdfast.conversation.judging.deciding import MOST_EDITS
 from holdfast.conversation.judging.noting import MOST_NOTES
-from holdfast.conversation.judging.voting import MOST_EDITS
 from holdfast.conversation.terms.approvers import MOST_VOTES
 
 PAGE = Path(__file__).parents[3] / "docs" / "approvers.md"

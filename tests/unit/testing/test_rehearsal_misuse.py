@@ -72,7 +72,7 @@ async def test_what_is_no_reply_is_refused_with_its_place(reply):
 
 @pytest.mark.parametrize("decide", [Ellipsis, 7, "approve"])
 async def test_what_decides_nothing_is_refused(decide):
-    with pytest.raises(ConfigurationError, match=r"decide: .* decides nothing"):
+    with pytest.raises(ConfigurationError, match=r"decide: .* is no function and no mapping"):
         await run(DESK, "Hi", model=[REFUND], decide=decide)
 
 

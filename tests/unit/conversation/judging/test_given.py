@@ -82,7 +82,7 @@ def test_a_vote_that_was_withdrawn_does_not_count(given):
 def test_whoever_has_given_nothing_so_proven_is_refused_and_nothing_changes(given, by, proof):
     begun, _, _ = given
     before = begun.state
-    with pytest.raises(InvalidInput, match="has given nothing"):
+    with pytest.raises(InvalidInput, match="has no grant and no open vote"):
         begun.do(RevokeGiven(request_id="r-1", by=by, proof=proof))
     assert begun.state == before
 

@@ -21,7 +21,6 @@ from holdfast.conversation import (
     SuspensionKind,
     ToolSpec,
 )
-from holdfast.conversation.judging.repeats import start_digest
 from holdfast.conversation.records.commands import ProposedCall, RunRuled
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
@@ -115,8 +114,8 @@ def test_only_people_answer_questions():
 
 def test_an_attended_start_has_the_digest_that_it_always_had():
     plain = Start(agent="desk", app="shop:app", text="hello", message_id="m-1")
-    assert start_digest(plain) == start_digest(plain.model_copy(update={"attended": True}))
-    assert start_digest(plain) != start_digest(plain.model_copy(update={"attended": False}))
+    assert plain.digest == plain.model_copy(update={"attended": True}).digest
+    assert plain.digest != plain.model_copy(update={"attended": False}).digest
 
 
 def test_no_function_approves_in_a_persons_place_where_the_rules_in_force_cannot_be_read(alone):

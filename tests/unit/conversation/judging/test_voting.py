@@ -5,8 +5,8 @@ import uuid
 import pytest
 
 from holdfast.conversation import Answer, Approve, Cancel, Deny, Principal, Redispatch, SettledBy, SuspensionKind
+from holdfast.conversation.judging.deciding import MOST_EDITS
 from holdfast.conversation.judging.noting import MOST_NOTES
-from holdfast.conversation.judging.voting import MOST_EDITS
 from holdfast.conversation.records.calls import CallStatus
 from holdfast.conversation.records.commands import Assign, Comment, ProposedCall, Resolve, RunRuled
 from holdfast.conversation.terms.approvers import MOST_BYTES, Approvers, ApproverTerms
@@ -185,7 +185,7 @@ def test_a_review_has_its_own_approvers_or_those_of_the_call(begun):
 def test_terms_that_are_too_long_to_keep_end_the_call(begun):
     long = ApproverTerms(who=(tuple(f"role:{number:0>190}" for number in range(MOST_BYTES // 190 + 1)),))
     [call] = begun.call(proposed(long))
-    assert "bytes to say" in begun.result(call)["error"]
+    assert "the names of those who may decide" in begun.result(call)["error"]
 
 
 # -- several have to agree ----------------------------------------------------------------------------------------------------

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.conversation import Answer, Approve, Approvers, BeginTurn, Principal, Proof, State, evolve, outstanding
-from holdfast.conversation.log.delta import Delta, delta
-from holdfast.conversation.log.index import PendingEntry, pending_entries
+from holdfast.conversation.log.index import Delta, PendingEntry, delta, pending_entries
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.records.events import Ended, ModelAnswered, TurnCancelled, TurnFailed
 

@@ -9,8 +9,7 @@ from pydantic import ValidationError
 
 from holdfast.conversation import SuspensionKind
 from holdfast.conversation.records.calls import Call, CallStatus, Suspension
-from holdfast.conversation.records.round import Round
-from holdfast.conversation.records.state import Turn
+from holdfast.conversation.records.state import Round, Turn
 
 IDS = [f"call-{number}" for number in range(6)]
 

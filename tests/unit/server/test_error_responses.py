@@ -5,6 +5,7 @@ import json
 import pytest
 from errors_to_show import EXPORTED, REFUSED, SHOWN, as_told
 
+from holdfast.error_codes import code_of, error_of
 from holdfast.errors import (
     BatchRefused,
     LeaseHeld,
@@ -15,8 +16,7 @@ from holdfast.errors import (
     StaleReason,
     StoreUnavailable,
 )
-from holdfast.problems import code_of, error_of
-from holdfast.server.problems import response_of
+from holdfast.server.error_responses import response_of
 from holdfast.server.refusal import Refusal
 
 

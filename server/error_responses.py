@@ -1,4 +1,4 @@
-"""The problem document (RFC 9457) of each error, and the response with it; `holdfast.problems` has the table of statuses."""
+"""The problem document (RFC 9457) of each error, and the response with it; `holdfast.error_codes` has the table of statuses."""
 
 import math
 import time
@@ -6,6 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from holdfast.error_codes import code_of
 from holdfast.errors import (
     BatchRefused,
     ClusterStopped,
@@ -19,7 +20,6 @@ from holdfast.errors import (
     QuotaUsedUp,
     StoreUnavailable,
 )
-from holdfast.problems import code_of
 from holdfast.redaction import PLAIN
 
 from .refusal import Refusal
