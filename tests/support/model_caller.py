@@ -107,7 +107,8 @@ class Caller:
         state = self.writer.state
         request = ModelRequest("c-1", "desk", self.spec.digest, self.writer.effect_ids[0], state.seq, 1)
         agent: Any = Declared(self.spec, self.own_options, tools=self.app_tools)
-        rules = CallRules(FixedRules(Rules()), Rules(), "desk", partial(asyncio.sleep, 0, TurnContext("c-1", "desk")))
+        turn = TurnContext(conversation_id="c-1", agent="desk")
+        rules = CallRules(FixedRules(Rules()), Rules(), "desk", partial(asyncio.sleep, 0, turn))
         outcome: Awaitable[ModelReplied | ModelFailed] = model.call(
             self,
             request,
