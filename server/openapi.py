@@ -107,7 +107,7 @@ def described(operations: Sequence[Operation]) -> dict[str, Any]:
     for operation in operations:
         if operation.body is not None:
             wanted[operation.body, "validation"] = TypeAdapter(operation.body)
-        if operation.reply is not None:
+        if operation.reply not in (None, str):
             wanted[operation.reply, "serialization"] = TypeAdapter(operation.reply)
     inputs = [(model, mode, adapter) for (model, mode), adapter in wanted.items()]
     schemas, definitions = TypeAdapter.json_schemas(inputs, ref_template=REF, schema_generator=_Schemas)
@@ -159,9 +159,11 @@ def _described(operation: Operation, references: Mapping[Any, Any]) -> dict[str,
 
 
 def _succeeding(operation: Operation, references: Mapping[Any, Any]) -> dict[str, Any]:
-    content = {} if operation.reply is None else {"application/json": {"schema": references[operation.reply]}}
+    content: dict[str, Any] = {}
+    if operation.reply is not None:
+        schema = references.get(operation.reply)
+        content |= _TEXT if schema is None else {"application/json": {"schema": schema}}
     content |= _STREAM if operation.streams else {}
-    content |= _TEXT if operation.text else {}
     found = {str(operation.status): {"description": operation.summary, "content": content}}
     if operation.streams and operation.reply is None and not operation.endless:
         found["204"] = {"description": "The conversation has ended, and nothing follows."}

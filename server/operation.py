@@ -156,11 +156,10 @@ class Operation(Endpoint):
     Attributes:
         name: Its name in the description of the API.
         summary: What it does, in a line.
-        reply: The type of its reply, for the description; None for a stream or text.
+        reply: The type of its reply, for the description; a text is plain; None for a stream.
         body: The model of its body.
         key: The name of the idempotency key, as a field of the body and as a parameter of the client.
         status: The HTTP status of a reply.
-        text: Whether it replies with plain text.
         last: The pattern of the `id` of an event, if it streams some.
         endless: Whether its stream never ends by itself.
     """
@@ -171,7 +170,6 @@ class Operation(Endpoint):
     body: type[BaseModel] | None = None
     key: str | None = None
     status: int = 200
-    text: bool = False
     last: str = "[0-9]{1,18}"
     endless: bool = False
 

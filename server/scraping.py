@@ -80,6 +80,6 @@ OPERATIONS = (
         AccessScope.ADMIN,
         name="metrics",
         summary="Metrics for Prometheus, in its text format.",
-        text=True,
+        reply=str,
     ),
 )

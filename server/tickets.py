@@ -26,6 +26,8 @@ ISSUED: Mapping[TicketKind, tuple[float, float]] = MappingProxyType(
 )
 """The tickets of a kind that one holder gets, per second in the long run and at once: each takes room in the store."""
 
+_KEPT, _SETS = ("principal", "conversation_id", "key_id", "maker"), ("scopes", "agents", "kinds")
+"""The fields of a caller that its ticket has too: as they are, and sets as sorted tuples."""
 LINK_S = 3600
 """How long a link is valid, in seconds."""
 SESSION_S = 12 * 3600
@@ -46,18 +48,8 @@ class Tickets:
 
     async def issue(self, kind: TicketKind, caller: Caller, holds_s: float) -> tuple[str, Ticket]:
         """The secret of a new ticket for a caller, and the ticket. It ends no later than the caller's credential."""
-        return await self._put(
-            kind,
-            holds_s,
-            caller.ends_at,
-            principal=caller.principal,
-            scopes=tuple(sorted(caller.scopes)),
-            agents=None if caller.agents is None else tuple(sorted(caller.agents)),
-            conversation_id=caller.conversation_id,
-            kinds=None if caller.kinds is None else tuple(sorted(caller.kinds)),
-            key_id=caller.key_id,
-            maker=caller.maker,
-        )
+        sets = {name: None if (one := getattr(caller, name)) is None else tuple(sorted(one)) for name in _SETS}
+        return await self._put(kind, holds_s, caller.ends_at, **sets, **{name: getattr(caller, name) for name in _KEPT})
 
     async def begun(self, next_path: str, holds_s: float) -> str:
         """The secret of a new ticket for a browser that begins a sign-in."""
@@ -92,17 +84,9 @@ class Tickets:
                 raise InvalidToken("the API key that it came from was revoked, or has expired")
             quotas = key.quotas
             holds_ms = min(holds_ms, math.inf if key.expires_at is None else key.expires_at - now)
-        caller = Caller(
-            ticket.principal,
-            frozenset(ticket.scopes),
-            None if ticket.agents is None else frozenset(ticket.agents),
-            conversation_id=ticket.conversation_id,
-            kinds=None if ticket.kinds is None else frozenset(ticket.kinds),
-            key_id=ticket.key_id,
-            ends_at=ticket.expires_at,
-            quotas=quotas,
-            maker=ticket.maker,
-        )
+        sets: dict[str, Any] = {name: None if (one := getattr(ticket, name)) is None else frozenset(one) for name in _SETS}
+        kept: dict[str, Any] = {name: getattr(ticket, name) for name in _KEPT}
+        caller = Caller(**sets, **kept, ends_at=ticket.expires_at, quotas=quotas)
         return caller, max(holds_ms / 1000, 0.0)  # the store's clock decides when it ends; this one may be ahead
 
     async def end(self, secret: str) -> None:

@@ -16,7 +16,7 @@ from holdfast.redaction import PLAIN
 from .choices import ANSWER, APPROVE, REDISPATCH
 from .filled import Filled, blank
 from .history import History, Settled, history_of, messages_of
-from .kinds import effect_of, offered
+from .kinds import offered
 from .visit import Visit
 
 LAST_MESSAGES = 8
@@ -61,11 +61,6 @@ class Detail:
     def offered(self) -> Collection[str]:
         """The names of the decisions that are offered, and `edit`."""
         return offered(self.call) - (_VOTES if self.agreed else frozenset())
-
-    @property
-    def effect(self) -> str:
-        """The effect of the decisions that are offered."""
-        return effect_of(self.call)
 
     @property
     def approvers(self) -> str:

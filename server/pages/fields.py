@@ -48,8 +48,6 @@ _WORDS = {
     "this is no JSON": "noJson",
 }
 """The problems of a field by the beginning of their text, with the names for an application's own wording."""
-UNSAID = ""
-"""The text of a field without a value."""
 
 
 class FieldKind(StrEnum):
@@ -95,14 +93,14 @@ class Field:
     required: bool = False
     nullable: bool = False
     hint: str = ""
-    text: str = UNSAID
+    text: str = ""
     choices: Sequence[tuple[str, str]] = ()
     inner: "Sequence[Field]" = ()
     was: Any = ABSENT
     json: bool = False
     problem: str = ""
     number: int = 1
-    drawn: tuple[str, bool] = (UNSAID, False)
+    drawn: tuple[str, bool] = ("", False)
     edited: bool = False
     needed: bool = False
     buttons: bool = False
@@ -147,7 +145,7 @@ class Fields:
 
     @property
     def layout(self) -> str:
-        """A digest of which fields there are."""
+        """A digest of which fields there are: a form that was drawn with others would be misread."""
         found = [(one.name, one.kind, one.required, one.nullable) for one in self]
         return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
 
@@ -163,11 +161,7 @@ class Fields:
     @property
     def is_empty(self) -> bool:
         """Whether the value is a text, and empty."""
-        return self.root.kind in (FieldKind.TEXT, FieldKind.LINES, FieldKind.ANY) and self.root.text == UNSAID
-
-    def fits(self, form: Form) -> bool:
-        """Whether a form was drawn with these fields; another form would be misread."""
-        return form.get("layout") == self.layout
+        return self.root.kind in (FieldKind.TEXT, FieldKind.LINES, FieldKind.ANY) and self.root.text == ""
 
     @classmethod
     def of_user(cls, schema: Any, *, label: str) -> "Fields":
@@ -183,7 +177,7 @@ class Fields:
         found = drawn.field(schema, value, "v", label, required=True, depth=0)
         if drawn.count > MOST_FIELDS:
             found = Field("v", label, FieldKind.JSON, required=True, was=value)
-            found.text = UNSAID if value is ABSENT else as_json(value)
+            found.text = "" if value is ABSENT else as_json(value)
         return cls(found)
 
     def filled(self, form: Form) -> "Fields":
@@ -375,7 +369,7 @@ def _is_item(value: Any) -> bool:
 
 def _text_of(kind: FieldKind, value: Any) -> str:
     if value is ABSENT or (value is None and kind is not FieldKind.JSON):
-        return UNSAID
+        return ""
     if kind in (FieldKind.TEXT, FieldKind.LINES):
         return str(value)
     if kind is FieldKind.ITEMS:
@@ -399,27 +393,27 @@ def _value(one: Field) -> Any:
 
 
 def _is_blank(one: Field) -> bool:
-    return all(_is_blank(inner) for inner in one.inner) if one.kind is FieldKind.GROUP else one.text == UNSAID
+    return all(_is_blank(inner) for inner in one.inner) if one.kind is FieldKind.GROUP else one.text == ""
 
 
 def _said(one: Field) -> Any:
     """The value of a field; `ValueError` if its content is no value of its kind."""
     text, nullable = one.text, one.nullable and (one.required or one.was is not ABSENT)
     match one.kind:
-        case FieldKind.CHOICES if text == UNSAID and one.required:
+        case FieldKind.CHOICES if text == "" and one.required:
             return []
         case FieldKind.TEXT | FieldKind.LINES:
-            if text == UNSAID and one.filled:
+            if text == "" and one.filled:
                 raise ValueError("this is needed")
-            if text == UNSAID and nullable:
+            if text == "" and nullable:
                 return None
-            return ABSENT if text == UNSAID and not one.required and one.was is ABSENT else text
+            return ABSENT if text == "" and not one.required and one.was is ABSENT else text
         case FieldKind.ITEMS:
             items = [line for line in text.split("\n") if line]
             return ABSENT if not items and not one.required and one.was is ABSENT else items
         case FieldKind.ANY if not one.json:
             return text
-        case _ if text == UNSAID and one.kind is not FieldKind.ANY:
+        case _ if text == "" and one.kind is not FieldKind.ANY:
             if one.required and not nullable:
                 raise ValueError("this is needed")
             return None if nullable else ABSENT

@@ -88,7 +88,7 @@ def read(call: PendingCall[Any], parameters: Any, form: Form, filled: Filled | N
     filled.choice, filled.reason, filled.note = choice, form.get("reason"), form.get("note")
     fields = {ANSWER.name: filled.answer, APPROVE.name: filled.arguments, COMPARE: filled.arguments}.get(choice)
     if fields is not None:
-        if not fields.fits(form):
+        if form.get("layout") != fields.layout:
             filled.problem = "The fields of this form have changed since it was drawn: look at them again."
             return filled, None
         fields.filled(form)

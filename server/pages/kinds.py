@@ -42,11 +42,6 @@ class Kind:
         known = {kind.value: taken for kind, taken in ACCEPTED.items()}
         return [CHOICES[one.value] for one in known.get(self.name, (DecisionKind.DENY, DecisionKind.FAIL))]
 
-    @property
-    def template(self) -> str:
-        """The template of its form."""
-        return f"kind_{self.name}.html"
-
     def takes(self, choice: str) -> bool:
         """Whether a page has a decision of this name for it."""
         return any(one.name == choice for one in self.choices)

@@ -11,10 +11,10 @@ from starlette.responses import HTMLResponse
 
 from holdfast.server.static_files import static_url
 
-from .choices import CHOICES, MOST_AT_ONCE, VERDICTS, settled_as
+from .choices import MOST_AT_ONCE, VERDICTS
 from .destinations import path_of
 from .difference import difference
-from .kinds import KINDS, asked_in, kind_of
+from .kinds import asked_in, effect_of, kind_of
 from .markdown import markdown
 from .scopes import LASTS
 from .text import as_json, clock, iso, named, one_line, parts, reads_as_another, shown, size, span, summary, visible
@@ -67,16 +67,14 @@ def _environment() -> Environment:
     found.globals |= {
         "element": False,
         "static_url": static_url,
-        "choices": CHOICES,
         "verdicts": VERDICTS,
-        "kinds": KINDS,
         "kind_of": kind_of,
         "path_of": path_of,
         "most_at_once": MOST_AT_ONCE,
         "lasts": LASTS,
         "new_key": lambda: uuid.uuid4().hex,
     }
-    filters = (affordable, asked_in, clock, difference, iso, markdown, named, one_line, parts, settled_as, shown, size, span)
+    filters = (affordable, asked_in, clock, difference, effect_of, iso, markdown, named, one_line, parts, shown, size, span)
     found.filters |= {one.__name__: one for one in (*filters, summary, visible)} | {"pretty": as_json}
     found.tests["another"] = reads_as_another
     return found
