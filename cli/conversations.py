@@ -8,9 +8,8 @@ from holdfast.client.filters import CONVERSATIONS
 from holdfast.persistence import ConversationRow
 
 from .display import clean, span, to_json, write_table
-from .hints import more
+from .hints import more, notice, standing
 from .options import PAGE, AsJson, chosen, options_of
-from .pauses import notice, standing
 from .session import Reached
 
 

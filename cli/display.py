@@ -51,6 +51,12 @@ def clean_block(text: str) -> str:
     return without_hidden(text.replace("\r\n", "\n"), _escape, kept="\n\t").expandtabs(4)
 
 
+def tell(text: str) -> None:
+    """Write for the person, on stderr: stdout may carry JSON."""
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
 def shorten(text: str, length: int) -> str:
     """The text, cut to a length in characters."""
     return text if len(text) <= length else text[: length - 1] + "…"

@@ -13,7 +13,7 @@ from holdfast.embedded.local_redis import running_redis, stop_redis
 from holdfast.errors import ConfigurationError, StoreError
 from holdfast.persistence import EVERYWHERE, opened
 
-from .display import clean
+from .display import clean, tell
 from .errors import ExitCode
 from .operated import Operated, operated
 from .options import Where
@@ -110,8 +110,7 @@ async def _stop(found: Operated, *, yes: str | None, grace_s: float) -> int:
         + f" have {grace_s:g} s to finish; runs that are cut short then count as lost, and each tool's on_lost applies.",
         "The conversations stay in Redis. Ray, and whatever else runs on it, goes on. `holdfast up` starts Holdfast again.",
     ):
-        sys.stderr.write(clean(line) + "\n")
-    sys.stderr.flush()
+        tell(f"{clean(line)}\n")
     if yes is None:
         _confirm(namespace)
     ended = await stopping.stop(found.store, found.settings, grace_s=grace_s, told=_told)
@@ -122,13 +121,11 @@ async def _stop(found: Operated, *, yes: str | None, grace_s: float) -> int:
 def _confirm(namespace: str) -> None:
     if not sys.stdin.isatty():
         raise ConfigurationError("yes", "there is no terminal to confirm it on", f"say --yes {namespace}")
-    sys.stderr.write(f"Type the namespace ({namespace}) to go on: ")
-    sys.stderr.flush()
+    tell(f"Type the namespace ({namespace}) to go on: ")
     if sys.stdin.readline().strip() != namespace:
         raise ConfigurationError("namespace", "it was not confirmed, and nothing was changed", f"type {namespace}")
 
 
 def _told(runs: int, calls: int, silent: int) -> None:
     unsaid = f"; {silent} workers do not say what they are at" if silent else ""
-    sys.stderr.write(f"{runs} runs and {calls} model calls go on{unsaid}\n")
-    sys.stderr.flush()
+    tell(f"{runs} runs and {calls} model calls go on{unsaid}\n")

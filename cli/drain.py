@@ -9,7 +9,7 @@ import typer
 
 from holdfast.errors import ConfigurationError
 
-from .display import clean, span, to_json, write_table
+from .display import clean, span, tell, to_json, write_table
 from .errors import ExitCode
 from .operated import Operated, operated
 from .options import AsJson, Where
@@ -103,8 +103,7 @@ async def _emptied(found: Operated, wanted: "Target", wait_s: float) -> "list[Pr
         now = f"{len(rest)} actors left; {runs} runs and {calls} model calls go on"
         if now != before:
             before = now
-            sys.stderr.write(f"{now}\n")
-            sys.stderr.flush()
+            tell(f"{now}\n")
         await asyncio.sleep(min(LOOK_EVERY_S, max(give_up - loop.time(), 0)))
 
 

@@ -1,19 +1,22 @@
-"""The terminal's texts about a pending call: its kind, who may decide it, and the commands that people copy."""
+"""The terminal's texts about pending calls and pauses: a call's kind, who may decide it, and the commands that people copy."""
 
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from holdfast.client import AsyncClient, Pause
 from holdfast.client.results import PendingCall
 from holdfast.conversation import Receipt, SuspensionKind
 from holdfast.conversation.terms.approvers import said
 from holdfast.conversation.terms.decisions import BY_KIND, DecisionKind, accepted
 from holdfast.conversation.terms.spec import Choice
+from holdfast.errors import CorruptStore
 
-from .display import clean, clean_block
+from .display import clean, clean_block, shorten, span
 from .options import Where, words_of
 
+REASON_LENGTH = 200
 MOST_COMMENTS = 5
 """The most recent comments in the list of pending calls; `holdfast show` has all of them."""
 _WORDS = {DecisionKind.APPROVE: (), DecisionKind.ANSWER: ("JSON",), DecisionKind.REVIEW: ("VERDICT", "--notes", "TEXT")}
@@ -195,3 +198,30 @@ def outcome(receipt: Receipt) -> str:
     if not receipt.needed or receipt.settled:
         return ""
     return f"{agreed(receipt.votes, receipt.needed)}: the call still waits"
+
+
+def whose(agent: str | None) -> str:
+    """The text for an agent, or for the whole namespace."""
+    return "the namespace" if agent is None else f"agent {clean(agent)}"
+
+
+def paused(pause: Pause, now: int) -> str:
+    """The text of a pause, on one line and without a full stop; `now` is the store's time in milliseconds UTC."""
+    reason = f": {shorten(clean(pause.reason), REASON_LENGTH)}" if pause.reason else ""
+    return f"New work of {whose(pause.agent)} has been paused for {span(now - pause.since)} by {clean(pause.by)}{reason}"
+
+
+async def standing(client: AsyncClient) -> list[Pause]:
+    """The current pauses; empty if they cannot be read, so that a list does not fail: `holdfast doctor` reports it."""
+    try:
+        return await client.paused()
+    except CorruptStore:
+        return []
+
+
+def notice(pauses: Sequence[Pause], now: int) -> str:
+    """The line about the current pauses, with its line end; '' without pauses."""
+    if not pauses:
+        return ""
+    more = f" (and {len(pauses) - 1} more; see `holdfast doctor`)" if len(pauses) > 1 else ""
+    return f"{paused(pauses[0], now)}{more}.\n"

@@ -16,9 +16,8 @@ from holdfast.conversation import Principal, SettledBy
 from holdfast.errors import InvalidInput
 
 from .display import clean, console, is_whole, is_whole_json, shorten, span, to_json, write_table
-from .hints import KINDS, MOST_COMMENTS, asked_by, granted, lines_of, more, next_step
+from .hints import KINDS, MOST_COMMENTS, asked_by, granted, lines_of, more, next_step, notice, standing
 from .options import PAGE, AsJson, Where, chosen, options_of
-from .pauses import notice, standing
 from .session import Reached, within
 
 WATCHED_AT_ONCE = 200

@@ -8,7 +8,7 @@ from holdfast.conversation import Question
 from holdfast.conversation.terms.questions import Answers, check
 from holdfast.errors import InvalidDecision
 
-from .display import clean, clean_block
+from .display import clean, clean_block, tell
 
 LONGEST_LINE = 64 * 1024
 """The most characters that are read of one line; answers are shorter."""
@@ -30,19 +30,19 @@ def asked(questions: Sequence[Question]) -> Answers:
     """
     answers: dict[str, Any] = {}
     for number, question in enumerate(questions, 1):
-        _say(f"{drawn(question, number)}\n")
+        tell(f"{drawn(question, number)}\n")
         while True:
-            _say("   > ")
+            tell("   > ")
             line = sys.stdin.readline(LONGEST_LINE)
             if not line:
-                _say("\n")
+                tell("\n")
                 problem = f"the input ended at question {number} of {len(questions)}"
                 raise InvalidDecision("--answer", problem, "answer all of them, or give --answer JSON")
             said = _said(question, line.rstrip("\r\n"))
             try:
                 answers |= check([question], {} if said is None else {question.id: said})
             except InvalidDecision as error:
-                _say(f"   {clean(error.problem)}: {clean(error.fix)}\n")
+                tell(f"   {clean(error.problem)}: {clean(error.fix)}\n")
             else:
                 break
     return answers
@@ -76,9 +76,3 @@ def _option(options: Sequence[str], said: str) -> str:
     """The option with this text, or else this number; the line itself if there is none."""
     by_number = said.isascii() and said.isdigit() and len(said) <= len(str(len(options))) and 1 <= int(said) <= len(options)
     return options[int(said) - 1] if by_number and said not in options else said
-
-
-def _say(text: str) -> None:
-    """Write for the person, not to stdout, which may carry JSON."""
-    sys.stderr.write(text)
-    sys.stderr.flush()

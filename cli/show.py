@@ -13,9 +13,8 @@ from holdfast.conversation import Grant, Status, SuspensionKind
 
 from . import grants
 from .display import Said, clean, clean_block, console, shorten, span, to_json
-from .hints import KINDS, asked_by, command, granted, lines_of, resolving, touching
+from .hints import KINDS, asked_by, command, granted, lines_of, paused, resolving, standing, touching
 from .options import ConversationId, Where
-from .pauses import described, standing
 from .questions import drawn
 from .session import Reached
 
@@ -109,7 +108,7 @@ def _reasons(shown: Shown, where: Where) -> list[str]:
         reasons.append(f"It is in quarantine: {clean(state.error or '')}")
         reasons.append(f"Correct the cause, then run: {clean(command(['retry', shown.conversation_id], where))}")
     if shown.paused is not None and state.status is not Status.ENDED:
-        reasons.append(f"{described(shown.paused, shown.now)}.")
+        reasons.append(f"{paused(shown.paused, shown.now)}.")
     if state.problem is not None and state.status not in (Status.IDLE, Status.ENDED):
         reasons.append(f"It waits because no worker can run its app: {clean(state.problem)}")
         reasons.append(f"Correct the app, then run: {clean(command(['up', '--app', state.app], where))}")

@@ -15,9 +15,8 @@ from holdfast.settings import Settings
 from . import headroom
 from .check import Check, fail, ok, warn
 from .display import shorten, span
-from .hints import command
+from .hints import command, paused
 from .options import Where, words_of
-from .pauses import described
 
 NAMES = {
     Kind.APP: ("apps", "no worker has reported a problem with an app"),
@@ -67,14 +66,14 @@ async def cipher_checks(at: Looked) -> list[Check]:
 async def pause_checks(at: Looked) -> list[Check]:
     """The checks of the current pauses."""
     try:
-        paused = await at.store.paused()
+        standing = await at.store.paused()
     except HoldfastError as error:
         problem = f"nothing new begins, since the pauses cannot be read: {error}"
         return [fail("paused", problem, f"correct or delete the key {Keys(at.store.namespace).meta('pauses')}")]
     found = []
-    for pause in paused.pauses:
+    for pause in standing.pauses:
         lift = command(["unpause", *words_of({"--agent": pause.agent})], at.where)
-        found.append(warn("paused", described(pause, paused.now), f"once it may go on, run: {lift}"))
+        found.append(warn("paused", paused(pause, standing.now), f"once it may go on, run: {lift}"))
     return found or [ok("paused", "no new work is paused")]
 
 

@@ -17,10 +17,9 @@ from holdfast.conversation import Receipt, SuspensionKind
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, StoreError
 
-from .display import Said, clean_block, span
-from .hints import command
+from .display import Said, clean_block, span, tell
+from .hints import command, paused, whose
 from .options import ConversationId, Key, OfConversation, Suspension, Where, words_of
-from .pauses import described, whose
 from .session import Reached, within
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -159,8 +158,7 @@ def _confirm_end(given: dict[str, Any]) -> None:
         return
     if not sys.stdin.isatty():
         raise InvalidInput("--yes", "an end is for good, and there is no terminal to confirm it on", "give --yes")
-    sys.stderr.write(f"End {conversation} for good? It takes no message any more, and its pending calls are cancelled. [y/N] ")
-    sys.stderr.flush()
+    tell(f"End {conversation} for good? It takes no message any more, and its pending calls are cancelled. [y/N] ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         sys.stderr.write("Nothing was done.\n")
         raise typer.Exit(1)
@@ -257,7 +255,7 @@ async def pause(
     """
     made = await on.client.pause(agent, reason)
     known = agent is None or bool((await on.client.conversations(agent=agent, limit=1)).items)
-    said = described(made, await on.now())
+    said = paused(made, await on.now())
     before = " It was paused before; nothing was changed." if made.duplicate else ""
     going_on = command(["unpause", *words_of({"--agent": agent})], on.where)
     unknown = "" if known else f"there is no conversation of an agent {agent!r} here"
@@ -274,4 +272,4 @@ async def unpause(
     lifted, left, now = await on.client.unpause(agent), await on.client.paused(), await on.now()
     said = "was not paused; nothing was done" if lifted is None else "goes on"
     data = {"lifted": None if lifted is None else asdict(lifted), "paused": [asdict(one) for one in left]}
-    return Said(data, [f"New work of {whose(agent)} {said}.", *(f"Still: {described(one, now)}." for one in left)])
+    return Said(data, [f"New work of {whose(agent)} {said}.", *(f"Still: {paused(one, now)}." for one in left)])

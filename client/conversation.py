@@ -295,9 +295,7 @@ async def resolved(
 ) -> Receipt:
     """The receipt of a decision on a call as it was shown, or on a suspension of this conversation."""
     if isinstance(call, PendingCall):
-        call.check_shown(decision)
-        shown = call.conversation_id, call.tool_call_id, decision
-        return await resolver(gateway)(*shown, suspension_id=call.suspension_id, decision_id=decision_id)
+        return await PendingCall.of(call, resolver(gateway)).resolve(decision, decision_id=decision_id)
     check_suspension(call, conversation_id)
     ids = {"conversation_id": check_conversation_id(conversation_id), "suspension_id": call}
     return await asked(gateway, verbs.RESOLVE, **ids, decision=decision, decision_id=decision_id)

@@ -13,22 +13,13 @@ from urllib.parse import quote
 
 import httpx
 
+from holdfast import errors
 from holdfast.backoff import Backoff
 from holdfast.conversation import Cancelled, Decision, Principal, Receipt, Receipts
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.conversation.log.chain import absences
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.text import jsontext
-from holdfast.errors import (
-    ConfigurationError,
-    HoldfastError,
-    InvalidInput,
-    OutcomeUnknown,
-    ServerRefused,
-    StaleCall,
-    StaleReason,
-    TurnNotFound,
-)
 
 from . import batches, verbs
 from . import http_replies as replies
@@ -69,12 +60,12 @@ class HttpGateway:
     def access(self) -> NoReturn:
         """Refused with `ConfigurationError`: keys are made and revoked where Redis is."""
         problem = "keys are made and revoked where Redis is, and not over HTTP"
-        raise ConfigurationError("url", problem, "connect there without a url, or use `holdfast keys`")
+        raise errors.ConfigurationError("url", problem, "connect there without a url, or use `holdfast keys`")
 
     def acting_as(self, principal: Principal) -> NoReturn:
         """Refused with `ConfigurationError`: the server knows the caller by its token."""
         problem = f"over HTTP nobody acts as {principal.id!r:.60}: the server knows the caller by its token"
-        raise ConfigurationError("principal", problem, "connect with a token of that principal's")
+        raise errors.ConfigurationError("principal", problem, "connect with a token of that principal's")
 
     async def ask(self, verb: Verb[R], arguments: Mapping[str, Any]) -> R:
         """What an operation replies: by its own function here, or the request that its row describes."""
@@ -145,16 +136,16 @@ async def _resolve_many(
 
 async def _resolve_each(
     gateway: HttpGateway, *, decisions: Sequence[tuple[PendingCall[Any], Decision]], decision_id: str
-) -> list[Receipt | HoldfastError]:
+) -> list[Receipt | errors.HoldfastError]:
     """See `AsyncClient.resolve_each`. Many decisions go in several requests, one after the other."""
     by_id = {call.suspension_id: (call, decision) for call, decision in decisions}
-    found: dict[str, Receipt | HoldfastError] = {}
+    found: dict[str, Receipt | errors.HoldfastError] = {}
     items: dict[str, dict[str, Any]] = {}
     for call, decision in decisions:
         try:
             call.check_shown(decision)
             items[call.suspension_id] = _item(call, decision)
-        except HoldfastError as error:
+        except errors.HoldfastError as error:
             found[call.suspension_id] = error
     for chunk in _chunks(items):
         found |= await _resolve_together(gateway, [by_id[name] for name in chunk], list(chunk.values()), decision_id)
@@ -166,7 +157,7 @@ async def _resolve_together(
     pairs: Sequence[tuple[PendingCall[Any], Decision]],
     items: Sequence[Mapping[str, Any]],
     key: str,
-) -> dict[str, Receipt | HoldfastError]:
+) -> dict[str, Receipt | errors.HoldfastError]:
     """The outcomes of decisions sent in one request, or one by one if the server does not take them together."""
     names = [call.suspension_id for call, _ in pairs]
     path, what, read = verbs.RESOLVE_EACH.path, verbs.RESOLVE_EACH.what, partial(replies.decided, count=len(items))
@@ -174,26 +165,26 @@ async def _resolve_together(
     longer_s = gateway.exchange.timeout_s * (rounds - 1)
     try:
         outcomes = await gateway.exchange.post(path, what, {"decisions": items}, read, key=key, longer_s=longer_s)
-    except OutcomeUnknown as error:
-        return {name: OutcomeUnknown(error.what, key_of(key, name)) for name in names}
-    except (InvalidInput, ServerRefused):  # of the request as a whole, since one is too large or too deep: nothing was done
+    except errors.OutcomeUnknown as error:
+        return {name: errors.OutcomeUnknown(error.what, key_of(key, name)) for name in names}
+    except (errors.InvalidInput, errors.ServerRefused):  # one is too large or too deep, and nothing was done
         outcomes = await batches.resolve_each(gateway.resolve, pairs, key)
-    except HoldfastError as error:
+    except errors.HoldfastError as error:
         return dict.fromkeys(names, error)
     return {name: _sure(outcome, key_of(key, name)) for name, outcome in zip(names, outcomes, strict=True)}
 
 
-def _sure(outcome: Receipt | HoldfastError, retry_id: str) -> Receipt | HoldfastError:
+def _sure(outcome: Receipt | errors.HoldfastError, retry_id: str) -> Receipt | errors.HoldfastError:
     """The outcome as a single decision would have it: if the server failed, the decision may be recorded."""
-    if isinstance(outcome, ServerRefused) and outcome.http_status in FAILED:
-        return OutcomeUnknown(f"the decision ({outcome})", retry_id)
+    if isinstance(outcome, errors.ServerRefused) and outcome.http_status in FAILED:
+        return errors.OutcomeUnknown(f"the decision ({outcome})", retry_id)
     return outcome
 
 
 def _item(call: PendingCall[Any], decision: Decision) -> dict[str, Any]:
     """One of several decisions as the body of a request; `StaleCall` if no call of Holdfast can have its ids."""
     if not (encodes(call.suspension_id) and encodes(call.tool_call_id)):
-        raise StaleCall(call.conversation_id, ascii(call.tool_call_id), StaleReason.UNKNOWN)
+        raise errors.StaleCall(call.conversation_id, ascii(call.tool_call_id), errors.StaleReason.UNKNOWN)
     place = {"suspension_id": call.suspension_id, "tool_call_id": call.tool_call_id}
     return said(DecisionRecord.of(decision)) | place | {"conversation_id": check_conversation_id(call.conversation_id)}
 
@@ -233,7 +224,7 @@ async def _check_fits(gateway: HttpGateway, suspension_id: str, conversation_id:
         return
     if conversation_id is not None:
         await gateway.requested(verbs.STATE, {"conversation_id": conversation_id})
-    raise StaleCall(conversation_id or "", suspension_id, StaleReason.UNKNOWN)
+    raise errors.StaleCall(conversation_id or "", suspension_id, errors.StaleReason.UNKNOWN)
 
 
 async def _state(
@@ -258,7 +249,7 @@ async def _state(
 async def _turn(gateway: HttpGateway, *, conversation_id: str, turn_id: str) -> Turn:
     if not fits(turn_id):  # it cannot stand in a path, and no turn has such an id
         await gateway.requested(verbs.STATE, {"conversation_id": conversation_id})
-        raise TurnNotFound(conversation_id, turn_id)
+        raise errors.TurnNotFound(conversation_id, turn_id)
     return await gateway.requested(verbs.TURN, {"conversation_id": conversation_id, "turn_id": turn_id})
 
 
@@ -281,7 +272,7 @@ async def _cancel(gateway: HttpGateway, *, wait_s: float, **ids: str | None) -> 
         left_s = min(max(give_up - now(), 0), POLL_S)
         try:
             found = await gateway.requested(verbs.CANCEL, {**ids, "wait_s": round(left_s, 3)}, longer_s=left_s)
-        except HoldfastError as error:
+        except errors.HoldfastError as error:
             if cancelled is None:
                 raise
             logger.warning("which bodies of %s go on is not known: %s", ids["conversation_id"], error)

@@ -8,21 +8,10 @@ from functools import partial
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast import trace_context
+from holdfast import errors, trace_context
 from holdfast.backoff import Backoff
 from holdfast.conversation import Cancelled, Command, Principal, Receipt, Reply, Start, State, decide
 from holdfast.conversation.terms.decisions import DecisionRecord
-from holdfast.errors import (
-    AppNotFound,
-    ClusterError,
-    ClusterStopped,
-    ClusterUnavailable,
-    ConfigurationError,
-    HoldfastError,
-    LeaseHeld,
-    OutcomeUnknown,
-    StoreUnavailable,
-)
 from holdfast.machine_load import because, overload
 from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, Listing, Pause, Store
 from holdfast.registry.registry import Delivered, Delivery, DeliveryResult, Unknown, Unsent
@@ -133,7 +122,7 @@ class StackGateway:
                 return await self.stack.loaded_app()
         except TimeoutError as error:
             problem = f"its module was not imported within {self._timeout_s:g} s"
-            raise AppNotFound("app", problem, "import it before, or give the client a longer timeout_s") from error
+            raise errors.AppNotFound("app", problem, "import it before, or give the client a longer timeout_s") from error
 
     async def read(self, work: Callable[[Store], Awaitable[T]], *, block_ms: int = 0) -> T:
         """See `Reads`; the deadline also covers opening the store."""
@@ -151,7 +140,7 @@ class StackGateway:
             async with asyncio.timeout(within_s):
                 yield
         except TimeoutError as error:
-            raise StoreUnavailable(f"no answer within {self._timeout_s:g} s") from error
+            raise errors.StoreUnavailable(f"no answer within {self._timeout_s:g} s") from error
 
     async def reply_to(
         self, conversation_id: str, command: Command, *, what: str, retry_id: str, create: bool = False
@@ -167,9 +156,9 @@ class StackGateway:
         while True:
             try:
                 transport = self.stack.ready or await self._joined(delivery)
-            except ConfigurationError:
+            except errors.ConfigurationError:
                 raise
-            except HoldfastError as error:
+            except errors.HoldfastError as error:
                 return delivery.given_up(error)
             result: DeliveryResult
             try:
@@ -178,7 +167,7 @@ class StackGateway:
             except TimeoutError as error:
                 result = delivery.given_up(error)
             match result:
-                case Unknown() | Unsent(TimeoutError() | ClusterError() | LeaseHeld()):
+                case Unknown() | Unsent(TimeoutError() | errors.ClusterError() | errors.LeaseHeld()):
                     if not await self.stack.lost(transport) or not delivery.left_s:
                         return result
                 case _:
@@ -191,7 +180,7 @@ class StackGateway:
                 return await self.stack.transport()
         except TimeoutError as error:
             why = f"it was not joined within {self._timeout_s:g} s{because()}; that goes on: call again"
-            raise ClusterUnavailable(why) from error
+            raise errors.ClusterUnavailable(why) from error
 
 
 def reply_in(result: DeliveryResult, *, what: str, retry_id: str) -> Reply:
@@ -204,9 +193,9 @@ def reply_in(result: DeliveryResult, *, what: str, retry_id: str) -> Reply:
     match result:
         case Delivered(reply):
             return reply
-        case Unknown(error) | Unsent(TimeoutError() | LeaseHeld() as error):
+        case Unknown(error) | Unsent(TimeoutError() | errors.LeaseHeld() as error):
             why = str(error) or overload()
-            raise OutcomeUnknown(f"{what} ({why})" if why else what, retry_id) from error
+            raise errors.OutcomeUnknown(f"{what} ({why})" if why else what, retry_id) from error
         case _:
             raise result.error
 
@@ -215,7 +204,7 @@ def at_stack(gateway: Gateway) -> StackGateway:
     """The gateway, if it is over the stack; `ConfigurationError` if it is over HTTP."""
     if isinstance(gateway, StackGateway):
         return gateway
-    raise ConfigurationError("url", "only who is at the stack itself can do that, and not over HTTP", "connect without a url")
+    raise errors.ConfigurationError("url", "this cannot be done over HTTP, only at the stack itself", "connect without a url")
 
 
 async def _start(
@@ -279,7 +268,7 @@ async def _cancel(
         return cancelled
     try:
         running = await _going_on(gateway, conversation_id, cancelled.calls, wait_s)
-    except HoldfastError as error:  # the cancellation itself is acknowledged
+    except errors.HoldfastError as error:  # the cancellation itself is acknowledged
         logger.warning("which bodies of %s go on is not known: %s", conversation_id, error)
         running = cancelled.calls
     return cancelled.model_copy(update={"running": running})
@@ -325,14 +314,15 @@ async def _noted(
 
 async def _ready(gateway: StackGateway) -> bool:
     if EVERYWHERE in await gateway.read(lambda store: store.withheld()):
-        raise ClusterStopped((await gateway.store()).namespace)
+        raise errors.ClusterStopped((await gateway.store()).namespace)
     binding = await gateway.read(lambda store: store.binding())
     if binding is None:
-        raise ClusterUnavailable("no cluster serves the store: run holdfast up")
+        raise errors.ClusterUnavailable("no cluster serves the store: run holdfast up")
     if binding.age_ms > SILENT_MS:
-        raise ClusterUnavailable(f"the sweeper of the cluster at {binding.address} has been silent for {binding.age_ms} ms")
+        silent = f"the sweeper of the cluster at {binding.address} has been silent for {binding.age_ms} ms"
+        raise errors.ClusterUnavailable(silent)
     if (absent := gateway.stack.absent) is not None:
-        raise ClusterUnavailable(absent)
+        raise errors.ClusterUnavailable(absent)
     return True
 
 

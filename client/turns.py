@@ -6,15 +6,7 @@ from enum import StrEnum
 from pydantic import Field, computed_field
 
 from holdfast.conversation import Event, FailureReason, StopReason
-from holdfast.conversation.records.events import (
-    Ended,
-    MessageAccepted,
-    ModelAnswered,
-    TurnCancelled,
-    TurnCompleted,
-    TurnFailed,
-    TurnStarted,
-)
+from holdfast.conversation.records import events
 from holdfast.conversation.records.idempotency import message_key
 from holdfast.errors import ConversationNotFound, CorruptStore, MessageNotFound, TurnNotFound
 from holdfast.persistence import Conversations
@@ -102,7 +94,7 @@ class TurnLog:
         self.seq = after
         self.ended = False
         self._conversation_id = conversation_id
-        self._accepted: dict[int, MessageAccepted] = {}
+        self._accepted: dict[int, events.MessageAccepted] = {}
         self._turns: dict[str, Turn] = {}
         self._turn_of: dict[int, str] = {}
         self._current: str | None = None
@@ -112,20 +104,20 @@ class TurnLog:
         """Fold the event at `seq`."""
         self.seq = seq
         match event:
-            case MessageAccepted():
+            case events.MessageAccepted():
                 self._accepted[seq] = event
-            case TurnStarted():
+            case events.TurnStarted():
                 self._begin(event)
-            case ModelAnswered():
+            case events.ModelAnswered():
                 self._answer = event.content
                 self._change(usage=self._used(event))
-            case TurnCompleted():
+            case events.TurnCompleted():
                 self._over(TurnStatus.COMPLETED, event.at, reply=self._answer, stopped=event.stopped)
-            case TurnFailed():
+            case events.TurnFailed():
                 self._over(TurnStatus.FAILED, event.at, error=event.error, failed=event.reason)
-            case TurnCancelled():
+            case events.TurnCancelled():
                 self._over(TurnStatus.CANCELLED, event.at)
-            case Ended():
+            case events.Ended():
                 self.ended = True
             case _:  # calls, their runs and suspensions, and cancellations of nothing
                 pass
@@ -169,7 +161,7 @@ class TurnLog:
         found = self.message(seq)
         return found is not None and found.status not in (MessageStatus.QUEUED, MessageStatus.RUNNING)
 
-    def _begin(self, event: TurnStarted) -> None:
+    def _begin(self, event: events.TurnStarted) -> None:
         self._current = self._answer = None
         accepted = self._accepted.get(event.message_seq)
         if accepted is None:
@@ -180,7 +172,7 @@ class TurnLog:
             turn_id=event.turn_id, message_id=accepted.message_id, status=TurnStatus.RUNNING, started_at=event.at
         )
 
-    def _used(self, answer: ModelAnswered) -> Usage:
+    def _used(self, answer: events.ModelAnswered) -> Usage:
         before = self._turns[self._current].usage if self._current is not None else Usage()
         before = before if before.model_calls else Usage(input_tokens=0, output_tokens=0)
         return Usage(

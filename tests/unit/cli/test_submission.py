@@ -6,10 +6,10 @@ import json
 import pytest
 
 from holdfast.agent import Agent, App
-from holdfast.cli import job_file, submission
+from holdfast.cli import job_file, submit
 from holdfast.cli.errors import ExitCode, InvalidLines
 from holdfast.cli.job_file import Job
-from holdfast.cli.submission import AWAY_AFTER, NOT_STARTED, REFUSED, TRIES, UNKNOWN, Submission
+from holdfast.cli.submit import AWAY_AFTER, NOT_STARTED, REFUSED, TRIES, UNKNOWN, Submission
 from holdfast.client import ConversationState
 from holdfast.conversation import Status
 from holdfast.errors import ClusterUnavailable, CorruptStore, OutcomeUnknown, Overloaded, StoreUnavailable
@@ -71,7 +71,7 @@ class Done:
 
 @pytest.fixture
 def at_once(monkeypatch):
-    monkeypatch.setattr(submission, "RETRY_S", 0.0)
+    monkeypatch.setattr(submit, "RETRY_S", 0.0)
 
 
 async def submitted(client, count):
