@@ -47,8 +47,12 @@ _OWN = re.compile(
     r"|claude|bin|next|build)(?:/|$))"
 )
 """A path to files that programs may write by themselves: most have a name that begins with a dot."""
-_OF_GIT = re.compile(r"(?i)(?:^|/)(?:config|hooks|(?:pre|post)-[a-z-]+|[a-z-]+-msg)(?:[/.]|$)|(?:^|/)\.(?:git|husky)")
+_OF_GIT = re.compile(
+    r"(?i)(?:^|[/=])(?:config|hooks|(?:pre|post)-[a-z-]+|[a-z-]+-msg|reference-tr\w*)(?:[/.]|$)|\.(?:git|husky)"
+)
 """A path to files that git obeys."""
+_PLAIN_COPY = re.compile("-[rRpafvniE]+|[^-].*", re.DOTALL)
+"""A word of a file command that writes only files which its words name."""
 _SCRIPT = re.compile(r"\.(?:sh|bash|py|[cm]?[jt]sx?|rb|pl|php|lua)$|(?:^|/)(?:activate|artisan|console|rails|rake)$")
 """A path to a script that no tool makes of its words."""
 _SYSTEM_FOLDER = re.compile(
@@ -168,7 +172,9 @@ class _Text:
     def _wraps(self, kind: str, words: Sequence[str]) -> bool:
         if any(_LONG_CLUSTER.fullmatch(word) or _sets(word) for word in words[1:]):
             return True
-        if kind in ("git", "gh") or (kind in programs.TOOLS and not programs.INSTALLING.isdisjoint(words[1:3])):
+        if len(words) == 1:
+            return False
+        if kind in ("git", "gh") or (kind in programs.TOOLS and words[1] in programs.INSTALLING):
             return False  # their rows leave out what runs other words
         if (run := programs.run_by(kind, words[1:])) and self._command(run):
             return True
@@ -231,9 +237,8 @@ class _Text:
             or _is_inert(kind, words[1:])
         ):
             return
-        is_bare = all(map(BARE.fullmatch, words))
         is_log = kind == "tee" and not self.is_poured and all(map(_LOG.fullmatch, words[1:]))
-        if kind in programs.TOOLS or (kind == "touch" and is_bare) or is_log:
+        if kind in programs.TOOLS or is_log:
             self.has_used_tool = True
             self.logs.update(name for word in words[1:] for name in _names(word) if is_log and word != "-a")
             if programs.is_obeyed(kind, words[1:]):
@@ -243,7 +248,9 @@ class _Text:
             return
         self.writers.add(kind)
         self.named.update(name for word in words[1:] for name in _names(word))
-        self.has_written_gits |= any(_OWN.search(word) or _OF_GIT.search(word) for word in words[1:])
+        self.has_written_gits |= kind not in programs.NAMING or any(
+            _OWN.search(word) or _OF_GIT.search(word) or not _PLAIN_COPY.fullmatch(word) for word in words[1:]
+        )
 
 
 def _commands(text: str) -> Iterator[tuple[list[str], list[str], bool]]:

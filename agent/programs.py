@@ -117,6 +117,8 @@ KEEPING = frozenset(
     ("cp", "mv", "ln", "chmod", "chown", "touch", "rm", "rmdir", "tee", "dd", "uniq", "sort", "sed", "awk", "gzip", "gunzip")
 )
 """Programs that run no word, and no file that their words name."""
+NAMING = frozenset({"cp", "mv", "ln", "chmod", "chown", "touch", "tee", "sed"})
+"""Of these, those that write only files which their words name, if no option says otherwise."""
 SILENT = frozenset({"rm", "rmdir", "kill", "pkill", "printenv", "lsof", "ss", "netstat", "ping", "dig", "nslookup", "host"}) | {
     *("tree", "file", "nproc", "lscpu", "hostname", "uptime", "arch", "groups", "journalctl", "sha512sum", "cksum", "strings"),
 }
@@ -182,6 +184,11 @@ _SUBCOMMANDS = (
     r"|shortlog|show|show-ref|sparse-checkout|stash|status|submodule(?!\t(?:.*\t)?foreach)|switch|symbolic-ref|tag|version"
     r"|whatchanged|worktree"
 )
+_NPM = (
+    r"access|add|audit|bugs|cache|ci|config|create|dedupe|deprecate|diff|dist-tag|docs|doctor|exec|explain|fund|help|i|info|init"
+    r"|install|link|list|login|logout|ls|org|outdated|owner|pack|ping|pkg|prefix|profile|prune|publish|query|rebuild|repo|restart"
+    r"|root|run|run-script|search|set-script|start|stop|t|team|test|token|uninstall|unlink|unpublish|update|version|view|whoami|why"
+)
 _TEXTS = {
     "git": (
         _row(_GIT_OPTIONS, _REVISION, rf"{_GLOBAL}{_NEVER}(?:commit|tag|merge|log|show|stash|diff|shortlog|blame)\t"),
@@ -200,6 +207,11 @@ _TEXTS = {
     "pip": (_row("(?!) (?!)", r"\w[\w.\[\],<>=!~-]*", r"install\t"), _BARE_WORDS),
     "make": (re.compile(rf"(?:(?:-[Bksn]*j?\d*|-C\t{_WORD}|\w[\w./-]*(?:=[\w./-]*)?)\t)*"),),
     "cmake": (_bare_but("-E"),),
+    "npm": (
+        re.compile(
+            rf"(?:(?:-[sdqyg]+|--silent|(?:-[wC]|--prefix|--workspace)[\t=]{_WORD})\t)*(?:{_NPM})\t(?:{_WORD}\t)*|(?:--version\t|-v\t)?"
+        ),
+    ),
     "tar": (_bare_but(r"--(?:to|use|check|info|new|rsh|rmt|comp)|-\w*[IF]"),),
     **dict.fromkeys(("gcc", "g++", "cc", "clang", "clang++"), (_bare_but(r"-?-(?:wrapper|specs|fplugin|config|B|X)|-x$|@"),)),
     "scp": (re.compile(rf"(?:(?:-[rpqC]+|-P\t\d+|-i\t{_WORD}|(?!-){_WORD})\t)*"),),

@@ -49,7 +49,19 @@ BEHIND_TOOLS = (
     ),
     *("echo P | tee x.log && scp -F x.log h:a .", "echo P | tee x.log && cmake -P x.log", "echo P | tee a.out && ./a.out"),
     *("npm test | tee x.log && cmake -P x.log", "npm test | sed s/a/b/ | tee x.log && make", "npm test | tee log && gcc @log"),
-    *("python3 -m json.tool a y.sh && sh y.sh", "cmake -E copy x y.sh && sh y.sh"),
+    *("python3 -m json.tool a y.sh && sh y.sh", "cmake -E copy x y.sh && sh y.sh", "touch a.l && make a.c"),
+    *(
+        "npm --loglevel info run env -- sed 1erm f",
+        "npm --loglevel x pk set a=b",
+        "npm explor p",
+        "ctest -R get --test-command env x",
+    ),
+    *("tee c && dd if=c of=.gitconfig && git status", "tee c && sort c --output=.git/config && git status"),
+    *(
+        'awk \'{print > (".gi" "tconf")}\' && git status',
+        "cp -b -S onfig HEAD c && git status",
+        "git init && git am x && git log -1",
+    ),
 )
 """Plain texts in which a word behind a known tool, or a log, makes it run something else."""
 
