@@ -9,7 +9,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from holdfast.backoff import Backoff
 from holdfast.errors import HoldfastError, StoreUnavailable
@@ -30,12 +30,27 @@ logger = logging.getLogger(__name__)
 
 
 class Listener:
-    """One listener to a channel."""
+    """One listener to a channel, for the length of a block.
 
-    def __init__(self) -> None:
+    This is a class, since a closing event loop closes all generators at once, outer blocks before inner ones.
+    """
+
+    def __init__(self, broadcasts: "Broadcasts", name: str) -> None:
+        self._broadcasts, self._name = broadcasts, name
         self._messages: deque[bytes | None] = deque(maxlen=AHEAD)
         self._arrived = asyncio.Event()
         self._error: HoldfastError | None = None
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._broadcasts.begin(self._name, self)
+        except BaseException:
+            self._broadcasts.left(self._name, self)
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._broadcasts.left(self._name, self)
 
     def tell(self, message: bytes | None) -> None:
         """Queue a message; None stands for a gap."""
@@ -92,13 +107,13 @@ class Broadcasts:
         self._running: asyncio.Task[None] | None = None
         self._closed = False
 
-    def listening(self, name: str) -> "_Listening":
+    def listening(self, name: str) -> Listener:
         """A listener for an `async with` block; it hears what is published on the channel once the block has begun.
 
         Entering raises `StoreUnavailable` if the server does not answer in time or the store was closed, and `WrongStore` if
         the Redis is not the store that this process knows.
         """
-        return _Listening(self, name)
+        return Listener(self, name)
 
     async def begin(self, name: str, listener: Listener) -> None:
         """Add a listener; see `listening`."""
@@ -221,26 +236,3 @@ class Broadcasts:
         with contextlib.suppress(HoldfastError):
             async with translated(), asyncio.timeout(SOCKET_TIMEOUT_S):
                 await connection.send_command(command, *names, check_health=False)
-
-
-class _Listening:
-    """A listener for the length of a block.
-
-    This is a class, since a closing event loop closes all generators at once, outer blocks before inner ones.
-    """
-
-    def __init__(self, broadcasts: Broadcasts, name: str) -> None:
-        self._broadcasts = broadcasts
-        self._name = name
-        self._listener = Listener()
-
-    async def __aenter__(self) -> Listener:
-        try:
-            await self._broadcasts.begin(self._name, self._listener)
-        except BaseException:
-            self._broadcasts.left(self._name, self._listener)
-            raise
-        return self._listener
-
-    async def __aexit__(self, *_: object) -> None:
-        self._broadcasts.left(self._name, self._listener)

@@ -154,7 +154,7 @@ async def test_a_store_that_is_closed_listens_to_nothing(own_server, own_raw, na
 
 
 async def test_a_listener_that_has_too_much_to_hear_learns_that_it_missed_something():
-    listener = broadcasts.Listener()
+    listener = broadcasts.Listener(None, "")
     listener.tell(b"#")
     for number in range(broadcasts.AHEAD):
         listener.tell(b"%d" % number)
