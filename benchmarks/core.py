@@ -46,7 +46,7 @@ class Floors:
         """An actor that does nothing, and a conversation that nobody hosts."""
         import ray
 
-        from holdfast.persistence import TakeoverReason
+        from holdfast.persistence import Takeover, TakeoverReason
 
         class Empty:
             async def nothing(self) -> None:
@@ -65,12 +65,9 @@ class Floors:
         self._name, self._token = f"floor-{uuid.uuid4().hex}", uuid.uuid4().hex
         got = await self._store.acquire(
             self._name,
-            seen_token="",
-            new_token=self._token,
-            because=TakeoverReason.ASKED,
-            actor="x",
-            lease_ms=600_000,
-            create=True,
+            Takeover(
+                seen_token="", new_token=self._token, because=TakeoverReason.ASKED, actor="x", lease_ms=600_000, create=True
+            ),
         )
         self._state, self._now = got.state, got.now
         await self._append(tuple(await self._store.at(template.id, [1])), [])

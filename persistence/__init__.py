@@ -19,6 +19,7 @@ from .conversations import (
     Moved,
     Owner,
     Quarantine,
+    Takeover,
     TakeoverReason,
 )
 from .directory import EVERYWHERE, Binding, BrokenApp, Directory, Living
@@ -81,6 +82,7 @@ __all__ = [
     "Store",
     "Survey",
     "Suspended",
+    "Takeover",
     "TakeoverReason",
     "Tallies",
     "Ticket",

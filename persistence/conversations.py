@@ -46,6 +46,21 @@ class TakeoverReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Takeover:
+    """What a takeover compares and sets, in the order of `acquire.lua`: the owner's token as it was seen, and the next owner's.
+
+    With `create` an id may be taken under which nothing was started.
+    """
+
+    seen_token: str
+    new_token: str
+    because: TakeoverReason
+    actor: str
+    lease_ms: int
+    create: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Quarantine:
     """A conversation's quarantine: why its work stopped, and since when (ms UTC)."""
 
@@ -203,18 +218,8 @@ class Conversations(Database, Protocol):
     async def owner(self, conversation_id: str) -> Owner | None:
         """The owner; None if nothing was started under the id and no activation holds it."""
 
-    async def acquire(
-        self,
-        conversation_id: str,
-        *,
-        seen_token: str,
-        new_token: str,
-        because: TakeoverReason,
-        actor: str,
-        lease_ms: int,
-        create: bool = False,
-    ) -> Acquired | Moved:
-        """Take the conversation over by compare-and-set on the token; idempotent by `new_token`.
+    async def acquire(self, conversation_id: str, takeover: Takeover) -> Acquired | Moved:
+        """Take the conversation over by compare-and-set on the token; idempotent by the new token.
 
         An id under which nothing was started is held for some leases only, and then forgotten with its owner.
 

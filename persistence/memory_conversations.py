@@ -22,6 +22,7 @@ from .conversations import (
     Moved,
     Owner,
     Quarantine,
+    Takeover,
     TakeoverReason,
 )
 from .lists import PAGE_BYTES
@@ -46,20 +47,10 @@ class MemoryConversations(MemoryChanges):
         quarantine = await self.quarantine(conversation_id)
         return Owner(found.token, found.epoch, found.actor, started=bool(found.log), quarantine=quarantine)
 
-    async def acquire(
-        self,
-        conversation_id: str,
-        *,
-        seen_token: str,
-        new_token: str,
-        because: TakeoverReason,
-        actor: str,
-        lease_ms: int,
-        create: bool = False,
-    ) -> Acquired | Moved:
-        check(bool(new_token), "arguments")
+    async def acquire(self, conversation_id: str, takeover: Takeover) -> Acquired | Moved:
+        check(bool(takeover.new_token), "arguments")
         found = self._unexpired(conversation_id)
-        if (found is None or not found.log) and not create:
+        if (found is None or not found.log) and not takeover.create:
             raise ConversationNotFound(conversation_id)
         quarantine = await self.quarantine(conversation_id)
         if quarantine is not None:
@@ -67,13 +58,14 @@ class MemoryConversations(MemoryChanges):
         found = self._conversations.setdefault(conversation_id, found or Kept())
         now = self._clock()
         state, runs = self._state(conversation_id, found), self._opened_runs(conversation_id)
-        if found.token != new_token:
-            if found.token != seen_token:
+        if found.token != takeover.new_token:
+            if found.token != takeover.seen_token:
                 return Moved(Owner(found.token, found.epoch, found.actor))
-            if found.token and found.busy and because is TakeoverReason.ASKED and found.lease > now:
+            if found.token and found.busy and takeover.because is TakeoverReason.ASKED and found.lease > now:
                 raise LeaseHeld(conversation_id, found.lease - now)
-            found.token, found.actor, found.epoch, found.lease = new_token, actor, found.epoch + 1, now + lease_ms
-            found.expires = None if found.log else now + max(UNSTARTED_LEASES * lease_ms, UNSTARTED_MS)
+            found.token, found.actor, found.epoch = takeover.new_token, takeover.actor, found.epoch + 1
+            found.lease = now + takeover.lease_ms
+            found.expires = None if found.log else now + max(UNSTARTED_LEASES * takeover.lease_ms, UNSTARTED_MS)
             found.postponed, found.paused = 0, False
         return Acquired(found.epoch, now, state, runs, found.blame, found.tail_bytes)
 

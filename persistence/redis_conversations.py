@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
 from holdfast.conversation import Event, State
@@ -31,7 +32,7 @@ from .conversations import (
     Moved,
     Owner,
     Quarantine,
-    TakeoverReason,
+    Takeover,
 )
 from .lists import PAGE_BYTES
 from .redis_changes import RedisChanges
@@ -58,20 +59,9 @@ class RedisConversations(RedisChanges):
                 quarantine=redis_values.quarantine_of(conversation_id, reason, at, self.payloads),
             )
 
-    async def acquire(
-        self,
-        conversation_id: str,
-        *,
-        seen_token: str,
-        new_token: str,
-        because: TakeoverReason,
-        actor: str,
-        lease_ms: int,
-        create: bool = False,
-    ) -> Acquired | Moved:
+    async def acquire(self, conversation_id: str, takeover: Takeover) -> Acquired | Moved:
         opens = self.payloads.cipher is not None
-        args = seen_token, new_token, because, actor, lease_ms, create, conversation_id, codec.VERSION, opens
-        answer = await self._on(conversation_id, "acquire", *args)
+        answer = await self._on(conversation_id, "acquire", *astuple(takeover), conversation_id, codec.VERSION, opens)
         match answer[0]:
             case b"missing":
                 raise ConversationNotFound(conversation_id)
@@ -93,7 +83,7 @@ class RedisConversations(RedisChanges):
             records = self._runs_of(conversation_id, runs)
         except CipherFailed:
             with contextlib.suppress(StoreError):  # a process with the cipher need not wait for this lease to end
-                await self.release(conversation_id, new_token)
+                await self.release(conversation_id, takeover.new_token)
             raise
         return Acquired(
             epoch=int(epoch),

@@ -26,7 +26,7 @@ from holdfast.conversation import Command, Grant, Principal, Receipt, Reply, Sta
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.conversation.judging.machine import due_at
 from holdfast.errors import ConfigurationError, Fenced, InvalidInput, Quarantined
-from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason
+from holdfast.persistence import AppRecord, MemoryStore, Takeover, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
 
 from .decider import Decide, Decider
@@ -285,11 +285,13 @@ class Rehearsal:
                 owner = await self._store.owner(self.id)
                 await self._store.acquire(
                     self.id,
-                    seen_token=owner.token if owner is not None else "",
-                    new_token=uuid.uuid4().hex,
-                    because=TakeoverReason.DIED,
-                    actor="nobody",
-                    lease_ms=1,
+                    Takeover(
+                        seen_token=owner.token if owner is not None else "",
+                        new_token=uuid.uuid4().hex,
+                        because=TakeoverReason.DIED,
+                        actor="nobody",
+                        lease_ms=1,
+                    ),
                 )
                 with contextlib.suppress(Fenced):
                     await activation.ask(Wake())

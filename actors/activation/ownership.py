@@ -11,7 +11,7 @@ from holdfast.conversation import AgentSpec, Command, Event, State
 from holdfast.conversation.judging.machine import effect_of
 from holdfast.conversation.records.events import ModelAnswered
 from holdfast.errors import StoreError
-from holdfast.persistence import Acquired, Append, Appended, Blame, Moved, Run, RunStatus, TakeoverReason
+from holdfast.persistence import Acquired, Append, Appended, Blame, Moved, Run, RunStatus, Takeover, TakeoverReason
 from holdfast.redaction import PLAIN
 
 from .context import ActivationContext
@@ -143,12 +143,14 @@ class Ownership:
         asked_at_s = now_s()
         acquired = await self._store.acquire(
             self.conversation_id,
-            seen_token=seen_token,
-            new_token=token,
-            because=because,
-            actor=self._context.actor,
-            lease_ms=self._context.timing.lease_ms,
-            create=create,
+            Takeover(
+                seen_token=seen_token,
+                new_token=token,
+                because=because,
+                actor=self._context.actor,
+                lease_ms=self._context.timing.lease_ms,
+                create=create,
+            ),
         )
         match acquired:
             case Moved():

@@ -129,9 +129,9 @@ def _settle(reply, answer, error):
 
 def _acquire(world, process, args, kwargs, answer, error):
     if isinstance(answer, Acquired):
-        world.ledger.acquired(process, args[0], kwargs["new_token"], answer.epoch, kwargs["because"])
+        world.ledger.acquired(process, args[0], args[1].new_token, answer.epoch, args[1].because)
         world.trace.note(
-            "acquires %s as epoch %d at %d (%s)", args[0], answer.epoch, answer.state.seq, kwargs["because"], who=process.name
+            "acquires %s as epoch %d at %d (%s)", args[0], answer.epoch, answer.state.seq, args[1].because, who=process.name
         )
     else:
         world.trace.note("does not acquire %s: %s", args[0], error or "moved", who=process.name)

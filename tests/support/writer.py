@@ -57,7 +57,7 @@ from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.principal import Principal, Proof
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.errors import HoldfastError
-from holdfast.persistence import Acquired, Append, AppRecord, Conversations, KnownIds, Moved, Run, TakeoverReason
+from holdfast.persistence import Acquired, Append, AppRecord, Conversations, KnownIds, Moved, Run, Takeover, TakeoverReason
 
 NextCommand: TypeAlias = Callable[[State], Command]
 
@@ -127,12 +127,7 @@ class Writer:
         token = uuid.uuid4().hex
         acquired = await store.acquire(
             conversation_id,
-            seen_token=seen,
-            new_token=token,
-            because=because,
-            actor=holder,
-            lease_ms=lease_ms,
-            create=create,
+            Takeover(seen_token=seen, new_token=token, because=because, actor=holder, lease_ms=lease_ms, create=create),
         )
         match acquired:
             case Moved():

@@ -16,7 +16,7 @@ import pytest
 import redis
 
 from holdfast.conversation import RunFinished
-from holdfast.persistence import RedisStore, TakeoverReason, codec
+from holdfast.persistence import RedisStore, Takeover, TakeoverReason, codec
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
@@ -137,7 +137,7 @@ def test_what_is_in_quarantine_is_listed_shown_with_its_reason_and_taken_up_agai
         await store.open()
         before = await store.owner("listed-1")
         where = {"actor": "nobody", "lease_ms": 1000, "because": TakeoverReason.ASKED}
-        await store.acquire("listed-1", seen_token=before.token, new_token="mine", **where)
+        await store.acquire("listed-1", Takeover(seen_token=before.token, new_token="mine", **where))
         assert await store.strike("listed-1", "mine", process="p-1", reason="tool crash took it down", limit=1) is None
         outcome = codec.encode(RunFinished(effect_id="call_1#1", ok=True, content='{"ok": true, "result": "paid"}'))
         assert not await store.finish("listed-1", "call_1#1", incarnation="gone", outcome=outcome)

@@ -11,7 +11,7 @@ from holdfast.client import AsyncClient
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import State, SuspensionKind
 from holdfast.errors import CorruptStore
-from holdfast.persistence import AccessScope, ApiKey, TakeoverReason, Ticket, TicketKind
+from holdfast.persistence import AccessScope, ApiKey, Takeover, TakeoverReason, Ticket, TicketKind
 from holdfast.persistence.keys import Keys, bucket_of
 from holdfast.persistence.quotas import Want
 
@@ -72,7 +72,7 @@ async def acquire(writer):
 
 async def acquire_again(writer):
     store, token = writer.store, writer.token
-    await store.acquire(NAME, seen_token="", new_token=token, because=TakeoverReason.ASKED, actor="a", lease_ms=1000)
+    await store.acquire(NAME, Takeover(seen_token="", new_token=token, because=TakeoverReason.ASKED, actor="a", lease_ms=1000))
 
 
 async def write(writer):
@@ -211,7 +211,8 @@ def spoil(raw, key, kind):
 async def test_a_script_refuses_a_key_of_another_type(writer, raw, operation, name, kind):
     if operation is start_another:  # so that its own head is there before
         await writer.store.acquire(
-            NEIGHBOUR, seen_token="", new_token="t-1", because=TakeoverReason.ASKED, actor="a", lease_ms=1000, create=True
+            NEIGHBOUR,
+            Takeover(seen_token="", new_token="t-1", because=TakeoverReason.ASKED, actor="a", lease_ms=1000, create=True),
         )
     spoil(raw, KEY_OF[name](Keys(raw.namespace)), kind)
 

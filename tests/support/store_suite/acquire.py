@@ -7,7 +7,7 @@ from writer import LEASE_MS, Writer, begin, call, reply, resolve, start
 
 from holdfast.conversation import Answer, State
 from holdfast.errors import ConversationNotFound, InvalidMessage, LeaseHeld
-from holdfast.persistence import Acquired, Moved, Owner, RunStatus, Store, TakeoverReason
+from holdfast.persistence import Acquired, Moved, Owner, RunStatus, Store, Takeover, TakeoverReason
 
 from .waiting import until
 
@@ -25,7 +25,8 @@ async def take(
 ) -> Acquired | Moved:
     """`Store.acquire` with the usual arguments."""
     return await store.acquire(
-        conversation_id, seen_token=seen, new_token=new, because=because, actor=holder, lease_ms=lease_ms, create=create
+        conversation_id,
+        Takeover(seen_token=seen, new_token=new, because=because, actor=holder, lease_ms=lease_ms, create=create),
     )
 
 

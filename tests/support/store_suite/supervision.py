@@ -6,7 +6,7 @@ from writer import Writer, begin, call, lose, reply, resolve, send, start
 
 from holdfast.conversation import Answer, Status
 from holdfast.errors import Fenced, Quarantined
-from holdfast.persistence import Acquired, Blame, Store, TakeoverReason
+from holdfast.persistence import Acquired, Blame, Store, Takeover, TakeoverReason
 from holdfast.persistence.conversations import FEW_CLAIMS
 
 
@@ -52,7 +52,8 @@ class Supervising:
         assert [await died("w-1", 1000) for _ in range(2)] == [Blame(0, 500)] * 2  # it is told twice
         assert await died("w-2", 30) == Blame(0, 15)
         again = await store.acquire(
-            "c-1", seen_token=writer.token, new_token=writer.token, because=TakeoverReason.OWN, actor="a", lease_ms=15_000
+            "c-1",
+            Takeover(seen_token=writer.token, new_token=writer.token, because=TakeoverReason.OWN, actor="a", lease_ms=15_000),
         )
         assert isinstance(again, Acquired)
         assert again.blame == Blame(0, 15)

@@ -14,7 +14,7 @@ from holdfast.conversation.log import work
 from holdfast.conversation.text.envelope import success
 from holdfast.errors import ConversationExists, Fenced, StoreUnavailable
 from holdfast.log_context import about
-from holdfast.persistence import RunStatus, TakeoverReason, codec
+from holdfast.persistence import RunStatus, Takeover, TakeoverReason, codec
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
 
 
@@ -306,11 +306,9 @@ async def test_what_waits_in_a_turn_is_not_read_again_by_the_next_activation():
 
     taken = await store.acquire(
         "c-1",
-        seen_token=(await store.owner("c-1")).token,
-        new_token="t-2",
-        because=TakeoverReason.DIED,
-        actor="a",
-        lease_ms=1000,
+        Takeover(
+            seen_token=(await store.owner("c-1")).token, new_token="t-2", because=TakeoverReason.DIED, actor="a", lease_ms=1000
+        ),
     )
 
     assert len(taken.state.queue) >= 11

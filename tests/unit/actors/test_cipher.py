@@ -18,7 +18,7 @@ from holdfast.agent import Agent, tool
 from holdfast.cipher import CipherAt
 from holdfast.conversation import Approve, Status
 from holdfast.errors import CipherFailed
-from holdfast.persistence import AppRecord, MemoryStore, RunStatus, TakeoverReason
+from holdfast.persistence import AppRecord, MemoryStore, RunStatus, Takeover, TakeoverReason
 from holdfast.registry.releases import older
 from holdfast.testing import ToyCipher
 
@@ -100,7 +100,7 @@ async def test_a_models_answer_waits_until_it_can_be_encrypted_and_the_model_is_
     assert state.last.outcome == "completed"
     assert len(workers.calls) == 1
     taken = await store.acquire(
-        "c-1", seen_token=active._owned.token, new_token="t", because=TakeoverReason.DIED, actor="h", lease_ms=1
+        "c-1", Takeover(seen_token=active._owned.token, new_token="t", because=TakeoverReason.DIED, actor="h", lease_ms=1)
     )
     assert taken.blame.crash_count == 0
 

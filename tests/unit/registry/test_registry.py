@@ -18,7 +18,7 @@ from holdfast.errors import (
     Quarantined,
     StoreUnavailable,
 )
-from holdfast.persistence import MemoryStore, TakeoverReason
+from holdfast.persistence import MemoryStore, Takeover, TakeoverReason
 from holdfast.registry.actors import ActorDied, ActorUnavailable
 from holdfast.registry.pool import Pool, PoolFull
 from holdfast.registry.registry import Delivered, Delivery, Refused, Registry, Unknown, Unsent
@@ -89,7 +89,8 @@ async def test_a_deadline_that_meets_an_answer_is_still_one(monkeypatch):
 async def test_a_store_that_hangs_does_not_hold_a_caller_beyond_its_deadline():
     inner = MemoryStore()
     await inner.acquire(
-        "c-1", seen_token="", new_token="t-1", because=TakeoverReason.ASKED, actor="actor-1", lease_ms=10_000, create=True
+        "c-1",
+        Takeover(seen_token="", new_token="t-1", because=TakeoverReason.ASKED, actor="actor-1", lease_ms=10_000, create=True),
     )
     hanging = asyncio.Event()
     store = FaultyStore(inner, Faults(owner={2: Delay(until=hanging)}))  # the first finds the actor, the second is in vain
@@ -575,12 +576,9 @@ async def test_an_actor_that_dies_before_the_start_keeps_nobody_from_starting_un
         async def activate(self, conversation_id, seen_token, because, *, create, first=None):
             await store.acquire(
                 conversation_id,
-                seen_token=seen_token,
-                new_token="t-2",
-                because=because,
-                actor="actor-1",
-                lease_ms=1000,
-                create=create,
+                Takeover(
+                    seen_token=seen_token, new_token="t-2", because=because, actor="actor-1", lease_ms=1000, create=create
+                ),
             )
             return Hosted()
 

@@ -8,7 +8,7 @@ from writer import Writer, start
 from holdfast.actors import Hosted, Replied
 from holdfast.conversation import Wake
 from holdfast.errors import ConversationNotFound, StoreUnavailable
-from holdfast.persistence import MemoryStore, TakeoverReason
+from holdfast.persistence import MemoryStore, Takeover, TakeoverReason
 from holdfast.registry.actors import ActorDied, ActorUnavailable
 from holdfast.registry.pool import Pool
 from holdfast.registry.registry import Delivered, Delivery, Registry, Unknown, Unsent
@@ -28,12 +28,14 @@ class Fleeting:
         self.activations.append(because)
         await self.store.acquire(
             conversation_id,
-            seen_token=seen_token,
-            new_token=f"token of {self.name} {len(self.activations)}",
-            because=because,
-            actor=self.name,
-            lease_ms=60_000,
-            create=create,
+            Takeover(
+                seen_token=seen_token,
+                new_token=f"token of {self.name} {len(self.activations)}",
+                because=because,
+                actor=self.name,
+                lease_ms=60_000,
+                create=create,
+            ),
         )
         self._fail()
         return Hosted()
