@@ -45,7 +45,6 @@ from holdfast.conversation import (
     evolve,
     outstanding,
 )
-from holdfast.conversation.judging.machine import due_at
 from holdfast.conversation.judging.table import Handled, Ignored, Refused
 from holdfast.conversation.records.calls import CallStatus
 from holdfast.conversation.records.commands import ProposedCall, RunLost, TurnPrepared
@@ -114,7 +113,7 @@ def edges() -> dict[tuple[Status, Status], list[str]]:
 
 def _after(state: State, command: Command) -> State | None:
     """The state that a command leads to; None if it changes nothing."""
-    now = (due_at(state) or state.updated_at) + 1 if isinstance(command, Wake) else state.updated_at + 1
+    now = (state.due_at or state.updated_at) + 1 if isinstance(command, Wake) else state.updated_at + 1
     try:
         judgement = decide(state, command.stamped(now, command.spec or _spec(state), {}))
     except HoldfastError:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from holdfast.conversation import Event, State
-from holdfast.conversation.judging.machine import due_at
 from holdfast.conversation.records.idempotency import IdempotencyRecord, facts
 from holdfast.errors import ConversationNotFound, Fenced, LeaseHeld, Quarantined
 
@@ -145,7 +144,7 @@ class MemoryConversations(MemoryChanges):
         if found.token or not found.busy or found.quarantine is not None or found.paused:
             return Look(Finding.WAKE)
         now, runs = self._clock(), list(found.runs.values())
-        due = due_at(found.after) if found.after is not None else None
+        due = found.after.due_at if found.after is not None else None
         claims = [run for run in runs if run.status is RunStatus.CLAIMED and run.until > now]
         done = any(run.status is RunStatus.DONE for run in runs)
         unclaimed = len(claims) < sum(run.status is not RunStatus.DONE for run in runs)

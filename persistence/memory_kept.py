@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 
 from holdfast.conversation import State, Status
-from holdfast.conversation.judging.machine import busy, due_at
 from holdfast.conversation.log.index import PendingEntry, has_given
 
 from . import pages
@@ -58,7 +57,7 @@ class Kept:
     @property
     def busy(self) -> bool:
         """Whether any effect is outstanding."""
-        return self.after is not None and busy(self.after)
+        return self.after is not None and self.after.busy
 
     @property
     def tail_bytes(self) -> int:
@@ -78,7 +77,7 @@ class Kept:
         if self.quarantine is not None:
             return None
         moments = [self.lease if self.token else self.looked_at] if self.busy and not self.paused else []
-        due = due_at(self.after) if self.after is not None else None
+        due = self.after.due_at if self.after is not None else None
         if due is not None:
             moments.append(due)
         return max(min(moments), self.postponed) if moments else None

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.conversation import State
-from holdfast.conversation.judging.machine import busy, due_at
 from holdfast.conversation.log.index import pending_entries
 from holdfast.errors import ConversationNotFound, HoldfastError, StoreUnavailable
 
@@ -91,13 +90,13 @@ class IndexRebuild:
             except ConversationNotFound:  # not started: an activation holds the id, or has given it up
                 return
             self._read[conversation_id] = self._waiting(state)
-            due = due_at(state)
+            due = state.due_at
             args: list[str | bytes | int] = [
                 conversation_id,
                 self._keys.prefix(conversation_id),
                 state.seq,
                 redis_values.packed_index(state),
-                int(busy(state)),
+                int(state.busy),
                 "" if due is None else due,
                 *redis_values.members_of(conversation_id, pending_entries(state)),
             ]

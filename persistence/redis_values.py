@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import Event, State, Status, evolve
-from holdfast.conversation.judging.machine import busy, due_at
 from holdfast.conversation.log.index import PendingEntry, has_given
 from holdfast.conversation.records.idempotency import IdempotencyRecord, facts
 from holdfast.conversation.text import jsontext
@@ -52,9 +51,9 @@ def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payl
         "events": entries,
         "snapshot": snapshot,
         "index": packed_index(write.after),
-        "busy": busy(write.after),
+        "busy": write.after.busy,
         "progress": write.advances,
-        "due": due_at(write.after),
+        "due": write.after.due_at,
         "grants": write.after.grants_epoch or None,
         "absent": list(write.absent),
         "known": sealed(facts(write.events, first)),

@@ -14,7 +14,6 @@ from holdfast.actors.telling import tell
 from holdfast.background import Background
 from holdfast.backoff import now_s
 from holdfast.conversation import Wake
-from holdfast.conversation.judging.machine import due_at
 from holdfast.counting import Counts
 from holdfast.errors import ConversationNotFound, CorruptStore, HoldfastError, LeaseHeld, Overloaded, Quarantined, StoreError
 from holdfast.log_context import CONVERSATION
@@ -266,7 +265,7 @@ class Sweep:
         """Whether the owner may live and no deadline has passed: until the store is healthy, such an owner is left alone."""
         owner = await self._store.owner(conversation_id)
         state = await self._store.load(conversation_id)
-        due = due_at(state)
+        due = state.due_at
         deadline_passed = due is not None and due <= await self._store.now()
         if owner is None or not owner.actor or deadline_passed:
             return False

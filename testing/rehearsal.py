@@ -24,7 +24,6 @@ from holdfast.client.stack_state import call_of, shown
 from holdfast.client.verb import Verb
 from holdfast.conversation import Command, Grant, Principal, Receipt, Reply, Start, State, Wake, outstanding
 from holdfast.conversation.ids import check_conversation_id
-from holdfast.conversation.judging.machine import due_at
 from holdfast.errors import ConfigurationError, Fenced, InvalidInput, Quarantined
 from holdfast.persistence import AppRecord, MemoryStore, Takeover, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
@@ -224,7 +223,7 @@ class Rehearsal:
         until = self._clock() + round(seconds * 1000)
         while True:
             await self._settled(self._under_way)
-            waiting = due_at(await self._log())
+            waiting = (await self._log()).due_at
             due = min((at for at in (self._clock.due_at, waiting) if at is not None), default=math.inf)
             if due > until:
                 break

@@ -13,7 +13,6 @@ from holdfast import metrics
 from holdfast.actors.steps import Step
 from holdfast.backoff import Backoff
 from holdfast.conversation import Command, Reply, Wake
-from holdfast.conversation.judging.machine import busy
 from holdfast.conversation.records.commands import RunLost
 from holdfast.errors import (
     CipherFailed,
@@ -148,7 +147,7 @@ class Activation:
         """
         owned, effects = self._owned, self._effects
         paused = effects.paused
-        if (busy(owned.state) and not effects.kept) or not self._mailbox.empty:
+        if (owned.state.busy and not effects.kept) or not self._mailbox.empty:
             return False
         look_ms = max(self._context.timing.lease_ms, QUEUED_LOOK_MS if self.rest.queued else 0)
         self.rest.left()
@@ -251,7 +250,7 @@ class Activation:
     async def _renew(self) -> None:
         while not self.over:
             await asyncio.sleep(self._context.timing.lease_ms / 3000)
-            if not busy(self._owned.state):
+            if not self._owned.state.busy:
                 continue
             try:
                 await self._owned.renew()

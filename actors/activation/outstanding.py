@@ -22,7 +22,7 @@ from holdfast.conversation import (
     Wake,
     outstanding,
 )
-from holdfast.conversation.judging.machine import busy, effect_of
+from holdfast.conversation.judging.machine import effect_of
 from holdfast.conversation.records.commands import RunLost, TurnPrepared
 from holdfast.conversation.records.events import MessageAccepted, TurnStarted
 from holdfast.conversation.text.envelope import failure
@@ -88,12 +88,12 @@ class Outstanding:
     @property
     def paused(self) -> bool:
         """Whether effects are outstanding and all of them wait for the end of a pause."""
-        return busy(self._owned.state) and self._rest.paused(self.tasks)
+        return self._owned.state.busy and self._rest.paused(self.tasks)
 
     @property
     def kept(self) -> bool:
         """Whether effects are outstanding and none needs this activation: workers keep them, or a pause holds them up."""
-        return busy(self._owned.state) and self._rest.kept_elsewhere(self.tasks)
+        return self._owned.state.busy and self._rest.kept_elsewhere(self.tasks)
 
     def start(self) -> None:
         """If the lease is held, start outstanding effects that do not run yet, and drop those that are settled."""
@@ -177,7 +177,7 @@ class Outstanding:
         return dict.fromkeys(self.tasks) | {effect.effect_id: effect for effect in outstanding(state)}
 
     def _see_whether_it_rests(self) -> None:
-        self._rest.see(idle=self._mailbox.empty, busy=busy(self._owned.state), effects=self.tasks)
+        self._rest.see(idle=self._mailbox.empty, busy=self._owned.state.busy, effects=self.tasks)
 
     async def _carry_out(self, effect: Effect) -> None:
         """Try an effect until it has an outcome, and put that outcome into the mailbox, where it is judged."""

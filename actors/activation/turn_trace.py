@@ -10,7 +10,6 @@ from opentelemetry.trace import Span
 from holdfast import traces
 from holdfast.conversation import CancelPending, CancelTurn, Command, End, Resolve, ResolveMany, Revoke, State, Wake
 from holdfast.conversation.ids import turn_id
-from holdfast.conversation.judging.machine import busy, due_at
 from holdfast.conversation.records import events
 from holdfast.conversation.records.commands import TurnPrepared
 from holdfast.persistence import Append
@@ -50,8 +49,8 @@ class TurnTrace:
             return self.beginning(state)
         if state.turn is None:
             return None
-        due = isinstance(command, Wake) and (due_at(state) or now + 1) <= now
-        if self._span is None and (busy(state) or due or isinstance(command, Resolve | ResolveMany | CancelPending)):
+        due = isinstance(command, Wake) and (state.due_at or now + 1) <= now
+        if self._span is None and (state.busy or due or isinstance(command, Resolve | ResolveMany | CancelPending)):
             self._resumed = self._goes_on(state, command)
         span = self._span or self._resumed
         return None if span is None else traces.traceparent_of(span)
@@ -89,7 +88,7 @@ class TurnTrace:
                     self._end("cancelled")
                 case _:
                     pass
-        if write.events and not busy(write.after):
+        if write.events and not write.after.busy:
             self._end(WAITING)
 
     def told(self, notice: Notice) -> None:
@@ -127,7 +126,7 @@ class TurnTrace:
     def _goes_on(self, state: State, command: Command | None) -> Span:
         turn = state.turn
         before = None if turn is None else turn.latest or turn.traceparent
-        if busy(state):  # the turn has not waited: another process takes it over
+        if state.busy:  # the turn has not waited: another process takes it over
             return self._begun(state, state.turns, parent=before, links={BEFORE: before})
         first = None if turn is None or self._settings.continuation is TraceContinuation.LINK else turn.traceparent
         return self._begun(state, state.turns, parent=first, links={BEFORE: before, DECISION: _caller(command)})

@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.conversation.ids import check_request_id
 from holdfast.conversation.log.fold import evolve
-from holdfast.conversation.log.work import busy, due_at, effect_of, outstanding
+from holdfast.conversation.log.work import effect_of, outstanding
 from holdfast.conversation.records import commands as asked
 from holdfast.conversation.records.commands import Command, Decided, Numbered, Outcome, Request, Resolve, ResolveMany, Start
 from holdfast.conversation.records.idempotency import IdempotencyRecord, request_digest
@@ -20,7 +20,7 @@ from . import cancelling, deciding, granting, messages, noting, outcomes, unatte
 from .judgement import Cancelled, Judgement, Receipt, Receipts
 from .table import LATE, TABLE, Handled, Ignored, Refused
 
-__all__ = ["busy", "decide", "due_at", "effect_of", "evolve", "outstanding"]
+__all__ = ["decide", "effect_of", "evolve", "outstanding"]
 
 
 JUDGES: Mapping[type, Callable[[State, Any], Judgement]] = {

@@ -195,7 +195,7 @@ def _said(call: Call, event: events.SuspensionSettled, seq: int) -> dict[str, ob
         found["fulfilled"] = None
     elif event.decision in (DecisionKind.APPROVE, DecisionKind.REDISPATCH) or (passed and call.undecided):
         before = call.fulfilled if call.fulfilled is not None and not edited else ()  # of these arguments only
-        found["fulfilled"] = with_fulfilled(before, call.deciders)
+        found["fulfilled"] = before if call.deciders is None else with_fulfilled(before, call.deciders)
     return found
 
 

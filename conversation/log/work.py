@@ -1,4 +1,4 @@
-"""The outstanding work of a state: effects, which the machine wants done, and the earliest deadline.
+"""The outstanding work of a state: effects, which the machine wants done.
 
 An effect's outcome is accepted only while its id is outstanding.
 """
@@ -69,7 +69,7 @@ Effect: TypeAlias = BeginTurn | CallModel | RunTool
 
 
 def outstanding(state: State) -> tuple[Effect, ...]:
-    """The effects that must be going on now: the turn's beginning, the model call or the runs. For deadlines see `due_at`."""
+    """The effects that must be going on now: the turn's beginning, the model call or the runs."""
     if state.ended or state.seq == 0:
         return ()
     turn = state.turn
@@ -90,26 +90,12 @@ def outstanding(state: State) -> tuple[Effect, ...]:
     return tuple(_run_tool(state, turn, call) for call in turn.calls.running())
 
 
-def busy(state: State) -> bool:
-    """Whether any effect is outstanding, found without listing the effects."""
-    if state.ended or state.seq == 0:
-        return False
-    if state.turn is None:
-        return bool(state.queue)
-    return state.turn.calls.any_running or not state.turn.calls.any_awaiting
-
-
 def effect_of(state: State, effect_id: str) -> Effect | None:
     """The outstanding effect of that id, None if there is none; a run is found without listing the others."""
     if state.turn is not None and state.turn.calls.any_running:
         call = None if state.ended else state.turn.calls.run(effect_id)
         return None if call is None else _run_tool(state, state.turn, call)
     return next((effect for effect in outstanding(state) if effect.effect_id == effect_id), None)
-
-
-def due_at(state: State) -> int | None:
-    """The earliest deadline of an open suspension, in milliseconds UTC; None if no suspension is open."""
-    return state.calls.due_at
 
 
 def _run_tool(state: State, turn: Turn, call: Call) -> RunTool:

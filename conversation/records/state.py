@@ -378,6 +378,18 @@ class State(Record):
         return self.turn.calls if self.turn is not None else NO_CALLS
 
     @property
+    def busy(self) -> bool:
+        """Whether any effect is outstanding, found without listing the effects."""
+        if self.ended or self.seq == 0:
+            return False
+        return bool(self.queue) if self.turn is None else self.calls.any_running or not self.calls.any_awaiting
+
+    @property
+    def due_at(self) -> int | None:
+        """The earliest deadline of an open suspension, in milliseconds UTC; None if no suspension is open."""
+        return self.calls.due_at
+
+    @property
     def resting(self) -> bool:
         """Whether the conversation rests (`RESTING`): nothing goes on, or a call awaits a decision, whatever else runs."""
         return self.status in RESTING

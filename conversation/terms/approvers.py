@@ -193,9 +193,9 @@ def joined(first: ApproverTerms | None, second: ApproverTerms | None) -> Approve
     )
 
 
-def with_fulfilled(before: Sequence[ApproverTerms], terms: ApproverTerms | None) -> tuple[ApproverTerms, ...]:
+def with_fulfilled(before: Sequence[ApproverTerms], terms: ApproverTerms) -> tuple[ApproverTerms, ...]:
     """The fulfilled terms with `terms` added: without implied ones, and if they are too long only the latest."""
-    if terms is None or any(one.implies(terms) for one in before):
+    if any(one.implies(terms) for one in before):
         return tuple(before)
     found = (*(one for one in before if not terms.implies(one)), terms)
     while len(found) > 1 and not ApproverTerms(who=tuple(group for one in found for group in one.who)).fits:

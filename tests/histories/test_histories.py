@@ -33,7 +33,6 @@ from holdfast.conversation import (
     evolve,
     outstanding,
 )
-from holdfast.conversation.judging.machine import due_at
 from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.records.idempotency import IdempotencyRecord, facts
 from holdfast.errors import ConversationEnded
@@ -220,7 +219,7 @@ def test_what_waited_then_expires_now(recorded):
             judgement = decide(state, Wake().stamped(at, of_turn(recorded, state), {}))
             # then each of them ends
             assert [event.tool_call_id for event in judgement.events if event.kind == "call_resolved"] == waiting
-            assert due_at(judgement.state) is None or state.calls.held()
+            assert judgement.state.due_at is None or state.calls.held()
 
 
 # It goes on.

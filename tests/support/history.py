@@ -18,7 +18,6 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic_core import to_jsonable_python
 
 from holdfast.conversation import AgentSpec, Principal, RunFinished, RunRuled, RunSuspended, State, outstanding
-from holdfast.conversation.judging.machine import due_at
 from holdfast.conversation.record import Record
 from holdfast.conversation.records.calls import Call
 from holdfast.conversation.records.events import EVENTS
@@ -153,7 +152,7 @@ def stands(state: State) -> dict[str, Any]:
         "calls": {call.tool_call_id: f"{call.tool} {call.status} {call.attempt}" for call in state.calls},
         "pending": {call.suspension.suspension_id: str(call.suspension.kind) for call in state.calls if call.suspension},
         "outstanding": [effect.effect_id for effect in outstanding(state)],
-        "due_at": due_at(state),
+        "due_at": state.due_at,
         "last": None if state.last is None else f"{state.last.turn_id} {state.last.outcome}",
     }
 

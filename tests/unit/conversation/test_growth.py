@@ -22,7 +22,6 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.ids import unique_call_ids
 from holdfast.conversation.judging.deciding import MOST_EDITS
-from holdfast.conversation.judging.machine import busy, due_at
 from holdfast.conversation.judging.noting import MOST_NOTES
 from holdfast.conversation.log.index import delta
 from holdfast.conversation.records.commands import Assign, Comment, ProposedCall, RunFinished
@@ -85,7 +84,7 @@ def judged(state, command):
     judgement = decide(state, command)
     after = judgement.state
     changes = delta(state, after, judgement.events)
-    return changes, after.status, due_at(after), busy(after), after.calls.suspended_count
+    return changes, after.status, after.due_at, after.busy, after.calls.suspended_count
 
 
 def by(command, who, roles=("r01",)):
@@ -161,7 +160,7 @@ def test_four_times_as_many_calls_cost_four_times_as_much(tool):
         folded, again = work(fold, before, judgement.events)
         changed, _ = work(delta, before, state, judgement.events)
         cancelled, cancelling = work(decide, state, said(state, cancel()))
-        expired, _ = work(decide, state, said(state, wake(), (due_at(state) or NOW) + 1))
+        expired, _ = work(decide, state, said(state, wake(), (state.due_at or NOW) + 1))
         over, _ = work(delta, state, cancelling.state, cancelling.events)
         listed, _ = work(outstanding, state)
         assert again == state
@@ -203,7 +202,7 @@ def test_every_call_of_an_answer_may_be_decided_on_in_any_order():
         assert [entry.suspension_id for entry in changes.closed] == [state.calls[number].suspension.suspension_id]
         state = judgement.state
         waiting = [call.suspension for call in state.calls if call.suspension is not None]
-        assert due_at(state) == min((one.expires_at for one in waiting), default=None)
+        assert state.due_at == min((one.expires_at for one in waiting), default=None)
     assert not state.calls.any_open
 
 

@@ -32,9 +32,7 @@ from holdfast.conversation import (
     evolve,
     outstanding,
 )
-from holdfast.conversation.judging.machine import due_at
 from holdfast.conversation.log.index import pending_entries
-from holdfast.conversation.log.work import busy
 from holdfast.conversation.records.commands import ProposedCall, RunLost, TurnPrepared
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
 from holdfast.errors import ConversationEnded, HoldfastError
@@ -270,7 +268,7 @@ class Life(RuleBasedStateMachine):
     def go_on_for_long(self, data):
         self._go_on(data, 12)
 
-    @precondition(lambda self: due_at(self.conversation.state) is not None)
+    @precondition(lambda self: self.conversation.state.due_at is not None)
     @rule(data=st.data())
     def go_on_while_others_wait(self, data):
         self._go_on(data, 2)
@@ -318,12 +316,12 @@ class Life(RuleBasedStateMachine):
 
     @rule(data=st.data(), seconds=st.sampled_from([0, 1, 61, 250, 600, 2000]))
     def wake(self, data, seconds):
-        due = due_at(self.conversation.state)
+        due = self.conversation.state.due_at
         at = self.conversation.now + 1000 * seconds
         if due is not None and data.draw(st.booleans(), label="exactly when it is due"):
             at = max(due, self.conversation.now)
         self._do(steps.wake(), at=at)
-        due = due_at(self.conversation.state)
+        due = self.conversation.state.due_at
         assert due is None or due > at, "something is still due"
 
     @rule(request_id=REQUEST_IDS, turn_id=st.sampled_from([None, None, "t1", "t2", "t9"]))
@@ -503,9 +501,9 @@ class Life(RuleBasedStateMachine):
         for pending in pending_ones:
             event = self.conversation.log[pending.seq - 1]
             assert (event.kind, event.suspension_id, event.at) == ("call_suspended", pending.suspension_id, pending.created_at)
-        assert due_at(state) == min((expires_at for _, expires_at in ledger.open_suspensions.values()), default=None)
+        assert state.due_at == min((expires_at for _, expires_at in ledger.open_suspensions.values()), default=None)
         assert (state.status is Status.AWAITING_INPUT) == bool(pending_ones)
-        assert busy(state) == bool(outstanding(state))
+        assert state.busy == bool(outstanding(state))
 
     def _what_must_go_on_is_outstanding(self):
         state, ledger = self.conversation.state, self.ledger
@@ -523,7 +521,7 @@ class Life(RuleBasedStateMachine):
         assert runs == {f"{call}#{ledger.attempts[call]}" for call in ledger.running}
         # everything that waits ends: by an effect's outcome, by a deadline, or it waits for the user
         assert effects or state.resting or state.status is Status.ABSENT
-        assert state.status is not Status.AWAITING_INPUT or due_at(state) is not None
+        assert state.status is not Status.AWAITING_INPUT or state.due_at is not None
 
     def _the_transcript_is_in_order(self):
         messages = self.conversation.messages()
@@ -564,7 +562,7 @@ class Life(RuleBasedStateMachine):
         conversation = self.conversation
         for _ in range(200):
             effects = outstanding(conversation.state)
-            due = due_at(conversation.state)
+            due = conversation.state.due_at
             if effects and isinstance(effects[0], RunTool):
                 self._run_ends(effects[0].effect_id, "ok")
             elif effects and isinstance(effects[0], BeginTurn):

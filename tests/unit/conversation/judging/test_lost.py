@@ -13,9 +13,7 @@ from holdfast.conversation import (
     Status,
     SuspensionKind,
 )
-from holdfast.conversation.judging.machine import due_at
 from holdfast.conversation.log.index import pending_entries
-from holdfast.conversation.log.work import busy
 from holdfast.conversation.records.calls import CallStatus
 from holdfast.conversation.records.commands import RunLost
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
@@ -95,14 +93,14 @@ def test_there_is_as_much_time_as_for_an_approval(begun, tool, timeout_s):
     begun.lose(call)
     suspension = begun.suspension(call)
     assert suspension.created_at == begun.now
-    assert suspension.expires_at == due_at(begun.state) == begun.now + timeout_s * 1000
+    assert suspension.expires_at == begun.state.due_at == begun.now + timeout_s * 1000
 
 
 def test_the_index_lists_it_by_its_kind(lost):
     [entry] = pending_entries(lost.state)
     assert (entry.kind, entry.suspension_id) == (SuspensionKind.LOST, lost.log[-1].suspension_id)
     assert (entry.seq, entry.created_at) == (len(lost.log), lost.now)
-    assert not busy(lost.state)
+    assert not lost.state.busy
 
 
 def test_other_calls_go_on_meanwhile(begun):

@@ -243,7 +243,6 @@ def test_a_held_call_asks_what_its_tool_asks_after_a_scope_that_lets_its_sibling
 
 def test_what_was_fulfilled_is_kept_without_what_follows_from_it_and_within_its_bound():
     two = Approvers("role:finance", minimum=2).terms
-    assert with_fulfilled((), None) == ()
     assert with_fulfilled((FINANCE,), two) == (two,)
     assert with_fulfilled((two,), FINANCE) == (two,)
     assert with_fulfilled((two,), LEGAL) == (two, LEGAL)

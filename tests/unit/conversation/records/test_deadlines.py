@@ -3,7 +3,6 @@
 import pytest
 
 from holdfast.conversation import Answer, Approve, Limits, Status
-from holdfast.conversation.judging.machine import due_at
 
 
 @pytest.mark.parametrize(
@@ -26,15 +25,15 @@ def test_a_client_tool_may_have_its_own_deadline(conversations):
 
 def test_the_earliest_deadline_is_due_first(begun):
     calls = begun.call("ask", "locate", "refund", "lookup")
-    assert due_at(begun.state) == begun.suspension(calls[1]).expires_at
+    assert begun.state.due_at == begun.suspension(calls[1]).expires_at
     begun.resolve(Answer(1), calls[1])
-    assert due_at(begun.state) == begun.suspension(calls[0]).expires_at
+    assert begun.state.due_at == begun.suspension(calls[0]).expires_at
 
 
 def test_nothing_is_due_where_nothing_waits(begun):
-    assert due_at(begun.state) is None
+    assert begun.state.due_at is None
     begun.call("lookup")
-    assert due_at(begun.state) is None
+    assert begun.state.due_at is None
 
 
 @pytest.mark.parametrize(
