@@ -110,7 +110,7 @@ def sign_in_link(app: Starlette, url: str) -> str:
     Opening the link does not use it up; the button of its page does. A new link replaces an earlier one, and the link ends with
     the process. Its session ends after twelve hours.
     """
-    return f"{url}/signin/{app.state.serving.sessions.link()}"
+    return f"{url}/signin/{app.state.serving.tickets.link()}"
 
 
 async def _answered(by_method: Mapping[str, Operation], serving: Serving, request: Request) -> Response:

@@ -275,14 +275,11 @@ class IssuedTokens:
         return self._credential(token, Proof.PROXY) if token else None
 
     def _credential(self, token: str, proof: Proof) -> Credential:
-        return Credential(proof, token, partial(self._verified, token, proof), partial(self._is_good, token))
+        return Credential(proof, token, partial(self._verified, token, proof), partial(self._tokens.holds, token))
 
     async def _verified(self, token: str, proof: Proof) -> Verified:
         caller, until = await self._tokens.caller(token, proof)
         return replace(caller, ends_at=round(until * 1000)), until - time.time()
-
-    async def _is_good(self, token: str) -> bool:
-        return self._tokens.holds(token)
 
 
 class ProxyHeaders:

@@ -125,7 +125,7 @@ OPERATIONS = (
     ),
     of(
         verbs.RESOLVE_EACH,
-        "Decide several pending calls of whatever conversations, each by itself: one result for each, in order.",
+        "Decide several pending calls of any conversations, each by itself: one result for each, in order.",
         resolve_each,
         reply=DecidedEachReply,
         body=ResolveEachBody,

@@ -14,7 +14,9 @@ from holdfast.conversation.ids import CONVERSATION_ID, REQUEST_ID
 
 _KEY = "The idempotency key, where no header Idempotency-Key gives it."
 Key: TypeAlias = Annotated[str | None, Field(description=_KEY)]
-Where: TypeAlias = Annotated[str | None, Field(description="Finds the suspension faster, and after it was settled.")]
+Where: TypeAlias = Annotated[
+    str | None, Field(description="The suspension's conversation: finds it faster, and after it was settled.")
+]
 Name: TypeAlias = Annotated[str | None, Field(max_length=200)]
 _WHY = "Why; the log keeps it."
 _PAUSED = "The agent; by default the whole namespace."
@@ -162,7 +164,7 @@ class StateQuery(_Query):
     """A state, or a long poll for one."""
 
     wait_s: float = Field(
-        default=0, ge=0, le=MOST_WAIT_S, allow_inf_nan=False, description="How long to wait until the conversation rests."
+        default=0, ge=0, le=MOST_WAIT_S, allow_inf_nan=False, description="Seconds to wait until the conversation rests."
     )
     after: Seq | None = Field(default=None, description="Only a state whose `seq` is greater counts.")
 
@@ -170,8 +172,8 @@ class StateQuery(_Query):
 class EventsQuery(_Query):
     """Where a stream begins."""
 
-    after: Seq = Field(default=0, description="The last `seq` that is known; `Last-Event-ID` goes first.")
-    live: bool = Field(default=True, description="Whether live events are wanted too.")
+    after: Seq = Field(default=0, description="The last `seq` that you know; the header `Last-Event-ID` takes precedence.")
+    live: bool = Field(default=True, description="Whether to send live events, too.")
 
 
 class _EventsAfter(_Query):
@@ -181,7 +183,7 @@ class _EventsAfter(_Query):
         default=None,
         max_length=1024,
         pattern=f"^{LIST_CURSOR.pattern}$",
-        description="The `id` of the last event that is known; `Last-Event-ID` goes first.",
+        description="The `id` of the last event that you know; the header `Last-Event-ID` takes precedence.",
     )
 
 

@@ -174,7 +174,7 @@ OPERATIONS = (
     ),
     of(
         verbs.CANCEL_PENDING,
-        "Cancel the calls that wait; the turn goes on. That settles them as decisions do, and takes the scope of those, too.",
+        "Cancel the calls that wait; the turn goes on. This settles them as decisions do, and needs their scope, too.",
         check=lambda asked: asked.caller.check_kind(asked.body.kind),
         reply=replies.CancelledReply,
         body=bodies.CancelPendingBody,
@@ -204,7 +204,7 @@ OPERATIONS = (
     ),
     of(
         verbs.GIVEN,
-        "A page of the grants and votes that stand, by conversation. Items may be fewer than the limit though a page follows.",
+        "A page of the grants and votes that stand, by conversation; it may be shorter than its limit although more follow.",
         check=lambda asked: asked.caller.check_agent(None),
         reply=Page[replies.ConversationGivenReply],
         query=bodies.GivenQuery,
@@ -217,7 +217,7 @@ OPERATIONS = (
     ),
     of(
         verbs.LIST_EVENTS,
-        "What changes in the lists, as it happens: calls that begin to wait, are noted or settled, statuses of conversations.",
+        "Changes of the lists as they happen: calls that begin to wait, are noted or settled; statuses of conversations.",
         list_events,
         reply=None,
         query=bodies.ListEventsQuery,

@@ -56,7 +56,7 @@ class _Place(_Decision):
         "found only while it is open, and a repetition of a recorded decision is refused as stale.",
     )
     tool_call_id: str | None = Field(
-        default=None, description="The call of the suspension. Given beside the conversation, nothing has to be looked up."
+        default=None, description="The call of the suspension. With it and the conversation, nothing has to be looked up."
     )
 
 
@@ -120,7 +120,7 @@ class ResolveManyBody(Body):
 
 
 class ResolveEachBody(Body):
-    """Decisions about pending calls of whatever conversations, each taken or refused by itself."""
+    """Decisions about pending calls of any conversations, each taken or refused by itself."""
 
     decisions: list[DecisionItem] = Field(min_length=1, max_length=MOST_EACH)
     decision_id: Key = None

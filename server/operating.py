@@ -73,7 +73,7 @@ OPERATIONS = (
         room=lambda limits: limits.reply_bytes,
     ),
     of(verbs.PAUSED, "The pauses that stand.", pauses, reply=PausesReply),
-    of(verbs.PAUSE, "Stop new work of an agent, or of all.", check=_check, body=PauseBody),
+    of(verbs.PAUSE, "Stop new work of an agent, or of all agents.", check=_check, body=PauseBody),
     of(verbs.UNPAUSE, "Lift a pause.", check=_check, reply=UnpausedReply, body=UnpauseBody),
     Operation("GET", "/health", health, None, name="health", summary="Whether the process is alive.", reply=HealthReply),
     of(verbs.READY, "Whether commands can be carried out.", ready, reply=ReadyReply),

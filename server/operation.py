@@ -31,7 +31,7 @@ from .reach import Reach
 from .readiness import Readiness
 from .slots import Slots
 from .streams import Streams
-from .tickets import Sessions, Tickets
+from .tickets import Tickets
 
 
 class Serving:
@@ -49,7 +49,6 @@ class Serving:
         self.tickets = Tickets(client.access)
         self.callers = Callers(client, authentication, self.tickets, bounds, authenticators)
         self.reach = Reach(client)
-        self.sessions = Sessions(self.tickets)
         self.figures = Figures(client)
         self.readiness = Readiness(client)
         self.counts = Counts()

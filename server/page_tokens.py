@@ -26,28 +26,31 @@ class PageTokenBody(Body):
         pattern=f"^{CONVERSATION_ID.pattern}$", description="The one conversation that the page may touch."
     )
     scopes: list[Literal["read", "decide", "start"]] = Field(
-        default=["read", "decide", "start"], min_length=1, max_length=3, description="What it may do; you need each yourself."
+        default=["read", "decide", "start"],
+        min_length=1,
+        max_length=3,
+        description="What the page may do; you need each of these scopes yourself.",
     )
     kinds: list[Literal["approval", "elicitation", "client_exec", "lost", "review"]] = Field(
         default=["elicitation", "client_exec"],
         min_length=1,
         max_length=5,
-        description="What it may decide, by what calls wait for; name `approval` only where the page's user is who approves.",
+        description="The kinds of calls that it may decide; name `approval` only if the page's user is the approver.",
     )
-    ttl_s: float = Field(default=DEFAULT_S, ge=1, le=MOST_S, description="How long the token counts.")
+    ttl_s: float = Field(default=DEFAULT_S, ge=1, le=MOST_S, description="For how many seconds the token is valid.")
     principal: str | None = Field(
         default=None,
         min_length=1,
         max_length=200,
-        description="For whom the page is, as you state; the log names them. By default you yourself.",
+        description="The id of the page's user, as you state it; the log names it. By default your own.",
     )
 
 
 class PageTokenReply(BaseModel):
     """A page token."""
 
-    token: str = Field(description="To be sent as `Authorization: Bearer`; it is shown here and never again.")
-    expires_at: int = Field(description="In integer milliseconds UTC.")
+    token: str = Field(description="Send it as `Authorization: Bearer`; it is never shown again.")
+    expires_at: int = Field(description="When it ends, in integer milliseconds UTC.")
     scopes: list[AccessScope]
     kinds: list[SuspensionKind]
     conversation_id: str
@@ -99,7 +102,7 @@ OPERATIONS = (
         page_token,
         AccessScope.START,
         name="createPageToken",
-        summary="A short-lived token for a page of yours, which may touch one conversation alone.",
+        summary="A short-lived token for one of your pages, which may touch only one conversation.",
         reply=PageTokenReply,
         body=PageTokenBody,
         status=201,

@@ -35,10 +35,13 @@ SESSION_S = 12 * 3600
 
 
 class Tickets:
-    """The tickets of a namespace, as one server process issues and reads them."""
+    """The tickets of a namespace, as one server process issues and reads them, and the process's own sign-in link."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
+        self._links: dict[str, float] = {}
+        self.linked = False
+        """Whether this server issues links."""
         self._issued = {kind: Rates(per_s, burst) for kind, (per_s, burst) in ISSUED.items()}
 
     def check_rate(self, kind: TicketKind, holder: Hashable) -> None:
@@ -93,16 +96,6 @@ class Tickets:
         """End a ticket, on every server within seconds."""
         await self._access.remove_ticket(digest_of(secret))
 
-
-class Sessions:
-    """The link of one process, and the sessions, which are tickets. Only digests are kept."""
-
-    def __init__(self, tickets: Tickets) -> None:
-        self._tickets = tickets
-        self._links: dict[str, float] = {}
-        self.linked = False
-        """Whether this server issues links."""
-
     def link(self) -> str:
         """The token of a new link, which replaces an earlier one."""
         token = secrets.token_urlsafe(32)
@@ -129,8 +122,8 @@ class Sessions:
 
     async def opened(self, caller: Caller) -> str:
         """The cookie's value for a new session of a caller: fresh each time, so that nobody can plant it (session fixation)."""
-        self._tickets.check_rate(TicketKind.SESSION, caller.account)
-        secret, _ = await self._tickets.issue(TicketKind.SESSION, caller, SESSION_S)
+        self.check_rate(TicketKind.SESSION, caller.account)
+        secret, _ = await self.issue(TicketKind.SESSION, caller, SESSION_S)
         return secret
 
 

@@ -130,7 +130,7 @@ class Tokens:
             _check_sign_in(claims, nonce, self._issuer.audience)
         return self._read(claims, proof), ends + LEEWAY_S
 
-    def holds(self, token: str) -> bool:
+    async def holds(self, token: str) -> bool:
         """Whether a token is valid by the known keys of the issuer. It waits for no fetch; a due one begins."""
         try:
             claims, algorithm, key_id = self._stated(token)

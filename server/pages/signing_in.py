@@ -92,14 +92,14 @@ class SigningIn:
         form = await form_of(request, partial(read_body, request, self._bounds, self._bounds.body_bytes))
         request.state.next_path = form.get("next")
         caller = await self._serving.callers.of_key(request.scope, form.get("key").strip()[:LONGEST_KEY])
-        return await self._signed_in(request, await self._serving.sessions.opened(caller), form.get("next"))
+        return await self._signed_in(request, await self._serving.tickets.opened(caller), form.get("next"))
 
     async def _by_link(self, request: Request) -> Response:
         token = request.path_params["token"]
         if request.method != "POST":
-            self._serving.sessions.check_link(token)
+            self._serving.tickets.check_link(token)
             return self._page(request, link=True)
-        return await self._signed_in(request, await self._serving.sessions.redeemed(token))
+        return await self._signed_in(request, await self._serving.tickets.redeemed(token))
 
     async def _to_provider(self, flow: CodeFlow, request: Request) -> Response:
         if request.method == "HEAD":
@@ -119,7 +119,7 @@ class SigningIn:
         arrived = request.state.arrived
         secret = request.cookies.get(cookie_of(arrived.scheme, arrived.host) + ON_THE_WAY) if arrived.ambient else None
         caller, onward = await flow.came_back(secret, request.query_params, _callback(request))
-        response = await self._signed_in(request, await self._serving.sessions.opened(caller), onward)
+        response = await self._signed_in(request, await self._serving.tickets.opened(caller), onward)
         _give(response, request, "", 0, ON_THE_WAY)
         return response
 
@@ -173,7 +173,7 @@ class SigningIn:
             onward=onward,
             provider=None if self._flow is None else f"{root}/signin/oidc?next={quote(onward, safe='/')}",
             provider_name="" if self._flow is None else self._flow.name,
-            linked=self._serving.sessions.linked,
+            linked=self._serving.tickets.linked,
             **{"message": "", "link": False, "who": None} | said,
         )
 

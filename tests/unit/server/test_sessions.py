@@ -53,7 +53,7 @@ def server(stack):
 async def key_and_session(server, **options):
     key, text = await server.serving.client.access.create_key("ana", ["read"], **options)
     caller = await server.serving.callers.of_key({"client": ("10.0.0.9", 7), "headers": []}, text)
-    return key, await server.serving.sessions.opened(caller)
+    return key, await server.serving.tickets.opened(caller)
 
 
 async def test_a_session_counts_on_every_server_of_the_namespace_and_after_the_end_of_the_one_that_opened_it(stack, server):
@@ -63,7 +63,7 @@ async def test_a_session_counts_on_every_server_of_the_namespace_and_after_the_e
 
 
 async def test_a_session_that_was_signed_out_ends_here_at_once_and_elsewhere_within_seconds(stack, server):
-    cookie = await server.serving.sessions.opened(LOCAL)
+    cookie = await server.serving.tickets.opened(LOCAL)
     server.brings(cookie)
     other = Browser(stack, cookie)
     assert [await server.status(), await other.status()] == [200, 200]
@@ -87,7 +87,7 @@ async def test_a_session_ends_with_the_key_that_opened_it(stack, server, monkeyp
 
 async def test_a_session_may_do_what_its_caller_might_and_says_how_that_one_was_proven(stack, server):
     caller = replace(ANA, agents=frozenset({"bar"}))
-    browser = Browser(stack, await server.serving.sessions.opened(caller))
+    browser = Browser(stack, await server.serving.tickets.opened(caller))
     assert (await browser("GET", "/v1/agents"))["items"] == []
     await browser("POST", "/v1/pause", 403, json={}, headers=SAME)
     scope = {"headers": [(b"cookie", browser.http.headers["Cookie"].encode())], "client": ("10.0.0.9", 7)}
@@ -99,14 +99,14 @@ async def test_a_session_may_do_what_its_caller_might_and_says_how_that_one_was_
 async def test_a_session_ends_with_the_token_of_its_caller_and_after_half_a_day_at_the_latest(store, server):
     now = await store.now()
     for ends_at, holds_s in ((now + 60_000, 60), (now + 10**9, 12 * 3600), (None, 12 * 3600)):
-        cookie = await server.serving.sessions.opened(replace(ANA, ends_at=ends_at))
+        cookie = await server.serving.tickets.opened(replace(ANA, ends_at=ends_at))
         ticket = await store.ticket(digest_of(cookie))
         assert abs(ticket.expires_at - now - holds_s * 1000) < 5000
         assert ticket.kind is TicketKind.SESSION
 
 
 async def test_the_store_has_the_digest_of_a_session_alone_and_each_one_is_fresh(store, server):
-    first, second = [await server.serving.sessions.opened(LOCAL) for _ in range(2)]
+    first, second = [await server.serving.tickets.opened(LOCAL) for _ in range(2)]
     assert first != second
     assert first not in repr(vars(store))
     assert first not in repr(vars(server.serving.callers))
@@ -114,14 +114,14 @@ async def test_the_store_has_the_digest_of_a_session_alone_and_each_one_is_fresh
 
 async def test_a_ticket_of_another_kind_is_no_session(stack, server):
     page, _ = await server.serving.tickets.issue(TicketKind.PAGE, replace(ANA, conversation_id="c-1"), 60)
-    session = await server.serving.sessions.opened(ANA)
+    session = await server.serving.tickets.opened(ANA)
     assert await Browser(stack, page).status() == 401
     assert await server.status(headers={"Authorization": f"Bearer hfp_{session}"}) == 401
     assert await server.status(headers={"Authorization": f"Bearer {session}"}) == 401
 
 
 async def test_a_ticket_of_another_kind_is_no_way_back_from_a_provider_and_stands(stack, server):
-    session = await server.serving.sessions.opened(ANA)
+    session = await server.serving.tickets.opened(ANA)
     assert await server.serving.tickets.used_up(session) is None
     assert await Browser(stack, session).status() == 200
 
@@ -160,7 +160,7 @@ async def test_guesses_of_an_address_keep_no_session_out_and_are_looked_at_in_pa
     monkeypatch.setattr(store, "ticket", counted)
     browser = Browser(stack, bounds=Bounds(failures_burst=1, failures_per_s=0.001))
     browser.serving.callers._cookies._looks._looks._clock = lambda: 0.0
-    cookie = await server.serving.sessions.opened(LOCAL)
+    cookie = await server.serving.tickets.opened(LOCAL)
     guesses = [f"holdfast-8484={number:064x}" for number in range(60)]
     assert await browser.status(headers={"Cookie": guesses[0]}) == 401
     assert {await browser.status(headers={"Cookie": guess}) for guess in guesses[1:]} == {429}
@@ -177,7 +177,7 @@ async def test_a_session_that_has_ended_does_not_keep_out_whom_a_proxy_names(sta
 
 
 async def test_a_store_that_does_not_answer_is_no_end_of_a_session(stack, store, server, monkeypatch):
-    browser = Browser(stack, await server.serving.sessions.opened(LOCAL))
+    browser = Browser(stack, await server.serving.tickets.opened(LOCAL))
 
     async def gone(_):
         raise StoreUnavailable("it is gone")
@@ -202,7 +202,7 @@ async def test_a_link_whose_session_could_not_be_stored_may_be_used_again(store,
 
 async def test_nobody_opens_more_sessions_than_may_be(server):
     for _ in range(ISSUED[TicketKind.SESSION][1]):
-        await server.serving.sessions.opened(ANA)
+        await server.serving.tickets.opened(ANA)
     with pytest.raises(Refusal, match="too many"):
-        await server.serving.sessions.opened(ANA)
-    await server.serving.sessions.opened(LOCAL)
+        await server.serving.tickets.opened(ANA)
+    await server.serving.tickets.opened(LOCAL)
