@@ -28,7 +28,7 @@ from .intake import key_of, query_of
 from .openapi import described
 from .operation import Asked, Operation, Serving, routes_of
 from .pages import conversations as conversation_pages
-from .pages import elements, inbox, inbox_feed, overview, several, visit
+from .pages import elements, inbox, overview, several, visit
 from .pages.signing_in import SigningIn
 from .reach import conversation_named
 from .readiness import unready
@@ -46,7 +46,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *page_tokens.OPERATIONS,
     *scraping.OPERATIONS,
 )
-PAGES = (*inbox.PAGES, *inbox_feed.PAGES, *several.PAGES, *conversation_pages.PAGES, *overview.PAGES)
+PAGES = (*inbox.PAGES, *several.PAGES, *conversation_pages.PAGES, *overview.PAGES)
 ALIVE = "health"
 """The operation that is answered under any load."""
 

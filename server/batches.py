@@ -12,7 +12,7 @@ from holdfast.errors import BatchRefused, HoldfastError, InvalidDecision, StaleC
 
 from . import page_view
 from .decision_bodies import MOST_EACH, DecisionItem, ResolveEachBody, ResolveManyBody
-from .decisions import decide, page_of
+from .decisions import check_page, decide, page_of
 from .error_responses import problem_of, unexpected
 from .operation import Asked, of, of_decision
 
@@ -107,7 +107,7 @@ async def _check_page(asked: Asked, conversation_id: str, decisions: dict[str, D
     shown = {call.suspension_id: call for call in waiting if not call.cut}  # cut ones are looked up one by one
     for suspension_id, decision in decisions.items():
         try:
-            await page.check(suspension_id, decision, shown.get(suspension_id))
+            await check_page(asked, page, suspension_id, decision, shown.get(suspension_id))
         except (StaleCall, InvalidDecision) as error:
             refused[suspension_id] = error
     if refused:

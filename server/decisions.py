@@ -1,7 +1,6 @@
 """The routes of pending calls: list, show, resolve, assign, comment."""
 
 import uuid
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.client import Approve, AsyncConversation, Decision, Receipt, verbs
@@ -39,48 +38,45 @@ async def decide(asked: Asked, suspension_id: str | None, conversation_id: str |
     if (page := page_of(asked)) is not None:
         if suspension_id is None:
             raise invalid("suspension_id: a page has to name the suspension that it was shown")
-        await page.check(suspension_id, decision)
+        await check_page(asked, page, suspension_id, decision)
     if conversation_id is not None and body.tool_call_id is not None:
         place = conversation_id, body.tool_call_id, decision
         return await resolver(client.gateway)(*place, suspension_id=suspension_id, decision_id=key)
     return await client.resolve(suspension_id or "", decision, conversation_id=conversation_id, decision_id=key)
 
 
-@dataclass(frozen=True, slots=True)
-class Paged:
-    """A page that sends a request; it may decide some kinds of calls of one conversation."""
-
-    asked: Asked
-    conversation_id: str
-
-    async def check(self, suspension_id: str, decision: Decision, shown: AsyncPendingCall | None = None) -> None:
-        """Refuse a decision on a call that the page may not decide, or could not be shown whole. `shown` is the call, if known.
-
-        A suspension never changes its kind, and a settled one never opens again. An unknown one is refused as stale: it may
-        open before the decision arrives, and be of any kind.
-        """
-        if isinstance(decision, Approve) and decision.scope is not None:
-            self.asked.caller.check_grants()
-        call = await self.check_kind(suspension_id, shown)
-        if call is not None:
-            call.check_shown(decision)
-
-    async def check_kind(self, suspension_id: str, shown: AsyncPendingCall | None = None) -> AsyncPendingCall | None:
-        """The pending call; None if it was settled. An unknown one, and a kind that the page may not decide, are refused."""
-        try:
-            call = shown or await self.asked.client.pending_call(suspension_id, conversation_id=self.conversation_id)
-        except StaleCall as stale:
-            if stale.settled_at is None:
-                raise
-            return None  # a repetition gets its first answer again
-        self.asked.caller.check_kind(call.kind)
-        return call
+def page_of(asked: Asked) -> str | None:
+    """The conversation of the page that sends a request; None if the caller is no page."""
+    return None if asked.caller.kinds is None else asked.caller.conversation_id
 
 
-def page_of(asked: Asked) -> Paged | None:
-    """The page that sends a request; None if the caller is no page."""
-    caller = asked.caller
-    return None if caller.kinds is None or caller.conversation_id is None else Paged(asked, caller.conversation_id)
+async def check_page(
+    asked: Asked, page: str, suspension_id: str, decision: Decision, shown: AsyncPendingCall | None = None
+) -> None:
+    """Refuse a decision on a call that the page may not decide, or could not be shown whole. `shown` is the call, if known.
+
+    A suspension never changes its kind, and a settled one never opens again. An unknown one is refused as stale: it may open
+    before the decision arrives, and be of any kind.
+    """
+    if isinstance(decision, Approve) and decision.scope is not None:
+        asked.caller.check_grants()
+    call = await _of_page(asked, page, suspension_id, shown)
+    if call is not None:
+        call.check_shown(decision)
+
+
+async def _of_page(
+    asked: Asked, page: str, suspension_id: str, shown: AsyncPendingCall | None = None
+) -> AsyncPendingCall | None:
+    """The pending call; None if it was settled. An unknown one, and a kind that the page may not decide, are refused."""
+    try:
+        call = shown or await asked.client.pending_call(suspension_id, conversation_id=page)
+    except StaleCall as stale:
+        if stale.settled_at is None:
+            raise
+        return None  # a repetition gets its first answer again
+    asked.caller.check_kind(call.kind)
+    return call
 
 
 async def assign(asked: Asked) -> NotedReply:
@@ -101,13 +97,13 @@ async def comment(asked: Asked) -> NotedReply:
 
 async def _conversation(asked: Asked) -> AsyncConversation:
     """The conversation of the suspension; the caller's access to it was checked before."""
-    suspension_id, named = asked.path["suspension_id"], asked.body.conversation_id
-    if (page := page_of(asked)) is not None:
-        await page.check_kind(suspension_id)
-        return asked.client.conversation(page.conversation_id)
-    if named is not None:
-        return asked.client.conversation(named)
-    return asked.client.conversation((await asked.client.pending_call(suspension_id)).conversation_id)
+    suspension_id, page, named = asked.path["suspension_id"], page_of(asked), asked.body.conversation_id
+    if page is not None:
+        await _of_page(asked, page, suspension_id)
+        named = page
+    elif named is None:
+        named = (await asked.client.pending_call(suspension_id)).conversation_id
+    return asked.client.conversation(named)
 
 
 OPERATIONS = (

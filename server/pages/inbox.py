@@ -1,4 +1,4 @@
-"""The inbox: the list of pending calls, most urgent first, and one call with its form."""
+"""The inbox: the list of pending calls, most urgent first, with its changes as they come, and one call with its form."""
 
 import asyncio
 import math
@@ -11,16 +11,19 @@ from typing import Any
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
-from holdfast.client import PendingCall
+from holdfast.client import ListEvent, ListEventKind, PendingCall
 from holdfast.client.access import AccessScope
 from holdfast.client.filters import CALLS
+from holdfast.client.list_events import LIST_CURSOR
 from holdfast.conversation import Approve, Deny, Review
 from holdfast.conversation.text import jsontext
 from holdfast.errors import AlreadyVoted, HoldfastError, InvalidDecision, NotPermitted, StaleCall
 from holdfast.server.error_responses import problem_of
 from holdfast.server.reach import listed
 from holdfast.server.refusal import invalid
+from holdfast.server.streams import frame
 
+from .choices import settled_as
 from .destinations import path_of
 from .details import detail_of, parameters_of, settled_of, tool_of
 from .filled import blank, read
@@ -28,7 +31,7 @@ from .filters import ListQuery
 from .history import Settled
 from .kinds import KINDS
 from .templates import HEADERS
-from .text import one_line, summary
+from .text import one_line, summary, visible
 from .visit import Page, Visit
 
 MOST_ROWS = 1000
@@ -41,6 +44,9 @@ LIST = "<!-- list -->"
 OPEN = Field(default=None, max_length=200, description="The conversation of the call that is open.")
 InboxQuery = ListQuery.of("InboxQuery", CALLS, conversation_id=(str | None, OPEN), edit=(bool, False))
 """The filters of the list, and the open call."""
+AFTER = Field(max_length=1024, pattern=f"^{LIST_CURSOR.pattern}$", description="The cursor of the list.")
+FeedQuery = InboxQuery.of("FeedQuery", CALLS, after=(str, AFTER))
+"""The filters, and the position from which changes are followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +245,44 @@ async def _beside(visit: Visit, opened: str | None, values: Mapping[str, Any], *
     return StreamingResponse(parts(), status_code=status, headers=HEADERS, media_type="text/html")
 
 
+async def feed(visit: Visit) -> Response:
+    """Follow the lists. A browser that reconnects names the last event it got."""
+    given = visit.headers.get("last-event-id", "")
+    after = given if LIST_CURSOR.fullmatch(given) else visit.query.after
+    visit.serving.streams.check_room(visit.caller)
+    events = visit.client.events(after=after, agent=visit.caller.agents)  # whatever the filters: the open call may be outside
+    return visit.serving.streams.of(events, after=after, framed=lambda event: _framed(visit, event))
+
+
+def _framed(visit: Visit, event: ListEvent[Any]) -> bytes:
+    match event.kind:
+        case ListEventKind.PENDING if event.call is not None and visit.query.wants(event.call, event.call.created_at):
+            row = visit.rendered("arrived.html", one=Row(event.call))
+            told = {"id": event.call.suspension_id, "row": row, "says": one_line(f"{event.call.tool}, {event.call.agent}", 100)}
+            return frame("change", told, cursor=event.cursor)
+        case ListEventKind.NOTED if event.call is not None:
+            told = {"id": event.call.suspension_id, "noted": visit.rendered("arrived.html", one=Row(event.call))}
+            return frame("change", told, cursor=event.cursor)
+        case ListEventKind.SETTLED:
+            return frame("change", _ended(visit, event), cursor=event.cursor)
+        case ListEventKind.MISSED:
+            return frame("missed", {}, cursor=event.cursor)
+        case _:  # nothing that a row shows, but the cursor moves on
+            return b": \n\n" if event.cursor is None else f"id: {event.cursor}\n\n".encode()
+
+
+def _ended(visit: Visit, event: ListEvent[Any]) -> dict[str, Any]:
+    said = settled_as(event.data["by"])
+    given = event.data["principal"]
+    if given is not None:
+        mine = given["id"] == visit.caller.principal.id and given["proof"] == visit.caller.principal.proof
+        said += " by you" if mine else f" by {visible(given['id'])}"
+    return {"id": event.data["suspension_id"], "ended": said, "at": event.at}
+
+
 PAGES = (
     Page("GET", "/inbox", inbox, query=InboxQuery),
+    Page("GET", "/inbox-feed", feed, query=FeedQuery, streams=True),
     Page("GET", "/inbox/{suspension_id}", call, query=InboxQuery),
     Page("POST", "/inbox/{suspension_id}/note", note, scope=AccessScope.DECIDE),
     Page("POST", "/inbox/{suspension_id}", decide, scope=AccessScope.DECIDE, query=InboxQuery),
