@@ -107,7 +107,7 @@ def ensure_ray(home: Home, *, deadline_s: float = 60, announce: Callable[[str], 
                     announce(f"holdfast: started a local Ray for {home.path}")
                 return address
         if time.monotonic() - began > deadline_s:
-            raise ClusterUnavailable(f"somebody holds {home.path / _LOCK}, and no Ray came up within {deadline_s:g} s")
+            raise ClusterUnavailable(f"another process holds {home.path / _LOCK}, and no Ray came up within {deadline_s:g} s")
         time.sleep(_POLL_S)
     _check_versions(home, running)
     bound_logs(home)
@@ -156,7 +156,7 @@ def stop_ray(home: Home, *, deadline_s: float = 60) -> bool:
             if lock is not None:
                 return _end(home, gently=True)
         if time.monotonic() - began > deadline_s:
-            raise ClusterUnavailable(f"somebody still holds {home.path / _LOCK} after {deadline_s:g} s")
+            raise ClusterUnavailable(f"another process still holds {home.path / _LOCK} after {deadline_s:g} s")
         time.sleep(_POLL_S)
 
 

@@ -171,7 +171,7 @@ class Broadcasts:
                     await self._attend()
             except Exception as error:  # even a bug of ours must not leave listeners waiting for ever
                 if not isinstance(error, HoldfastError):
-                    logger.exception("the connection that hears for this process broke")
+                    logger.exception("the connection for published messages broke")
                 known = error if isinstance(error, HoldfastError) else StoreUnavailable(type(error).__name__)
                 for channel in self._channels.values():
                     channel.interrupt(known)

@@ -163,7 +163,7 @@ def _validated(cls: type[_R], kind: str, fields: Fields) -> _R:
         return cls.model_validate(fields)
     except (ValidationError, InvalidInput) as error:
         why = error.errors(include_url=False, include_input=False) if isinstance(error, ValidationError) else error.problem
-        raise CorruptStore(f"a {kind} record has not the fields of one ({why!r:.200})") from error
+        raise CorruptStore(f"the fields of a {kind} record are missing or wrong ({why!r:.200})") from error
 
 
 def _unpack(data: bytes) -> tuple[str, Fields]:
@@ -180,7 +180,7 @@ def _unpack(data: bytes) -> tuple[str, Fields]:
     if kind == SEALED:  # the reader lacks the cipher: the store is not corrupt
         raise CipherMissing("a record")
     if version < 1:
-        raise CorruptStore(f"a {kind!r:.40} record has version {version}, which never was")
+        raise CorruptStore(f"a {kind!r:.40} record has the unknown version {version}")
     for older in range(version, VERSION):
         upgrade = UPGRADES.get((kind, older))
         fields = upgrade(fields) if upgrade is not None else fields

@@ -139,7 +139,7 @@ class Hashes(ABC):
         try:
             return {where: int(since) for where, since in found.items()}
         except ValueError as error:
-            raise CorruptStore(f"{self._keys.meta('withheld')} says no time ({error!s:.100})") from error
+            raise CorruptStore(f"{self._keys.meta('withheld')} holds something other than times ({error!s:.100})") from error
 
     async def troubles(self) -> Sequence[Trouble]:
         now, (found,) = await self.now(), await self._all(self._keys.meta("troubles"))

@@ -75,7 +75,7 @@ def check_limit(limit: object) -> int:
 def check_scan(open_suspensions: int) -> None:
     """Refuse to search more than `MOST_SCANNED` open suspensions for an id."""
     if open_suspensions > MOST_SCANNED:
-        problem = f"more than {MOST_SCANNED} calls wait, and none of so many is looked for by its suspension alone"
+        problem = f"more than {MOST_SCANNED} calls wait: too many to search for one by its suspension alone"
         raise InvalidInput("conversation_id", problem, "name the conversation, too: PendingCall.conversation_id")
 
 

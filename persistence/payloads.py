@@ -22,7 +22,7 @@ from . import codec
 
 PROBE = b"holdfast: a payload that no Redis ever sees"
 UNENCRYPTED = "(why cannot be said here: it could not be encrypted; see the logs)"
-UNREADABLE = "(why is encrypted, and cannot be decrypted here: HOLDFAST_CIPHER names the cipher)"
+UNREADABLE = "(the reason is encrypted and cannot be decrypted here: HOLDFAST_CIPHER must name the cipher)"
 
 IMPORT_S = 30.0
 """Seconds for which the opening of a store waits for the import of its cipher."""
@@ -85,7 +85,7 @@ class Payloads:
         try:
             return self.seal(text.encode("utf-8", "replace"), *place)
         except StoreError as error:
-            logger.warning("%s: %s; what it was to say: %s", " ".join(place), error, text)
+            logger.warning("%s: %s; the text that could not be encrypted: %s", " ".join(place), error, text)
             return UNENCRYPTED.encode()
 
     def open_text(self, data: bytes, *place: str) -> str:
@@ -149,7 +149,7 @@ class Payloads:
         try:
             return self.open(data, "rules", digest).decode()
         except UnicodeDecodeError as error:
-            raise CorruptStore(f"the permission rules {digest:.16} are no text ({error!s:.100})") from None
+            raise CorruptStore(f"the permission rules {digest:.16} are not text ({error!s:.100})") from None
 
     def check(self) -> None:
         """Check that the cipher, if any, encrypts, decrypts its own output and refuses another context, else `CipherFailed`."""

@@ -91,7 +91,7 @@ def row_of_head(created_at: int, conversation_id: str, head: Any) -> Conversatio
             raise head
         packed, at = head
         if not packed:
-            raise CorruptStore(f"the head of {conversation_id!r} is gone, or says nothing of it")
+            raise CorruptStore(f"the head of {conversation_id!r} is missing or empty")
         return redis_values.row_of(conversation_id, packed, at)
     except StoreError as error:
         return unreadable_row(conversation_id, created_at, str(error))

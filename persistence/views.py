@@ -130,7 +130,7 @@ def unreadable_call(place: PendingPlace, problem: str, agent: str = "") -> Pendi
 
 def unreadable_member(member: str, what: str) -> str:
     """The problem of an index member that Holdfast never wrote."""
-    return f"an index of {what} holds {member!r:.80}, which is no member: holdfast reindex removes it"
+    return f"an index of {what} holds {member!r:.80}, which Holdfast never wrote: holdfast reindex removes it"
 
 
 def unreadable_row(conversation_id: str, created_at: int, problem: str) -> ConversationRow:

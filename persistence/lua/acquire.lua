@@ -18,7 +18,7 @@ if not lease_ms or not readable or new == '' then return {'corrupt', 'arguments'
 local now = clock()
 local h = redis.call('HMGET', head, 'token', 'epoch', 'holder', 'lease', 'busy', 'seq', 'snapshot', 'due', 'quarantine',
   'quarantined_at', 'strikes', 'paused', 'company')
-if bad(h[2]) or bad(h[4]) or bad(h[6]) or (h[8] ~= '' and bad(h[8])) or bad(h[10]) or bad(h[11]) or bad(h[13]) then return {'corrupt', 'the head: a number is none'} end
+if bad(h[2]) or bad(h[4]) or bad(h[6]) or (h[8] ~= '' and bad(h[8])) or bad(h[10]) or bad(h[11]) or bad(h[13]) then return {'corrupt', 'the head: a number is malformed'} end
 local token, epoch, lease = h[1] or '', tonumber(h[2] or '0'), tonumber(h[4] or '0')
 local seq = tonumber(h[6] or '0')
 if seq == 0 and ARGV[6] ~= '1' then return {'missing'} end

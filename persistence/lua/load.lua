@@ -5,7 +5,7 @@
 -- An unreadable snapshot is returned without a tail: the caller reports what is wrong with it.
 
 local h = redis.call('HMGET', head, 'seq', 'snapshot')
-if bad(h[1]) then return {'corrupt', 'the head: a number is none'} end
+if bad(h[1]) then return {'corrupt', 'the head: a number is malformed'} end
 local from = 1
 if h[2] then
   local at = snapshot_seq(h[2])

@@ -8,6 +8,6 @@
 local version = integer(ARGV[1])
 if not version then return {'corrupt', 'arguments'} end
 local found = redis.call('HGET', layout, 'indexes')
-if bad(found) then return {'corrupt', 'the layout: a number is none'} end
+if bad(found) then return {'corrupt', 'the layout: a number is malformed'} end
 if tonumber(found or '1') < version then redis.call('HSET', layout, 'indexes', string.format('%d', version)) end
 return {'ok'}

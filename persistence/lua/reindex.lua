@@ -10,7 +10,7 @@ local conversation, prefix, packed, busy, due = ARGV[1], ARGV[2], ARGV[4], ARGV[
 local expected = integer(ARGV[3])
 if not expected or (busy ~= '0' and busy ~= '1') or (due ~= '' and not integer(due)) or #ARGV % 2 ~= 0 then return {'corrupt', 'arguments'} end
 local h = redis.call('HMGET', head, 'seq', 'index', 'lease', 'quarantine', 'paused')
-if bad(h[1]) or bad(h[3]) then return {'corrupt', 'the head: a number is none'} end
+if bad(h[1]) or bad(h[3]) then return {'corrupt', 'the head: a number is malformed'} end
 if tonumber(h[1] or '0') ~= expected then return {'moved'} end
 local waits, paused = h[5] and busy == '1', prefix .. 'paused' -- only its deadlines need attention until it is readmitted
 if waits and not is(paused, 'zset') then return {'corrupt', 'those released as paused are no sorted set'} end

@@ -11,7 +11,7 @@ local look_ms = integer(ARGV[4])
 if not look_ms or ARGV[1] == '' or (ARGV[3] ~= '0' and ARGV[3] ~= '1') then return {'corrupt', 'arguments'} end
 local h = redis.call('HMGET', head, 'token', 'busy', 'due', 'seq', 'index')
 if h[1] ~= ARGV[1] then return {'fenced'} end
-if (h[3] ~= '' and bad(h[3])) or bad(h[4]) then return {'corrupt', 'the head: a number is none'} end
+if (h[3] ~= '' and bad(h[3])) or bad(h[4]) then return {'corrupt', 'the head: a number is malformed'} end
 if (h[4] or '0') == '0' then
   redis.call('DEL', head)
   redis.call('ZREM', attention, ARGV[2])

@@ -8,7 +8,7 @@
 local conversation, prefix = ARGV[1], ARGV[2]
 local h = redis.call('HMGET', head, 'quarantine', 'index', 'plain_index', 'busy', 'due', 'seq')
 if not h[1] then return {'no'} end
-if h[5] ~= '' and bad(h[5]) then return {'corrupt', 'the head: a number is none'} end
+if h[5] ~= '' and bad(h[5]) then return {'corrupt', 'the head: a number is malformed'} end
 local after, gone, come = nil, {}, {}
 if h[3] then -- else its index entries were unreadable at the quarantine, and unchanged since
   local before = standing(h[2] or '')

@@ -15,7 +15,7 @@ local limit, claims, small = integer(ARGV[3]), integer(ARGV[7]), integer(ARGV[8]
 if not limit or not claims or not small or limit == 0 or ARGV[2] == '' or string.find(ARGV[2], ',', 1, true) then return {'corrupt', 'arguments'} end
 local h = redis.call('HMGET', head, 'token', 'strikes', 'struck_by', 'index', 'seq', 'quarantine', 'company')
 if (h[1] or '') ~= ARGV[1] or not h[5] or h[6] then return {'fenced'} end
-if bad(h[2]) or bad(h[7]) then return {'corrupt', 'the head: a number is none'} end
+if bad(h[2]) or bad(h[7]) then return {'corrupt', 'the head: a number is malformed'} end
 local strikes = tonumber(h[2] or '0')
 local counted, company = h[3] or ',', tonumber(h[7] or '0')
 if not string.find(counted, ',' .. ARGV[2] .. ',', 1, true) then
