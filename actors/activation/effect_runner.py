@@ -173,7 +173,8 @@ class EffectRunner:
                 continue
             if isinstance(effect, RunTool):
                 what = f"tool {effect.tool}, call {effect.tool_call_id}, attempt {effect.attempt}: its worker died"
-                blamed = self._runs_again(effect)
+                call = self._state.turn.call(effect.tool_call_id) if self._state.turn is not None else None
+                blamed = call is not None and call.on_lost is OnLost.REDISPATCH  # then it might kill one process after another
             else:
                 what, blamed = f"the model call {effect_id}: its worker died", True
             if answer is NoOutcome.GONE and blamed and await self.strike(before.process, what):
@@ -182,11 +183,6 @@ class EffectRunner:
                 return RunLost(effect_id=effect_id)
             lost = before.incarnation
         return None
-
-    def _runs_again(self, effect: RunTool) -> bool:
-        """Whether a lost run is started again unasked, so that it might kill one process after another."""
-        call = self._state.turn.call(effect.tool_call_id) if self._state.turn is not None else None
-        return call is not None and call.on_lost is OnLost.REDISPATCH
 
     def _bound_s(self, effect: CallModel | RunTool) -> float:
         if self._spec is None:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast.actors.steps import Step
@@ -108,14 +108,11 @@ class Judge:
         places = command.reads(self._owned.state, spec)
         if not places:
             return {}
-        found = [await self._read_one(place) for place in places] if len(places) == 1 else await self._read_all(places)
-        return {seq: event for seq, event in zip(places, found, strict=True) if event is not None}
-
-    async def _read_all(self, places: Sequence[int]) -> Sequence[Event | None]:
         try:
-            return await self._context.store.at(self._owned.conversation_id, places)
+            found = await self._context.store.at(self._owned.conversation_id, places)
         except (CorruptStore, NewerRecord):  # an unreadable entry fails only a command that needs it
-            return [await self._read_one(place) for place in places]
+            found = [await self._read_one(place) for place in places]
+        return {seq: event for seq, event in zip(places, found, strict=True) if event is not None}
 
     async def _read_one(self, place: int) -> Event | None:
         try:

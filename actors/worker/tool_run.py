@@ -83,12 +83,25 @@ async def run(
         arguments = arguments_in(inputs.source, request.tool_call_id)
     except jsontext.NotJson as error:  # stored before this limit existed; a later try would fail as well
         unreadable = f"the tool did not run: its arguments or context cannot be read ({error})"
-    turn = _turn(request, inputs, context)
+    turn = TurnContext(
+        conversation_id=request.conversation_id,
+        agent=request.agent,
+        requester=inputs.message.principal if isinstance(inputs.message, MessageAccepted) else None,
+        context=context,
+        attended=inputs.started.attended if isinstance(inputs.started, ConversationStarted) else True,
+    )
 
     async def refused(ruled: RuleVerdict) -> RunRuled | NoOutcome:
         asks = ruled.effect is RuleEffect.ASK and not turn.attended and unreadable is None
         ruling = await decided_alone(bench, request, agent, arguments, turn=turn, ruled=ruled) if asks else None
-        return await _refused(bench, request, inputs, claim, RunRuled(effect_id=request.effect_id, ruled=ruled, ruling=ruling))
+        if inputs.last is not None and await inputs_of(bench.store, request) != inputs:
+            return NoOutcome.NOT_MINE  # the log was restored meanwhile, and holds something else
+        outcome = RunRuled(effect_id=request.effect_id, ruled=ruled, ruling=ruling)
+        recorded = await bench.store.refuse(
+            request.conversation_id, request.effect_id, incarnation=claim.incarnation, outcome=codec.encode(outcome)
+        )
+        bench.reached(Step.RUN_4_RECORDED)
+        return outcome if recorded else NoOutcome.NOT_MINE
 
     known = None if unreadable is not None else arguments
     edits = isinstance(inputs.source, SuspensionSettled)
@@ -145,29 +158,6 @@ async def run(
         logger.exception("run %s of %s: its outcome cannot be recorded", request.effect_id, request.conversation_id)
     bench.reached(Step.RUN_4_RECORDED)
     return outcome
-
-
-async def _refused(
-    bench: Bench, request: RunRequest, inputs: Inputs, claim: Claim[Any], outcome: RunRuled
-) -> RunRuled | NoOutcome:
-    """Record that the run does not begin, if the log still holds what was judged (it may have been restored)."""
-    if inputs.last is not None and await inputs_of(bench.store, request) != inputs:
-        return NoOutcome.NOT_MINE
-    recorded = await bench.store.refuse(
-        request.conversation_id, request.effect_id, incarnation=claim.incarnation, outcome=codec.encode(outcome)
-    )
-    bench.reached(Step.RUN_4_RECORDED)
-    return outcome if recorded else NoOutcome.NOT_MINE
-
-
-def _turn(request: RunRequest, inputs: Inputs, context: Any) -> TurnContext:
-    return TurnContext(
-        conversation_id=request.conversation_id,
-        agent=request.agent,
-        requester=inputs.message.principal if isinstance(inputs.message, MessageAccepted) else None,
-        context=context,
-        attended=inputs.started.attended if isinstance(inputs.started, ConversationStarted) else True,
-    )
 
 
 def _outcome(request: RunRequest, inputs: Inputs, result: Said, limits: Limits) -> RunFinished | RunSuspended:
@@ -255,10 +245,6 @@ async def _resulting(tool: Tool, arguments: dict[str, Any], context: ToolContext
         value = await tool.invoke(arguments, context, in_thread=in_thread)
     if raised.made:  # the body caught it, and may have done what should have waited
         raise _NoResult(WENT_ON)
-    return _result(value, tool, limits)
-
-
-def _result(value: Any, tool: Tool, limits: Limits) -> str:
     try:
         plain = value if isinstance(value, str) else pydantic_core.to_jsonable_python(value, inf_nan_mode="constants")
     except (ValueError, TypeError, pydantic_core.PydanticSerializationError) as error:
