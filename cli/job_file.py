@@ -1,7 +1,7 @@
 """The file that `holdfast submit` takes: one JSON object a line, all checked before anything starts."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,9 @@ def read(path: Path, app: App) -> list[Job]:
     digest = hashlib.sha256(content).hexdigest()[:DIGEST_LENGTH]
     jobs: dict[str, Job] = {}
     wrong = []
-    for number, line in _lines(content):
+    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        if not line.strip():
+            continue
         try:
             job = _job(number, line, digest, app)
         except _Wrong as error:
@@ -62,12 +64,6 @@ def read(path: Path, app: App) -> list[Job]:
     if not jobs:
         raise InvalidInput(str(path), "there is no line in it", 'write one object a line: {"agent": ..., "messages": [...]}')
     return list(jobs.values())
-
-
-def _lines(content: bytes) -> Iterator[tuple[int, bytes]]:
-    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        if line.strip():
-            yield number, line
 
 
 def _job(number: int, line: bytes, digest: str, app: App) -> Job:

@@ -50,11 +50,11 @@ async def ray_checks(
     address = settings.ray_address or (embedded.address if embedded is not None else None)
     mine = f"Ray {installed_version('ray')} on Python {python_version()}"
     if address is None:
-        return [
-            ok("ray", f"the home's Ray does not run; the first client that needs it starts it ({mine})"),
-            *_unbound(standing.bound),
-            *_release(settings, standing.release),
-        ]
+        found = [ok("ray", f"the home's Ray does not run; the first client that needs it starts it ({mine})")]
+        if standing.bound is not None:
+            told = f"the cluster at {standing.bound.address} last looked after the store {span(standing.bound.age_ms)} ago"
+            found.append(warn("binding", f"{told}: deadlines wait", "run: holdfast up"))
+        return [*found, *_release(settings, standing.release)]
     checks = [release_check("ray version", "Ray", installed_version("ray"), fix=", here and on every node")]
     if embedded is not None:
         checks.append(_token(embedded))
@@ -173,13 +173,6 @@ def _binding(joined: cluster.Cluster, bound: Binding | None) -> Check:
     if not fresh:
         return warn("binding", f"the cluster has not looked after the store for {span(bound.age_ms)}", "run: holdfast up")
     return ok("binding", "the store is bound to this cluster")
-
-
-def _unbound(bound: Binding | None) -> list[Check]:
-    if bound is None:
-        return []
-    problem = f"the cluster at {bound.address} last looked after the store {span(bound.age_ms)} ago: deadlines wait"
-    return [warn("binding", problem, "run: holdfast up")]
 
 
 def _release(settings: Settings, serving: str | None) -> list[Check]:

@@ -42,8 +42,7 @@ class Frame:
 class Frames:
     """The frames of a stream, fed with its bytes as they come."""
 
-    def __init__(self, limit_bytes: int = FRAME_BYTES) -> None:
-        self._limit_bytes = limit_bytes
+    def __init__(self) -> None:
         self._rest = bytearray()
         self._name = ""
         self._id: str | None = None
@@ -64,8 +63,8 @@ class Frames:
     def _take(self, part: bytes) -> None:
         self._rest += part
         self._size += len(part)
-        if self._size > self._limit_bytes:
-            raise ServerRefused(200, UNREADABLE, f"an event has more than {self._limit_bytes} bytes")
+        if self._size > FRAME_BYTES:
+            raise ServerRefused(200, UNREADABLE, f"an event has more than {FRAME_BYTES} bytes")
 
     def _line(self, line: bytes) -> Frame | None:
         if not line:

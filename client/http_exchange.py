@@ -105,30 +105,24 @@ class Exchange:
         self,
         path: str,
         what: str,
-        body: Mapping[str, Any],
+        body: Mapping[str, Any] | None,
         read: Callable[[Any], _T],
         *,
         key: str | None = None,
         longer_s: float = 0.0,
+        method: str = "POST",
     ) -> _T:
-        """The reply to a request, converted by `read`. Without an idempotency key it is sent once.
+        """The reply to a request that changes something, converted by `read`. Without an idempotency key it is sent once.
 
         Raises:
             OutcomeUnknown: The server may have carried the request out, and has not said so in time.
             ServerUnavailable: The server does not answer in time; nothing was done, unless the request has no key.
             HoldfastError: The error that the server raised.
         """
-        return await self._changed(_with_body("POST", path, what, body, key), read, longer_s=longer_s)
-
-    async def delete(
-        self, path: str, what: str, read: Callable[[Any], _T], *, key: str, body: Mapping[str, Any] | None = None
-    ) -> _T:
-        """The reply to a removal, converted by `read`; raises as `post` does."""
-        asking = Asking("DELETE", path, what, key=key) if body is None else _with_body("DELETE", path, what, body, key)
-        return await self._changed(asking, read)
-
-    async def _changed(self, asking: Asking, read: Callable[[Any], _T], *, longer_s: float = 0.0) -> _T:
-        what, key = asking.what, asking.key
+        asking = Asking(method, path, what, key=key)
+        if body is not None:
+            text = json.dumps(dict(body), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            asking.headers, asking.body = {"Content-Type": JSON}, text.encode("utf-8")
         try:
             return read((await self._answered(asking, self._whole, longer_s=longer_s)).value())
         except ServerRefused as error:
@@ -251,11 +245,6 @@ class _ComeBack(Exception):
         self.at_least_s = answer.retry_after_s
         self.error = answer.error() if answer.media_type == PROBLEM else None
         """The error by which Holdfast itself says that it did nothing; None if that is not known."""
-
-
-def _with_body(method: str, path: str, what: str, body: Mapping[str, Any], key: str | None) -> Asking:
-    text = json.dumps(dict(body), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Asking(method, path, what, headers={"Content-Type": JSON}, body=text.encode("utf-8"), key=key)
 
 
 def said_of(error: httpx.HTTPError) -> str:

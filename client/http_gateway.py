@@ -91,10 +91,10 @@ class HttpGateway:
         fields = {name: one for name, one in arguments.items() if one is not None and name not in apart}
         if verb.method == "GET":
             return read(await self.exchange.get(path, verb.what, longer_s=longer_s, **fields))
+        body: Mapping[str, Any] | None = fields
         if verb.method == "DELETE":  # some proxies refuse a body here: none where none is needed
-            fields = {name: one for name, one in fields.items() if one != ""}
-            return await self.exchange.delete(path, verb.what, read, key=key or "", body=fields or None)
-        return await self.exchange.post(path, verb.what, fields, read, key=key, longer_s=longer_s)
+            body = {name: one for name, one in fields.items() if one != ""} or None
+        return await self.exchange.post(path, verb.what, body, read, key=key, longer_s=longer_s, method=verb.method)
 
     async def aclose(self) -> None:
         """Close the connections."""

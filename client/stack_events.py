@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Annotated
 
 from pydantic import Field, TypeAdapter
@@ -90,14 +90,12 @@ async def _durable(on: Reads, conversation_id: str, after: int) -> AsyncIterator
     while True:
         for seq, event in await news(on, conversation_id, after, BLOCK_MS, limit=AHEAD):
             after = seq
-            arguments = await _arguments(on, conversation_id, event) if isinstance(event, CallSuspended) else None
+            arguments = None
+            if isinstance(event, CallSuspended):
+                arguments = await on.read(partial(shown_arguments, conversation_id=conversation_id, suspended=event))
             yield Event.recorded(seq, event, arguments=arguments)
             if isinstance(event, Ended):
                 return
-
-
-async def _arguments(on: Reads, conversation_id: str, event: CallSuspended) -> dict[str, object] | None:
-    return await on.read(lambda store: shown_arguments(store, conversation_id, event))
 
 
 async def _live(on: Reads, conversation_id: str) -> AsyncIterator[Event]:

@@ -171,14 +171,16 @@ def test_frames_are_whole_however_the_bytes_are_split(cuts, end):
 
 
 @pytest.mark.parametrize("sent", [[b"data: " + b"x" * 1000], [b"data: xxxx\n"] * 100, [b": " + b"x" * 1000]])
-def test_a_frame_is_bounded_whatever_it_is_made_of(sent):
-    frames = Frames(limit_bytes=500)
+def test_a_frame_is_bounded_whatever_it_is_made_of(sent, monkeypatch):
+    monkeypatch.setattr(module, "FRAME_BYTES", 500)
+    frames = Frames()
     with pytest.raises(ServerRefused, match="more than 500 bytes"):
         [list(frames.fed(chunk)) for chunk in sent]
 
 
-def test_many_frames_are_no_large_one():
-    frames = Frames(limit_bytes=500)
+def test_many_frames_are_no_large_one(monkeypatch):
+    monkeypatch.setattr(module, "FRAME_BYTES", 500)
+    frames = Frames()
     assert len([one for _ in range(1000) for one in frames.fed(b"data: xxxx\n\n")]) == 1000
 
 
