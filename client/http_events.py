@@ -15,8 +15,8 @@ from holdfast.conversation.text import jsontext
 from holdfast.errors import ServerRefused
 
 from . import http_replies as replies
-from .http_answers import NO_CONTENT, UNREADABLE, loads, told
 from .http_exchange import Exchange, said_of
+from .http_replies import NO_CONTENT, UNREADABLE, loads, told
 from .list_events import LIST_CURSOR, AsyncListEvent, ListEventKind
 from .results import Event
 

@@ -16,7 +16,7 @@ from holdfast.backoff import Backoff
 from holdfast.errors import ConfigurationError, HoldfastError, InvalidInput, OutcomeUnknown, ServerRefused, ServerUnavailable
 
 from .http_address import Address
-from .http_answers import JSON, NO_CONTENT, PROBLEM, Answer
+from .http_replies import JSON, NO_CONTENT, PROBLEM, Answer
 
 ANSWER_BYTES = 64 * 1024 * 1024
 """The largest answer, in bytes."""
