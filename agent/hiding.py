@@ -47,12 +47,6 @@ _OWN = re.compile(
     r"|claude|bin|next|build)(?:/|$))"
 )
 """A path to files that programs may write by themselves: most have a name that begins with a dot."""
-_OF_GIT = re.compile(
-    r"(?i)(?:^|[/=])(?:config|hooks|(?:pre|post)-[a-z-]+|[a-z-]+-msg|reference-tr\w*)(?:[/.]|$)|\.(?:git|husky)"
-)
-"""A path to files that git obeys."""
-_PLAIN_COPY = re.compile("-[rRpafvniE]+|[^-].*", re.DOTALL)
-"""A word of a file command that writes only files which its words name."""
 _SCRIPT = re.compile(r"\.(?:sh|bash|py|[cm]?[jt]sx?|rb|pl|php|lua)$|(?:^|/)(?:activate|artisan|console|rails|rake)$")
 """A path to a script that no tool makes of its words."""
 _SYSTEM_FOLDER = re.compile(
@@ -95,7 +89,6 @@ class _Text:
     is_poured: bool = False  # the pipe has words of the text
     looks: int = 0  # how often words were read as a command, since the current command began
     has_used_tool: bool = False  # a tool may have made files with names of its own
-    has_written_gits: bool = False  # one of the written files may be one that git obeys
 
     def hides(self, text: str) -> bool:
         commands = list(_commands(text))
@@ -105,7 +98,7 @@ class _Text:
                 kinds = [kind_of(reading[0]) for reading in (words, *readers) if reading]
                 self.is_poured = (
                     kinds[:1] == []
-                    or kinds[0] in programs.INERT
+                    or kinds[0] in programs.INERT.keys() | programs.SILENT
                     or not programs.CHOOSING.issuperset(kinds[1:])
                     or not all(map(BARE.fullmatch, words))
                 )
@@ -165,7 +158,7 @@ class _Text:
             return not _is_inert(kind, [word for word in words[1:] if word != "-delete"])
         if kind not in programs.KNOWN and name_of(words[0]).lower() not in self.known:
             return True
-        if not self.writers <= {kind} and not self._is_quiet_git(kind, words):
+        if self.writers and not (kind == "git" and self.writers == {"git"} and programs.goes_on(words[1:])):
             return True
         return not is_text_inert(kind, words[1:]) or self._wraps(kind, words)
 
@@ -180,11 +173,6 @@ class _Text:
             return True
         first = 1 if kind not in programs.TOOLS else 3 if words[1:2] in (["run"], ["run-script"]) else 2
         return any(self._may_run(kind, words[start:]) for start in range(first, len(words)) if BARE.fullmatch(words[start]))
-
-    def _is_quiet_git(self, kind: str, words: Sequence[str]) -> bool:
-        """Whether git runs nothing of what the text has written."""
-        is_quiet = kind == "git" and not programs.QUIET.isdisjoint(words[1:2])
-        return is_quiet and not self.has_written_gits and self.writers <= programs.KEEPING | {"git"}
 
     def _may_run(self, kind: str, words: Sequence[str]) -> bool:
         """Whether a program's words, the first of them bare, may run something that they do not say."""
@@ -232,13 +220,15 @@ class _Text:
         kind = kind_of(words[0]) if words else ""
         if (
             kind in programs.SILENT | programs.BUILTINS | programs.SHELLS | programs.SOURCES
-            or (is_interpreter(kind) and words[1:3] != ["-m", "json.tool"])
+            or (is_interpreter(kind) and "json.tool" not in words)
             or _is_of_the_project(words[0])
             or _is_inert(kind, words[1:])
         ):
             return
         is_log = kind == "tee" and not self.is_poured and all(map(_LOG.fullmatch, words[1:]))
-        if kind in programs.TOOLS or is_log:
+        is_named = not is_interpreter(kind) and kind not in programs.KNOWN | programs.KEEPING  # by a rule, and by no table
+        is_tool = kind in programs.TOOLS or is_named
+        if is_tool or is_log:
             self.has_used_tool = True
             self.logs.update(name for word in words[1:] for name in _names(word) if is_log and word != "-a")
             if programs.is_obeyed(kind, words[1:]):
@@ -248,9 +238,6 @@ class _Text:
             return
         self.writers.add(kind)
         self.named.update(name for word in words[1:] for name in _names(word))
-        self.has_written_gits |= kind not in programs.NAMING or any(
-            _OWN.search(word) or _OF_GIT.search(word) or not _PLAIN_COPY.fullmatch(word) for word in words[1:]
-        )
 
 
 def _commands(text: str) -> Iterator[tuple[list[str], list[str], bool]]:

@@ -67,11 +67,12 @@ INERT = {
             *("cat", "head", "tail", "wc", "grep", "egrep", "fgrep", "cut", "tr", "ls", "echo", "true", "false", "pwd", "cd"),
             *("jq", "diff", "cmp", "stat", "du", "df", "which", "type", "basename", "dirname", "realpath", "readlink", "date"),
             *("whoami", "id", "uname", "seq", "rev", "nl", "comm", "paste", "fold", "md5sum", "sha1sum", "sha256sum", "od"),
-            *("ps", "free", "sleep", "mkdir", "pushd", "popd", "exit", "tac", "column", "hexdump"),
+            *("ps", "free", "sleep", "pushd", "popd", "exit", "tac", "column", "hexdump"),
         ),
         re.compile(".*", re.DOTALL),
     ),
     "printf": re.compile(r"(?!.*%[-+ #\d.*'hlLjztq]*n)[^-].*", re.DOTALL),
+    "mkdir": BARE,
     "test": re.compile(r"(?!-\w*v)[\w./=-]*"),
     "sort": re.compile(r"-[bdfghiMnRrVcCmsuz]+|-[kt].*|[^-].*"),
     "base64": re.compile(r"-[dDi]+|-w\d*|--decode|--wrap=\d+|[^-].*"),
@@ -114,13 +115,29 @@ TOOLS = frozenset(
 )
 """Programs that run code of the project or write files of their own, and write none that their words name."""
 KEEPING = frozenset(
-    ("cp", "mv", "ln", "chmod", "chown", "touch", "rm", "rmdir", "tee", "dd", "uniq", "sort", "sed", "awk", "gzip", "gunzip")
+    (
+        "cp",
+        "mv",
+        "ln",
+        "chmod",
+        "chown",
+        "touch",
+        "rm",
+        "rmdir",
+        "tee",
+        "dd",
+        "uniq",
+        "sort",
+        "sed",
+        "awk",
+        "gzip",
+        "gunzip",
+        "mkdir",
+    )
 )
 """Programs that run no word, and no file that their words name."""
-NAMING = frozenset({"cp", "mv", "ln", "chmod", "chown", "touch", "tee", "sed"})
-"""Of these, those that write only files which their words name, if no option says otherwise."""
 SILENT = frozenset({"rm", "rmdir", "kill", "pkill", "printenv", "lsof", "ss", "netstat", "ping", "dig", "nslookup", "host"}) | {
-    *("tree", "file", "nproc", "lscpu", "hostname", "uptime", "arch", "groups", "journalctl", "sha512sum", "cksum", "strings"),
+    *("file", "nproc", "lscpu", "hostname", "uptime", "arch", "groups", "journalctl", "sha512sum", "cksum", "strings"),
 }
 """Programs that write nothing."""
 KNOWN = (
@@ -128,25 +145,22 @@ KNOWN = (
     | SILENT
     | {
         *("curl", "wget", "tar", "zip", "unzip", "xz", "unxz", "bzip2", "bunzip2", "zstd", "rsync", "scp", "install"),
-        *("gcc", "cc", "clang", "rustc", "javac", "java", "kotlinc", "protoc", "ffmpeg", "pandoc", "openssl", "ssh-keygen"),
+        *("gcc", "cc", "clang", "rustc", "javac", "java", "kotlinc", "protoc", "ffmpeg", "pandoc", "ssh-keygen"),
         *("psql", "pg_dump", "pg_restore", "mysql", "mysqldump", "sqlite3", "virtualenv", "pipx", "uvx", "shfmt", "mktemp"),
-        *("truncate", "gpg", "g++", "clang++", "convert", "magick", "jar", "ar", "ld", "nm", "objdump", "readelf"),
+        *("truncate", "gpg", "g++", "clang++", "convert", "magick", "tree", "jar", "ar", "ld", "nm", "objdump", "readelf"),
     }
 )
 """Programs that run none of their bare words. What is not here asks, if no rule names it."""
-QUIET = frozenset(
-    {
-        *("add", "rm", "mv", "diff", "status", "log", "show", "restore", "branch", "tag", "stash", "reset", "blame"),
-        *("ls-files", "grep"),
-    }
-)
-"""git's subcommands that run no hook for a commit, a checkout or a push."""
+_AFTER_COMMIT = frozenset({"push", "status", "log", "show", "diff", "branch", "tag", "rev-parse", "describe"})
+"""git's subcommands that read no file in which it keeps a message."""
 _RUNNING = frozenset({"exec", "explore", "dlx", "foreach", "unshare"})
 _RUNNERS = frozenset({"uv", "poetry", "pdm", "hatch", "conda"})
 INSTALLING = frozenset({"install", "i", "add", "remove", "uninstall", "upgrade", "update", "search", "info", "show", "get"})
 """Subcommands whose words are names of packages and the like."""
 _PRINTING = frozenset({"log", "show", "diff", "status", "grep", "ls-files", "blame", "shortlog", "describe", "rev-parse"})
-_UNTOLD = frozenset({"add", "rm", "fetch", "pull", "push", "checkout", "switch", "restore", "reset", "clone", "submodule"})
+_UNTOLD = frozenset(
+    {"add", "rm", "fetch", "pull", "push", "checkout", "switch", "restore", "reset", "clone", "submodule", "config"}
+)
 _SETTING = frozenset({"pkg", "set-script", "env", "alias", "version", "init", "new", "edit", "extension"}) | {
     *("set-credentials", "set-context", "set-cluster"),
 }
@@ -178,7 +192,7 @@ _NEVER = (
 _OPTION = rf"-{_WORD}"
 _REVISION = r"[\w./@:-]+[~^]\d*"
 _SUBCOMMANDS = (
-    r"add|am|apply|archive|bisect(?!\trun)|blame|branch|bundle|cat-file|checkout|cherry-pick|clean|clone|commit|count-objects"
+    r"add|am|apply|archive|bisect\t(?:start|good|bad|new|old|skip|reset|log)|blame|branch|bundle|cat-file|checkout|cherry-pick|clean|clone|commit|count-objects"
     r"|describe|diff|diff-index|diff-tree|fetch|format-patch|fsck|gc|init|lfs|log|ls-remote|ls-tree|merge|merge-base|mv|name-rev"
     r"|notes|prune|pull|push|range-diff|rebase(?!\t(?:.*\t)?-\w*x)|reflog|remote|reset|restore|rev-list|rev-parse|revert|rm"
     r"|shortlog|show|show-ref|sparse-checkout|stash|status|submodule(?!\t(?:.*\t)?foreach)|switch|symbolic-ref|tag|version"
@@ -201,19 +215,23 @@ _TEXTS = {
     "pytest": (_row("[km] deselect", r"[\w./:\[\], -]+"),),
     "gh": (_row("[tbfqS] title|body|field|jq|notes|search", begin=r"(?:pr|issue|release|api|run|search)\t"),),
     "docker": (_row("f format|filter", begin=r"(?:ps|images|inspect|logs|stats|network|volume)\t"), _BARE_WORDS),
-    "kubectl": (_row("[olp] selector|patch|output", begin=r"(?:get|patch|describe|delete|wait)\t"), _BARE_WORDS),
+    "kubectl": (_row("[olp] selector|patch|output", begin=r"(?:get|patch|describe|delete|wait)\t"), _bare_but("--exec")),
     **dict.fromkeys(("view", "rview"), ()),
     "psql": (_row("c command", begin=r"(?i:(?!.*(?:\\|program)))"),),
-    "pip": (_row("(?!) (?!)", r"\w[\w.\[\],<>=!~-]*", r"install\t"), _BARE_WORDS),
+    "pip": (_row("(?!) (?!)", r"\w[\w.\[\],<>=!~-]*", r"install\t"), _bare_but("--(?:log|edi|py)")),
     "make": (re.compile(rf"(?:(?:-[Bksn]*j?\d*|-C\t{_WORD}|\w[\w./-]*(?:=[\w./-]*)?)\t)*"),),
     "cmake": (_bare_but("-E"),),
+    "ctest": (_bare_but("-S|--(?:build-a|test-c|script)"),),
+    "zip": (_bare_but(r"-\w*T|--(?:unz|test)"),),
     "npm": (
         re.compile(
             rf"(?:(?:-[sdqyg]+|--silent|(?:-[wC]|--prefix|--workspace)[\t=]{_WORD})\t)*(?:{_NPM})\t(?:{_WORD}\t)*|(?:--version\t|-v\t)?"
         ),
     ),
     "tar": (_bare_but(r"--(?:to|use|check|info|new|rsh|rmt|comp)|-\w*[IF]"),),
-    **dict.fromkeys(("gcc", "g++", "cc", "clang", "clang++"), (_bare_but(r"-?-(?:wrapper|specs|fplugin|config|B|X)|-x$|@"),)),
+    **dict.fromkeys(
+        ("gcc", "g++", "cc", "clang", "clang++"), (_bare_but(r"-?-(?:wrapper|specs|fplugin|config|B|X|T)|-W[alp],|@"),)
+    ),
     "scp": (re.compile(rf"(?:(?:-[rpqC]+|-P\t\d+|-i\t{_WORD}|(?!-){_WORD})\t)*"),),
     "java": (_bare_but(r"--source|@"),),
     **dict.fromkeys(("prettier", "eslint", "ruff", "black", "mypy"), (_row("(?!) (?!)", r"[\w./*{},@-]+"),)),
@@ -259,6 +277,11 @@ def run_by(kind: str, words: Sequence[str]) -> Sequence[str] | None:
     return None if place is None else list(dropwhile(lambda word: word[:1] == "-", words[place + 1 :]))
 
 
+def goes_on(words: Sequence[str]) -> bool:
+    """Whether git, given these words, uses nothing of a message that it was told before."""
+    return not _AFTER_COMMIT.isdisjoint(words[:1]) and all(map(BARE.fullmatch, words))
+
+
 def is_obeyed(kind: str, words: Sequence[str]) -> bool:
     """Whether a tool may write what it, or another tool, later obeys: its settings."""
     return not (_PATCHING if kind == "git" else _SETTING).isdisjoint(words)
@@ -268,6 +291,8 @@ def tells(kind: str, words: Sequence[str]) -> bool:
     """Whether a tool may write words of its command into a file."""
     if kind == "git":
         return _PRINTING.isdisjoint(words[:1]) and (_UNTOLD.isdisjoint(words[:1]) or not all(map(BARE.fullmatch, words)))
+    if kind == "kubectl" and (words[:1] == ["set"] or words[:2] == ["config", "use-context"]):
+        return False
     return not _TELLING.isdisjoint(words[:2]) or not all(map(BARE.fullmatch, words))
 
 

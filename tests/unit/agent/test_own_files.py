@@ -56,6 +56,14 @@ BEHIND_TOOLS = (
         "npm explor p",
         "ctest -R get --test-command env x",
     ),
+    *(
+        "git bisect view bisect run perl -e exec+v114.109 --",
+        "zip -r -T -TTsh x.zip d",
+        "mkdir 'a;b' && make",
+        "cd d && pip --log ../x.sh cache dir",
+    ),
+    *("sed -i s/a/b/ f && git status", "git commit -m 'a b' && git apply .git/COMMIT_EDITMSG", "psql -o x -c y && psql -f x"),
+    *("gcc -Wl,-plugin=./x.so f.c", "printenv A | tee x.log; sh x.sh", "kubectl config set a b && kubectl get pods"),
     *("tee c && dd if=c of=.gitconfig && git status", "tee c && sort c --output=.git/config && git status"),
     *(
         'awk \'{print > (".gi" "tconf")}\' && git status',
@@ -124,7 +132,7 @@ def test_the_words_of_a_denied_command_in_any_order_behind_a_wrapper_or_in_a_wri
     "command",
     [
         *("time -p make", "time A=1 npm test", "wait", "source .env && npm start", "bash .github/x.sh", "cd ../.. && make"),
-        *("sed -i 's/echo/rm/' a", "git config user.email a@x.com && git commit -m 'a b'", "npm config set a b && npm ci"),
+        *("sed -i 's/echo/rm/' a", "git config user.email a@x.com && git commit -m 'a b'"),
         *("git clone -b x https://x.com/y && cd y && npm ci", "git diff --exit-code", "git archive --output=a.tar HEAD"),
         *("sort -k2 a -o b", "time git status", "cmake -B build && ninja -C build", "npm view x", "printf '%5.1f name' 1"),
     ],
