@@ -56,8 +56,8 @@ async def flush_spans(within_s: float = FLUSH_S) -> None:
 
 def _set_up(process: str) -> None:
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - only processes that export have the SDK
-    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - as above
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - as above
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - only processes that export have the SDK
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - only processes that export have the SDK
 
     if tracer_provider() is not None or isinstance(trace._TRACER_PROVIDER, trace.NoOpTracerProvider):  # noqa: SLF001 - the app has turned tracing off
         logger.info("a tracer provider is set up already, and exports the spans")

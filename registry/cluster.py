@@ -96,7 +96,7 @@ def join(address: str, *, embedded: bool = False) -> Cluster:
 
 def current(*, joined_here: bool = False) -> Cluster:
     """The cluster that this process has joined."""
-    import ray  # noqa: PLC0415 - as above
+    import ray  # noqa: PLC0415 - the environment is set first
     from ray._private.worker import global_worker  # noqa: PLC0415 - Ray says a cluster's id nowhere else
 
     cluster_id = global_worker.gcs_client.cluster_id.hex()
@@ -105,7 +105,7 @@ def current(*, joined_here: bool = False) -> Cluster:
 
 def leave(cluster: Cluster) -> None:
     """Leave a cluster for one client; with the last client the process leaves it, if a Holdfast client had joined it."""
-    import ray  # noqa: PLC0415 - as above
+    import ray  # noqa: PLC0415 - the environment is set first
 
     with _one_at_a_time:
         left = _memberships.get(cluster.cluster_id, 0) - 1
@@ -123,8 +123,8 @@ def presence(cluster: Cluster) -> Presence:
 
     Ray ends a process whose cluster has been silent for a minute, so the process must leave before that.
     """
-    import ray  # noqa: PLC0415 - as above
-    from ray._private.worker import global_worker  # noqa: PLC0415 - as above
+    import ray  # noqa: PLC0415 - the environment is set first
+    from ray._private.worker import global_worker  # noqa: PLC0415 - the environment is set first
 
     with _one_at_a_time:
         if not _is_in(cluster):
@@ -139,8 +139,8 @@ def presence(cluster: Cluster) -> Presence:
 
 
 def _is_in(cluster: Cluster) -> bool:
-    import ray  # noqa: PLC0415 - as above
-    from ray._private.worker import global_worker  # noqa: PLC0415 - as above
+    import ray  # noqa: PLC0415 - the environment is set first
+    from ray._private.worker import global_worker  # noqa: PLC0415 - the environment is set first
 
     return bool(ray.is_initialized() and global_worker.gcs_client.cluster_id.hex() == cluster.cluster_id)
 
@@ -161,7 +161,7 @@ def _observe_environment(ray: Any) -> None:
     """Make a Ray imported earlier read the loopback setting and the token again."""
     _raylet: Any = import_module("ray._raylet")  # Ray offers no public way
 
-    ray._private.ray_constants.ENABLE_RAY_CLUSTER = False  # noqa: SLF001 - as above
+    ray._private.ray_constants.ENABLE_RAY_CLUSTER = False  # noqa: SLF001 - Ray offers no public way
     _raylet.Config.initialize("")
     _raylet.AuthenticationTokenLoader.instance().reset_cache()
 
@@ -172,7 +172,7 @@ def _init(ray: Any, address: str) -> None:
     ray._private.worker.print_to_stdstream = _to_log  # noqa: SLF001 - Ray offers no public way
     ray._private.ray_constants.NUM_REDIS_GET_RETRIES = 1  # noqa: SLF001 - of 40 s each; Ray's default of 20 is no deadline
     job = ray.job_config.JobConfig()
-    job._py_driver_sys_path = _Ahead()  # noqa: SLF001 - as above
+    job._py_driver_sys_path = _Ahead()  # noqa: SLF001 - Ray offers no public way
     try:
         ray.init(
             address=address,

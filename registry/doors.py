@@ -71,7 +71,7 @@ def _nodes() -> list[dict[str, Any]]:
 
 def doors() -> list[Door]:
     """The other doors of the joined cluster, of at most `NODES` nodes."""
-    import ray  # noqa: PLC0415 - as above
+    import ray  # noqa: PLC0415 - the environment is set first
 
     found = []
     dashboard = getattr(getattr(ray._private.worker.global_worker, "node", None), "webui_url", None)  # noqa: SLF001 - no public way
