@@ -18,7 +18,7 @@ from .actor_settings import ActorSettings, WorkerSettings
 from .published import Published
 from .worker.attestation import EVERY_S
 from .worker.refusals import AppBroken, Dropped, Succeeded
-from .workers import ModelAnswer, ModelRequest, NoApp, NoOutcome, NoWorker, PublishedAgent, RunAnswer, RunRequest
+from .workers import ModelAnswer, ModelRequest, NoApp, NoOutcome, NoWorker, PublishedAgent, RunAnswer, RunRequest, WorkAnswer
 
 logger = logging.getLogger("holdfast.workers")
 
@@ -123,7 +123,7 @@ class RayWorkers:
 
     async def join(
         self, worker: str, incarnation: str, conversation_id: str, effect_id: str, *, briefly: bool = False
-    ) -> RunAnswer | ModelAnswer:
+    ) -> WorkAnswer:
         handle = await self._launcher.find(worker)  # by name: a kept handle may belong to a worker that has left
         if handle is None and not self._settings.judges(worker):
             return await self._abroad(incarnation, conversation_id, effect_id)
@@ -137,7 +137,7 @@ class RayWorkers:
             if isinstance(error.__cause__, WorkerDied):
                 return NoOutcome.GONE
             raise
-        outcome: RunAnswer | ModelAnswer = wire.unpack(answer)
+        outcome: WorkAnswer = wire.unpack(answer)
         return outcome
 
     async def _elsewhere(self, name: str, handle: WorkerHandle, incarnation: str) -> NoOutcome:

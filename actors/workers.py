@@ -10,6 +10,7 @@ from holdfast.trace_context import trace_id_of
 
 ModelOutcome: TypeAlias = ModelReplied | ModelFailed
 RunOutcome: TypeAlias = RunFinished | RunSuspended | RunRuled
+WorkOutcome: TypeAlias = ModelOutcome | RunOutcome
 GRACE_S = 30.0
 """Seconds beyond the time limit of a run or model call for which its claim stands and its worker may still answer."""
 
@@ -142,6 +143,7 @@ class NoOutcome(StrEnum):
 
 RunAnswer: TypeAlias = RunOutcome | Claimed | NoOutcome
 ModelAnswer: TypeAlias = ModelOutcome | Claimed | NoOutcome
+WorkAnswer: TypeAlias = ModelAnswer | RunAnswer
 
 
 class Workers(Protocol):
@@ -163,7 +165,7 @@ class Workers(Protocol):
 
     async def join(
         self, worker: str, incarnation: str, conversation_id: str, effect_id: str, *, briefly: bool = False
-    ) -> RunAnswer | ModelAnswer:
+    ) -> WorkAnswer:
         """Wait for what a worker's incarnation has claimed; its outcome, or why there is none; `briefly`, also `Claimed`."""
 
     def drop(self, worker: str, incarnation: str) -> None:

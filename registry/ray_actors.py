@@ -10,16 +10,8 @@ from typing import Any, TypeVar
 import ray
 from ray.exceptions import ActorDiedError, RayActorError, RayError
 
-from holdfast.actors import (
-    RAY_NAMESPACE,
-    ActorSettings,
-    AnswerToActivate,
-    AnswerToAsk,
-    ConversationActor,
-    find,
-    in_cluster,
-    named,
-)
+from holdfast.actors import RAY_NAMESPACE, ActorSettings, ConversationActor, find, in_cluster, named
+from holdfast.actors.answers import AnswerToActivate, AnswerToAsk
 from holdfast.actors.build import this_release
 from holdfast.actors.placement import in_turn
 from holdfast.actors.wire import pack, unpack

@@ -308,13 +308,7 @@ class Sweep:
 
 def _delay_ms(error: Exception, since_ms: int) -> int:
     """The delay before a conversation in trouble for `since_ms` is woken again: as long again, within bounds."""
-    match error:
-        case Overloaded():
-            delay_ms = OVERLOADED_MS
-        case TimeoutError():
-            delay_ms = max(SHORTEST_DELAY_MS, min(since_ms, UNANSWERED_MS))
-        case LeaseHeld():
-            delay_ms = max(SHORTEST_DELAY_MS, min(error.retry_after_ms, LONGEST_DELAY_MS))
-        case _:
-            delay_ms = max(SHORTEST_DELAY_MS, min(since_ms, LONGEST_DELAY_MS))
+    waited_ms = error.retry_after_ms if isinstance(error, LeaseHeld) else since_ms
+    longest_ms = UNANSWERED_MS if isinstance(error, TimeoutError) else LONGEST_DELAY_MS
+    delay_ms = OVERLOADED_MS if isinstance(error, Overloaded) else max(SHORTEST_DELAY_MS, min(waited_ms, longest_ms))
     return round(delay_ms * random.uniform(1, 1.25))  # noqa: S311 - jitter

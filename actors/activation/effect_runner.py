@@ -4,30 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, replace
 
-from holdfast.actors.workers import (
-    GRACE_S,
-    Claimed,
-    ModelAnswer,
-    ModelOutcome,
-    ModelRequest,
-    NoOutcome,
-    NoWorker,
-    RunAnswer,
-    RunOutcome,
-    RunRequest,
-)
-from holdfast.conversation import (
-    BeginTurn,
-    CallModel,
-    Command,
-    Effect,
-    FailureReason,
-    ModelFailed,
-    OnLost,
-    RunFinished,
-    RunTool,
-)
-from holdfast.conversation.records.commands import RunLost
+from holdfast.actors.workers import GRACE_S, Claimed, ModelRequest, NoOutcome, NoWorker, RunRequest, WorkAnswer, WorkOutcome
+from holdfast.conversation import BeginTurn, CallModel, Command, Effect, FailureReason, OnLost, RunTool
+from holdfast.conversation.records.commands import ModelFailed, RunFinished, RunLost
 from holdfast.conversation.text.envelope import failure
 from holdfast.log_context import REQUEST
 from holdfast.persistence import Run, RunStatus, codec
@@ -71,7 +50,7 @@ class EffectRunner:
             case RunTool():
                 return await self._followed(effect, lambda _: self._run_tool(effect))
 
-    async def _call_model(self, effect: CallModel, attempt: int, lost: str) -> ModelAnswer:
+    async def _call_model(self, effect: CallModel, attempt: int, lost: str) -> WorkAnswer:
         request = ModelRequest(
             conversation_id=self._state.conversation_id,
             agent=self._state.agent,
@@ -89,7 +68,7 @@ class EffectRunner:
         )
         return await self._context.workers.call_model(self._state.app, effect.code, request)
 
-    async def _run_tool(self, effect: RunTool) -> RunAnswer:
+    async def _run_tool(self, effect: RunTool) -> WorkAnswer:
         request = RunRequest.of(
             effect,
             conversation_id=self._state.conversation_id,
@@ -100,9 +79,7 @@ class EffectRunner:
         )
         return await self._context.workers.run_tool(self._state.app, effect.code, request)
 
-    async def _followed(
-        self, effect: CallModel | RunTool, dispatch: Callable[[str], Awaitable[ModelAnswer | RunAnswer]]
-    ) -> Command | None:
+    async def _followed(self, effect: CallModel | RunTool, dispatch: Callable[[str], Awaitable[WorkAnswer]]) -> Command | None:
         bound_s = self._bound_s(effect)
         now_s = asyncio.get_running_loop().time
         claim = self.run if self.run is not None and self.run.status is RunStatus.CLAIMED else None
@@ -141,15 +118,15 @@ class EffectRunner:
             _give_up(watching)
 
     async def _watch(
-        self, effect: CallModel | RunTool, dispatch: Callable[[str], Awaitable[ModelAnswer | RunAnswer]]
-    ) -> ModelOutcome | RunOutcome | RunLost | None:
+        self, effect: CallModel | RunTool, dispatch: Callable[[str], Awaitable[WorkAnswer]]
+    ) -> WorkOutcome | RunLost | None:
         """Follow an effect by its record: dispatch runnable work, join claimed work, return the outcome of finished work."""
         conversation_id, effect_id = self._state.conversation_id, effect.effect_id
         run, self.run = self.run, None  # the record as it was at the takeover, used once
         run = run or await self._context.store.run(conversation_id, effect_id)
         confirmed, lost = False, ""
         while run is not None:
-            answer: ModelAnswer | RunAnswer
+            answer: WorkAnswer
             match run.status:
                 case RunStatus.CLAIMED if run.incarnation != lost:
                     answer = await self._context.workers.join(
@@ -193,7 +170,7 @@ class EffectRunner:
         return (spec.run_timeout_s if spec is not None else None) or self._spec.limits.run_timeout_s
 
 
-def _give_up(task: "asyncio.Task[ModelOutcome | RunOutcome | RunLost | None]") -> None:
+def _give_up(task: "asyncio.Task[WorkOutcome | RunLost | None]") -> None:
     """Cancel a task whose result does not matter any more, since the record has decided."""
     task.cancel()
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())

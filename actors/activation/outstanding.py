@@ -7,23 +7,9 @@ from dataclasses import dataclass, field
 
 from holdfast.actors.workers import Claimed, NoApp, NoWorker, WorkPaused
 from holdfast.backoff import Backoff
-from holdfast.conversation import (
-    BeginTurn,
-    CallModel,
-    Command,
-    Effect,
-    FailureReason,
-    ModelFailed,
-    ModelReplied,
-    RunFinished,
-    RunRuled,
-    RunSuspended,
-    RunTool,
-    Wake,
-    outstanding,
-)
+from holdfast.conversation import BeginTurn, CallModel, Command, Effect, FailureReason, RunTool, Wake, outstanding
 from holdfast.conversation.judging.machine import effect_of
-from holdfast.conversation.records.commands import RunLost, TurnPrepared
+from holdfast.conversation.records.commands import ModelFailed, ModelReplied, Outcome, RunFinished, RunLost, TurnPrepared
 from holdfast.conversation.records.events import MessageAccepted, TurnStarted
 from holdfast.conversation.text.envelope import failure
 from holdfast.errors import ClusterError, CorruptStore, StoreError
@@ -143,7 +129,8 @@ class Outstanding:
         effect is carried out again after a delay; each time counts as a strike, so that this ends in quarantine.
         """
         said = PLAIN.said(error, 200)
-        if isinstance(command, ModelReplied | RunFinished | RunSuspended | RunRuled) and getattr(command, "ok", True):
+        failed = isinstance(command, TurnPrepared | ModelFailed | RunLost) or not getattr(command, "ok", True)
+        if isinstance(command, Outcome) and not failed:
             self._mailbox.tell(_instead_of(command, said))
         else:
             await self.put_off(command, said)
@@ -153,7 +140,7 @@ class Outstanding:
         match command:
             case Wake():
                 await self._strike(None, f"what is due cannot be settled ({said})")
-            case TurnPrepared() | ModelReplied() | ModelFailed() | RunFinished() | RunSuspended() | RunRuled() | RunLost():
+            case Outcome():
                 what = f"the outcome {command.kind} of {command.effect_id} cannot be recorded ({said})"
                 quarantined = await self._strike(None, what)
                 if not quarantined and effect_of(self._owned.state, command.effect_id) is not None:
@@ -264,7 +251,7 @@ class Outstanding:
         )
 
 
-def _instead_of(outcome: ModelReplied | RunFinished | RunSuspended | RunRuled, said: str) -> ModelFailed | RunFinished:
+def _instead_of(outcome: Outcome, said: str) -> ModelFailed | RunFinished:
     """The failure to record in place of an outcome that could not be judged or written; `said` says why."""
     problem = f"the outcome cannot be recorded ({said})"
     if isinstance(outcome, ModelReplied):
