@@ -29,7 +29,7 @@ from .records.commands import (
     Start,
     Wake,
 )
-from .records.endings import FailureReason, StopReason
+from .records.event_base import FailureReason, StopReason
 from .records.events import Event, SettledBy
 from .records.state import State, Status
 from .terms import decisions

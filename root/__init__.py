@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from holdfast.conversation.judging.judgement import Cancelled, Receipt
     from holdfast.conversation.log.auditing import AuditEntry
     from holdfast.conversation.log.chain import AuditBreak
-    from holdfast.conversation.records.endings import FailureReason, StopReason
+    from holdfast.conversation.records.event_base import FailureReason, StopReason
     from holdfast.conversation.records.state import Status
     from holdfast.conversation.terms.approvers import Approvers
     from holdfast.conversation.terms.decisions import (
@@ -97,7 +97,7 @@ _HOMES = {
         "ReviewVerdict",
         "SuspensionKind",
     ),
-    "conversation.records.endings": ("FailureReason", "StopReason"),
+    "conversation.records.event_base": ("FailureReason", "StopReason"),
     "conversation.terms.grants": ("Grant", "Level", "Scope", "Target"),
     "conversation.judging.judgement": ("Cancelled", "Receipt"),
     "conversation.terms.principal": ("Principal", "Proof"),

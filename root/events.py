@@ -9,7 +9,7 @@ from .lazy import lazily
 
 if TYPE_CHECKING:
     from holdfast.client.results import Event, EventBody
-    from holdfast.conversation.records.endings import FailureReason, StopReason
+    from holdfast.conversation.records.event_base import FailureReason, StopReason
     from holdfast.conversation.records.events import (
         CallAssigned,
         CallCommented,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "client.results": ("Event", "EventBody"),
     "conversation.terms.decisions": ("DecisionKind", "SuspensionKind"),
-    "conversation.records.endings": ("FailureReason", "StopReason"),
+    "conversation.records.event_base": ("FailureReason", "StopReason"),
     "conversation.terms.approvers": ("ApproverTerms",),
     "conversation.terms.grants": ("CallTarget", "Grant", "Level"),
     "conversation.records.live": ("ArgumentsDelta", "ProgressReported", "ReasoningDelta", "TextDelta"),

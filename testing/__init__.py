@@ -11,25 +11,23 @@ if TYPE_CHECKING:
     from .anthropic_messages import blocks
     from .blocking_rehearsal import BlockingRehearsal, run_sync
     from .faulty_store import Delay, FailAfter, FailBefore, Fault, Faults, FaultyStore
-    from .model_request import Request
     from .model_server import ModelServer
     from .redis_server import RedisServer
     from .rehearsal import NeverRested, Rehearsal, run
     from .rehearsal_result import RehearsalResult, ToolRun
     from .toy_cipher import ToyCipher
-    from .transcripts import NoAnswer, Replay, call, calls, events, read_script, say
+    from .transcripts import NoAnswer, Replay, Request, call, calls, events, read_script, say
 
 _HOMES = {
     "anthropic_messages": ("blocks",),
     "blocking_rehearsal": ("BlockingRehearsal", "run_sync"),
     "faulty_store": ("Delay", "FailAfter", "FailBefore", "Fault", "Faults", "FaultyStore"),
-    "model_request": ("Request",),
     "model_server": ("ModelServer",),
     "redis_server": ("RedisServer",),
     "rehearsal": ("NeverRested", "Rehearsal", "run"),
     "rehearsal_result": ("RehearsalResult", "ToolRun"),
     "toy_cipher": ("ToyCipher",),
-    "transcripts": ("NoAnswer", "Replay", "call", "calls", "events", "read_script", "say"),
+    "transcripts": ("NoAnswer", "Replay", "Request", "call", "calls", "events", "read_script", "say"),
 }
 
 __all__ = [

@@ -113,13 +113,8 @@ async def _before(method: str, fault: Fault | None) -> None:
             await asyncio.sleep(seconds)
             if until is not None:
                 await until.wait()
-        case _:
-            pass
 
 
 def _after(method: str, fault: Fault | None) -> None:
-    match fault:
-        case FailAfter(error=error):
-            raise error or StoreUnavailable(f"{method} was told to lose its answer")
-        case _:
-            pass
+    if isinstance(fault, FailAfter):
+        raise fault.error or StoreUnavailable(f"{method} was told to lose its answer")

@@ -27,8 +27,7 @@ from aiohttp import web
 
 from holdfast.testing.anthropic_messages import AnthropicCompletion
 from holdfast.testing.model_faults import Break, Failure, Pace, Schedule
-from holdfast.testing.model_request import Request
-from holdfast.testing.transcripts import Answers, Completion, Message, NoAnswer, Replay, Script, read_script
+from holdfast.testing.transcripts import Answers, Completion, Message, NoAnswer, Replay, Request, Script, read_script
 
 _MAX_REQUEST_BYTES = 256 * 1024 * 1024
 _SHUTDOWN_S = 0.1  # after this time, requests that are held or slow are cut off

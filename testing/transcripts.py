@@ -1,4 +1,4 @@
-"""The answers of a model server: scripts written by hand, replays of recorded transcripts, and an answer's wire format.
+"""What a model server is asked and answers: scripts written by hand, replays of recorded transcripts, the wire format.
 
 A message is a dict in the OpenAI chat format. An assistant message's tool calls look like
 `{"id": "call_1", "type": "function", "function": {"name": "refund", "arguments": '{"order": 7}'}}`.
@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,6 +28,21 @@ _BYTES_PER_TOKEN = 4  # usage is an estimate
 
 _MORE = ("finish_reason", "reasoning_content", "events", "blocks", "stop_reason")
 """The keys that an answer may have beside the format's own: `say`, `events` and `blocks` write them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request that reached the server, whether it was answered, held, failed or broken off.
+
+    Attributes:
+        body: The parsed JSON body: `model`, `messages`, `tools` and so on.
+        arrived_at_s: When the server had read the whole request, in seconds of Unix time.
+        authorization: The `Authorization` header; None without one.
+    """
+
+    body: dict[str, Any]
+    arrived_at_s: float
+    authorization: str | None
 
 
 class NoAnswer(LookupError):

@@ -16,7 +16,7 @@ from holdfast.conversation.records.commands import (
     RunSuspended,
     TurnPrepared,
 )
-from holdfast.conversation.records.endings import FailureReason, StopReason
+from holdfast.conversation.records.event_base import FailureReason, StopReason
 from holdfast.conversation.records.events import ModelAnswered, RequestedCall, SettledBy, TurnCompleted, TurnStarted
 from holdfast.conversation.records.idempotency import call_key
 from holdfast.conversation.records.state import State

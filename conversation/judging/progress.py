@@ -5,7 +5,7 @@ from typing import Any
 from holdfast.conversation.ids import suspension_id
 from holdfast.conversation.records.calls import Call
 from holdfast.conversation.records.commands import RunSuspended
-from holdfast.conversation.records.endings import FailureReason
+from holdfast.conversation.records.event_base import FailureReason
 from holdfast.conversation.records.events import (
     CallHeld,
     CallResolved,

@@ -24,7 +24,7 @@ from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.jsontext import JsonText
 
 from .calls import Call
-from .endings import FailureReason
+from .event_base import FailureReason
 from .events import Event
 from .idempotency import IdempotencyRecord, call_key, decision_key, message_key, request_key, result_key, suspension_key
 from .state import State

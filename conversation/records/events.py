@@ -17,8 +17,7 @@ from holdfast.conversation.terms.spec import Approval, Choice, Executor, Resume
 from holdfast.conversation.text.jsontext import JsonText
 from holdfast.errors import SettledBy as SettledBy  # noqa: PLC0414 - it is an event's word, and stands where an error has it too
 
-from .endings import FailureReason, StopReason
-from .event_base import CallEvent, ChainLink, EventBase, Note, OfTurn, OnSuspension
+from .event_base import CallEvent, ChainLink, EventBase, FailureReason, Note, OfTurn, OnSuspension, StopReason
 
 
 class ConversationStarted(EventBase):

@@ -245,11 +245,6 @@ def covering(
     return tuple(found.values())
 
 
-def covers(grants: Sequence[Grant], targets: Sequence[Target | CallTarget], *, at: int) -> bool:
-    """Whether a call with these targets may run by these grants."""
-    return covering(grants, targets, at=at) is not None
-
-
 def _is_canonical(kind: str, value: str) -> bool:
     match kind:
         case "tool":

@@ -1,8 +1,7 @@
 """Users' regular expressions, matched in time linear to the text: without lookaround and backreferences."""
 
+import re
 from typing import TYPE_CHECKING
-
-from .pattern_size import pattern_size
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -10,6 +9,20 @@ if TYPE_CHECKING:
 MAX_STATES = 2048
 """The largest automaton of an expression, in states; matching takes this times the length of the text."""
 _COMPILED_BYTES = 10 << 20
+_WIDE, _CLASS = 4, 8
+"""The states of an atom that stands for most of Unicode, and of one for a class of it: unlike a letter, it is matched byte by
+byte."""
+_TOKEN = re.compile(
+    r"(?P<escape>\\(?:[pP]\{[^}]*\}|.))"
+    r"|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])"
+    r"|(?P<open>\((?:\?(?:[:=!>]|<[=!]|P?<[^>]*>|[a-zA-Z-]*:?))?)"
+    r"|(?P<close>\))"
+    r"|\{(?P<low>[0-9]{1,9})(?P<comma>,)?(?P<high>[0-9]{1,9})?\}"
+    r"|(?P<any>\.)"
+    r"|(?P<free>[*+?|^$])"
+    r"|(?P<letter>.)",
+    re.DOTALL,
+)
 
 
 class BadRegex(ValueError):
@@ -42,6 +55,35 @@ class Regex:
     def matches(self, text: str) -> bool:
         """Whether the expression matches the whole of a text."""
         return self._whole.is_valid(text)
+
+
+def pattern_size(pattern: str) -> int:
+    """The approximate upper bound of states in a pattern's automaton: a part that is repeated n times counts n times.
+
+    Any number for a pattern that the engine refuses.
+    """
+    stack: list[list[int]] = [[0, 0]]  # for each open group: the states before its last atom, and the states of that atom
+    for token in _TOKEN.finditer(pattern):
+        here = stack[-1]
+        match token.lastgroup:
+            case "open":
+                stack.append([0, 0])
+            case "close" if len(stack) > 1:
+                before, last = stack.pop()
+                stack[-1] = [sum(stack[-1]), before + last + 1]
+            case "low" | "comma" | "high":
+                here[1] *= max(int(token["low"]), int(token["high"] or 0), 1)
+            case "free":
+                here[:] = [here[0], here[1]] if token[0] in "*+?" else [sum(here) + 1, 0]
+            case _:
+                here[:] = [sum(here), _states(token[0])]
+    return 1 + sum(sum(group) for group in stack)
+
+
+def _states(atom: str) -> int:
+    if "\\p" in atom.lower():
+        return _CLASS
+    return _WIDE if atom == "." or atom.startswith(("[^", "\\S", "\\W", "\\D")) else 1
 
 
 def literal(text: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .jsontext import MAX_DEPTH
-from .pattern_size import pattern_size
+from .regex import pattern_size
 
 MAX_SUBSCHEMAS = 2_000
 """How many subschemas one schema may have. The schemas of the largest tools have some hundred."""

@@ -59,7 +59,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.records.commands import ProposedCall
-from holdfast.conversation.records.endings import FailureReason, StopReason
+from holdfast.conversation.records.event_base import FailureReason, StopReason
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.grants import CallTarget, Level, Scope
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict

@@ -10,7 +10,7 @@ import pytest
 from writer import Writer, begin, call, fail_model, reply, start, suspend
 
 from holdfast.cli import app
-from holdfast.conversation.records.endings import FailureReason
+from holdfast.conversation.records.event_base import FailureReason
 from holdfast.persistence import RedisStore, codec
 from holdfast.testing import ToyCipher
 from holdfast.testing.redis_server import RedisServer

@@ -51,7 +51,7 @@ from holdfast.conversation import (
     outstanding,
 )
 from holdfast.conversation.records.commands import ProposedCall, RunLost, TurnPrepared
-from holdfast.conversation.records.endings import FailureReason
+from holdfast.conversation.records.event_base import FailureReason
 from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.principal import Principal, Proof

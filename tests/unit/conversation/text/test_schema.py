@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.conversation import Answer, Deny
 from holdfast.conversation.text import jsontext, schema, workload
-from holdfast.conversation.text.pattern_size import pattern_size
+from holdfast.conversation.text.regex import pattern_size
 from holdfast.errors import InvalidDecision
 
 TREE = '{"type":"array","items":{"$ref":"#"}}'
