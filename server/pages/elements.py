@@ -22,7 +22,6 @@ from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.server import page_view
 from holdfast.server.bodies import Body, PlaceQuery
-from holdfast.server.caller import Caller
 from holdfast.server.operation import Asked, Operation, of_decision
 from holdfast.server.refusal import invalid
 from holdfast.server.rendering import as_json
@@ -78,19 +77,14 @@ async def _drawn(asked: Asked) -> Drawn:
     caller = asked.caller
     if caller.is_page:
         call = PendingCall.of(PendingView.model_validate(page_view.reply_of(caller, call)), call.resolve)
-    offers = _offered(caller, call)
-    filled = Filled()
+    offers, filled = frozenset[str](), Filled()
+    if call.kind is not None and caller.decides(call.kind):
+        offers = offered(call) & {one.name for one in kind_of(call).of_element}
     if APPROVE.name in offers and (caller.kinds is None or caller.kinds.issuperset(SuspensionKind)):
         filled.scope = blank_scope(call)
     if ANSWER.name in offers:
         filled.answer = Fields.of_user(call.response_schema, label="Answer" if call.questions is None else "Answers")
     return Drawn(call, filled, offers)
-
-
-def _offered(caller: Caller, call: PendingCall[Any]) -> frozenset[str]:
-    if call.kind is None or not caller.decides(call.kind):
-        return frozenset()
-    return offered(call) & {one.name for one in kind_of(call).of_element}
 
 
 async def _reply(asked: Asked, drawn: Drawn, decision: dict[str, Any] | None = None) -> Response:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.responses import Response
@@ -82,58 +82,52 @@ async def _page(visit: Visit, marked: Sequence[Marked], *, problem: str) -> Resp
 
 
 async def _marked(visit: Visit) -> list[Marked]:
-    named = list(dict.fromkeys(visit.form.all("call")))
+    named = [Marked(*name.partition("/")[::2]) for name in dict.fromkeys(visit.form.all("call"))]
     if not 1 <= len(named) <= MOST_AT_ONCE:
         raise invalid(f"call: {len(named)} are marked; mark 1 to {MOST_AT_ONCE}")
     found: list[Marked] = []
     left = MOST_BYTES
     for begin in range(0, len(named), SIDE_BY_SIDE):
-        names = named[begin : begin + SIDE_BY_SIDE]
+        items = named[begin : begin + SIDE_BY_SIDE]
         if left < 0:  # the rest is not read at all
-            found += (Marked(*_place(name), problem=TOO_LARGE) for name in names)
+            found += (replace(item, problem=TOO_LARGE) for item in items)
             continue
-        for marked in await asyncio.gather(*(_looked_up(visit, *_place(name)) for name in names)):
-            left -= 0 if marked.call is None else size_bytes(json.dumps(marked.call.to_dict(), ensure_ascii=False))
-            fits = left >= 0 or marked.call is None
-            found.append(marked if fits else Marked(marked.conversation_id, marked.suspension_id, problem=TOO_LARGE))
+        for item in await asyncio.gather(*(_looked_up(visit, item) for item in items)):
+            left -= 0 if item.call is None else size_bytes(json.dumps(item.call.to_dict(), ensure_ascii=False))
+            fits = left >= 0 or item.call is None
+            found.append(item if fits else replace(item, call=None, problem=TOO_LARGE))
     return found
 
 
-def _place(name: str) -> tuple[str, str]:
-    conversation_id, _, suspension_id = name.partition("/")
-    return conversation_id, suspension_id
-
-
-async def _looked_up(visit: Visit, conversation_id: str, suspension_id: str) -> Marked:
+async def _looked_up(visit: Visit, item: Marked) -> Marked:
     try:
-        await visit.serving.reach.check(visit.caller, conversation_id)
-        call = await visit.client.pending_call(suspension_id, conversation_id=conversation_id)
+        await visit.serving.reach.check(visit.caller, item.conversation_id)
+        call = await visit.client.pending_call(item.suspension_id, conversation_id=item.conversation_id)
     except StaleCall as stale:
-        return Marked(conversation_id, suspension_id, settled=await settled_of(visit, stale, conversation_id, suspension_id))
+        return replace(item, settled=await settled_of(visit, stale, item.conversation_id, item.suspension_id))
     except HoldfastError as error:
-        return Marked(conversation_id, suspension_id, problem=str(error))
-    return Marked(conversation_id, suspension_id, call)
+        return replace(item, problem=str(error))
+    return replace(item, call=call)
 
 
-async def _decided(visit: Visit, item: Marked, choice: Choice, decision: Decision, decision_id: str) -> Marked:
+async def _decided(visit: Visit, item: Marked, choice: Choice, decision: Decision, key: str) -> Marked:
     """The result of one decision; a failure stops none of the others."""
-    place = item.conversation_id, item.suspension_id
     if item.call is None and item.settled is None:
         return item
+    place = item.conversation_id, item.suspension_id
+    item = replace(item, settled=None)
     try:  # a repeated form gets the same receipts
         if item.call is not None:
-            receipt = await item.call.resolve(decision, decision_id=decision_id)
+            receipt = await item.call.resolve(decision, decision_id=key)
         else:
-            receipt = await visit.client.resolve(
-                item.suspension_id, decision, conversation_id=item.conversation_id, decision_id=decision_id
-            )
+            receipt = await visit.client.resolve(place[1], decision, conversation_id=place[0], decision_id=key)
     except StaleCall as stale:
-        return Marked(*place, item.call, await settled_of(visit, stale, *place))
+        return replace(item, settled=await settled_of(visit, stale, *place))
     except HoldfastError as error:
-        return Marked(*place, item.call, problem=str(error))
+        return replace(item, problem=str(error))
     if not receipt.settled:  # others must agree, and it is still pending
-        return Marked(*place, item.call, voted=f"{receipt.votes} of {receipt.needed} have agreed")
-    return Marked(*place, item.call, decided=choice.done)
+        return replace(item, voted=f"{receipt.votes} of {receipt.needed} have agreed")
+    return replace(item, decided=choice.done)
 
 
 PAGES = (
