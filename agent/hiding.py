@@ -171,7 +171,9 @@ class _Text:
             return False  # their rows leave out what runs other words
         if (run := programs.run_by(kind, words[1:])) and self._command(run):
             return True
-        first = 1 if kind not in programs.TOOLS else 3 if words[1:2] in (["run"], ["run-script"]) else 2
+        first = (
+            1 if kind not in programs.TOOLS or is_interpreter(words[1]) else 3 if words[1:2] in (["run"], ["run-script"]) else 2
+        )
         return any(self._may_run(kind, words[start:]) for start in range(first, len(words)) if BARE.fullmatch(words[start]))
 
     def _may_run(self, kind: str, words: Sequence[str]) -> bool:

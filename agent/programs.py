@@ -153,7 +153,7 @@ KNOWN = (
 """Programs that run none of their bare words. What is not here asks, if no rule names it."""
 _AFTER_COMMIT = frozenset({"push", "status", "log", "show", "diff", "branch", "tag", "rev-parse", "describe"})
 """git's subcommands that read no file in which it keeps a message."""
-_RUNNING = frozenset({"exec", "explore", "dlx", "foreach", "unshare"})
+_RUNNING = frozenset({"exec", "explore", "dlx", "foreach", "unshare", "devenv"})
 _RUNNERS = frozenset({"uv", "poetry", "pdm", "hatch", "conda"})
 INSTALLING = frozenset({"install", "i", "add", "remove", "uninstall", "upgrade", "update", "search", "info", "show", "get"})
 """Subcommands whose words are names of packages and the like."""
@@ -176,6 +176,7 @@ def _row(options: str, more: str = "(?!)", begin: str = "") -> re.Pattern[str]:
 
 
 def _bare_but(never: str) -> re.Pattern[str]:
+    """Bare words, none of which begins like `never`."""
     return re.compile(rf"(?:(?!{never}){_WORD}\t)*")
 
 
@@ -221,6 +222,10 @@ _TEXTS = {
     "pip": (_row("(?!) (?!)", r"\w[\w.\[\],<>=!~-]*", r"install\t"), _bare_but("--(?:log|edi|py)")),
     "make": (re.compile(rf"(?:(?:-[Bksn]*j?\d*|-C\t{_WORD}|\w[\w./-]*(?:=[\w./-]*)?)\t)*"),),
     "cmake": (_bare_but("-E"),),
+    "rake": (_bare_but(r"-\w*[eEp]|--(?:ex|ev)"),),
+    "rails": (_bare_but(r"r$|ru"),),
+    "mvn": (_bare_but("exec:|-Dexec"),),
+    "rsync": (_bare_but(r"-\w*[eM]|--(?:rs|rem)"),),
     "ctest": (_bare_but("-S|--(?:build-a|test-c|script)"),),
     "zip": (_bare_but(r"-\w*T|--(?:unz|test)"),),
     "npm": (

@@ -63,6 +63,8 @@ BEHIND_TOOLS = (
         "cd d && pip --log ../x.sh cache dir",
     ),
     *("sed -i s/a/b/ f && git status", "git commit -m 'a b' && git apply .git/COMMIT_EDITMSG", "psql -o x -c y && psql -f x"),
+    *("rake -e @x=114.chr+109.chr -e exec@x", "rails runner exec@x", "brew ruby -e exec@x", "yarn node -e x"),
+    *("mvn exec:exec -Dexec.executable=x", "rsync -essh a b", "meson devenv ionice x"),
     *("gcc -Wl,-plugin=./x.so f.c", "printenv A | tee x.log; sh x.sh", "kubectl config set a b && kubectl get pods"),
     *("tee c && dd if=c of=.gitconfig && git status", "tee c && sort c --output=.git/config && git status"),
     *(
