@@ -223,7 +223,7 @@ _TEXTS = {
     "make": (re.compile(rf"(?:(?:-[Bksn]*j?\d*|-C\t{_WORD}|\w[\w./-]*(?:=[\w./-]*)?)\t)*"),),
     "cmake": (_bare_but("-E"),),
     "rake": (_bare_but(r"-\w*[eEp]|--(?:ex|ev)"),),
-    "rails": (_bare_but(r"r$|ru"),),
+    "rails": (_bare_but(r"r\t|ru"),),
     "mvn": (_bare_but("exec:|-Dexec"),),
     "rsync": (_bare_but(r"-\w*[eM]|--(?:rs|rem)"),),
     "ctest": (_bare_but("-S|--(?:build-a|test-c|script)"),),
