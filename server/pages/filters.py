@@ -31,7 +31,7 @@ class ListQuery(Query):
     @property
     def filters(self) -> dict[str, str]:
         """The filters that are set, as in the URL."""
-        return {one.name: str(value) for one in self.declared if (value := getattr(self, one.name))}
+        return {one.name: str(value) for one in self.declared if (value := getattr(self, one.name)) is not None}
 
     @property
     def suffix(self) -> str:
