@@ -13,46 +13,15 @@ special errors. Besides these,
 - over HTTP, `ServerUnavailable` and `ServerRefused` replace the errors of the store and the cluster.
 """
 
-# ruff: noqa: F405 - the errors are listed once, in `__all__`
+# ruff: noqa: F405 - the door says where each name is from
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from holdfast.conversation import (
-    Cancelled,
-    FailureReason,
-    Grant,
-    Level,
-    Principal,
-    Proof,
-    Question,
-    Receipt,
-    Scope,
-    Status,
-    StopReason,
-    Target,
-)
-from holdfast.conversation.log.auditing import AuditEntry
-from holdfast.conversation.log.chain import AuditBreak
+import holdfast
 from holdfast.conversation.terms import decisions
-from holdfast.conversation.terms.decisions import *  # noqa: F403 - its `__all__` lists the decisions
-from holdfast.errors import *  # noqa: F403 - `__all__` lists those of a client
-from holdfast.lazy import lazily
-from holdfast.persistence import ConversationRow, Pause
-
-from .agents import AgentRow, ToolRow
-from .async_client import AsyncClient
-from .audit import AuditReport
-from .cautions import AppDiffersWarning, DurabilityWarning
-from .conversation import AsyncConversation
-from .given import Given, GivenVote
-from .list_events import AsyncListEvent, ListEvent, ListEventKind
-from .log_pages import MessagePage
-from .results import AsyncPendingCall, ConversationState, Event, LateResult, Page, PendingCall, RunningCall
-from .rule_check import RuleCheck
-from .turns import Message, MessageStatus, Turn, TurnStatus, Usage
 
 if TYPE_CHECKING:
-    from .blocking import Client, Conversation
+    from holdfast import *  # noqa: F403 - `__all__` lists those of a client
 
 __all__ = [
     "AgentNotFound",
@@ -137,8 +106,12 @@ __all__ = [
     "WrongCluster",
     "WrongStore",
 ]
-
 __all__ += decisions.__all__
 
 
-__getattr__ = lazily(__name__, {"blocking": ("Client", "Conversation")})  # `holdfast pending` counts milliseconds
+def __getattr__(name: str) -> Any:
+    """A name of the door, which imports it at its first use."""
+    if name not in __all__:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    return getattr(holdfast, name)
