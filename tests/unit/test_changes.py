@@ -14,7 +14,7 @@ ROWS = [line.strip("|").split("|") for line in TABLE.splitlines() if line.starts
 def named(files):
     """The paths that a row names; one without a folder is beside the one before it, or in it."""
     folder = Path()
-    for word in re.findall(r"`([\w./-]+\.(?:py|lua|js|md)|[\w./-]+/)`", files):
+    for word in re.findall(r"`([\w./-]+\.(?:py|lua|js|ts|html|md)|[\w./-]+/)`", files):
         path = Path(word) if "/" in word else folder / word
         folder = path if word.endswith("/") else path.parent
         yield path
@@ -26,7 +26,7 @@ def test_a_row_names_files_that_exist(change, files):
 
 
 def test_a_row_that_counts_its_files_names_as_many():
-    numbers = {"two": 2, "three": 3}
+    numbers = {"two": 2, "three": 3, "ten": 10}
     for _, files in ROWS:
         if counted := re.search(r"\((\w+) files, tried", files):
             assert len(list(named(files[: counted.start()]))) == numbers[counted[1]]
