@@ -109,10 +109,10 @@ class Activation:
         """
         if self.over:
             raise Fenced(self.conversation_id)
-        if self._mailbox.size >= MOST_WAITING:
+        if self._mailbox.qsize() >= MOST_WAITING:
             raise Overloaded(self.conversation_id, RETRY_AFTER_MS)
         asked = Asked(command)
-        self._mailbox.put(asked)
+        self._mailbox.put_nowait(asked)
         return await asked.reply
 
     async def passivate(self) -> bool:
@@ -120,13 +120,13 @@ class Activation:
         if self.over:
             return True
         leave = Leave()
-        self._mailbox.put(leave)
+        self._mailbox.put_nowait(leave)
         return await leave.done
 
     async def _run_loop(self) -> None:
         try:
             while not self.over:
-                item = await self._mailbox.next()
+                item = await self._mailbox.get()
                 if isinstance(item, Leave):
                     left = await self._released()
                     if left:
@@ -147,7 +147,7 @@ class Activation:
         """
         owned, effects = self._owned, self._effects
         paused = effects.paused
-        if (owned.state.busy and not effects.kept) or not self._mailbox.empty:
+        if (owned.state.busy and not effects.kept) or not self._mailbox.empty():
             return False
         look_ms = max(self._context.timing.lease_ms, QUEUED_LOOK_MS if self.rest.queued else 0)
         self.rest.left()

@@ -16,7 +16,7 @@ class Asked:
     command: Command
     outside: bool = True
     request: str = field(default_factory=REQUEST.get)
-    reply: "asyncio.Future[Reply]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    reply: "asyncio.Future[Reply]" = field(default_factory=asyncio.Future)
 
     def answer(self, reply: Reply) -> None:
         """Give the reply, unless its caller has stopped waiting."""
@@ -33,7 +33,7 @@ class Asked:
 class Leave:
     """A request to leave the conversation if it rests; `done` becomes true if it was left."""
 
-    done: "asyncio.Future[bool]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    done: "asyncio.Future[bool]" = field(default_factory=asyncio.Future)
 
     def settle(self, left: bool) -> None:  # noqa: FBT001 - the answer itself
         """Give the answer, unless its caller has stopped waiting."""
@@ -44,49 +44,28 @@ class Leave:
 Item: TypeAlias = Asked | Leave
 
 
-class Mailbox:
+class Mailbox(asyncio.Queue[Item]):
     """A queue of commands and of requests to leave."""
-
-    def __init__(self) -> None:
-        self._queue: asyncio.Queue[Item] = asyncio.Queue()
-
-    @property
-    def empty(self) -> bool:
-        """Whether no item waits."""
-        return self._queue.empty()
-
-    @property
-    def size(self) -> int:
-        """How many items wait."""
-        return self._queue.qsize()
-
-    async def next(self) -> Item:
-        """The next item, once there is one."""
-        return await self._queue.get()
-
-    def put(self, item: Item) -> None:
-        """Add an item at the end."""
-        self._queue.put_nowait(item)
 
     def tell(self, command: Command) -> None:
         """Add a command whose reply is not awaited."""
         asked = Asked(command, outside=False)
         asked.reply.add_done_callback(_retrieve)
-        self.put(asked)
+        self.put_nowait(asked)
 
     def refuse(self, error: StoreError) -> None:
         """Fail every command from outside with `StoreUnavailable`, since none was judged; keep all other items."""
-        for _ in range(self._queue.qsize()):
-            match self._queue.get_nowait():
+        for _ in range(self.qsize()):
+            match self.get_nowait():
                 case Asked(outside=True) as asked:
                     asked.fail(StoreUnavailable(str(error)))
                 case item:
-                    self.put(item)
+                    self.put_nowait(item)
 
     def close(self, error: HoldfastError) -> None:
         """Fail every waiting command with this error, and answer every `Leave` with true, since the activation is over."""
-        while not self._queue.empty():
-            match self._queue.get_nowait():
+        while not self.empty():
+            match self.get_nowait():
                 case Asked() as asked:
                     asked.fail(error)
                 case Leave() as leave:

@@ -164,7 +164,7 @@ class Outstanding:
         return dict.fromkeys(self.tasks) | {effect.effect_id: effect for effect in outstanding(state)}
 
     def _see_whether_it_rests(self) -> None:
-        self._rest.see(idle=self._mailbox.empty, busy=self._owned.state.busy, effects=self.tasks)
+        self._rest.see(idle=self._mailbox.empty(), busy=self._owned.state.busy, effects=self.tasks)
 
     async def _carry_out(self, effect: Effect) -> None:
         """Try an effect until it has an outcome, and put that outcome into the mailbox, where it is judged."""
@@ -233,7 +233,7 @@ class Outstanding:
         if isinstance(effect, CallModel):
             self._owned.unrecorded.add(effect.effect_id)
         confirmed = Asked(Wake(), outside=False)
-        self._mailbox.put(confirmed)
+        self._mailbox.put_nowait(confirmed)
         await confirmed.reply
         lost = isinstance(effect, RunTool) and effect in outstanding(self._owned.state)
         return RunLost(effect_id=effect.effect_id) if lost else None
