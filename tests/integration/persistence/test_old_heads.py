@@ -8,7 +8,7 @@ from history import CONVERSATION, history
 from writer import DESK, Writer, begin, call, cancel, end, reply, send, start
 
 from holdfast.conversation import State, Status, SuspensionKind, evolve
-from holdfast.conversation.log.index import index
+from holdfast.conversation.log.index import pending_entries
 from holdfast.errors import CorruptStore, NewerRecord
 from holdfast.persistence import AppRecord, RedisStore, codec
 from holdfast.persistence.keys import BUCKETS, Keys, bucket_of
@@ -59,7 +59,7 @@ class Older:
 
     def made_older(self, name, state):
         """Have a head that this code wrote be as the older release would have written it."""
-        waiting = [[one.created_at, one.suspension_id, one.kind.value, one.seq] for one in index(state).pending]
+        waiting = [[one.created_at, one.suspension_id, one.kind.value, one.seq] for one in pending_entries(state)]
         packed = msgpack.packb([state.agent, state.status.value, state.created_at, waiting])
         self.redis.hset(self.keys.head(name), "index", packed)
         self.redis.hset(self.keys.meta("layout"), "indexes", 1)
@@ -84,11 +84,11 @@ async def state_of(store):
 async def lists_are_right(store):
     """The lists say what the log does, and a rebuild finds nothing to remove."""
     state = await state_of(store)
-    waiting = {entry.suspension_id for entry in index(state).pending}
+    waiting = {entry.suspension_id for entry in pending_entries(state)}
     assert {view.suspension_id for view in (await store.pending(limit=100)).items} == waiting
     assert {view.suspension_id for view in (await store.pending(limit=100, agent="desk")).items} == waiting
     for kind in SuspensionKind:
-        here = {entry.suspension_id for entry in index(state).pending if entry.kind is kind}
+        here = {entry.suspension_id for entry in pending_entries(state) if entry.kind is kind}
         assert {view.suspension_id for view in (await store.pending(limit=100, kind=kind)).items} == here
     (row,) = (await store.conversations(limit=10)).items
     assert (row.status, row.pending, row.agent) == (state.status, len(waiting), "desk")
@@ -124,7 +124,7 @@ async def test_what_an_older_release_left_is_read_and_goes_on_without_a_rebuild(
     # and when a new writer only confirms that it is the owner, then the head moves over, and older releases stay away
     writer = await Writer.of(store, CONVERSATION)
     await store.append(CONVERSATION, writer.write())
-    assert older.standing()[3] == len(index(writer.state).pending)
+    assert older.standing()[3] == len(pending_entries(writer.state))
     assert older.indexes == 2
     await lists_are_right(store)
     # and when everything comes to its end, then no entry is left of what was open
