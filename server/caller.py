@@ -82,12 +82,12 @@ class Caller:
     def check_kind(self, kind: SuspensionKind | None) -> None:
         """Refuse a caller who may not decide calls of this kind; None: of every kind, or an unknown one."""
         if self.kinds is not None and kind not in self.kinds:
-            raise Refusal(403, "not_permitted", f"this page may decide {', '.join(sorted(self.kinds))} alone", {"kind": kind})
+            raise Refusal(403, "not_permitted", f"this page may only decide {', '.join(sorted(self.kinds))}", {"kind": kind})
 
     def check_grants(self) -> None:
         """Refuse a page that may not decide every kind of call: a grant reaches beyond the call that it is shown."""
         if self.kinds is not None and not self.kinds.issuperset(SuspensionKind):
-            detail = f"this page may decide {', '.join(sorted(self.kinds))} alone: it neither gives nor ends grants"
+            detail = f"this page may only decide {', '.join(sorted(self.kinds))}: it neither gives nor ends grants"
             raise Refusal(403, "not_permitted", detail, {"kind": None})
 
     def check_scope(self, scope: AccessScope) -> None:

@@ -102,7 +102,7 @@ class CodeFlow:
                 403, "not_signed_in", "the identity provider's answer is not accepted; the server's log says why"
             ) from None
         if not caller.scopes:
-            raise Refusal(403, "no_scopes", f"{caller.principal.id!r} may do nothing here: somebody has to give them scopes")
+            raise Refusal(403, "no_scopes", f"{caller.principal.id!r} has no scopes here: an administrator has to grant some")
         return replace(caller, ends_at=round(until * 1000)), ticket.next_path
 
     async def _exchanged(self, code: str, secret: str, callback: str) -> str:

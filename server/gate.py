@@ -78,7 +78,7 @@ class Gate:
             raise Refusal(400, "two_lengths", detail, headers={"Connection": "close"})
         hosts = headers.getlist("host")
         if len(hosts) != 1 or _PORT.sub("", hosts[0]).lower() not in self._hosts:
-            raise Refusal(421, "wrong_host", "this server is reached under another name; look at the header Host")
+            raise Refusal(421, "wrong_host", "this server does not serve the name in the header Host")
         scheme = self._scheme(scope, headers)
         safe = scope["method"] in SAFE_METHODS
         elsewhere = _from_elsewhere(headers, f"{scheme}://{hosts[0]}")

@@ -33,6 +33,6 @@ def _prices() -> Mapping[str, Any]:
     try:
         found = json.loads((Path(str(spec and spec.origin)).parent / LIST).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:  # a later litellm may keep it elsewhere: then no cost is shown
-        logger.info("there is no list of prices: %s", type(error).__name__)
+        logger.info("no price list was found: %s", type(error).__name__)
         return {}
     return found if isinstance(found, dict) else {}

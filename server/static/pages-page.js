@@ -47,7 +47,7 @@ export const unsay = (key) => $$("#notice > p").filter((one) => one.dataset.key 
 export function signedOut() {
   const back = encodeURIComponent(location.pathname + location.search);
   const link = made("a", { text: "Sign in again", href: `${document.documentElement.dataset.root}/signin?next=${back}` });
-  notice("You are signed out: what you do here is not taken.", { key: "session", link });
+  notice("You are signed out: nothing that you do here is accepted.", { key: "session", link });
 }
 export const LOST = "The server was not reached, or its answer was lost. Press the button again: the same decision counts once.";
 

@@ -181,7 +181,7 @@ function end(id, says, at = clock()) {
     if (!$("#decide .outcome", shown) && !$("#decide[aria-busy]", shown)) { // somebody else was first: the buttons are gone
       const told = made("div", { classes: "outcome stale", role: "status" });
       told.append(
-        made("h2", { text: "This does not wait any more" }),
+        made("h2", { text: "This call no longer waits" }),
         made("p", { text: `It was ${says}.` }),
         made("a", { classes: "button", text: "Next call", id: "next", href: "#" }),
       );
@@ -390,7 +390,7 @@ async function decide(form, button) {
   }
   if (settled) { // somebody is elsewhere by now
     end(settled, fresh.dataset.says);
-    if (found.response.status === 409) notice(`${tool}: your decision was not taken, since it was ${fresh.dataset.says} before.`, { key: id, link: back(id) });
+    if (found.response.status === 409) notice(`${tool}: your decision was not accepted, since it was ${fresh.dataset.says} before.`, { key: id, link: back(id) });
     return;
   }
   if (row?.classList.contains("settled")) { // the list has said meanwhile what became of it

@@ -56,7 +56,7 @@ async def test_a_vote_is_said_in_place_and_the_call_still_waits_for_the_others(s
     await hers.get_by_role("button", name="Approve", exact=True).click()
     await expect(hers.locator(".outcome")).to_contain_text("Your decision is recorded")
     await expect(page.locator(".row .ended")).to_contain_text("approved by eve")
-    await expect(page.locator("#decide .outcome")).to_contain_text("This does not wait any more")
+    await expect(page.locator("#decide .outcome")).to_contain_text("This call no longer waits")
     await context.close()
 
 

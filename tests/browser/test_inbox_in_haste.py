@@ -128,7 +128,7 @@ async def test_a_decision_that_comes_too_late_is_said_although_somebody_is_elsew
     free.set()
 
     await expect(page.locator("#notice")).to_contain_text(
-        "refund: your decision was not taken, since it was denied by ana before."
+        "refund: your decision was not accepted, since it was denied by ana before."
     )
     await expect(row(page, "c-0").locator(".ended")).to_contain_text("denied")
     await expect(page.locator("article.call")).to_contain_text("c-1")

@@ -75,7 +75,7 @@ def test_a_call_whose_targets_cannot_be_told_has_no_ready_choice_and_says_so(ser
     outside = (PATH, CallTarget(kind="path", value="../x"))
     page = http.get(path_of(waiting(server, "untold", targets=outside), "untold")).text
     assert ready_in(page) == []
-    assert "What this call touches cannot be told" in page
+    assert "It is not known what this call touches" in page
 
 
 def test_a_call_that_cannot_be_approved_as_it_is_takes_no_scope(server, http):

@@ -217,7 +217,7 @@ def test_a_call_that_is_over_says_how_whether_it_was_cancelled_or_never_was(serv
     cancelled, unknown = http.get(path_of(suspension_id, "over-1")), http.get("/inbox/s-nothing")
 
     assert "was cancelled" in cancelled.text
-    assert "does not wait any more" in unknown.text
+    assert "no longer waits" in unknown.text
 
 
 def test_several_are_listed_whole_and_then_each_has_its_own_result(server, http):
@@ -450,7 +450,7 @@ def test_whoever_may_touch_some_agents_alone_finds_the_others_nowhere():
             assert http.post(f"/inbox/{suspension_id}", data=form).status_code in (404, 409)
             assert http.get("/conversations/mine-1").status_code == 404
             assert "mine-1" not in http.get("/conversations").text
-            assert "looked after" in http.get("/problems").text or "for others" in http.get("/problems").text
+            assert "Your access is limited to some agents" in http.get("/problems").text
             several = http.post("/several", data={"call": f"mine-1/{suspension_id}"})
             assert "refund" not in several.text
         assert events_of(server, "mine-1")[-1].kind == "call_suspended"
