@@ -49,7 +49,8 @@ class PoolFull(Exception):
 class Pool:
     """One process's access to the actors of a store; it may spawn `reserve` actors above the cap.
 
-    `full` says that the last try to spawn an actor for a queued caller found no room.
+    `full` says that the last try to spawn an actor for a queued caller found no room. `dead` are the actors that are dead for
+    certain.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Pool:
         self._spawned: list[tuple[str, Handle]] = []
         self._taken: list[str] = []  # for waiting callers; unused actors offer themselves again
         self._on_the_way: dict[asyncio.Task[None], float] = {}
-        self._dead: set[str] = set()
+        self.dead: set[str] = set()
         self._found: dict[str, Handle] = {}  # handles of actors taken before; a dead one fails when it is asked
         self._spawning = Background()
         self._leaving = Background()
@@ -86,7 +87,7 @@ class Pool:
                 async with self._line:
                     name, spawned = await self._next()
                 # Outside the queue's lock: finding an actor takes longer than a turn.
-                handle = spawned or (None if name in self._dead else self._found.get(name) or await self._actors.find(name))
+                handle = spawned or (None if name in self.dead else self._found.get(name) or await self._actors.find(name))
                 if handle is not None:
                     self._empty_looks = 0  # only a live actor's offer counts: offers of dead ones may remain
                     self._found[name] = handle
@@ -167,16 +168,12 @@ class Pool:
         await self._spawning.close()
         await self._leaving.close(wait_s=CLOSING_S)
 
-    def is_dead(self, name: str) -> bool:
-        """Whether this pool knows the actor to be dead, without asking the cluster."""
-        return name in self._dead
-
     def died(self, name: str) -> None:
         """Remember that an actor is dead for certain; a background task ends its count in the store."""
-        if name not in self._dead:
-            if len(self._dead) > MOST_DEAD:
-                self._dead.clear()
-            self._dead.add(name)
+        if name not in self.dead:
+            if len(self.dead) > MOST_DEAD:
+                self.dead.clear()
+            self.dead.add(name)
             self._leaving.start(self.gone(name))
 
     async def gone(self, name: str) -> None:

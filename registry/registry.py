@@ -327,7 +327,7 @@ class Registry:
         name, because = owner.actor, TakeoverReason.ASKED
         if not name:
             return None, because
-        dead = self._pool.is_dead(name)
+        dead = name in self._pool.dead
         handle = None if dead else await self._actors.find(name)
         if handle is None and (dead or self._actors.judges(name)):  # an actor of another cluster may live there
             self._died(conversation_id, name)

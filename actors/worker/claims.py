@@ -86,10 +86,6 @@ class Claims(Generic[_T]):
             if claim.queued and not claim.begun:
                 self._giving_back.start(self._give_back(claim, store))
 
-    def keeps(self, incarnation: str) -> bool:
-        """Whether that work goes on here."""
-        return incarnation in self._claims
-
     def task(self, incarnation: str) -> "asyncio.Task[_T] | None":
         """The task of that work; None if it does not go on here."""
         claim = self._claims.get(incarnation)

@@ -132,7 +132,8 @@ class ModelAnswer:
         self._size = 0
         self._line = 0
         self._chunks = 0
-        self._usage: Any = None
+        self.usage: Any = None
+        """The provider's count of tokens, in litellm's form, if any."""
         self._output: tuple[object] | None = None
         self._exact = self._counted = False
         self._clear()
@@ -170,7 +171,7 @@ class ModelAnswer:
     def used(self, usage: object) -> None:
         """Note the provider's count of tokens, which replaces litellm's."""
         if usage:
-            self._usage, self._exact = usage, True
+            self.usage, self._exact = usage, True
 
     def used_output(self, tokens: object) -> None:
         """Note Anthropic's last count of the answer's tokens; litellm's may be the first one, or an estimate."""
@@ -185,11 +186,6 @@ class ModelAnswer:
         self._clear()
         self._ended = None
         self.restarts += 1
-
-    @property
-    def usage(self) -> object:
-        """The provider's count of tokens, in litellm's form, if any."""
-        return self._usage
 
     @property
     def told(self) -> bool:
@@ -210,7 +206,7 @@ class ModelAnswer:
     def add(self, chunk: Any) -> tuple[str, str, list[CallPiece]]:
         """Add a chunk to the answer; the text, the reasoning and the pieces of calls that it brought."""
         if self._counted and not self._exact:
-            self._usage = getattr(chunk, "usage", None) or self._usage
+            self.usage = getattr(chunk, "usage", None) or self.usage
         choice = next((one for one in chunk.choices or () if not getattr(one, "index", 0)), None)
         delta = getattr(choice, "delta", None)
         text, reasoning = _text(delta, "content"), _text(delta, "reasoning_content")
@@ -281,8 +277,8 @@ class ModelAnswer:
     @property
     def tokens(self) -> tuple[int | None, int | None]:
         """The token counts of the request and the answer; None if the provider gave none."""
-        answered = getattr(self._usage, "completion_tokens", None) if self._output is None else self._output[0]
-        return _count(getattr(self._usage, "prompt_tokens", None)), _count(answered)
+        answered = getattr(self.usage, "completion_tokens", None) if self._output is None else self._output[0]
+        return _count(getattr(self.usage, "prompt_tokens", None)), _count(answered)
 
     def calls(self) -> list[AnswerCall]:
         """The calls that are ours to answer, in the model's order."""

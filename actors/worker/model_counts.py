@@ -20,14 +20,10 @@ class ModelCounts:
         self._model = model
         self._began_s = self._asked_s = time.monotonic()
         self._waits = False
-        self._repeated = 0
+        self.tries = 1
+        """How many tries there were, including the current one."""
         self.cost_usd: float | None = None
         """The cost of the answer in US dollars; None if unknown."""
-
-    @property
-    def tries(self) -> int:
-        """How many tries there were, including the current one."""
-        return self._repeated + 1
 
     def asked(self) -> None:
         """Note that a request goes out now."""
@@ -41,7 +37,7 @@ class ModelCounts:
 
     def repeated(self) -> None:
         """Count a try that failed and is repeated."""
-        self._repeated += 1
+        self.tries += 1
         self._counts.add(metrics.MODEL_RETRIES, self._model)
 
     def cost(self, usd: float | None) -> None:

@@ -180,7 +180,7 @@ class Worker:
 
     async def keeps(self, incarnations: Sequence[str]) -> Sequence[bool]:
         """Which of these claims are at work in this process."""
-        return [self._claims.keeps(one) for one in incarnations]
+        return [self._claims.task(one) is not None for one in incarnations]
 
     async def _model_called(self, request: ModelRequest) -> ModelAnswer:
         store, runtime = await self._open()

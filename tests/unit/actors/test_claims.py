@@ -63,13 +63,11 @@ async def test_work_is_kept_from_its_beginning_to_its_end_however_it_ends(claims
         return "found"
 
     task = carried(claims, claim, work)
-    assert not claims.keeps(claim.incarnation)
+    assert claims.task(claim.incarnation) is None
     await asyncio.sleep(0)
-    assert claims.keeps(claim.incarnation)
     assert claims.task(claim.incarnation) is task
     task.cancel() if end == "cancelled" else gate.set()
     await asyncio.gather(task, return_exceptions=True)
-    assert not claims.keeps(claim.incarnation)
     assert claims.task(claim.incarnation) is None
 
 
@@ -237,7 +235,7 @@ async def test_who_stops_asking_ends_nothing(claims, briefly):
     await asyncio.sleep(0.01)
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
-    assert claims.keeps(claim.incarnation)
+    assert claims.task(claim.incarnation) is not None
     gate.set()
     assert await task == "found"
 
@@ -248,8 +246,8 @@ async def test_dropped_work_ends_or_is_told_and_only_the_claim_that_is_named(cla
     await asyncio.sleep(0)
     for incarnation in (model.incarnation, run.incarnation, "process-2.x"):
         claims.drop(incarnation)
-    await until(lambda: not claims.keeps(model.incarnation))
-    assert (claims.keeps(other.incarnation), claims.keeps(run.incarnation)) == (True, True)
+    await until(lambda: claims.task(model.incarnation) is None)
+    assert None not in (claims.task(other.incarnation), claims.task(run.incarnation))
     assert [task.cancelled() for task in tasks] == [True, False, False]
     assert [claim.cancellation.is_set for claim in (model, other, run)] == [True, False, True]
     for task in tasks:
@@ -299,16 +297,16 @@ async def test_a_look_leaves_alone_what_is_waited_for_and_ends_what_is_not(claim
     looking(claims, store)
     await until(lambda: len(store.asked) > 2)
     assert store.asked[-1] == [("c-1", "t1.m1", claim.incarnation)]
-    assert claims.keeps(claim.incarnation)
+    assert claims.task(claim.incarnation) is not None
     await writer.do(cancel())
-    await until(lambda: not claims.keeps(claim.incarnation))
+    await until(lambda: claims.task(claim.incarnation) is None)
 
 
 async def test_a_look_ends_what_has_given_way_to_another_claim(claims):
     _, store, claim = await calling(claims)
     looking(claims, store)
     assert await store.claim("c-1", "t1.m1", incarnation="process-2.x", worker="w", instead_of=claim.incarnation)
-    await until(lambda: not claims.keeps(claim.incarnation))
+    await until(lambda: claims.task(claim.incarnation) is None)
     assert (await store.run("c-1", "t1.m1")).incarnation == "process-2.x"
 
 
@@ -318,7 +316,7 @@ async def test_a_look_does_not_ask_for_what_has_perhaps_not_been_claimed_yet(cla
     looking(claims, store)
     await until(lambda: len(store.asked) > 2)
     assert store.asked == [[]] * len(store.asked)
-    assert claims.keeps(claim.incarnation)
+    assert claims.task(claim.incarnation) is not None
 
 
 async def test_a_run_that_nobody_waits_for_is_told_so_once_and_goes_on(claims):
@@ -337,7 +335,7 @@ async def test_a_run_that_nobody_waits_for_is_told_so_once_and_goes_on(claims):
     await writer.do(cancel())
     async with asyncio.timeout(10):
         await run.cancellation.wait()
-    assert claims.keeps(run.incarnation)
+    assert claims.task(run.incarnation) is not None
     asked = len(store.asked)
     await until(lambda: len(store.asked) > asked + 1)
     assert store.asked[-1] == []
@@ -349,9 +347,9 @@ async def test_a_look_that_the_store_does_not_answer_ends_nothing_and_is_made_ag
     store = Asking(inner, Faults(claims_stand=FailBefore()))
     looking(claims, store)
     await until(lambda: len(store.asked) > 2)
-    assert claims.keeps(claim.incarnation)
+    assert claims.task(claim.incarnation) is not None
     store.policy = Faults()
-    await until(lambda: not claims.keeps(claim.incarnation))
+    await until(lambda: claims.task(claim.incarnation) is None)
 
 
 async def test_however_often_a_look_is_begun_one_goes_on(claims):
