@@ -78,19 +78,10 @@ def announce(line: str) -> None:
 class Stack:
     """One store and one transport, each opened once, on first use. After a fork, the child opens its own."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        app: "App | str | None",
-        *,
-        say: Callable[[str], None] = announce,
-        roll_back: bool = False,
-        lift: bool = False,
-    ) -> None:
+    def __init__(self, settings: Settings, app: "App | str | None", *, roll_back: bool = False, lift: bool = False) -> None:
         logs.guard()
         self.settings = settings
         self._app = app
-        self._say = say
         self._roll_back = roll_back
         self._lift = lift
         self.counts = Counts()
@@ -284,7 +275,7 @@ class Stack:
                     gone=gone,
                     roll_back=self._roll_back,
                     lift=self._lift,
-                    say=self._say,
+                    say=announce,
                 )
                 break
             except (ClusterUnavailable, ConfigurationError) as error:
@@ -408,7 +399,7 @@ class Stack:
             )
         from holdfast.embedded.local_ray import ensure_ray  # noqa: PLC0415 - as above
 
-        embedded = await in_daemon(ensure_ray, await self._home(), deadline_s=EMBEDDED_PATIENCE_S, announce=self._say)
+        embedded = await in_daemon(ensure_ray, await self._home(), deadline_s=EMBEDDED_PATIENCE_S, announce=announce)
         os.environ.update(embedded.env)
         return embedded.address, embedded.gone
 
@@ -419,9 +410,9 @@ class Stack:
         from holdfast.embedded.revival import Revival  # noqa: PLC0415 - as above
 
         home = await self._home()
-        url = await in_daemon(ensure_redis, home, deadline_s=EMBEDDED_PATIENCE_S, announce=self._say)
+        url = await in_daemon(ensure_redis, home, deadline_s=EMBEDDED_PATIENCE_S, announce=announce)
         if self._revival is None:
-            self._revival = Revival(lambda: home, deadline_s=EMBEDDED_PATIENCE_S, announce=self._say)
+            self._revival = Revival(lambda: home, deadline_s=EMBEDDED_PATIENCE_S, announce=announce)
         self._revival.stopped = False
         return url
 

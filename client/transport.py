@@ -15,7 +15,7 @@ from holdfast.actors.proofs import proven_in, signed
 from holdfast.actors.signature import vouched
 from holdfast.actors.vault import Vault
 from holdfast.agent import App
-from holdfast.conversation import Command, Start
+from holdfast.conversation import Start
 from holdfast.daemon import in_daemon
 from holdfast.embedded.home import Home
 from holdfast.errors import AgentNotFound, AppNotPublished, ClusterStopped, HoldfastError, StoreError
@@ -163,18 +163,16 @@ class RayTransport:
         """The result of a delivery. No command is sent if another cluster has the store, and no start of an unpublished app."""
         try:
             if delivery.proves and proven_in(delivery.command) is not None:
-                delivery.command = await self._signed(delivery.conversation_id, delivery.command)
+                if self._servers_key is None:
+                    self._servers_key = await in_daemon(Vault(self.settings.store).servers_key)
+                said = delivery.conversation_id, delivery.command
+                delivery.command = signed(self._servers_key, self.settings.store, *said)
             if isinstance(delivery.command, Start):
                 await self.check_published(delivery.command.app, delivery.command.agent)
             await self._bond.check(within_s=delivery.left_s)
         except HoldfastError as error:
             return delivery.given_up(error)
         return await self._registry.deliver(delivery)
-
-    async def _signed(self, conversation_id: str, command: Command) -> Command:
-        if self._servers_key is None:
-            self._servers_key = await in_daemon(Vault(self.settings.store).servers_key)
-        return signed(self._servers_key, self.settings.store, conversation_id, command)
 
     async def check_published(self, app: str, agent: str) -> None:
         """Check that an agent is published, else `AppNotPublished` or `AgentNotFound`; needless if this client publishes."""
