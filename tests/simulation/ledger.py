@@ -268,7 +268,7 @@ class Ledger:
 
     def claims_instead(self, conversation_id, effect_id, incarnation, process):
         """A claim gives way to another: its process is gone, or has ended that work."""
-        if process is not None and not self._given_up(process) and process.worker._claims.keeps(incarnation):
+        if process is not None and not self._given_up(process) and process.worker._claims.task(incarnation) is not None:
             self.wrong("%s: %s is claimed once more, while %s is at it", conversation_id, effect_id, process)
 
     def recorded(self, conversation_id, effects, runs):
