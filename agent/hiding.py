@@ -40,6 +40,8 @@ _PYTHON_OPTION = re.compile(r"-[uBOsEI]+")
 _VERSION = frozenset({"--version", "--help", "-V", "-v"})
 _MODULES = frozenset({"venv", "json", "unittest", "compileall", "py_compile", "ensurepip", "http", "sysconfig", "site", "this"})
 """Standard Python modules that do not run their words."""
+_TEST = re.compile(r"discover|-[vfbcqspt]+|tests?(?:[_./]\w*)*|\.")
+"""A word that `unittest` takes for a test of the project: of others, it calls what they name."""
 _NAMES = re.compile(r"[\s=,:;]+")
 _SYSTEM = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[\w.+-]+")
 _OWN = re.compile(
@@ -148,8 +150,9 @@ class _Text:
         if kind in programs.SHELLS or kind in programs.SOURCES or is_interpreter(words[0], of_any_name=True):
             return self._script(kind, words[1:])
         if _is_of_the_project(words[0]):
-            is_known = kind_of(words[0]) in programs.INERT.keys() | programs.KEEPING | programs.PREFIXES.keys() | programs.FED
-            return is_known or self._is_unsure_of(words[0]) or not all(map(BARE.fullmatch, words)) or self._wraps(kind, words)
+            name = kind_of(words[0])
+            is_foreign = name in programs.INERT.keys() | programs.KEEPING | programs.PREFIXES.keys() | programs.FED
+            return is_foreign or self._is_unsure_of(words[0]) or not is_text_inert(name, words[1:]) or self._wraps(name, words)
         if kind in programs.KEEPING:
             return kind in _UNDERSTOOD and not _UNDERSTOOD[kind](words[1:])
         if kind in programs.BUILTINS or kind in programs.FED:
@@ -204,6 +207,10 @@ class _Text:
             has_login_file = "l" in rest[0] and bool(self.writers or self.has_used_tool)
             return has_login_file or not is_plain_script(rest[1]) or self.hides(rest[1])
         if kind == "python" and rest[0] == "-m" and len(rest) > 1:
+            if rest[1] in programs.TOOLS:
+                return self._command(rest[1:])
+            if rest[1] == "unittest" and not all(map(_TEST.fullmatch, rest[2:])):
+                return True
             package = rest[1].partition(".")[0]
             return bool(self.writers) or (package in sys.stdlib_module_names and package not in _MODULES)
         return self._is_unsure_of(rest[0]) or (self.has_used_tool and _SCRIPT.search(rest[0]) is None)

@@ -159,7 +159,10 @@ INSTALLING = frozenset({"install", "i", "add", "remove", "uninstall", "upgrade",
 """Subcommands whose words are names of packages and the like."""
 _PRINTING = frozenset({"log", "show", "diff", "status", "grep", "ls-files", "blame", "shortlog", "describe", "rev-parse"})
 _UNTOLD = frozenset(
-    {"add", "rm", "fetch", "pull", "push", "checkout", "switch", "restore", "reset", "clone", "submodule", "config"}
+    {
+        *("add", "rm", "fetch", "pull", "push", "checkout", "switch", "restore", "reset", "clone", "submodule", "config"),
+        *("remote", "branch", "stash", "merge", "rebase", "cherry-pick", "revert", "init", "worktree", "bisect", "clean", "gc"),
+    }
 )
 _SETTING = frozenset({"pkg", "set-script", "env", "alias", "version", "init", "new", "edit", "extension"}) | {
     *("set-credentials", "set-context", "set-cluster"),
@@ -208,7 +211,7 @@ _TEXTS = {
     "git": (
         _row(_GIT_OPTIONS, _REVISION, rf"{_GLOBAL}{_NEVER}(?:commit|tag|merge|log|show|stash|diff|shortlog|blame)\t"),
         re.compile(rf"{_GLOBAL}(?:grep|ls-files)\t(?:(?:[^\t-][^\t]*|(?!-\w*O|--op){_OPTION})?\t)*+", re.DOTALL),
-        re.compile(rf"{_GLOBAL}config\t(?:(?:(?i:{_CONFIG})|-l|--[\w-]*)\t)*(?:{_WORD}\t)?"),
+        re.compile(rf"{_GLOBAL}config\t(?:(?:(?i:{_CONFIG})|-l|--(?:global|local|list|unset|get|add))\t)*(?:{_WORD}\t)?"),
         re.compile(rf"{_GLOBAL}{_NEVER}(?:{_SUBCOMMANDS})\t(?:(?:{_WORD}|{_REVISION})\t)*|(?:--version|--help)?\t?"),
     ),
     "curl": (_row(r"\w*[HdFAebuXw] header|data[\w-]*|json|form|user-agent|request|user|write-out", _URL, "(?!.*%output)"),),
@@ -219,7 +222,7 @@ _TEXTS = {
     "kubectl": (_row("[olp] selector|patch|output", begin=r"(?:get|patch|describe|delete|wait)\t"), _bare_but("--exec")),
     **dict.fromkeys(("view", "rview"), ()),
     "psql": (_row("c command", begin=r"(?i:(?!.*(?:\\|program)))"),),
-    "pip": (_row("(?!) (?!)", r"\w[\w.\[\],<>=!~-]*", r"install\t"), _bare_but("--(?:log|edi|py)")),
+    "pip": (_row("(?!) (?!)", r"\w[\w.\[\],<>=!~-]*", r"install\t"), _bare_but("--(?:lo|ed|py)")),
     "make": (re.compile(rf"(?:(?:-[Bksn]*j?\d*|-C\t{_WORD}|\w[\w./-]*(?:=[\w./-]*)?)\t)*"),),
     "cmake": (_bare_but("-E"),),
     "rake": (_bare_but(r"-\w*[eEp]|--(?:ex|ev)"),),
@@ -233,7 +236,9 @@ _TEXTS = {
             rf"(?:(?:-[sdqyg]+|--silent|(?:-[wC]|--prefix|--workspace)[\t=]{_WORD})\t)*(?:{_NPM})\t(?:{_WORD}\t)*|(?:--version\t|-v\t)?"
         ),
     ),
-    "tar": (_bare_but(r"--(?:to|use|check|info|new|rsh|rmt|comp)|-\w*[IF]"),),
+    "tar": (re.compile(rf"(?!\w*[IF]\w*\t)(?:(?!--(?:to|use|check|info|new|rsh|rmt|comp)|-\w*[IF]){_WORD}\t)*"),),
+    "install": (_bare_but(r"--str|-\w*s"),),
+    "coverage": (_bare_but(r"-m\t(?!pytest\t)"),),
     **dict.fromkeys(
         ("gcc", "g++", "cc", "clang", "clang++"), (_bare_but(r"-?-(?:wrapper|specs|fplugin|config|B|X|T)|-W[alp],|@"),)
     ),
@@ -279,6 +284,7 @@ def run_by(kind: str, words: Sequence[str]) -> Sequence[str] | None:
     """The command that a tool's subcommand runs, given the words behind the tool; None if it has no such subcommand."""
     running = _RUNNING | {"run"} if kind in _RUNNERS else _RUNNING
     place = next((place for place, word in enumerate(words) if word in running), None) if kind in TOOLS else None
+    place = -1 if kind == "npx" else place
     return None if place is None else list(dropwhile(lambda word: word[:1] == "-", words[place + 1 :]))
 
 
@@ -298,7 +304,7 @@ def tells(kind: str, words: Sequence[str]) -> bool:
         return _PRINTING.isdisjoint(words[:1]) and (_UNTOLD.isdisjoint(words[:1]) or not all(map(BARE.fullmatch, words)))
     if kind == "kubectl" and (words[:1] == ["set"] or words[:2] == ["config", "use-context"]):
         return False
-    return not _TELLING.isdisjoint(words[:2]) or not all(map(BARE.fullmatch, words))
+    return not _TELLING.isdisjoint(words) or not all(map(BARE.fullmatch, words))
 
 
 def is_text_inert(kind: str, words: Sequence[str]) -> bool:

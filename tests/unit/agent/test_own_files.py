@@ -63,6 +63,15 @@ BEHIND_TOOLS = (
         "cd d && pip --log ../x.sh cache dir",
     ),
     *("sed -i s/a/b/ f && git status", "git commit -m 'a b' && git apply .git/COMMIT_EDITMSG", "psql -o x -c y && psql -f x"),
+    *(
+        "tar cIf perl a.tar x",
+        "install -s --strip-program perl x",
+        "git config --file x.sh user.a b",
+        "coverage run -m timeit x",
+    ),
+    *("python3 -m unittest timeit.main", "pip3 -q -q config set a.b x && pip3 list", "python3 -m pip config set a.b x && make"),
+    *("pip config edit --ed bash", "npm -s -s config set --userconfig=x.pl a=b && perl x.pl"),
+    *("npx sed -n 1erm f", "npx ionice x", "venv/bin/coverage run -m timeit x", "venv/bin/pip --log x list"),
     *("rake -e @x=114.chr+109.chr -e exec@x", "rails runner exec@x", "brew ruby -e exec@x", "yarn node -e x"),
     *("mvn exec:exec -Dexec.executable=x", "rsync -essh a b", "meson devenv ionice x"),
     *("gcc -Wl,-plugin=./x.so f.c", "printenv A | tee x.log; sh x.sh", "kubectl config set a b && kubectl get pods"),
@@ -98,6 +107,12 @@ def test_a_subcommand_that_is_a_program_of_its_own_is_named_by_the_rule(command)
     [
         *("npm run watch", "npm test | tee test.log && git status", "docker run --rm -it x bash", "uv run pytest -q"),
         *("pnpm exec jest", "gh pr view 3 --json title", "make -C x all", "cd /opt/app && ls", "/opt/venv/bin/python x.py"),
+        *(
+            "python -m unittest discover -s tests",
+            "python -m pip install -r x.txt && pytest",
+            "tar xzf a.tgz",
+            "coverage run -m pytest -q",
+        ),
         *("kubectl config use-context x && kubectl get pods", "gcc -O2 -Wall -c a.c -o a.o", "tar -czf a.tgz src"),
     ],
 )
