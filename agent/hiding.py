@@ -212,7 +212,8 @@ class _Text:
             if rest[1] == "unittest" and not all(map(_TEST.fullmatch, rest[2:])):
                 return True
             package = rest[1].partition(".")[0]
-            return bool(self.writers) or (package in sys.stdlib_module_names and package not in _MODULES)
+            is_own = package in sys.stdlib_module_names and package not in _MODULES
+            return is_own or bool(self.writers) or self._wraps("", rest[1:])
         return self._is_unsure_of(rest[0]) or (self.has_used_tool and _SCRIPT.search(rest[0]) is None)
 
     def _is_unsure_of(self, path: str) -> bool:
