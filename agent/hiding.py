@@ -170,7 +170,7 @@ class _Text:
             return True
         if len(words) == 1:
             return False
-        if kind in ("git", "gh") or (kind in programs.TOOLS and words[1] in programs.INSTALLING):
+        if kind in ("git", "gh") or programs.installs(kind, words[1:]):
             return False  # their rows leave out what runs other words
         if (run := programs.run_by(kind, words[1:])) and self._command(run):
             return True
@@ -183,7 +183,7 @@ class _Text:
         """Whether a program's words, the first of them bare, may run something that they do not say."""
         word, rest = words[0], words[1:]
         if is_interpreter(word) or kind_of(word) in programs.SHELLS:
-            return self._script(kind_of(word), rest) and bool(rest or kind not in programs.TOOLS)
+            return kind not in programs.CONTAINERS or (bool(rest) and self._script(kind_of(word), rest))
         running = programs.FED | programs.PREFIXES.keys() | _UNDERSTOOD.keys()
         if kind_of(word) in running or programs.has_row(kind_of(word)):
             return bool(rest) and self._command(words)

@@ -155,8 +155,12 @@ _AFTER_COMMIT = frozenset({"push", "status", "log", "show", "diff", "branch", "t
 """git's subcommands that read no file in which it keeps a message."""
 _RUNNING = frozenset({"exec", "explore", "dlx", "foreach", "unshare", "devenv"})
 _RUNNERS = frozenset({"uv", "poetry", "pdm", "hatch", "conda"})
-INSTALLING = frozenset({"install", "i", "add", "remove", "uninstall", "upgrade", "update", "search", "info", "show", "get"})
-"""Subcommands whose words are names of packages and the like."""
+CONTAINERS = frozenset({"docker", "docker-compose", "podman", "kubectl"})
+"""Tools behind which an interpreter runs elsewhere."""
+FALLING_BACK = frozenset({"npx", "pnpm", "yarn", "bundle", "just"})
+"""Tools that run a program of the name of their first word, if the project has none."""
+_PACKAGERS = frozenset({"apt", "apt-get", "yum", "dnf", "apk", "brew", "conda"})
+_INSTALLING = frozenset({"install", "i", "add", "remove", "uninstall", "upgrade", "update", "search", "info", "show", "get"})
 _PRINTING = frozenset({"log", "show", "diff", "status", "grep", "ls-files", "blame", "shortlog", "describe", "rev-parse"})
 _UNTOLD = frozenset(
     {
@@ -221,16 +225,16 @@ _TEXTS = {
     "docker": (_row("f format|filter", begin=r"(?:ps|images|inspect|logs|stats|network|volume)\t"), _BARE_WORDS),
     "kubectl": (_row("[olp] selector|patch|output", begin=r"(?:get|patch|describe|delete|wait)\t"), _bare_but("--exec")),
     **dict.fromkeys(("view", "rview"), ()),
-    "psql": (_row("c command", begin=r"(?i:(?!.*(?:\\|program)))"),),
+    "psql": (_row("c command", begin=r"(?i:(?!.*(?:\\|program|\|\||\$|\bdo\b)))"),),
     "pip": (_row("(?!) (?!)", r"\w[\w.\[\],<>=!~-]*", r"install\t"), _bare_but("--(?:lo|ed|py)")),
     "make": (re.compile(rf"(?:(?:-[Bksn]*j?\d*|-C\t{_WORD}|\w[\w./-]*(?:=[\w./-]*)?)\t)*"),),
-    "cmake": (_bare_but("-E"),),
+    "cmake": (_bare_but(r"-E|--\t|-D\w*(?:LAUNCH|COMPIL|LINK|ARCHIV|COMMAND|RULE|PROGRAM|TOOLCHAIN)"),),
     "rake": (_bare_but(r"-\w*[eEp]|--(?:ex|ev)"),),
     "rails": (_bare_but(r"r\t|ru"),),
     "mvn": (_bare_but("exec:|-Dexec"),),
     "rsync": (_bare_but(r"-\w*[eM]|--(?:rs|rem)"),),
     "ctest": (_bare_but("-S|--(?:build-a|test-c|script)"),),
-    "zip": (_bare_but(r"-\w*T|--(?:unz|test)"),),
+    "zip": (_bare_but(r"-[\w-]*T|--(?:unz|test)"),),
     "npm": (
         re.compile(
             rf"(?:(?:-[sdqyg]+|--silent|(?:-[wC]|--prefix|--workspace)[\t=]{_WORD})\t)*(?:{_NPM})\t(?:{_WORD}\t)*|(?:--version\t|-v\t)?"
@@ -291,6 +295,12 @@ def run_by(kind: str, words: Sequence[str]) -> Sequence[str] | None:
 def goes_on(words: Sequence[str]) -> bool:
     """Whether git, given these words, uses nothing of a message that it was told before."""
     return not _AFTER_COMMIT.isdisjoint(words[:1]) and all(map(BARE.fullmatch, words))
+
+
+def installs(kind: str, words: Sequence[str]) -> bool:
+    """Whether a tool takes its words for names of packages and the like."""
+    rest = dropwhile(lambda word: word[:1] == "-", words) if kind in _PACKAGERS else iter(words)
+    return kind in TOOLS and next(rest, "") in _INSTALLING
 
 
 def is_obeyed(kind: str, words: Sequence[str]) -> bool:

@@ -71,7 +71,7 @@ BEHIND_TOOLS = (
     ),
     *("python3 -m unittest timeit.main", "pip3 -q -q config set a.b x && pip3 list", "python3 -m pip config set a.b x && make"),
     *("pip config edit --ed bash", "npm -s -s config set --userconfig=x.pl a=b && perl x.pl"),
-    *("python -m fire os execlp sed sed 1erm f", "python -m fire os execlp env env -Srm"),
+    "python -m fire os execlp sed sed 1erm f",
     *("npx sed -n 1erm f", "npx ionice x", "venv/bin/coverage run -m timeit x", "venv/bin/pip --log x list"),
     *("rake -e @x=114.chr+109.chr -e exec@x", "rails runner exec@x", "brew ruby -e exec@x", "yarn node -e x"),
     *("mvn exec:exec -Dexec.executable=x", "rsync -essh a b", "meson devenv ionice x"),
