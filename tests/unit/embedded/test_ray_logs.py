@@ -151,7 +151,7 @@ def test_who_looks_for_a_fault_has_ray_say_more_but_never_its_metrics(tmp_path, 
     monkeypatch.setenv("RAY_event_stats", "1")
     monkeypatch.setenv("RAY_enable_metrics_collection", "1")
 
-    env = local_ray.join_environment(local_ray.RayAddress("127.0.0.1:1", tmp_path / "token"))
+    env = local_ray.RayAddress("127.0.0.1:1", tmp_path / "token").env
 
     assert env["RAY_event_stats"] == "1"
     assert env["RAY_debug_dump_period_milliseconds"] == "0"
