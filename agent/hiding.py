@@ -170,10 +170,10 @@ class _Text:
             return True
         if len(words) == 1:
             return False
-        if kind in ("git", "gh") or programs.installs(kind, words[1:]):
-            return False  # their rows leave out what runs other words
         if (run := programs.run_by(kind, words[1:])) and self._command(run):
             return True
+        if kind in ("git", "gh") or programs.installs(kind, words[1:]):
+            return False  # their rows leave out what runs other words
         first = (
             1 if kind not in programs.TOOLS or is_interpreter(words[1]) else 3 if words[1:2] in (["run"], ["run-script"]) else 2
         )
@@ -207,14 +207,15 @@ class _Text:
             has_login_file = "l" in rest[0] and bool(self.writers or self.has_used_tool)
             return has_login_file or not is_plain_script(rest[1]) or self.hides(rest[1])
         if kind == "python" and rest[0] == "-m" and len(rest) > 1:
-            if rest[1] in programs.TOOLS:
-                return self._command(rest[1:])
+            package = rest[1].partition(".")[0]
+            if package in programs.TOOLS:
+                return self._command([package, *rest[2:]])
             if rest[1] == "unittest" and not all(map(_TEST.fullmatch, rest[2:])):
                 return True
-            package = rest[1].partition(".")[0]
             is_own = package in sys.stdlib_module_names and package not in _MODULES
             return is_own or bool(self.writers) or self._wraps("", rest[1:])
-        return self._is_unsure_of(rest[0]) or (self.has_used_tool and _SCRIPT.search(rest[0]) is None)
+        in_path = kind in programs.SHELLS | programs.SOURCES and "/" not in rest[0] and "." not in rest[0]
+        return in_path or self._is_unsure_of(rest[0]) or (self.has_used_tool and _SCRIPT.search(rest[0]) is None)
 
     def _is_unsure_of(self, path: str) -> bool:
         """Whether a file that runs may be one that did not exist before the text, or that programs write by themselves."""

@@ -154,6 +154,7 @@ KNOWN = (
 _AFTER_COMMIT = frozenset({"push", "status", "log", "show", "diff", "branch", "tag", "rev-parse", "describe"})
 """git's subcommands that read no file in which it keeps a message."""
 _RUNNING = frozenset({"exec", "explore", "dlx", "foreach", "unshare", "devenv"})
+_RUN_OPTIONS = frozenset({"--", "-y", "--yes", "-i", "-t", "-it", "-ti", "-T", "-d"})
 _RUNNERS = frozenset({"uv", "poetry", "pdm", "hatch", "conda"})
 CONTAINERS = frozenset({"docker", "docker-compose", "podman", "kubectl"})
 """Tools behind which an interpreter runs elsewhere."""
@@ -211,6 +212,8 @@ _NPM = (
     r"|install|link|list|login|logout|ls|org|outdated|owner|pack|ping|pkg|prefix|profile|prune|publish|query|rebuild|repo|restart"
     r"|root|run|run-script|search|set-script|start|stop|t|team|test|token|uninstall|unlink|unpublish|update|version|view|whoami|why"
 )
+_CMAKE = "BUILD_TYPE|INSTALL_PREFIX|PREFIX_PATH|CXX_STANDARD|EXPORT_COMPILE_COMMANDS|BUILD_PARALLEL_LEVEL"
+_NPM_NEVER = "--(?:nod|scr|she|ini|use|globalc|edi|cal|cac|git)"
 _TEXTS = {
     "git": (
         _row(_GIT_OPTIONS, _REVISION, rf"{_GLOBAL}{_NEVER}(?:commit|tag|merge|log|show|stash|diff|shortlog|blame)\t"),
@@ -228,16 +231,17 @@ _TEXTS = {
     "psql": (_row("c command", begin=r"(?i:(?!.*(?:\\|program|\|\||\$|\bdo\b)))"),),
     "pip": (_row("(?!) (?!)", r"\w[\w.\[\],<>=!~-]*", r"install\t"), _bare_but("--(?:lo|ed|py)")),
     "make": (re.compile(rf"(?:(?:-[Bksn]*j?\d*|-C\t{_WORD}|\w[\w./-]*(?:=[\w./-]*)?)\t)*"),),
-    "cmake": (_bare_but(r"-E|--\t|-D\w*(?:LAUNCH|COMPIL|LINK|ARCHIV|COMMAND|RULE|PROGRAM|TOOLCHAIN)"),),
+    "cmake": (_bare_but(rf"-E|--\t|(?:-D)?CMAKE_(?!{_CMAKE})"),),
     "rake": (_bare_but(r"-\w*[eEp]|--(?:ex|ev)"),),
     "rails": (_bare_but(r"r\t|ru"),),
     "mvn": (_bare_but("exec:|-Dexec"),),
     "rsync": (_bare_but(r"-\w*[eM]|--(?:rs|rem)"),),
-    "ctest": (_bare_but("-S|--(?:build-a|test-c|script)"),),
-    "zip": (_bare_but(r"-[\w-]*T|--(?:unz|test)"),),
+    **dict.fromkeys(("apt", "apt-get"), (_bare_but("-[oc]|--(?:op|co)"),)),
+    "ctest": (_bare_but("-S|--(?:build-a|test-c|script|launch)"),),
+    "zip": (_bare_but(r"-[\w@-]*T|--(?:un|te)"),),
     "npm": (
         re.compile(
-            rf"(?:(?:-[sdqyg]+|--silent|(?:-[wC]|--prefix|--workspace)[\t=]{_WORD})\t)*(?:{_NPM})\t(?:{_WORD}\t)*|(?:--version\t|-v\t)?"
+            rf"(?:(?:-[sdqyg]+|--silent|(?:-[wC]|--prefix|--workspace)[\t=]{_WORD})\t)*(?:{_NPM})\t(?:(?!{_NPM_NEVER}){_WORD}\t)*|(?:--version\t|-v\t)?"
         ),
     ),
     "tar": (re.compile(rf"(?!\w*[IF]\w*\t)(?:(?!--(?:to|use|check|info|new|rsh|rmt|comp)|-\w*[IF]){_WORD}\t)*"),),
@@ -284,12 +288,13 @@ def has_row(kind: str) -> bool:
     return kind in _TEXTS
 
 
-def run_by(kind: str, words: Sequence[str]) -> Sequence[str] | None:
-    """The command that a tool's subcommand runs, given the words behind the tool; None if it has no such subcommand."""
+def run_by(kind: str, words: Sequence[str]) -> Sequence[str]:
+    """The command that a tool's subcommand runs, given the words behind the tool; it begins with an unknown option, if any."""
     running = _RUNNING | {"run"} if kind in _RUNNERS else _RUNNING
     place = next((place for place, word in enumerate(words) if word in running), None) if kind in TOOLS else None
     place = -1 if kind == "npx" else place
-    return None if place is None else list(dropwhile(lambda word: word[:1] == "-", words[place + 1 :]))
+    rest = [] if place is None else words[place + 1 :]
+    return list(dropwhile(_RUN_OPTIONS.__contains__, rest))
 
 
 def goes_on(words: Sequence[str]) -> bool:
