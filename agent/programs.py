@@ -294,7 +294,8 @@ def run_by(kind: str, words: Sequence[str]) -> Sequence[str]:
     place = next((place for place, word in enumerate(words) if word in running), None) if kind in TOOLS else None
     place = -1 if kind == "npx" else place
     rest = [] if place is None else words[place + 1 :]
-    return list(dropwhile(_RUN_OPTIONS.__contains__, rest))
+    run = list(dropwhile(_RUN_OPTIONS.__contains__, rest))
+    return ["-", *run] if run[:1] in (["true"], ["false"]) else run  # npm takes these for the value of an option
 
 
 def goes_on(words: Sequence[str]) -> bool:
