@@ -104,7 +104,7 @@ class _Text:
                     or not programs.CHOOSING.issuperset(kinds[1:])
                     or not all(map(BARE.fullmatch, words))
                 )
-                for reading in readers:
+                for reading in filter(None, readers):
                     self._wrote(reading)
             if self._hides(before, words, piped=piped):
                 return True
@@ -166,6 +166,7 @@ class _Text:
         return not is_text_inert(kind, words[1:]) or self._wraps(kind, words)
 
     def _wraps(self, kind: str, words: Sequence[str]) -> bool:
+        """Whether a word behind a program may begin a command that is not clear, or sets a variable."""
         if any(_LONG_CLUSTER.fullmatch(word) or _sets(word) for word in words[1:]):
             return True
         if len(words) == 1:
@@ -174,9 +175,8 @@ class _Text:
             return True
         if kind in ("git", "gh") or programs.installs(kind, words[1:]):
             return False  # their rows leave out what runs other words
-        first = (
-            1 if kind not in programs.TOOLS or is_interpreter(words[1]) else 3 if words[1:2] in (["run"], ["run-script"]) else 2
-        )
+        is_run = kind not in programs.TOOLS or kind in programs.FALLING_BACK or is_interpreter(words[1])
+        first = 3 if words[1:2] in (["run"], ["run-script"]) else 1 if is_run else 2
         return any(self._may_run(kind, words[start:]) for start in range(first, len(words)) if BARE.fullmatch(words[start]))
 
     def _may_run(self, kind: str, words: Sequence[str]) -> bool:
@@ -228,7 +228,7 @@ class _Text:
 
     def _wrote(self, words: Sequence[str]) -> None:
         """Note what a command may have written."""
-        kind = kind_of(words[0]) if words else ""
+        kind = kind_of(words[0])
         if (
             kind in programs.SILENT | programs.BUILTINS | programs.SHELLS | programs.SOURCES
             or (is_interpreter(kind) and "json.tool" not in words)

@@ -38,7 +38,20 @@ FED = frozenset(
         *("xargs", "parallel", "at", "batch", "crontab", "run-parts", "split", "csplit", "script", "flock", "watch", "entr"),
         *("su", "runuser", "newgrp", "sg", "chroot", "nsenter", "unshare", "capsh", "ssh", "ed", "ex", "vi", "vim", "emacs"),
         *("m4", "gdb", "dc", "bc", "expect", "strace", "ltrace", "busybox", "rename", "prename"),
-        *("tmux", "screen", "nvim", "gvim", "rvim", "vimdiff", "vim.basic", "vim.tiny", "vim.nox", "emacsclient"),
+        *(
+            "tmux",
+            "screen",
+            "nvim",
+            "gvim",
+            "rvim",
+            "vimdiff",
+            "vim.basic",
+            "vim.tiny",
+            "vim.nox",
+            "emacsclient",
+            "view",
+            "rview",
+        ),
     }
 )
 """Programs that run words from outside the text."""
@@ -94,46 +107,19 @@ TOOLS = frozenset(
         *("kubectl", "systemctl", "terraform", "gh", "prettier", "jest", "vitest", "mocha", "playwright", "cypress", "vite"),
         *("next", "webpack", "turbo", "nx", "lerna", "biome", "stylelint", "tox", "nox", "hatch", "pdm", "coverage", "flake8"),
         *("isort", "pylint", "pyright", "bandit", "pre-commit", "alembic", "flask", "django-admin", "uvicorn", "gunicorn"),
-        *(
-            "celery",
-            "mkdocs",
-            "sphinx-build",
-            "conda",
-            "rustup",
-            "rustfmt",
-            "gofmt",
-            "golangci-lint",
-            "ctest",
-            "meson",
-            "ninja",
-        ),
+        *("celery", "mkdocs", "sphinx-build", "conda", "rustup", "rustfmt", "gofmt", "golangci-lint", "ctest", "meson"),
+        *("ninja", "rake", "just", "task", "mage", "scons"),
         *("bazel", "rspec", "rails", "rubocop", "phpunit", "swift", "flutter", "dart", "helm", "minikube", "aws"),
         *("gcloud", "az", "vercel", "netlify", "fly", "heroku", "brew", "apk", "yum", "dnf", "docker-compose", "podman"),
         *("redis-cli", "pg_isready", "createdb", "dropdb", "shellcheck", "buf", "tofu", "pulumi", "ansible-playbook"),
-        *("rake", "just", "task", "mage", "scons"),
     }
 )
 """Programs that run code of the project or write files of their own, and write none that their words name."""
 KEEPING = frozenset(
-    (
-        "cp",
-        "mv",
-        "ln",
-        "chmod",
-        "chown",
-        "touch",
-        "rm",
-        "rmdir",
-        "tee",
-        "dd",
-        "uniq",
-        "sort",
-        "sed",
-        "awk",
-        "gzip",
-        "gunzip",
-        "mkdir",
-    )
+    {
+        *("cp", "mv", "ln", "chmod", "chown", "touch", "rm", "rmdir", "mkdir", "tee", "dd", "uniq", "sort", "sed", "awk"),
+        *("gzip", "gunzip"),
+    }
 )
 """Programs that run no word, and no file that their words name."""
 SILENT = frozenset({"rm", "rmdir", "kill", "pkill", "printenv", "lsof", "ss", "netstat", "ping", "dig", "nslookup", "host"}) | {
@@ -158,7 +144,7 @@ _RUN_OPTIONS = frozenset({"--", "-y", "--yes", "-i", "-t", "-it", "-ti", "-T", "
 _RUNNERS = frozenset({"uv", "poetry", "pdm", "hatch", "conda"})
 CONTAINERS = frozenset({"docker", "docker-compose", "podman", "kubectl"})
 """Tools behind which an interpreter runs elsewhere."""
-FALLING_BACK = frozenset({"npx", "pnpm", "yarn", "bundle", "just"})
+FALLING_BACK = frozenset({"pnpm", "yarn", "bundle", "just"})
 """Tools that run a program of the name of their first word, if the project has none."""
 _PACKAGERS = frozenset({"apt", "apt-get", "yum", "dnf", "apk", "brew", "conda"})
 _INSTALLING = frozenset({"install", "i", "add", "remove", "uninstall", "upgrade", "update", "search", "info", "show", "get"})
@@ -201,17 +187,19 @@ _NEVER = (
 _OPTION = rf"-{_WORD}"
 _REVISION = r"[\w./@:-]+[~^]\d*"
 _SUBCOMMANDS = (
-    r"add|am|apply|archive|bisect\t(?:start|good|bad|new|old|skip|reset|log)|blame|branch|bundle|cat-file|checkout|cherry-pick|clean|clone|commit|count-objects"
-    r"|describe|diff|diff-index|diff-tree|fetch|format-patch|fsck|gc|init|lfs|log|ls-remote|ls-tree|merge|merge-base|mv|name-rev"
-    r"|notes|prune|pull|push|range-diff|rebase(?!\t(?:.*\t)?-\w*x)|reflog|remote|reset|restore|rev-list|rev-parse|revert|rm"
-    r"|shortlog|show|show-ref|sparse-checkout|stash|status|submodule(?!\t(?:.*\t)?foreach)|switch|symbolic-ref|tag|version"
-    r"|whatchanged|worktree"
+    r"add|am|apply|archive|bisect\t(?:start|good|bad|new|old|skip|reset|log)|blame|branch|bundle|cat-file|checkout|cherry-pick"
+    r"|clean|clone|commit|count-objects|describe|diff|diff-index|diff-tree|fetch|format-patch|fsck|gc|init|lfs|log|ls-remote"
+    r"|ls-tree|merge|merge-base|mv|name-rev|notes|prune|pull|push|range-diff|rebase(?!\t(?:.*\t)?-\w*x)|reflog|remote|reset"
+    r"|restore|rev-list|rev-parse|revert|rm|shortlog|show|show-ref|sparse-checkout|stash|status|submodule(?!\t(?:.*\t)?foreach)"
+    r"|switch|symbolic-ref|tag|version|whatchanged|worktree"
 )
 _NPM = (
-    r"access|add|audit|bugs|cache|ci|config|create|dedupe|deprecate|diff|dist-tag|docs|doctor|exec|explain|fund|help|i|info|init"
-    r"|install|link|list|login|logout|ls|org|outdated|owner|pack|ping|pkg|prefix|profile|prune|publish|query|rebuild|repo|restart"
-    r"|root|run|run-script|search|set-script|start|stop|t|team|test|token|uninstall|unlink|unpublish|update|version|view|whoami|why"
+    r"access|add|audit|bugs|cache|ci|config|create|dedupe|deprecate|diff|dist-tag|docs|doctor|exec|explain|fund|help|i|info"
+    r"|init|install|link|list|login|logout|ls|org|outdated|owner|pack|ping|pkg|prefix|profile|prune|publish|query|rebuild|repo"
+    r"|restart|root|run|run-script|search|set-script|start|stop|t|team|test|token|uninstall|unlink|unpublish|update|version"
+    r"|view|whoami|why"
 )
+_NPM_OPTION = rf"(?:-[sdqyg]+|--silent|(?:-[wC]|--prefix|--workspace)[\t=]{_WORD})\t"
 _CMAKE = "BUILD_TYPE|INSTALL_PREFIX|PREFIX_PATH|CXX_STANDARD|EXPORT_COMPILE_COMMANDS|BUILD_PARALLEL_LEVEL"
 _NPM_NEVER = "--(?:nod|scr|she|ini|use|globalc|edi|cal|cac|git)"
 _TEXTS = {
@@ -227,7 +215,6 @@ _TEXTS = {
     "gh": (_row("[tbfqS] title|body|field|jq|notes|search", begin=r"(?:pr|issue|release|api|run|search)\t"),),
     "docker": (_row("f format|filter", begin=r"(?:ps|images|inspect|logs|stats|network|volume)\t"), _BARE_WORDS),
     "kubectl": (_row("[olp] selector|patch|output", begin=r"(?:get|patch|describe|delete|wait)\t"), _bare_but("--exec")),
-    **dict.fromkeys(("view", "rview"), ()),
     "psql": (_row("c command", begin=r"(?i:(?!.*(?:\\|program|\|\||\$|\bdo\b)))"),),
     "pip": (_row("(?!) (?!)", r"\w[\w.\[\],<>=!~-]*", r"install\t"), _bare_but("--(?:lo|ed|py)")),
     "make": (re.compile(rf"(?:(?:-[Bksn]*j?\d*|-C\t{_WORD}|\w[\w./-]*(?:=[\w./-]*)?)\t)*"),),
@@ -239,11 +226,7 @@ _TEXTS = {
     **dict.fromkeys(("apt", "apt-get"), (_bare_but("-[oc]|--(?:op|co)"),)),
     "ctest": (_bare_but("-S|--(?:build-a|test-c|script|launch)"),),
     "zip": (_bare_but(r"-[\w@-]*T|--(?:un|te)"),),
-    "npm": (
-        re.compile(
-            rf"(?:(?:-[sdqyg]+|--silent|(?:-[wC]|--prefix|--workspace)[\t=]{_WORD})\t)*(?:{_NPM})\t(?:(?!{_NPM_NEVER}){_WORD}\t)*|(?:--version\t|-v\t)?"
-        ),
-    ),
+    "npm": (re.compile(rf"(?:{_NPM_OPTION})*(?:{_NPM})\t(?:(?!{_NPM_NEVER}){_WORD}\t)*|(?:--version\t|-v\t)?"),),
     "tar": (re.compile(rf"(?!\w*[IF]\w*\t)(?:(?!--(?:to|use|check|info|new|rsh|rmt|comp)|-\w*[IF]){_WORD}\t)*"),),
     "install": (_bare_but(r"--str|-\w*s"),),
     "coverage": (_bare_but(r"-m\t(?!pytest\t)"),),

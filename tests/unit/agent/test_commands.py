@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from random import Random
 from timeit import timeit
 
 import pytest
@@ -390,6 +391,63 @@ def test_a_text_where_its_program_is_not_known_to_run_none_is_asked_about(comman
 )
 def test_a_text_that_its_program_is_known_not_to_run_is_clear(command):
     assert verdict(Rules(deny=["Bash(rm *)"], default="allow"), command).effect is RuleEffect.ALLOW
+
+
+PARTS = (
+    *(
+        "ls",
+        "A=1",
+        "|",
+        "||",
+        "&&",
+        ";",
+        "\n",
+        "git",
+        "npm",
+        "-x",
+        "-m",
+        "tee",
+        "sed",
+        "awk",
+        "find",
+        "sort",
+        "cat",
+        "bash",
+        "-c",
+    ),
+    *(
+        "'ls'",
+        "''",
+        "python",
+        "unittest",
+        "pip",
+        "x.log",
+        "if",
+        "then",
+        "fi",
+        "time",
+        "env",
+        "nice",
+        "-n",
+        "5",
+        "docker",
+        "exec",
+    ),
+    *("tar", "zip", "run", "npx", "--", "true", "config", "set", "cd", ".", "source", "./y", "-", "/x"),
+)
+
+
+def test_no_text_of_words_and_joints_fails_to_be_judged():
+    random = Random(34)  # noqa: S311 - the same each time
+    rules = Rules(deny=["Bash(rm *)", "Bash(git push *)"], default="allow")
+    for _ in range(3000):
+        text = " ".join(random.choice(PARTS) for _ in range(random.randint(1, 9)))
+        assert verdict(rules, text).effect is not None
+
+
+@pytest.mark.parametrize("command", ["ls | A=1", "ls | if", "npm test | time"])
+def test_a_pipe_into_no_program_is_asked_about(command):
+    assert asks("Bash(rm *)", "Bash", command)
 
 
 def test_a_long_text_is_judged_in_a_time_that_grows_with_its_length():

@@ -88,6 +88,7 @@ BEHIND_TOOLS = (
     ),
     *("python3 -m pip.__main__ config set a.b x; make", "python3 -m pip.__main__ config edit --editor=x"),
     "npm exec --yes true -- find . -maxdepth 0 -fprintf x.pl a && perl x.pl",
+    *("pnpm sed 1erm f", "yarn sed 1erm f", "just env -x y", "yarn perl -ex"),
     *("npx sed -n 1erm f", "npx ionice x", "venv/bin/coverage run -m timeit x", "venv/bin/pip --log x list"),
     *("rake -e @x=114.chr+109.chr -e exec@x", "rails runner exec@x", "brew ruby -e exec@x", "yarn node -e x"),
     *("mvn exec:exec -Dexec.executable=x", "rsync -essh a b", "meson devenv ionice x"),
