@@ -15,7 +15,8 @@ from itertools import dropwhile, islice, pairwise, takewhile
 from holdfast.conversation.text.matching import PLAIN_PART, is_plain_script
 
 from . import programs
-from .programs import BARE, is_interpreter, is_text_inert, kind_of, name_of
+from .known_programs import BARE, KNOWN, SILENT, TOOLS
+from .programs import is_interpreter, is_text_inert, kind_of, name_of
 
 TOKEN = re.compile(rf"(\n|;|&&|\|\|?)|((?:{PLAIN_PART})++)")
 ASSIGNMENT = re.compile(r"[a-z_]\w*\+?=", re.IGNORECASE)
@@ -100,7 +101,7 @@ class _Text:
                 kinds = [kind_of(reading[0]) for reading in (words, *readers) if reading]
                 self.is_poured = (
                     kinds[:1] == []
-                    or kinds[0] in programs.INERT.keys() | programs.SILENT
+                    or kinds[0] in programs.INERT.keys() | SILENT
                     or not programs.CHOOSING.issuperset(kinds[1:])
                     or not all(map(BARE.fullmatch, words))
                 )
@@ -159,7 +160,7 @@ class _Text:
             return not _is_harmless(kind, words[1:])
         if kind == "find":
             return not _is_inert(kind, [word for word in words[1:] if word != "-delete"])
-        if kind not in programs.KNOWN and name_of(words[0]).lower() not in self.known:
+        if kind not in KNOWN and name_of(words[0]).lower() not in self.known:
             return True
         if self.writers and not (kind == "git" and self.writers == {"git"} and programs.goes_on(words[1:])):
             return True
@@ -175,7 +176,7 @@ class _Text:
             return True
         if kind in ("git", "gh") or programs.installs(kind, words[1:]):
             return False  # their rows leave out what runs other words
-        is_run = kind not in programs.TOOLS or kind in programs.FALLING_BACK or is_interpreter(words[1])
+        is_run = kind not in TOOLS or is_interpreter(words[1])
         first = 3 if words[1:2] in (["run"], ["run-script"]) else 1 if is_run else 2
         return any(self._may_run(kind, words[start:]) for start in range(first, len(words)) if BARE.fullmatch(words[start]))
 
@@ -185,7 +186,7 @@ class _Text:
         if is_interpreter(word) or kind_of(word) in programs.SHELLS:
             return kind not in programs.CONTAINERS or (bool(rest) and self._script(kind_of(word), rest))
         running = programs.FED | programs.PREFIXES.keys() | _UNDERSTOOD.keys()
-        if kind_of(word) in running or programs.has_row(kind_of(word)):
+        if kind_of(word) in running:
             return bool(rest) and self._command(words)
         parts = re.split("[=,:]", word)
         return any(
@@ -208,7 +209,7 @@ class _Text:
             return has_login_file or not is_plain_script(rest[1]) or self.hides(rest[1])
         if kind == "python" and rest[0] == "-m" and len(rest) > 1:
             package = rest[1].partition(".")[0]
-            if package in programs.TOOLS:
+            if package in TOOLS:
                 return self._command([package, *rest[2:]])
             if rest[1] == "unittest" and not all(map(_TEST.fullmatch, rest[2:])):
                 return True
@@ -230,15 +231,15 @@ class _Text:
         """Note what a command may have written."""
         kind = kind_of(words[0])
         if (
-            kind in programs.SILENT | programs.BUILTINS | programs.SHELLS | programs.SOURCES
+            kind in SILENT | programs.BUILTINS | programs.SHELLS | programs.SOURCES
             or (is_interpreter(kind) and "json.tool" not in words)
             or _is_of_the_project(words[0])
             or _is_inert(kind, words[1:])
         ):
             return
         is_log = kind == "tee" and not self.is_poured and all(map(_LOG.fullmatch, words[1:]))
-        is_named = not is_interpreter(kind) and kind not in programs.KNOWN | programs.KEEPING  # by a rule, and by no table
-        is_tool = kind in programs.TOOLS or is_named
+        is_named = not is_interpreter(kind) and kind not in KNOWN | programs.KEEPING  # by a rule, and by no table
+        is_tool = kind in TOOLS or is_named
         if is_tool or is_log:
             self.has_used_tool = True
             self.logs.update(name for word in words[1:] for name in _names(word) if is_log and word != "-a")

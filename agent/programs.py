@@ -4,9 +4,8 @@ import re
 from collections.abc import Sequence
 from itertools import dropwhile
 
-_WORD = r"[\w./:=@,+-]*"
-BARE = re.compile(_WORD)
-"""A word that no shell and no program splits."""
+from .known_programs import BARE, KNOWN, TOOLS, takes
+
 SHELLS = frozenset(
     ("sh", "bash", "rbash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "pwsh", "powershell", "cmd")
 )
@@ -100,21 +99,6 @@ PIPED = INERT.keys() | {"tee"}
 """Programs that run nothing of what they read."""
 CHOOSING = frozenset({"cat", "head", "tail", "grep", "tee"})
 """Programs that print only what they read."""
-TOOLS = frozenset(
-    {
-        *("npm", "npx", "yarn", "pnpm", "pip", "uv", "poetry", "cargo", "go", "cmake", "git", "pytest", "docker", "apt"),
-        *("apt-get", "make", "mvn", "gradle", "dotnet", "bundle", "composer", "ruff", "mypy", "black", "eslint", "tsc"),
-        *("kubectl", "systemctl", "terraform", "gh", "prettier", "jest", "vitest", "mocha", "playwright", "cypress", "vite"),
-        *("next", "webpack", "turbo", "nx", "lerna", "biome", "stylelint", "tox", "nox", "hatch", "pdm", "coverage", "flake8"),
-        *("isort", "pylint", "pyright", "bandit", "pre-commit", "alembic", "flask", "django-admin", "uvicorn", "gunicorn"),
-        *("celery", "mkdocs", "sphinx-build", "conda", "rustup", "rustfmt", "gofmt", "golangci-lint", "ctest", "meson"),
-        *("ninja", "rake", "just", "task", "mage", "scons"),
-        *("bazel", "rspec", "rails", "rubocop", "phpunit", "swift", "flutter", "dart", "helm", "minikube", "aws"),
-        *("gcloud", "az", "vercel", "netlify", "fly", "heroku", "brew", "apk", "yum", "dnf", "docker-compose", "podman"),
-        *("redis-cli", "pg_isready", "createdb", "dropdb", "shellcheck", "buf", "tofu", "pulumi", "ansible-playbook"),
-    }
-)
-"""Programs that run code of the project or write files of their own, and write none that their words name."""
 KEEPING = frozenset(
     {
         *("cp", "mv", "ln", "chmod", "chown", "touch", "rm", "rmdir", "mkdir", "tee", "dd", "uniq", "sort", "sed", "awk"),
@@ -122,21 +106,6 @@ KEEPING = frozenset(
     }
 )
 """Programs that run no word, and no file that their words name."""
-SILENT = frozenset({"rm", "rmdir", "kill", "pkill", "printenv", "lsof", "ss", "netstat", "ping", "dig", "nslookup", "host"}) | {
-    *("file", "nproc", "lscpu", "hostname", "uptime", "arch", "groups", "journalctl", "sha512sum", "cksum", "strings"),
-}
-"""Programs that write nothing."""
-KNOWN = (
-    TOOLS
-    | SILENT
-    | {
-        *("curl", "wget", "tar", "zip", "unzip", "xz", "unxz", "bzip2", "bunzip2", "zstd", "rsync", "scp", "install"),
-        *("gcc", "cc", "clang", "rustc", "javac", "java", "kotlinc", "protoc", "ffmpeg", "pandoc", "ssh-keygen"),
-        *("psql", "pg_dump", "pg_restore", "mysql", "mysqldump", "sqlite3", "virtualenv", "pipx", "uvx", "shfmt", "mktemp"),
-        *("truncate", "gpg", "g++", "clang++", "convert", "magick", "tree", "jar", "ar", "ld", "nm", "objdump", "readelf"),
-    }
-)
-"""Programs that run none of their bare words. What is not here asks, if no rule names it."""
 _AFTER_COMMIT = frozenset({"push", "status", "log", "show", "diff", "branch", "tag", "rev-parse", "describe"})
 """git's subcommands that read no file in which it keeps a message."""
 _RUNNING = frozenset({"exec", "explore", "dlx", "foreach", "unshare", "devenv"})
@@ -144,8 +113,6 @@ _RUN_OPTIONS = frozenset({"--", "-y", "--yes", "-i", "-t", "-it", "-ti", "-T", "
 _RUNNERS = frozenset({"uv", "poetry", "pdm", "hatch", "conda"})
 CONTAINERS = frozenset({"docker", "docker-compose", "podman", "kubectl"})
 """Tools behind which an interpreter runs elsewhere."""
-FALLING_BACK = frozenset({"pnpm", "yarn", "bundle", "just"})
-"""Tools that run a program of the name of their first word, if the project has none."""
 _PACKAGERS = frozenset({"apt", "apt-get", "yum", "dnf", "apk", "brew", "conda"})
 _INSTALLING = frozenset({"install", "i", "add", "remove", "uninstall", "upgrade", "update", "search", "info", "show", "get"})
 _PRINTING = frozenset({"log", "show", "diff", "status", "grep", "ls-files", "blame", "shortlog", "describe", "rev-parse"})
@@ -163,81 +130,6 @@ _PATCHING = frozenset({"apply", "am"})
 _TELLING = frozenset({"config", "configure", "set"})
 
 
-def _row(options: str, more: str = "(?!)", begin: str = "") -> re.Pattern[str]:
-    """The words with which a program runs no text: bare ones, those of `more`, and the values of these options."""
-    said = rf"(?:(?:-(?:{options.partition(' ')[0]})|--(?:{options.partition(' ')[2]}))"
-    return re.compile(rf"{begin}(?:{said}[\t=])[^\t]*\t|(?:{_WORD}|{more})\t)*+", re.DOTALL)
-
-
-def _bare_but(never: str) -> re.Pattern[str]:
-    """Bare words, none of which begins like `never`."""
-    return re.compile(rf"(?:(?!{never}){_WORD}\t)*")
-
-
-_BARE_WORDS = _row("(?!) (?!)")
-_URL = r"https?://[^\s]*"
-_CONFIG = r"(?:user|color|advice|pull|push|http)\.\w+|core\.(?:quotepath|autocrlf)|init\.defaultbranch|safe\.directory"
-_GLOBAL = rf"(?:(?:-C\t{_WORD}|-c\t(?i:{_CONFIG})=?{_WORD}|-P|-p|--no-pager|--(?:git-dir|work-tree)={_WORD})\t)*"
-_GIT_OPTIONS = r"\w*m|[SG] message|author|grep|date|since|until|after|before|format|pretty|trailer"
-_NEVER = (
-    r"(?!(?!archive\t|format-patch\t)(?:.*\t)?--ou(?!rs|tput-i)|(?:.*\t)?--(?:u(?!n|pd)|ex(?!it|cl)|rece|te|conf)"
-    r"|clone\t(?:.*\t)?(?:-\w*[cu]|--c))"
-)
-"""Options with which git writes a file or runs a program that they name."""
-_OPTION = rf"-{_WORD}"
-_REVISION = r"[\w./@:-]+[~^]\d*"
-_SUBCOMMANDS = (
-    r"add|am|apply|archive|bisect\t(?:start|good|bad|new|old|skip|reset|log)|blame|branch|bundle|cat-file|checkout|cherry-pick"
-    r"|clean|clone|commit|count-objects|describe|diff|diff-index|diff-tree|fetch|format-patch|fsck|gc|init|lfs|log|ls-remote"
-    r"|ls-tree|merge|merge-base|mv|name-rev|notes|prune|pull|push|range-diff|rebase(?!\t(?:.*\t)?-\w*x)|reflog|remote|reset"
-    r"|restore|rev-list|rev-parse|revert|rm|shortlog|show|show-ref|sparse-checkout|stash|status|submodule(?!\t(?:.*\t)?foreach)"
-    r"|switch|symbolic-ref|tag|version|whatchanged|worktree"
-)
-_NPM = (
-    r"access|add|audit|bugs|cache|ci|config|create|dedupe|deprecate|diff|dist-tag|docs|doctor|exec|explain|fund|help|i|info"
-    r"|init|install|link|list|login|logout|ls|org|outdated|owner|pack|ping|pkg|prefix|profile|prune|publish|query|rebuild|repo"
-    r"|restart|root|run|run-script|search|set-script|start|stop|t|team|test|token|uninstall|unlink|unpublish|update|version"
-    r"|view|whoami|why"
-)
-_NPM_OPTION = rf"(?:-[sdqyg]+|--silent|(?:-[wC]|--prefix|--workspace)[\t=]{_WORD})\t"
-_CMAKE = "BUILD_TYPE|INSTALL_PREFIX|PREFIX_PATH|CXX_STANDARD|EXPORT_COMPILE_COMMANDS|BUILD_PARALLEL_LEVEL"
-_NPM_NEVER = "--(?:nod|scr|she|ini|use|globalc|edi|cal|cac|git)"
-_TEXTS = {
-    "git": (
-        _row(_GIT_OPTIONS, _REVISION, rf"{_GLOBAL}{_NEVER}(?:commit|tag|merge|log|show|stash|diff|shortlog|blame)\t"),
-        re.compile(rf"{_GLOBAL}(?:grep|ls-files)\t(?:(?:[^\t-][^\t]*|(?!-\w*O|--op){_OPTION})?\t)*+", re.DOTALL),
-        re.compile(rf"{_GLOBAL}config\t(?:(?:(?i:{_CONFIG})|-l|--(?:global|local|list|unset|get|add))\t)*(?:{_WORD}\t)?"),
-        re.compile(rf"{_GLOBAL}{_NEVER}(?:{_SUBCOMMANDS})\t(?:(?:{_WORD}|{_REVISION})\t)*|(?:--version|--help)?\t?"),
-    ),
-    "curl": (_row(r"\w*[HdFAebuXw] header|data[\w-]*|json|form|user-agent|request|user|write-out", _URL, "(?!.*%output)"),),
-    "wget": (_row("(?!) header", _URL),),
-    "pytest": (_row("[km] deselect", r"[\w./:\[\], -]+"),),
-    "gh": (_row("[tbfqS] title|body|field|jq|notes|search", begin=r"(?:pr|issue|release|api|run|search)\t"),),
-    "docker": (_row("f format|filter", begin=r"(?:ps|images|inspect|logs|stats|network|volume)\t"), _BARE_WORDS),
-    "kubectl": (_row("[olp] selector|patch|output", begin=r"(?:get|patch|describe|delete|wait)\t"), _bare_but("--exec")),
-    "psql": (_row("c command", begin=r"(?i:(?!.*(?:\\|program|\|\||\$|\bdo\b)))"),),
-    "pip": (_row("(?!) (?!)", r"\w[\w.\[\],<>=!~-]*", r"install\t"), _bare_but("--(?:lo|ed|py)")),
-    "make": (re.compile(rf"(?:(?:-[Bksn]*j?\d*|-C\t{_WORD}|\w[\w./-]*(?:=[\w./-]*)?)\t)*"),),
-    "cmake": (_bare_but(rf"-E|--\t|(?:-D)?CMAKE_(?!{_CMAKE})"),),
-    "rake": (_bare_but(r"-\w*[eEp]|--(?:ex|ev)"),),
-    "rails": (_bare_but(r"r\t|ru"),),
-    "mvn": (_bare_but("exec:|-Dexec"),),
-    "rsync": (_bare_but(r"-\w*[eM]|--(?:rs|rem)"),),
-    **dict.fromkeys(("apt", "apt-get"), (_bare_but("-[oc]|--(?:op|co)"),)),
-    "ctest": (_bare_but("-S|--(?:build-a|test-c|script|launch)"),),
-    "zip": (_bare_but(r"-[\w@-]*T|--(?:un|te)"),),
-    "npm": (re.compile(rf"(?:{_NPM_OPTION})*(?:{_NPM})\t(?:(?!{_NPM_NEVER}){_WORD}\t)*|(?:--version\t|-v\t)?"),),
-    "tar": (re.compile(rf"(?!\w*[IF]\w*\t)(?:(?!--(?:to|use|check|info|new|rsh|rmt|comp)|-\w*[IF]){_WORD}\t)*"),),
-    "install": (_bare_but(r"--str|-\w*s"),),
-    "coverage": (_bare_but(r"-m\t(?!pytest\t)"),),
-    **dict.fromkeys(
-        ("gcc", "g++", "cc", "clang", "clang++"), (_bare_but(r"-?-(?:wrapper|specs|fplugin|config|B|X|T)|-W[alp],|@"),)
-    ),
-    "scp": (re.compile(rf"(?:(?:-[rpqC]+|-P\t\d+|-i\t{_WORD}|(?!-){_WORD})\t)*"),),
-    "java": (_bare_but(r"--source|@"),),
-    **dict.fromkeys(("prettier", "eslint", "ruff", "black", "mypy"), (_row("(?!) (?!)", r"[\w./*{},@-]+"),)),
-}
-"""The words with which programs run no text; for programs not listed, bare words."""
 _VERSION = re.compile(r"[\d.-]+$")
 _NUMBERED = frozenset(name for name in KNOWN | FED | INERT.keys() if name[-1].isdigit())
 _SAME = {"gawk": "awk", "mawk": "awk", "nawk": "awk", "gmake": "make", "gsed": "sed", "gfind": "find"}
@@ -266,16 +158,11 @@ def reads_text(name: str) -> bool:
     return name in _READING or is_interpreter(name)
 
 
-def has_row(kind: str) -> bool:
-    """Whether not all bare words of a program are known to run nothing."""
-    return kind in _TEXTS
-
-
 def run_by(kind: str, words: Sequence[str]) -> Sequence[str]:
     """The command that a tool's subcommand runs, given the words behind the tool; it begins with an unknown option, if any."""
     running = _RUNNING | {"run"} if kind in _RUNNERS else _RUNNING
     place = next((place for place, word in enumerate(words) if word in running), None) if kind in TOOLS else None
-    place = -1 if kind == "npx" else place
+    place = -1 if kind in ("npx", "uvx") else place
     rest = [] if place is None else words[place + 1 :]
     run = list(dropwhile(_RUN_OPTIONS.__contains__, rest))
     return ["-", *run] if run[:1] in (["true"], ["false"]) else run  # npm takes these for the value of an option
@@ -308,5 +195,6 @@ def tells(kind: str, words: Sequence[str]) -> bool:
 
 def is_text_inert(kind: str, words: Sequence[str]) -> bool:
     """Whether a program is known not to run its words, bare ones aside."""
-    line = "".join(word.replace("\t", " ") + "\t" for word in words)
-    return kind in KEEPING or any(row.fullmatch(line) for row in _TEXTS.get(kind, (_BARE_WORDS,)))
+    if kind in KNOWN:
+        return takes(kind, words)
+    return kind in KEEPING or all(map(BARE.fullmatch, words))

@@ -190,6 +190,8 @@ def proposed(
         needed, declares = partial(declared.needs_approval, arguments, turn), declared.spec.approval is Approval.REQUIRED
         required = ask(f"approval= of {tool}", needed, declares)
     verdict = _verdict(rules, declared, tool, arguments, required=required)
+    if verdict is None:
+        return UNREADABLE
     if declared is None and verdict.effect is RuleEffect.ALLOW:
         return None  # the spec says whether the tool requires an approval
     as_declared = declared is None or required == (declared.spec.approval is Approval.REQUIRED)
@@ -225,12 +227,12 @@ def stopped(
 
     An earlier approval counts only if the rules and the tool, as they are now, name no other approvers.
     """
-    if rules is None:
-        return others if request.fulfilled is not None else UNREADABLE
-    if not (rules or request.rule):
+    if rules is not None and not (rules or request.rule):
         return others
     declared = agent.tool(request.tool) if agent is not None else None
-    verdict = _verdict(rules, declared, request.tool, arguments, required=required)
+    verdict = None if rules is None else _verdict(rules, declared, request.tool, arguments, required=required)
+    if verdict is None:
+        return others if request.fulfilled is not None else UNREADABLE
     ruled = _ruled(verdict)
     if ruled.effect is RuleEffect.DENY:
         return ruled
@@ -269,16 +271,23 @@ def deciders(
         return untold
 
 
-def _verdict(rules: Rules, declared: Tool | None, tool: str, arguments: Mapping[str, Any] | None, *, required: bool) -> Verdict:
+def _verdict(
+    rules: Rules, declared: Tool | None, tool: str, arguments: Mapping[str, Any] | None, *, required: bool
+) -> Verdict | None:
+    """The verdict of the rules; None if they fail on these arguments."""
     spec = None if declared is None else declared.spec
-    return rules.verdict(
-        tool,
-        arguments,
-        primary=None if declared is None else declared.primary,
-        required=required,
-        executor=Executor.SERVER if spec is None else spec.executor,
-        defaults=None if spec is None else defaults_of(spec.parameters),
-    )
+    try:
+        return rules.verdict(
+            tool,
+            arguments,
+            primary=None if declared is None else declared.primary,
+            required=required,
+            executor=Executor.SERVER if spec is None else spec.executor,
+            defaults=None if spec is None else defaults_of(spec.parameters),
+        )
+    except Exception:  # whatever the arguments are, a person can judge them
+        logger.exception("the permission rules failed on a call of %s, so it is asked about", tool)
+        return None
 
 
 def _ruled(verdict: Verdict) -> RuleVerdict:

@@ -239,3 +239,16 @@ def test_where_the_rules_cannot_be_read_neither_a_grant_nor_a_function_of_the_ap
     for terms in (ApproverTerms(who=(("role:finance",),)), UNREADABLE.approvers):
         assert stopped(None, AUTO, replace(by_grant, approvers=terms), GIVEN, required=False) == UNREADABLE
     assert stopped(Rules(default="allow"), AUTO, by_grant, GIVEN, required=False) is None
+
+
+def test_where_the_rules_fail_on_a_call_a_person_is_asked_once(monkeypatch, caplog):
+    def failing(*_args, **_named):
+        raise RecursionError
+
+    monkeypatch.setattr(Rules, "verdict", failing)
+    rules = Rules(deny=["delete_*"], default="allow")
+    for agent in (AUTO, None):
+        assert proposed(rules, agent, "Bash", GIVEN, ANA) == UNREADABLE
+        assert stopped(rules, agent, request(), GIVEN, required=False) == UNREADABLE
+        assert stopped(rules, agent, request(decided_at=7), GIVEN, required=False) is None
+    assert "the permission rules failed on a call of Bash, so it is asked about" in caplog.text

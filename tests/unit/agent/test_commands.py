@@ -576,3 +576,132 @@ def test_a_rule_about_one_program_weakens_none_about_another(command, more):
     assert rules.verdict("Bash", {"command": command}, primary="command", required=False).effect is RuleEffect.ASK
     fine = rules.verdict("Bash", {"command": "git rm x"}, primary="command", required=False)
     assert fine.effect is RuleEffect.ALLOW
+
+
+UNLISTED = (
+    *(
+        "wget --use-askpass=x https://y",
+        "tar --inf=x -tf y",
+        "tar -cf a@x:y --rs=z y",
+        "tar cIhf x a.tar y",
+        "java -XX:OnError=x -jar y",
+    ),
+    *(
+        "gcc --prefix=x y.c",
+        "gcc @x",
+        "git init --t=x",
+        "git fetch -m --upload-pack=x y",
+        "git archive --exe=x --remote=. HEAD",
+    ),
+    *(
+        "gpg --agent-program=x -d y",
+        "npm run ci --script-shell=x",
+        "npm ci --node-options=--import=x",
+        "npx install -s --strip-program x y",
+    ),
+    *("apt-get -o DPkg::Pre-Invoke::=x update", "apt install -oDir::Bin::dpkg=x y", "make SHELL:=x y", "make .SHELLFLAGS=x y"),
+    *(
+        "psql -c 'create function x() returns y'",
+        "file -C -m x",
+        "ss -D x",
+        "journalctl --cursor-file=x",
+        "coverage run -m timeit x",
+    ),
+    *(
+        "pylint --init-hook=x y",
+        "mypy --python-executable x y",
+        "virtualenv -p x y",
+        "helm install x y --post-renderer z",
+        "rsync -e x a b",
+    ),
+    *(
+        "go test -exec x ./...",
+        "cargo build --config build.rustc-wrapper=x",
+        "meson test --wrapper x",
+        "bazel run --run_under=x //y",
+    ),
+    *(
+        "cmake -B b -DPYTHON_EXECUTABLE=x",
+        "ctest -S x",
+        "rake -e x",
+        "yarn x",
+        "pnpm x",
+        "just x",
+        "docker x",
+        "gh x",
+        "python -m pip x",
+    ),
+    *(
+        "sqlite3 a.db .shell",
+        "protoc --plugin=x y.proto",
+        "pandoc --filter x y",
+        "pytest -p x",
+        "mvn exec:exec -Dexec.executable=x",
+    ),
+    *(
+        "pre-commit try-repo x",
+        "redis-cli config set dir x",
+        "kubectl --kubeconfig x get pods",
+        "npm test system+q.x.",
+        "curl -K x",
+    ),
+)
+"""Commands of known programs, with words that no row of theirs has."""
+
+
+@pytest.mark.parametrize("command", UNLISTED)
+def test_a_known_program_with_a_word_that_is_not_known_is_asked_about(command):
+    assert asks("Bash(rm *)", "Bash", command)
+
+
+LISTED = (
+    *(
+        "git commit -qm 'a b' --no-verify",
+        "git log --oneline -n 5 --grep 'a b'",
+        "git switch -c x",
+        "git clean -fdx",
+        "git push -u origin x",
+    ),
+    *(
+        "npm --prefix web run build",
+        "npm i -D vitest --save-exact",
+        "npm test -- --runInBand src/x",
+        "pnpm --filter web build",
+        "npx eslint src --fix",
+    ),
+    *(
+        "docker compose -f x.yaml up -d --build",
+        "docker run --rm -it -p 80:80 x",
+        "kubectl -n x get pods -o wide",
+        "helm upgrade --install x ./y -f z",
+    ),
+    *(
+        "pytest -xvs tests/x.py::test_y -k 'a and b' --tb=short",
+        "mypy --strict src",
+        "cargo test -p x -- --nocapture",
+        "go test -race ./... -run X",
+    ),
+    *(
+        "tar -czf a.tgz --exclude='*.o' src",
+        "rsync -avz --delete a/ b/",
+        "cmake -B build -G Ninja -DCMAKE_BUILD_TYPE=Release",
+        "lsof -ti:3000",
+    ),
+    *(
+        "gcc -Wall -Wextra -O2 -std=c11 -Iinclude -c a.c -o a.o",
+        "java -Xmx2g -jar x.jar",
+        "terraform plan -out=x",
+        "gh pr create --title 'a b' --body 'c d'",
+    ),
+    *(
+        "curl -fsSL -X POST -H 'A: b' -d '{\"a\": 1}' https://x/y",
+        "pip install -U 'x[y]>=2'",
+        "dig +short x.com",
+        "systemctl status nginx --no-pager",
+    ),
+)
+
+
+@pytest.mark.parametrize("command", LISTED)
+def test_a_known_program_with_words_that_are_known_is_clear(command):
+    assert not asks("Bash(rm *)", "Bash", command)
