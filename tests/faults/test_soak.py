@@ -99,6 +99,8 @@ class Killer:
         await asyncio.to_thread(ensure_redis, self.stack.home)
 
 
+# a connection whose process is killed while its killer is cancelled is left to the garbage collector
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("count", "seed"), [(24, 7), (200, 8)])
 async def test_whoever_dies_every_conversation_ends_with_its_own_transcript(replaying, count, seed):

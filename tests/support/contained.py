@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 NAMESPACES = ("unshare", "--net", "--pid", "--fork", "--mount-proc", "--kill-child")
 NAME = "contained"
@@ -86,7 +87,7 @@ async def begin(client):
     from holdfast.client import Approve  # noqa: PLC0415 - as above
 
     conversation = await client.start("till", NAME, conversation_id=NAME)
-    pay, _ = (await conversation.wait(timeout_s=90)).pending
+    pay, _ASKED[NAME] = (await conversation.wait(timeout_s=90)).pending
     await pay.resolve(Approve())
     return {"address": client.gateway.stack._transport.cluster.address}
 
@@ -95,8 +96,9 @@ async def answer(client):
     """Answer the question."""
     from holdfast.client import Answer  # noqa: PLC0415 - as above
 
-    (asked,) = [one for one in await client.conversation(NAME).pending() if one.tool == "ask"]
-    return {"seq": (await client.resolve(asked, Answer(False), decision_id="answer")).seq}
+    if NAME not in _ASKED:  # an answered call is not pending any more
+        (_ASKED[NAME],) = [one for one in await client.conversation(NAME).pending() if one.tool == "ask"]
+    return {"seq": (await client.resolve(_ASKED[NAME], Answer(False), decision_id="answer")).seq}
 
 
 async def freeze_the_sweeper(client):
@@ -129,6 +131,7 @@ async def see_the_end(client):
     return {"reply": state.reply, "results": found}
 
 
+_ASKED: dict[str, Any] = {}  # the question's call, by the conversation
 _PIDS: dict[str, int] = {}
 
 
