@@ -54,14 +54,15 @@ class Hashes(ABC):
 
     async def _note_encryption(self) -> None:
         """Note in the layout, before the first payload is written, that payloads are encrypted, but not by which cipher."""
-        if self.payloads.cipher is not None and not self._encrypted:
+        if not self._encrypted:
             await self._put((self._keys.meta("layout"), "encrypted", 1))
             self._encrypted = True
 
     async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec], rules: Mapping[str, str] = NO_RULES) -> None:
         puts: list[Put] = [(self._keys.meta("specs"), spec.digest, self.payloads.seal_spec(spec)) for spec in specs]
         puts += [(self._keys.meta("rules"), digest, self.payloads.seal_rules(digest, text)) for digest, text in rules.items()]
-        await self._note_encryption()
+        if self.payloads.cipher is not None:
+            await self._note_encryption()
         await self._put(*puts, (self._keys.meta("apps"), record.app, codec.encode(record)))
 
     async def app(self, path: str) -> AppRecord | None:

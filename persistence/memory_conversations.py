@@ -1,13 +1,16 @@
-"""The store's verbs for one conversation, in memory."""
+"""The store's verbs for one conversation, in memory, and the changes that they make to the lists."""
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from holdfast.conversation import Event, State
-from holdfast.conversation.records.idempotency import IdempotencyRecord, facts
+from holdfast.conversation.log.index import PendingEntry, facts
+from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.errors import ConversationNotFound, Fenced, LeaseHeld, Quarantined
 
 from . import pages
+from .changes import CHANGES_AT_ONCE, CHANGES_KEPT, Change, ChangePage, Place, Suspended, page
 from .conversations import (
     MOST_PASSING,
     PASSING_MS,
@@ -24,10 +27,9 @@ from .conversations import (
     Takeover,
     TakeoverReason,
 )
+from .keys import BUCKETS, bucket_of
 from .lists import PAGE_BYTES
-from .memory_changes import MemoryChanges, standing_of
-from .memory_database import check
-from .memory_kept import Kept
+from .memory_database import Kept, MemoryDatabase, Standing, check
 from .pages import PendingPlace
 from .runs import Run, RunStatus
 from .views import naming
@@ -36,8 +38,8 @@ UNSTARTED_LEASES, UNSTARTED_MS = 10, 2_000
 """How many leases, and at least how many ms, an id is held under which nothing was started."""
 
 
-class MemoryConversations(MemoryChanges):
-    """The verbs of `Conversations`, in memory."""
+class MemoryConversations(MemoryDatabase):
+    """The verbs of `Conversations` and `Changes`, in memory."""
 
     async def owner(self, conversation_id: str) -> Owner | None:
         found = self._unexpired(conversation_id)
@@ -91,11 +93,12 @@ class MemoryConversations(MemoryChanges):
             for records in (facts(write.events, first), write.passing)
         )
         # All is checked and encoded: write.
-        await self._note_encryption()
+        if self.payloads.cipher is not None:
+            await self._note_encryption()
         found.postponed = 0
         if write.events:
             found.expires = None
-        stood = standing_of(found)
+        stood = found.standing
         found.append_id, found.lease, found.snapshot = write.append_id, now + write.lease_ms, snapshot
         found.folded = write.after.seq if fresh else found.folded
         found.after = write.after
@@ -167,7 +170,7 @@ class MemoryConversations(MemoryChanges):
             found.blame = found.blame.after(claims)
         if found.blame.crash_count < limit:
             return found.blame
-        stood = standing_of(found)
+        stood = found.standing
         found.quarantine = self.payloads.seal_text(reason, "quarantine", conversation_id), self._clock()
         found.token, found.actor, found.lease = "", "", self._clock()
         await self._note_change(conversation_id, found, stood, first=len(found.log) + 1)
@@ -177,7 +180,7 @@ class MemoryConversations(MemoryChanges):
         found = self._seen(conversation_id)
         if found.quarantine is None:
             return False
-        stood = standing_of(found)
+        stood = found.standing
         found.quarantine, found.blame, found.looked_at, found.postponed = None, Blame(), self._clock(), 0
         found.paused = False
         await self._note_change(conversation_id, found, stood, first=len(found.log) + 1)
@@ -230,6 +233,48 @@ class MemoryConversations(MemoryChanges):
             if entry.suspension_id == suspension_id
         ][:1]
 
+    async def changes(self, place: Place | None = None, *, block_ms: int = 0) -> ChangePage:
+        if place is None:
+            return ChangePage((), (await self.changes(Place.before_all_of(self._clock()))).place)
+        if block_ms and not self._after(place):
+            await self._awaited(lambda: bool(self._after(place)), block_ms)
+        found = self._after(place)
+        missed = any(
+            len(self._changes[bucket]) >= CHANGES_KEPT and self._changes[bucket][0].id >= changes[0].id
+            for bucket, changes in found.items()
+            if len(changes) >= CHANGES_AT_ONCE
+        )
+        return page(found, place, missed=missed)
+
+    def _after(self, place: Place) -> dict[int, list[Change]]:
+        found = {
+            bucket: [change for change in self._changes.get(bucket, ()) if place.before(change)][:CHANGES_AT_ONCE]
+            for bucket in range(BUCKETS)
+        }
+        return {bucket: changes for bucket, changes in found.items() if changes}
+
+    async def _note_change(
+        self,
+        conversation_id: str,
+        found: Kept,
+        stood: Standing | None,
+        *,
+        first: int,
+        opened: Sequence[PendingEntry] = (),
+        closed: Sequence[PendingEntry] = (),
+        noted: Sequence[PendingEntry] = (),
+    ) -> None:
+        stands = found.standing
+        if stands is not None and (stands != stood or opened or closed or noted):
+            bucket = bucket_of(conversation_id)
+            kept = self._changes.setdefault(bucket, deque(maxlen=CHANGES_KEPT))
+            now, last = self._clock(), kept[-1].id if kept else (0, -1)
+            id_ = (now, 0) if now > last[0] else (last[0], last[1] + 1)
+            come, gone, said = (tuple(_suspended(conversation_id, one) for one in side) for side in (opened, closed, noted))
+            kept.append(Change(bucket, id_, conversation_id, first, len(found.log), *stands, come, gone, said))
+        async with self._changed:
+            self._changed.notify_all()
+
     def _passing(self, found: Kept) -> dict[str, bytes]:
         return found.passing if self._clock() < found.passing_until else {}
 
@@ -239,3 +284,7 @@ class MemoryConversations(MemoryChanges):
         if found is None or found.token != token:
             raise Fenced(conversation_id)
         return found
+
+
+def _suspended(conversation_id: str, one: PendingEntry) -> Suspended:
+    return Suspended(one.kind, PendingPlace(conversation_id, one.seq, one.suspension_id, one.created_at))

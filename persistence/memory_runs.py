@@ -7,8 +7,7 @@ from dataclasses import replace
 from holdfast.conversation import Event
 from holdfast.errors import CorruptStore
 
-from .memory_database import MemoryDatabase, check
-from .memory_kept import Kept
+from .memory_database import Kept, MemoryDatabase, check
 from .runs import CLAIMS_MS, PROGRESS_MS, Late, Run, RunStatus
 
 

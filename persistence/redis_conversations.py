@@ -97,7 +97,8 @@ class RedisConversations(RedisChanges):
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
         told, tail_bytes = redis_values.append_args(conversation_id, self._keys.prefix(conversation_id), write, self.payloads)
         await self._raise_indexes()
-        await self._note_encryption()
+        if self.payloads.cipher is not None:
+            await self._note_encryption()
         answer = await self._on(conversation_id, "append", codec.pack_raw(told))
         match answer[0]:
             case b"fenced":

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.conversation import Event, State, Status, evolve
-from holdfast.conversation.log.index import PendingEntry, has_given
-from holdfast.conversation.records.idempotency import IdempotencyRecord, facts
+from holdfast.conversation.log.index import PendingEntry, facts, has_given
+from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.conversation.text import jsontext
 from holdfast.errors import CorruptStore, NewerRecord
 

@@ -1,12 +1,25 @@
-"""What the store's indexes hold of a conversation: functions of its state; and how a write changes that, and the work."""
+"""What the store's indexes hold of a conversation: functions of its state; and what a write changes in them, and adds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from holdfast.conversation.record import Record
+from holdfast.conversation.records import events as recorded
 from holdfast.conversation.records.calls import Call, CallStatus
-from holdfast.conversation.records.event_base import CallEvent, Note
+from holdfast.conversation.records.event_base import CallEvent, ChainLink, Note
 from holdfast.conversation.records.events import CallResolved, Event, GivenRevoked, SuspensionSettled, VoteCast
+from holdfast.conversation.records.idempotency import (
+    IdempotencyRecord,
+    call_key,
+    decision_key,
+    message_key,
+    notes_key,
+    request_digest,
+    request_key,
+    result_key,
+    suspension_key,
+)
 from holdfast.conversation.records.state import NO_CALLS, Round, State, Status
 from holdfast.conversation.terms.decisions import SuspensionKind
 
@@ -102,3 +115,52 @@ def _model_call(state: State) -> str | None:
 
 def _run(call: Call | None) -> str | None:
     return call.effect_id if call is not None and call.status is CallStatus.RUNNING else None
+
+
+def facts(log: Sequence[Event], first_seq: int) -> dict[str, IdempotencyRecord]:
+    """The idempotency records, by key, of events of which the first has `first_seq`."""
+    return {key: known for seq, event in enumerate(log, first_seq) for key, known in _facts_of(event, seq)}
+
+
+def _facts_of(event: Event, seq: int) -> Iterator[tuple[str, IdempotencyRecord]]:
+    head = event.head if isinstance(event, ChainLink) else ""
+    record = partial(IdempotencyRecord, seq=seq, at=event.at)
+    if isinstance(event, Note | VoteCast):
+        yield notes_key(event.suspension_id), record()
+    match event:
+        case recorded.MessageAccepted():
+            yield message_key(event.message_id), record(digest=event.digest, head=head)
+        case recorded.ModelAnswered():
+            yield from ((call_key(call.tool_call_id), record()) for call in event.calls)
+        case SuspensionSettled():
+            settled = record(by=event.by, tool_call_id=event.tool_call_id)
+            yield from ((suspension_key(event.suspension_id), settled), (call_key(event.tool_call_id), settled))
+            if event.decision_id is not None:
+                decided = record(digest=event.digest, votes=event.votes, needed=event.needed, head=head)
+                yield decision_key(event.decision_id), decided
+        case VoteCast():
+            voted = record(digest=event.digest, votes=event.votes, needed=event.needed, settled=False, head=head)
+            yield decision_key(event.decision_id), voted
+        case CallResolved():
+            yield result_key(event.tool_call_id), record(by=event.by)
+        case GivenRevoked():
+            yield from ((notes_key(vote.suspension_id), record()) for vote in event.votes)
+    request_id = getattr(event, "request_id", None)
+    if request_id is not None:
+        kind = event.what if isinstance(event, recorded.NothingCancelled) else _REQUESTS[type(event)]
+        answered = record(head=head, digest=request_digest(kind, event))
+        if isinstance(event, recorded.TurnCancelled | recorded.PendingCancelled):
+            answered = answered.model_copy(update={"turn_id": event.turn_id, "calls": event.calls})
+        yield request_key(request_id), answered
+
+
+_REQUESTS = {
+    recorded.CallAssigned: "assign",
+    recorded.CallCommented: "comment",
+    recorded.TurnCancelled: "cancel",
+    recorded.PendingCancelled: "cancel_pending",
+    recorded.GrantRevoked: "revoke",
+    GivenRevoked: "revoke_given",
+    recorded.Ended: "end",
+}
+"""The kind of the request that an event with a `request_id` answers."""

@@ -5,16 +5,11 @@ requests that changed nothing, which it forgets (`Judgement.passing`). It writes
 returns the records of the ids that a command names.
 """
 
-from collections.abc import Iterator, Sequence
-from functools import partial
-
 from holdfast.conversation.ids import payload_digest
 from holdfast.conversation.record import Record
 from holdfast.errors import StaleReason
 
-from . import events
-from .event_base import ChainLink, Note
-from .events import Event, SettledBy
+from .events import SettledBy
 
 
 class IdempotencyRecord(Record):
@@ -65,53 +60,6 @@ notes_key = "n:{}".format
 """The key of the last vote, assignment or comment on a suspension."""
 
 
-def facts(log: Sequence[Event], first_seq: int) -> dict[str, IdempotencyRecord]:
-    """The idempotency records, by key, of events of which the first has `first_seq`."""
-    return {key: known for seq, event in enumerate(log, first_seq) for key, known in _of(event, seq)}
-
-
-def _of(event: Event, seq: int) -> Iterator[tuple[str, IdempotencyRecord]]:
-    head = event.head if isinstance(event, ChainLink) else ""
-    record = partial(IdempotencyRecord, seq=seq, at=event.at)
-    if isinstance(event, Note | events.VoteCast):
-        yield notes_key(event.suspension_id), record()
-    match event:
-        case events.MessageAccepted():
-            yield message_key(event.message_id), record(digest=event.digest, head=head)
-        case events.ModelAnswered():
-            yield from ((call_key(call.tool_call_id), record()) for call in event.calls)
-        case events.SuspensionSettled():
-            settled = record(by=event.by, tool_call_id=event.tool_call_id)
-            yield from ((suspension_key(event.suspension_id), settled), (call_key(event.tool_call_id), settled))
-            if event.decision_id is not None:
-                decided = record(digest=event.digest, votes=event.votes, needed=event.needed, head=head)
-                yield decision_key(event.decision_id), decided
-        case events.VoteCast():
-            voted = record(digest=event.digest, votes=event.votes, needed=event.needed, settled=False, head=head)
-            yield decision_key(event.decision_id), voted
-        case events.CallResolved():
-            yield result_key(event.tool_call_id), record(by=event.by)
-        case events.GivenRevoked():
-            yield from ((notes_key(vote.suspension_id), record()) for vote in event.votes)
-    request_id = getattr(event, "request_id", None)
-    if request_id is not None:
-        kind = event.what if isinstance(event, events.NothingCancelled) else _REQUESTS[type(event)]
-        answered = record(head=head, digest=request_digest(kind, event))
-        if isinstance(event, events.TurnCancelled | events.PendingCancelled):
-            answered = answered.model_copy(update={"turn_id": event.turn_id, "calls": event.calls})
-        yield request_key(request_id), answered
-
-
-_REQUESTS = {
-    events.CallAssigned: "assign",
-    events.CallCommented: "comment",
-    events.TurnCancelled: "cancel",
-    events.PendingCancelled: "cancel_pending",
-    events.GrantRevoked: "revoke",
-    events.GivenRevoked: "revoke_given",
-    events.Ended: "end",
-}
-"""The kind of the request that an event with a `request_id` answers."""
 _COMPARED = {
     "assign": ("suspension_id", "to"),
     "comment": ("suspension_id", "text"),

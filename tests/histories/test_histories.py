@@ -33,11 +33,12 @@ from holdfast.conversation import (
     evolve,
     outstanding,
 )
+from holdfast.conversation.log.index import facts
 from holdfast.conversation.log.transcript import Transcript
-from holdfast.conversation.records.idempotency import IdempotencyRecord, facts
+from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.errors import ConversationEnded
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus, codec
-from holdfast.persistence.memory_kept import Kept
+from holdfast.persistence.memory_database import Kept
 from holdfast.persistence.redis_values import run_of
 
 VERSIONS = range(1, codec.VERSION + 1)

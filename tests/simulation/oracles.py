@@ -23,7 +23,7 @@ from holdfast.conversation import (
     decide,
     evolve,
 )
-from holdfast.conversation.log.index import pending_entries
+from holdfast.conversation.log.index import facts, pending_entries
 from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.records.events import (
     CallAssigned,
@@ -45,7 +45,6 @@ from holdfast.conversation.records.events import (
     TurnStarted,
     VoteCast,
 )
-from holdfast.conversation.records.idempotency import facts
 from holdfast.conversation.terms.decisions import DecisionKind
 from holdfast.errors import (
     CorruptStore,

@@ -156,7 +156,7 @@ async def test_resumed_after_each_cursor_nothing_is_missing(store, client):
 
 
 async def test_who_was_away_for_too_long_is_told_so_and_goes_on(store, client, monkeypatch):
-    monkeypatch.setattr("holdfast.persistence.memory_changes.CHANGES_KEPT", 30)
+    monkeypatch.setattr("holdfast.persistence.memory_conversations.CHANGES_KEPT", 30)
     async with aclosing(client.events()) as events:
         cursor = (await anext(events)).cursor
     writer = await suspended(store, "c-1", "ask")
@@ -281,7 +281,7 @@ async def test_who_wants_nothing_of_what_changes_looks_nothing_up_and_is_given_a
 
 
 async def test_nothing_is_passed_over_between_missed_and_what_is_left(store, client, monkeypatch):
-    monkeypatch.setattr("holdfast.persistence.memory_changes.CHANGES_KEPT", 30)
+    monkeypatch.setattr("holdfast.persistence.memory_conversations.CHANGES_KEPT", 30)
     monkeypatch.setattr(list_feed, "PASSED_S", 0)
     cursor = (await store.changes()).place.cursor
     writer = await suspended(store, "c-1", "ask")

@@ -36,8 +36,8 @@ from holdfast.conversation import (
     evolve,
     outstanding,
 )
+from holdfast.conversation.log.index import facts
 from holdfast.conversation.log.transcript import Transcript
-from holdfast.conversation.records.idempotency import facts
 
 BEGAN_AT = 1_700_000_000_000
 AMOUNT = '{"type":"object","properties":{"amount":{"type":"integer","maximum":100}},"required":["amount"]}'
