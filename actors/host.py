@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Collection
 
 from holdfast import metrics
 from holdfast.conversation import Command, Resolve, ResolveMany
+from holdfast.conversation.records.commands import Request
 from holdfast.counting import Counts
 from holdfast.errors import ConversationNotFound, CorruptStore, Fenced, HoldfastError, LeaseHeld, Quarantined, StoreError
 from holdfast.persistence import Store, TakeoverReason
@@ -147,7 +148,8 @@ class Host:
         if activation is None or self.hosted != conversation_id:
             return NotHosted()
         try:
-            await self._check_proof(conversation_id, command)
+            if isinstance(command, Request) and command.proven is not None:
+                await self._check_proof(conversation_id, command)
             reply = await activation.ask(command)
             if isinstance(command, Resolve | ResolveMany):
                 self._counts.observe(metrics.RESOLVE_S, time.perf_counter() - began_s, was)

@@ -6,39 +6,34 @@ The signature protects against clients and against actors' callers without the k
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
-from holdfast.conversation import Command, Principal, Proof
+from holdfast.conversation.records.commands import Request
 from holdfast.conversation.terms.principal import unproven
 
 from .actor_settings import StoreAddress
 from .signature import is_signature, keyed
 
+R = TypeVar("R", bound=Request)
+
 SIGNED_AS = "holdfast-proven-1"
 STAMPS = {"now", "spec", "known", "trace", "read", "salt", "signature", "traceparent"}
 """Unsigned fields: what the actor stamps, the spec (its published form counts), and what is no part of the request."""
 
-CheckProof: TypeAlias = Callable[[str, Command], Awaitable[None]]
+CheckProof: TypeAlias = Callable[[str, Request], Awaitable[None]]
 """Refuses a command whose principal claims to be proven and is not."""
 
 
-def proven_in(command: Command) -> Principal | None:
-    """The principal of a command, if it claims to be proven; else None."""
-    principal: Principal | None = getattr(command, "principal", None)
-    return None if principal is None or principal.proof is Proof.STATED else principal
-
-
-def signed(key: bytes, store: StoreAddress, conversation_id: str, command: Command) -> Command:
+def signed(key: bytes, store: StoreAddress, conversation_id: str, command: R) -> R:
     """The command with a server's signature for its principal, valid for this store and conversation only."""
     return command.model_copy(update={"signature": _signature(key, store, conversation_id, command)})
 
 
-async def refuse_proof(conversation_id: str, command: Command) -> None:
+async def refuse_proof(conversation_id: str, command: Request) -> None:
     """Refuse every proof: there are no servers."""
     del conversation_id
-    principal = proven_in(command)
-    if principal is not None:
-        raise unproven(principal)
+    if command.proven is not None:
+        raise unproven(command.proven)
 
 
 class Proofs:
@@ -49,17 +44,16 @@ class Proofs:
         self._read = key
         self._key: bytes | None = None
 
-    async def check(self, conversation_id: str, command: Command) -> None:
+    async def check(self, conversation_id: str, command: Request) -> None:
         """Refuse a command whose principal claims to be proven, unless a server has signed it."""
-        principal = proven_in(command)
-        if principal is None:
+        if command.proven is None:
             return
         if self._key is None:
             self._key = await self._read()
-        if not is_signature(getattr(command, "signature", ""), _signature(self._key, self._store, conversation_id, command)):
-            raise unproven(principal)
+        if not is_signature(command.signature, _signature(self._key, self._store, conversation_id, command)):
+            raise unproven(command.proven)
 
 
-def _signature(key: bytes, store: StoreAddress, conversation_id: str, command: Command) -> str:
+def _signature(key: bytes, store: StoreAddress, conversation_id: str, command: Request) -> str:
     text = json.dumps(command.model_dump(mode="json", exclude=STAMPS), sort_keys=True)
     return keyed(key, SIGNED_AS, store.store_id, store.namespace, conversation_id, text)

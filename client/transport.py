@@ -11,11 +11,12 @@ from typing import cast
 
 from holdfast.actors import ActorSettings, StoreAddress, named
 from holdfast.actors.actor_settings import release_with
-from holdfast.actors.proofs import proven_in, signed
+from holdfast.actors.proofs import signed
 from holdfast.actors.signature import vouched
 from holdfast.actors.vault import Vault
 from holdfast.agent import App
 from holdfast.conversation import Start
+from holdfast.conversation.records.commands import Request
 from holdfast.daemon import in_daemon
 from holdfast.embedded.home import Home
 from holdfast.errors import AgentNotFound, AppNotPublished, ClusterStopped, HoldfastError, StoreError
@@ -162,13 +163,13 @@ class RayTransport:
     async def deliver(self, delivery: Delivery) -> DeliveryResult:
         """The result of a delivery. No command is sent if another cluster has the store, and no start of an unpublished app."""
         try:
-            if delivery.proves and proven_in(delivery.command) is not None:
+            command = delivery.command
+            if delivery.proves and isinstance(command, Request) and command.proven is not None:
                 if self._servers_key is None:
                     self._servers_key = await in_daemon(Vault(self.settings.store).servers_key)
-                said = delivery.conversation_id, delivery.command
-                delivery.command = signed(self._servers_key, self.settings.store, *said)
-            if isinstance(delivery.command, Start):
-                await self.check_published(delivery.command.app, delivery.command.agent)
+                delivery.command = signed(self._servers_key, self.settings.store, delivery.conversation_id, command)
+            if isinstance(command, Start):
+                await self.check_published(command.app, command.agent)
             await self._bond.check(within_s=delivery.left_s)
         except HoldfastError as error:
             return delivery.given_up(error)

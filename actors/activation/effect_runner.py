@@ -5,14 +5,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, replace
 
 from holdfast.actors.workers import GRACE_S, Claimed, ModelRequest, NoOutcome, NoWorker, RunRequest, WorkAnswer, WorkOutcome
-from holdfast.conversation import BeginTurn, CallModel, Command, Effect, FailureReason, OnLost, RunTool
-from holdfast.conversation.records.commands import ModelFailed, RunFinished, RunLost
+from holdfast.conversation import BeginTurn, CallModel, Command, Effect, FailureReason, OnLost, RunTool, State
+from holdfast.conversation.records.commands import ModelFailed, RunFinished, RunLost, TurnPrepared
 from holdfast.conversation.text.envelope import failure
 from holdfast.log_context import REQUEST
 from holdfast.persistence import Run, RunStatus, codec
 
 from .context import ActivationContext
-from .judging import begun
 from .ownership import Ownership
 
 LOOK_S = 5.0
@@ -168,6 +167,18 @@ class EffectRunner:
             return self._spec.limits.model_timeout_s
         spec = self._spec.tool(effect.tool)
         return (spec.run_timeout_s if spec is not None else None) or self._spec.limits.run_timeout_s
+
+
+async def begun(context: ActivationContext, effect: BeginTurn, state: State) -> TurnPrepared:
+    """The outcome of `BeginTurn`: a turn keeps to its end the code and spec that are published when it begins."""
+    app, agent = state.app, state.agent
+    await context.admission.admit(agent)  # else a paused turn would begin with the code from before the pause
+    published = await context.workers.published(app, agent)
+    if published is None:
+        return TurnPrepared(effect_id=effect.effect_id, problem=f"no app {app!r} is known to the store")
+    if published.spec is None:
+        return TurnPrepared(effect_id=effect.effect_id, problem=f"app {app!r} has no agent {agent!r} any more")
+    return TurnPrepared(effect_id=effect.effect_id, code=published.code, spec=published.spec)
 
 
 def _give_up(task: "asyncio.Task[WorkOutcome | RunLost | None]") -> None:

@@ -148,6 +148,11 @@ class Request(_Command):
     traceparent: str | None = None
     signature: str = ""
 
+    @property
+    def proven(self) -> Principal | None:
+        """The principal, if it claims to be proven; else None."""
+        return None if self.principal is None or self.principal.proof is Proof.STATED else self.principal
+
     def lookups(self) -> tuple[str, ...]:
         """The key of the request's receipt, by its idempotency key."""
         return tuple(key(getattr(self, name)) for name, key in _KEYS.items() if name in type(self).model_fields)

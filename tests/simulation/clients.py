@@ -2,7 +2,7 @@
 
 import contextlib
 
-from holdfast.actors.proofs import proven_in, signed
+from holdfast.actors.proofs import signed
 from holdfast.client.stack_gateway import reply_in
 from holdfast.conversation import (
     Answer,
@@ -228,7 +228,7 @@ class Client:
             world.trace.note("asks %s: %s", conversation_id, shown(command))
             answer = error = None
             try:
-                sent = command if proven_in(command) is None else signed(SERVERS_KEY, SERVED, conversation_id, command)
+                sent = command if command.proven is None else signed(SERVERS_KEY, SERVED, conversation_id, command)
                 delivery = Delivery(conversation_id, sent, timeout_s=timeout_s, create=create)
                 answer = reply_in(await self._registry.deliver(delivery), what="it", retry_id="id")
             except Exception as raised:

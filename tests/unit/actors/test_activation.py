@@ -82,7 +82,7 @@ async def test_a_gated_run_that_is_lost_is_not_started_again():
 def move(activation, store):
     """Have the activation go on with another store."""
     context = dataclasses.replace(activation._context, store=store)
-    for part in (activation, activation._owned, activation._judge, activation._effects):
+    for part in (activation, activation._owned, activation._effects):
         part._context = context
     activation._owned._store = store
 

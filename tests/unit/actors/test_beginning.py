@@ -95,7 +95,7 @@ async def test_a_start_is_acknowledged_although_the_beginning_of_its_turn_cannot
             raise ZeroDivisionError
         return decide(state, command)
 
-    monkeypatch.setattr("holdfast.actors.activation.judging.decide", once)
+    monkeypatch.setattr("holdfast.actors.activation.activation.decide", once)
     store, activation = await counted(FakeWorkers(reply("Hello.")))
     await activation.ask(OPEN_START)
     assert "TurnStarted" not in store.appends[0]

@@ -6,7 +6,7 @@ import pytest
 from hosted import START, FakeWorkers
 
 from holdfast.actors import Failed, Host, Hosted, Replied, StoreAddress
-from holdfast.actors.proofs import Proofs, proven_in, signed
+from holdfast.actors.proofs import Proofs, signed
 from holdfast.conversation import Principal, Proof, Send, Start
 from holdfast.conversation.records.commands import COMMANDS, CancelTurn
 from holdfast.errors import ClusterUnavailable, InvalidInput
@@ -122,7 +122,7 @@ async def test_where_the_vault_cannot_be_read_the_request_fails_and_is_not_judge
 def test_every_command_that_can_name_a_principal_can_be_signed():
     for command in COMMANDS:
         assert ("principal" in command.model_fields) == ("signature" in command.model_fields)
-    assert proven_in(by(KIM, START)) == KIM
-    assert proven_in(by(Principal("kim"), START)) is None
+    assert by(KIM, START).proven == KIM
+    assert by(Principal("kim"), START).proven is None
     assert isinstance(START, Start)
-    assert proven_in(START) is None
+    assert START.proven is None
