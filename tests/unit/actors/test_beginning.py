@@ -7,7 +7,7 @@ from hosted import OPEN, START, FakeWorkers, activated, stored, until
 from writer import reply
 
 from holdfast.actors import NoWorker
-from holdfast.actors.activation import judging
+from holdfast.actors.activation import activation as loop
 from holdfast.conversation import End, Send, Status, decide
 from holdfast.conversation.records.events import MessageAccepted, TurnCompleted, TurnStarted
 from holdfast.errors import ClusterUnavailable, StoreUnavailable
@@ -67,7 +67,7 @@ async def test_a_message_to_an_idle_conversation_begins_its_turn_in_the_same_wri
     "trouble", [NoWorker("not signed"), StoreUnavailable("away"), ClusterUnavailable("no cluster"), None], ids=repr
 )
 async def test_a_start_is_acknowledged_although_what_its_turn_begins_with_is_not_known(trouble, monkeypatch):
-    monkeypatch.setattr(judging, "AT_ONCE_S", 0.01)
+    monkeypatch.setattr(loop, "AT_ONCE_S", 0.01)
     known = asyncio.Event()
 
     class Troubled(FakeWorkers):

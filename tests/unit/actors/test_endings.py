@@ -9,7 +9,8 @@ from writer import call, fail_model, reply
 
 from holdfast.actors import NoOutcome, NoWorker
 from holdfast.actors.activation import activation as activation_module
-from holdfast.actors.activation import judging, outstanding
+from holdfast.actors.activation import activation as loop
+from holdfast.actors.activation import outstanding
 from holdfast.conversation import AgentSpec, Approve, RunFinished, Send, Status, ToolSpec, Wake, decide
 from holdfast.conversation.text.envelope import failure
 from holdfast.errors import CorruptStore, Fenced, NewerRecord, Overloaded, StoreUnavailable
@@ -35,7 +36,7 @@ def broken(monkeypatch, kind, times=10**6):
             raise ZeroDivisionError(message)
         return decide(state, command)
 
-    monkeypatch.setattr(judging, "decide", judge)
+    monkeypatch.setattr(loop, "decide", judge)
 
 
 class Losing(FakeWorkers):
