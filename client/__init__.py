@@ -13,105 +13,45 @@ special errors. Besides these,
 - over HTTP, `ServerUnavailable` and `ServerRefused` replace the errors of the store and the cluster.
 """
 
-# ruff: noqa: F405 - the door says where each name is from
-
 from typing import TYPE_CHECKING, Any
 
 import holdfast
-from holdfast.conversation.terms import decisions
+
+_OF_APPS = (
+    "Agent",
+    "App",
+    "Approvers",
+    "ClusterError",
+    "CorruptStore",
+    "Fenced",
+    "HomeUnusable",
+    "LeaseHeld",
+    "Limits",
+    "NewerRecord",
+    "Report",
+    "Rule",
+    "Rules",
+    "Suspend",
+    "Tool",
+    "ToolContext",
+    "TurnContext",
+    "Unattended",
+    "UnattendedCall",
+    "UnsupportedServer",
+    "__version__",
+    "ask_user_questions",
+    "tool",
+)
+"""Names of `holdfast` that only apps and processes of Holdfast need."""
 
 if TYPE_CHECKING:
-    from holdfast import *  # noqa: F403 - `__all__` lists those of a client
+    from holdfast import *  # noqa: F403 - which names there are, says `__all__`
+else:
+    __all__ = [name for name in holdfast.__all__ if name not in _OF_APPS]
 
-__all__ = [
-    "AgentNotFound",
-    "AgentRow",
-    "AlreadyVoted",
-    "AppDiffersWarning",
-    "AppNotFound",
-    "AppNotPublished",
-    "AsyncClient",
-    "AsyncConversation",
-    "AsyncListEvent",
-    "AsyncPendingCall",
-    "AuditBreak",
-    "AuditEntry",
-    "AuditReport",
-    "BatchRefused",
-    "Cancelled",
-    "CipherFailed",
-    "CipherMissing",
-    "Client",
-    "ClusterStopped",
-    "ClusterUnavailable",
-    "ConfigurationError",
-    "Conversation",
-    "ConversationEnded",
-    "ConversationExists",
-    "ConversationNotFound",
-    "ConversationRow",
-    "ConversationState",
-    "DurabilityWarning",
-    "Event",
-    "FailureReason",
-    "Given",
-    "GivenVote",
-    "Grant",
-    "HoldfastError",
-    "InvalidConversationId",
-    "InvalidDecision",
-    "InvalidInput",
-    "InvalidMessage",
-    "InvalidRule",
-    "LateResult",
-    "Level",
-    "ListEvent",
-    "ListEventKind",
-    "Message",
-    "MessageNotFound",
-    "MessagePage",
-    "MessageStatus",
-    "NotPermitted",
-    "OlderRelease",
-    "OtherBuild",
-    "OutcomeUnknown",
-    "Overloaded",
-    "Page",
-    "Pause",
-    "PendingCall",
-    "Principal",
-    "Proof",
-    "Quarantined",
-    "Question",
-    "QueueFull",
-    "QuotaUsedUp",
-    "Receipt",
-    "RuleCheck",
-    "RunningCall",
-    "Scope",
-    "ServerRefused",
-    "ServerUnavailable",
-    "StaleCall",
-    "StaleReason",
-    "Status",
-    "StopReason",
-    "StoreError",
-    "StoreUnavailable",
-    "Target",
-    "ToolRow",
-    "Turn",
-    "TurnNotFound",
-    "TurnStatus",
-    "Usage",
-    "WrongCluster",
-    "WrongStore",
-]
-__all__ += decisions.__all__
-
-
-def __getattr__(name: str) -> Any:
-    """A name of the door, which imports it at its first use."""
-    if name not in __all__:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
-    return getattr(holdfast, name)
+    def __getattr__(name: str) -> Any:
+        """A name of the door, which imports it at its first use."""
+        if name not in __all__:
+            message = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(message)
+        return getattr(holdfast, name)

@@ -4,60 +4,83 @@ A name's module is imported at its first use, so `import holdfast` is cheap. Thi
 packages share (errors, settings, redaction, the place of a cipher); it imports none of the packages.
 """
 
-# ruff: noqa: F405 - the errors are listed once, in `__all__`
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from .lazy import lazily
 
 if TYPE_CHECKING:
-    from holdfast.agent.agent import Agent
-    from holdfast.agent.app import App
-    from holdfast.agent.approving import TurnContext
-    from holdfast.agent.context import Report, ToolContext
-    from holdfast.agent.questions import ask_user_questions
-    from holdfast.agent.rule import Rule
-    from holdfast.agent.rules import Rules
-    from holdfast.agent.suspend import Suspend
-    from holdfast.agent.tool import Tool, tool
-    from holdfast.agent.unattended import Unattended, UnattendedCall
-    from holdfast.client.agents import AgentRow, ToolRow
-    from holdfast.client.async_client import AsyncClient
-    from holdfast.client.audit import AuditReport
-    from holdfast.client.blocking import Client, Conversation
-    from holdfast.client.cautions import AppDiffersWarning, DurabilityWarning
-    from holdfast.client.conversation import AsyncConversation
-    from holdfast.client.given import Given, GivenVote
-    from holdfast.client.list_events import AsyncListEvent, ListEvent, ListEventKind
-    from holdfast.client.log_pages import MessagePage
-    from holdfast.client.results import AsyncPendingCall, ConversationState, Event, LateResult, Page, PendingCall, RunningCall
-    from holdfast.client.rule_check import RuleCheck
-    from holdfast.client.turns import Message, MessageStatus, Turn, TurnStatus, Usage
-    from holdfast.conversation.judging.judgement import Cancelled, Receipt
-    from holdfast.conversation.log.auditing import AuditEntry
-    from holdfast.conversation.log.chain import AuditBreak
-    from holdfast.conversation.records.event_base import FailureReason, StopReason
-    from holdfast.conversation.records.state import Status
-    from holdfast.conversation.terms.approvers import Approvers
-    from holdfast.conversation.terms.decisions import (
-        Answer,
-        Approve,
-        Cancel,
-        Decision,
-        Deny,
-        Fail,
-        Redispatch,
-        Review,
-        ReviewVerdict,
-        SuspensionKind,
-    )
-    from holdfast.conversation.terms.grants import Grant, Level, Scope, Target
-    from holdfast.conversation.terms.principal import Principal, Proof
-    from holdfast.conversation.terms.questions import Question
-    from holdfast.conversation.terms.spec import Limits
-    from holdfast.persistence import ConversationRow, Pause
+    from holdfast.agent.agent import Agent as Agent
+    from holdfast.agent.app import App as App
+    from holdfast.agent.approving import TurnContext as TurnContext
+    from holdfast.agent.context import Report as Report
+    from holdfast.agent.context import ToolContext as ToolContext
+    from holdfast.agent.questions import ask_user_questions as ask_user_questions
+    from holdfast.agent.rule import Rule as Rule
+    from holdfast.agent.rules import Rules as Rules
+    from holdfast.agent.suspend import Suspend as Suspend
+    from holdfast.agent.tool import Tool as Tool
+    from holdfast.agent.tool import tool as tool
+    from holdfast.agent.unattended import Unattended as Unattended
+    from holdfast.agent.unattended import UnattendedCall as UnattendedCall
+    from holdfast.client.agents import AgentRow as AgentRow
+    from holdfast.client.agents import ToolRow as ToolRow
+    from holdfast.client.async_client import AsyncClient as AsyncClient
+    from holdfast.client.audit import AuditReport as AuditReport
+    from holdfast.client.blocking import Client as Client
+    from holdfast.client.blocking import Conversation as Conversation
+    from holdfast.client.cautions import AppDiffersWarning as AppDiffersWarning
+    from holdfast.client.cautions import DurabilityWarning as DurabilityWarning
+    from holdfast.client.conversation import AsyncConversation as AsyncConversation
+    from holdfast.client.given import Given as Given
+    from holdfast.client.given import GivenVote as GivenVote
+    from holdfast.client.list_events import AsyncListEvent as AsyncListEvent
+    from holdfast.client.list_events import ListEvent as ListEvent
+    from holdfast.client.list_events import ListEventKind as ListEventKind
+    from holdfast.client.log_pages import MessagePage as MessagePage
+    from holdfast.client.results import AsyncPendingCall as AsyncPendingCall
+    from holdfast.client.results import ConversationState as ConversationState
+    from holdfast.client.results import Event as Event
+    from holdfast.client.results import LateResult as LateResult
+    from holdfast.client.results import Page as Page
+    from holdfast.client.results import PendingCall as PendingCall
+    from holdfast.client.results import RunningCall as RunningCall
+    from holdfast.client.rule_check import RuleCheck as RuleCheck
+    from holdfast.client.turns import Message as Message
+    from holdfast.client.turns import MessageStatus as MessageStatus
+    from holdfast.client.turns import Turn as Turn
+    from holdfast.client.turns import TurnStatus as TurnStatus
+    from holdfast.client.turns import Usage as Usage
+    from holdfast.conversation.judging.judgement import Cancelled as Cancelled
+    from holdfast.conversation.judging.judgement import Receipt as Receipt
+    from holdfast.conversation.log.auditing import AuditEntry as AuditEntry
+    from holdfast.conversation.log.chain import AuditBreak as AuditBreak
+    from holdfast.conversation.records.event_base import FailureReason as FailureReason
+    from holdfast.conversation.records.event_base import StopReason as StopReason
+    from holdfast.conversation.records.state import Status as Status
+    from holdfast.conversation.terms.approvers import Approvers as Approvers
+    from holdfast.conversation.terms.decisions import Answer as Answer
+    from holdfast.conversation.terms.decisions import Approve as Approve
+    from holdfast.conversation.terms.decisions import Cancel as Cancel
+    from holdfast.conversation.terms.decisions import Decision as Decision
+    from holdfast.conversation.terms.decisions import Deny as Deny
+    from holdfast.conversation.terms.decisions import Fail as Fail
+    from holdfast.conversation.terms.decisions import Redispatch as Redispatch
+    from holdfast.conversation.terms.decisions import Review as Review
+    from holdfast.conversation.terms.decisions import ReviewVerdict as ReviewVerdict
+    from holdfast.conversation.terms.decisions import SuspensionKind as SuspensionKind
+    from holdfast.conversation.terms.grants import Grant as Grant
+    from holdfast.conversation.terms.grants import Level as Level
+    from holdfast.conversation.terms.grants import Scope as Scope
+    from holdfast.conversation.terms.grants import Target as Target
+    from holdfast.conversation.terms.principal import Principal as Principal
+    from holdfast.conversation.terms.principal import Proof as Proof
+    from holdfast.conversation.terms.questions import Question as Question
+    from holdfast.conversation.terms.spec import Limits as Limits
+    from holdfast.persistence import ConversationRow as ConversationRow
+    from holdfast.persistence import Pause as Pause
 
-    from .errors import *  # noqa: F403 - `__all__` lists those of the door
+    from .errors import *  # noqa: F403 - all errors
 
 _HOMES = {
     "agent.agent": ("Agent",),
@@ -104,128 +127,17 @@ _HOMES = {
     "conversation.terms.questions": ("Question",),
     "conversation.terms.spec": ("Limits",),
     "conversation.records.state": ("Status",),
+    "errors": ("StaleReason",),
     "persistence": ("ConversationRow", "Pause"),
 }
 
-__all__ = [
-    "Agent",
-    "AgentNotFound",
-    "AgentRow",
-    "AlreadyVoted",
-    "Answer",
-    "App",
-    "AppDiffersWarning",
-    "AppNotFound",
-    "AppNotPublished",
-    "Approve",
-    "Approvers",
-    "AsyncClient",
-    "AsyncConversation",
-    "AsyncListEvent",
-    "AsyncPendingCall",
-    "AuditBreak",
-    "AuditEntry",
-    "AuditReport",
-    "BatchRefused",
-    "Cancel",
-    "Cancelled",
-    "CipherFailed",
-    "CipherMissing",
-    "Client",
-    "ClusterError",
-    "ClusterStopped",
-    "ClusterUnavailable",
-    "ConfigurationError",
-    "Conversation",
-    "ConversationEnded",
-    "ConversationExists",
-    "ConversationNotFound",
-    "ConversationRow",
-    "ConversationState",
-    "CorruptStore",
-    "Decision",
-    "Deny",
-    "DurabilityWarning",
-    "Event",
-    "Fail",
-    "FailureReason",
-    "Fenced",
-    "Given",
-    "GivenVote",
-    "Grant",
-    "HoldfastError",
-    "HomeUnusable",
-    "InvalidConversationId",
-    "InvalidDecision",
-    "InvalidInput",
-    "InvalidMessage",
-    "InvalidRule",
-    "LateResult",
-    "LeaseHeld",
-    "Level",
-    "Limits",
-    "ListEvent",
-    "ListEventKind",
-    "Message",
-    "MessageNotFound",
-    "MessagePage",
-    "MessageStatus",
-    "NewerRecord",
-    "NotPermitted",
-    "OlderRelease",
-    "OtherBuild",
-    "OutcomeUnknown",
-    "Overloaded",
-    "Page",
-    "Pause",
-    "PendingCall",
-    "Principal",
-    "Proof",
-    "Quarantined",
-    "Question",
-    "QueueFull",
-    "QuotaUsedUp",
-    "Receipt",
-    "Redispatch",
-    "Report",
-    "Review",
-    "ReviewVerdict",
-    "Rule",
-    "RuleCheck",
-    "Rules",
-    "RunningCall",
-    "Scope",
-    "ServerRefused",
-    "ServerUnavailable",
-    "StaleCall",
-    "StaleReason",
-    "Status",
-    "StopReason",
-    "StoreError",
-    "StoreUnavailable",
-    "Suspend",
-    "SuspensionKind",
-    "Target",
-    "Tool",
-    "ToolContext",
-    "ToolRow",
-    "Turn",
-    "TurnContext",
-    "TurnNotFound",
-    "TurnStatus",
-    "Unattended",
-    "UnattendedCall",
-    "UnsupportedServer",
-    "Usage",
-    "WrongCluster",
-    "WrongStore",
-    "__version__",
-    "ask_user_questions",
-    "tool",
-]
-
-_imported = lazily(__name__, _HOMES, others=("errors", __all__))
+_imported = lazily(__name__, _HOMES, rest=("errors", "HoldfastError"))
 
 
 def __getattr__(name: str) -> Any:
-    return metadata.version("holdfast") if name == "__version__" else _imported(name)
+    match name:
+        case "__version__":
+            return metadata.version("holdfast")
+        case "__all__":
+            return sorted([*_imported(name), "__version__"])
+    return _imported(name)

@@ -3,49 +3,63 @@
 `Conversation.events()` yields `Event`. A name's module is imported at its first use.
 """
 
+# ruff: noqa: PLC0414 - `X as X` says to type checkers that a name is offered
 from typing import TYPE_CHECKING
 
 from .lazy import lazily
 
 if TYPE_CHECKING:
-    from holdfast.client.results import Event, EventBody
-    from holdfast.conversation.records.event_base import FailureReason, StopReason
-    from holdfast.conversation.records.events import (
-        CallAssigned,
-        CallCommented,
-        CallHeld,
-        CallResolved,
-        CallSuspended,
-        ConversationStarted,
-        Ended,
-        GivenRevoked,
-        GrantGiven,
-        GrantRevoked,
-        MessageAccepted,
-        ModelAnswered,
-        NothingCancelled,
-        PendingCancelled,
-        RequestedCall,
-        RunScheduled,
-        SettledBy,
-        SuspensionSettled,
-        TurnCancelled,
-        TurnCompleted,
-        TurnFailed,
-        TurnStarted,
-        VoteCast,
-    )
-    from holdfast.conversation.records.live import ArgumentsDelta, ProgressReported, ReasoningDelta, TextDelta
-    from holdfast.conversation.terms.approvers import ApproverTerms
-    from holdfast.conversation.terms.decisions import DecisionKind, SuspensionKind
-    from holdfast.conversation.terms.grants import CallTarget, Grant, Level
-    from holdfast.conversation.terms.principal import Principal, Proof
-    from holdfast.conversation.terms.spec import Approval, Choice, Executor, OnLost, Resume
+    from holdfast.client.results import Event as Event
+    from holdfast.client.results import EventBody as EventBody
+    from holdfast.conversation.records.event_base import FailureReason as FailureReason
+    from holdfast.conversation.records.event_base import StopReason as StopReason
+    from holdfast.conversation.records.events import CallAssigned as CallAssigned
+    from holdfast.conversation.records.events import CallCommented as CallCommented
+    from holdfast.conversation.records.events import CallHeld as CallHeld
+    from holdfast.conversation.records.events import CallResolved as CallResolved
+    from holdfast.conversation.records.events import CallSuspended as CallSuspended
+    from holdfast.conversation.records.events import ConversationStarted as ConversationStarted
+    from holdfast.conversation.records.events import Ended as Ended
+    from holdfast.conversation.records.events import GivenRevoked as GivenRevoked
+    from holdfast.conversation.records.events import GrantGiven as GrantGiven
+    from holdfast.conversation.records.events import GrantRevoked as GrantRevoked
+    from holdfast.conversation.records.events import MessageAccepted as MessageAccepted
+    from holdfast.conversation.records.events import ModelAnswered as ModelAnswered
+    from holdfast.conversation.records.events import NothingCancelled as NothingCancelled
+    from holdfast.conversation.records.events import PendingCancelled as PendingCancelled
+    from holdfast.conversation.records.events import RequestedCall as RequestedCall
+    from holdfast.conversation.records.events import RunScheduled as RunScheduled
+    from holdfast.conversation.records.events import SettledBy as SettledBy
+    from holdfast.conversation.records.events import SuspensionSettled as SuspensionSettled
+    from holdfast.conversation.records.events import TurnCancelled as TurnCancelled
+    from holdfast.conversation.records.events import TurnCompleted as TurnCompleted
+    from holdfast.conversation.records.events import TurnFailed as TurnFailed
+    from holdfast.conversation.records.events import TurnStarted as TurnStarted
+    from holdfast.conversation.records.events import VoteCast as VoteCast
+    from holdfast.conversation.records.live import ArgumentsDelta as ArgumentsDelta
+    from holdfast.conversation.records.live import ProgressReported as ProgressReported
+    from holdfast.conversation.records.live import ReasoningDelta as ReasoningDelta
+    from holdfast.conversation.records.live import TextDelta as TextDelta
+    from holdfast.conversation.terms.approvers import ApproverTerms as ApproverTerms
+    from holdfast.conversation.terms.decisions import DecisionKind as DecisionKind
+    from holdfast.conversation.terms.decisions import SuspensionKind as SuspensionKind
+    from holdfast.conversation.terms.grants import CallTarget as CallTarget
+    from holdfast.conversation.terms.grants import Grant as Grant
+    from holdfast.conversation.terms.grants import Level as Level
+    from holdfast.conversation.terms.principal import Principal as Principal
+    from holdfast.conversation.terms.principal import Proof as Proof
+    from holdfast.conversation.terms.spec import Approval as Approval
+    from holdfast.conversation.terms.spec import Choice as Choice
+    from holdfast.conversation.terms.spec import Executor as Executor
+    from holdfast.conversation.terms.spec import OnLost as OnLost
+    from holdfast.conversation.terms.spec import Resume as Resume
 
 _HOMES = {
     "client.results": ("Event", "EventBody"),
     "conversation.terms.decisions": ("DecisionKind", "SuspensionKind"),
     "conversation.records.event_base": ("FailureReason", "StopReason"),
+    "conversation.records.events": ("RequestedCall",),
+    "errors": ("SettledBy",),
     "conversation.terms.approvers": ("ApproverTerms",),
     "conversation.terms.grants": ("CallTarget", "Grant", "Level"),
     "conversation.records.live": ("ArgumentsDelta", "ProgressReported", "ReasoningDelta", "TextDelta"),
@@ -53,51 +67,4 @@ _HOMES = {
     "conversation.terms.spec": ("Approval", "Choice", "Executor", "OnLost", "Resume"),
 }
 
-__all__ = [
-    "Approval",
-    "ApproverTerms",
-    "ArgumentsDelta",
-    "CallAssigned",
-    "CallCommented",
-    "CallHeld",
-    "CallResolved",
-    "CallSuspended",
-    "CallTarget",
-    "Choice",
-    "ConversationStarted",
-    "DecisionKind",
-    "Ended",
-    "Event",
-    "EventBody",
-    "Executor",
-    "FailureReason",
-    "GivenRevoked",
-    "Grant",
-    "GrantGiven",
-    "GrantRevoked",
-    "Level",
-    "MessageAccepted",
-    "ModelAnswered",
-    "NothingCancelled",
-    "OnLost",
-    "PendingCancelled",
-    "Principal",
-    "ProgressReported",
-    "Proof",
-    "ReasoningDelta",
-    "RequestedCall",
-    "Resume",
-    "RunScheduled",
-    "SettledBy",
-    "StopReason",
-    "SuspensionKind",
-    "SuspensionSettled",
-    "TextDelta",
-    "TurnCancelled",
-    "TurnCompleted",
-    "TurnFailed",
-    "TurnStarted",
-    "VoteCast",
-]
-
-__getattr__ = lazily(__name__, _HOMES, package="holdfast", others=("conversation.records.events", __all__))
+__getattr__ = lazily(__name__, _HOMES, package="holdfast", rest=("conversation.records.events", "EventBase"))
