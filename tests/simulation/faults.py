@@ -29,6 +29,15 @@ class Chances:
     twice: float = 0.0
     late: float = 0.0
     slow: float = 0.0
+    fates: tuple = ()
+
+    def __post_init__(self):
+        self.fates = (
+            (Fate.LOST, self.lost),
+            (Fate.ANSWER_LOST, self.answer_lost),
+            (Fate.TWICE, self.twice),
+            (Fate.LATE, self.late),
+        )
 
 
 class Faults:
@@ -70,12 +79,7 @@ class Faults:
         if chances is self._calm:
             return Fate.FINE
         drawn = self._rng.random()
-        for fate, chance in (
-            (Fate.LOST, chances.lost),
-            (Fate.ANSWER_LOST, chances.answer_lost),
-            (Fate.TWICE, chances.twice),
-            (Fate.LATE, chances.late),
-        ):
+        for fate, chance in chances.fates:
             drawn -= chance
             if drawn < 0:
                 return fate

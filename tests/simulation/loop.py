@@ -7,11 +7,11 @@ and there are no threads: whatever would leave the process raises.
 
 import asyncio
 import contextlib
-import heapq
 import random
 from asyncio import events
 from collections import deque
 from contextvars import ContextVar, copy_context
+from heapq import heappop, heappush
 
 PROCESS = ContextVar("process")
 """The simulated process that the running handle belongs to."""
@@ -48,6 +48,26 @@ class Stuck(Exception):
     """Nothing can ever run again."""
 
 
+class Handle:
+    """What asyncio calls a handle, and the process whose turn it is; asyncio's own are three times as slow to make and run."""
+
+    __slots__ = ("args", "callback", "context", "is_cancelled", "process")
+
+    def __init__(self, callback, args, context, process):
+        self.callback = callback
+        self.args = args
+        self.context = context
+        self.process = process
+        self.is_cancelled = False
+
+    def cancel(self):
+        self.is_cancelled = True
+        self.callback = self.args = None
+
+    def cancelled(self):
+        return self.is_cancelled
+
+
 class SimLoop(asyncio.AbstractEventLoop):
     """Runs simulated processes; `run` returns once its work, which belongs to the process `judge`, is done."""
 
@@ -67,34 +87,38 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def run(self, work):
         events._set_running_loop(self)
+        timers, runnable, draw = self._timers, self._runnable, self._random
         try:
             task = self.judge.start(work)
             while not task.done():
-                self._turn()
+                if not runnable:
+                    if not timers:
+                        raise Stuck
+                    self._now = max(self._now, timers[0][0])
+                while timers and timers[0][0] <= self._now:
+                    self._put(heappop(timers)[2])
+                if not runnable:
+                    continue
+                chosen = int(draw() * len(runnable))
+                process = runnable[chosen]
+                handle = process.ready.popleft()
+                if not process.ready:
+                    runnable[chosen] = runnable[-1]
+                    runnable.pop()
+                if not handle.is_cancelled:
+                    self._turn(process, handle)
             return task.result()
         finally:
             events._set_running_loop(None)
 
-    def _turn(self):
-        if not self._runnable:
-            if not self._timers:
-                raise Stuck
-            self._now = max(self._now, self._timers[0][0])
-        while self._timers and self._timers[0][0] <= self._now:
-            self._put(heapq.heappop(self._timers)[2])
-        runnable = self._runnable
-        if not runnable:
-            return
-        chosen = int(self._random() * len(runnable))
-        process = runnable[chosen]
-        handle = process.ready.popleft()
-        if not process.ready:
-            runnable[chosen] = runnable[-1]
-            runnable.pop()
-        if handle._cancelled:
-            return
+    def _turn(self, process, handle):
         self.turns += 1
-        handle._run()
+        try:
+            handle.context.run(handle.callback, *handle.args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self.call_exception_handler({"message": f"exception in {handle.callback}", "exception": error})
         if process.fuse is not None:
             process.fuse[0] -= 1
             if process.fuse[0] <= 0:
@@ -102,8 +126,8 @@ class SimLoop(asyncio.AbstractEventLoop):
                 blow(process)
 
     def _put(self, handle):
-        process = handle._context.get(PROCESS, self.judge)
-        if process.dead or handle._cancelled:
+        process = handle.process
+        if process.dead or handle.is_cancelled:
             return
         if not process.ready and not process.stopped:
             self._runnable.append(process)
@@ -154,8 +178,13 @@ class SimLoop(asyncio.AbstractEventLoop):
     def time(self):
         return self._now
 
+    def _handle(self, callback, args, context):
+        if context is None:
+            context = copy_context()
+        return Handle(callback, args, context, context.get(PROCESS, self.judge))
+
     def call_soon(self, callback, *args, context=None):
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = self._handle(callback, args, context)
         if not self._closed:
             self._put(handle)
         return handle
@@ -166,14 +195,11 @@ class SimLoop(asyncio.AbstractEventLoop):
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(self, when, callback, *args, context=None):
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        handle = self._handle(callback, args, context)
         if not self._closed:
             self._timed += 1
-            heapq.heappush(self._timers, (when, self._timed, handle))
+            heappush(self._timers, (when, self._timed, handle))
         return handle
-
-    def _timer_handle_cancelled(self, handle):
-        pass
 
     def create_future(self):
         return asyncio.Future(loop=self)

@@ -10,7 +10,7 @@ import uuid
 from dataclasses import dataclass
 from unittest import mock
 
-from holdfast.actors import conversation_actor, host, logs
+from holdfast.actors import conversation_actor, host, logs, memory
 from holdfast.actors.worker import succession, worker
 from holdfast.agent import Rules
 from holdfast.conversation.judging import granting
@@ -97,12 +97,12 @@ def _seeded(seed):
     gc.disable()
     try:
         with contextlib.ExitStack() as given:
-            for module in (host, succession):
-                given.enter_context(mock.patch.object(module, "resident_mb", return_value=0.0))
+            for module in (memory, host, succession):
+                given.enter_context(mock.patch.object(module, "resident_mb", _weightless))
             for module in (conversation_actor, worker, succession):
                 given.enter_context(mock.patch.object(module, "time", Clocks()))
             given.enter_context(mock.patch.object(worker, "AppRuntime", SimRuntime))
-            given.enter_context(mock.patch.object(os, "getloadavg", return_value=(0.0, 0.0, 0.0)))
+            given.enter_context(mock.patch.object(os, "getloadavg", _idle))
             given.enter_context(mock.patch.object(Rules, "of_json", publisher.read))
             small = 1 if seed % 4 == 0 else conversations.FEW_CLAIMS  # else no process here has many claims
             given.enter_context(mock.patch.object(conversations, "FEW_CLAIMS", small))
@@ -114,3 +114,11 @@ def _seeded(seed):
         uuid.uuid4 = uuid4
         if collecting:
             gc.enable()
+
+
+def _weightless():
+    return 0.0
+
+
+def _idle():
+    return 0.0, 0.0, 0.0

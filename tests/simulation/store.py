@@ -84,7 +84,9 @@ class SimStore:
                 answer, error = _at_once(getattr(world.memory, verb)(*args, **kwargs)), None
             except Exception as raised:
                 answer, error = None, raised
-            self._observe(verb, args, kwargs, answer, error)
+            watch = _WATCHED.get(verb)  # tells ledger and trace what the store did, at the moment it did it
+            if watch is not None:
+                watch(world, process, args, kwargs, answer, error)
         arrives = world.loop.time() + world.faults.store_hop_s()
         if lost or arrives > give_up:
             world.loop.call_at(min(arrives, give_up), self._refuse, reply, verb, context=process.context)
@@ -93,12 +95,6 @@ class SimStore:
 
     def _refuse(self, reply, verb):
         _settle(reply, None, StoreUnavailable(f"{verb} is told to be without an answer"))
-
-    def _observe(self, verb, args, kwargs, answer, error):
-        """Tell ledger and trace what the store did, at the moment it did it."""
-        watch = _WATCHED.get(verb)
-        if watch is not None:
-            watch(self._world, self._process, args, kwargs, answer, error)
 
 
 def _knows(memory, conversation_id, call, attempt):
