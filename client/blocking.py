@@ -15,7 +15,6 @@ from holdfast.conversation.ids import check_conversation_id
 from .arguments import stated_of
 from .async_client import AsyncClient
 from .conversation import AsyncConversation
-from .gateway import resolver
 from .list_events import AsyncListEvent, BlockingListEvent, ListEvent
 from .results import AsyncPendingCall, BlockingPendingCall, ConversationState, Page, PendingCall
 from .stack import renewed
@@ -86,7 +85,7 @@ def iterating(
 
 def _call(client: "Client", call: AsyncPendingCall) -> BlockingPendingCall:
     def resolve(*args: Any, **kwargs: Any) -> Receipt:
-        return client._run(resolver(client._async().gateway)(*args, **kwargs))  # noqa: SLF001 - the same module's own
+        return client._run(client._async().gateway.resolve(*args, **kwargs))  # noqa: SLF001 - the same module's own
 
     return PendingCall.of(call, resolve)
 

@@ -11,11 +11,10 @@ from holdfast.errors import InvalidInput, ServerRefused
 from . import verbs
 from .arguments import check_suspension
 from .audit import AuditReport, Kept, kept_of
-from .gateway import Gateway, asked, resolver, streamed
+from .gateway import Gateway, Verb, asked, streamed
 from .log_pages import MessagePage
 from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall
 from .turns import Message, Turn
-from .verb import Verb
 
 R = TypeVar("R")
 PAGE = 1000
@@ -295,7 +294,7 @@ async def resolved(
 ) -> Receipt:
     """The receipt of a decision on a call as it was shown, or on a suspension of this conversation."""
     if isinstance(call, PendingCall):
-        return await PendingCall.of(call, resolver(gateway)).resolve(decision, decision_id=decision_id)
+        return await PendingCall.of(call, gateway.resolve).resolve(decision, decision_id=decision_id)
     check_suspension(call, conversation_id)
     ids = {"conversation_id": check_conversation_id(conversation_id), "suspension_id": call}
     return await asked(gateway, verbs.RESOLVE, **ids, decision=decision, decision_id=decision_id)

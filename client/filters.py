@@ -18,8 +18,8 @@ from holdfast.errors import InvalidInput
 from holdfast.persistence import Listing
 
 from . import arguments as of
+from .gateway import Checks
 from .results import PendingCall
-from .verb import Checks
 
 MOST_PAGES = 20
 """The most pages without a wanted row that one read skips."""

@@ -27,13 +27,12 @@ from .arguments import encodes, taker_of
 from .audit import AuditReport
 from .batches import key_of, said
 from .filters import asked_for
-from .gateway import resolver
+from .gateway import Verb, resolver
 from .http_address import Address
 from .http_events import follow, follow_lists
 from .http_exchange import FAILED, Exchange
 from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall, rests
 from .turns import Turn
-from .verb import Verb
 
 R = TypeVar("R")
 POLL_S = 50.0
@@ -54,7 +53,7 @@ class HttpGateway:
 
     def __init__(self, address: Address, *, timeout_s: float, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.exchange = Exchange(address, timeout_s=timeout_s, transport=transport)
-        self.resolve = resolver(self)
+        self.resolve = resolver(self, verbs.RESOLVE_CALL)
 
     @property
     def access(self) -> NoReturn:

@@ -16,11 +16,11 @@ from holdfast.error_codes import error_of
 from holdfast.errors import HoldfastError, InvalidInput, ServerRefused
 
 from .audit import AuditReport
+from .gateway import Verb
 from .list_events import AsyncListEvent, ListEvent, ListEventKind
 from .replies import AuditReply
 from .results import ConversationState, Page, PendingCall
 from .results import Event as ClientEvent
-from .verb import Verb
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"

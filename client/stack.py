@@ -12,7 +12,7 @@ import sys
 import time
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -59,7 +59,7 @@ class Reads(Protocol):
     """What reads a stack within deadlines, as `StackGateway`; `resolve` decides the calls that are read."""
 
     stack: "Stack"
-    resolve: Callable[..., Awaitable[Receipt]]
+    resolve: Callable[..., Coroutine[Any, Any, Receipt]]
 
     async def store(self) -> "Store":
         """The store, opened in time."""

@@ -22,14 +22,13 @@ from .arguments import taker_of, this_user
 from .audit import lines, report
 from .batches import resolve_each
 from .filters import CALLS, filtered
-from .gateway import Gateway, judged, resolver
+from .gateway import Gateway, Verb, judged, resolver
 from .list_feed import ListFeed, list_events
 from .results import AsyncPendingCall, Event, Page, PendingCall
 from .rule_check import RuleCheck, checked
 from .stack import Stack
 from .stack_events import events_of, resting
 from .stack_state import abandoned_calls, call_of, settled, waiting
-from .verb import Verb
 
 if TYPE_CHECKING:
     from holdfast.agent import App
@@ -69,7 +68,7 @@ class StackGateway:
         self.stack = stack
         self.feed = feed or ListFeed()
         self.principal = principal
-        self.resolve: Callable[..., Awaitable[Receipt]] = resolver(self)
+        self.resolve = resolver(self, verbs.RESOLVE_CALL)
         self._timeout_s = timeout_s
         self._proves = proves
 

@@ -42,13 +42,13 @@ from .agents import AgentRow
 from .audit import AuditReport
 from .batches import many_of, pairs_of, rulings_of
 from .filters import checks_of, filtered
+from .gateway import Checks, Verb
 from .given import Given, given_page, grants_of
 from .list_events import AsyncListEvent
 from .log_pages import MessagePage, message_page, turn_page
 from .results import AsyncPendingCall, ConversationState, Event, Page
 from .rule_check import RuleCheck, arguments_of, named
 from .turns import Message, Turn, turn_log, what_became
-from .verb import Checks, Verb
 
 READ, START, DECIDE, ADMIN = AccessScope.READ, AccessScope.START, AccessScope.DECIDE, AccessScope.ADMIN
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from holdfast.client import Approve, AsyncConversation, Decision, Receipt, verbs
 from holdfast.client.filters import asked_of
-from holdfast.client.gateway import resolver
 from holdfast.client.replies import DecisionReceiptReply, NotedReply
 from holdfast.client.results import AsyncPendingCall, Page, PendingCall
 from holdfast.errors import StaleCall
@@ -41,7 +40,7 @@ async def decide(asked: Asked, suspension_id: str | None, conversation_id: str |
         await check_page(asked, page, suspension_id, decision)
     if conversation_id is not None and body.tool_call_id is not None:
         place = conversation_id, body.tool_call_id, decision
-        return await resolver(client.gateway)(*place, suspension_id=suspension_id, decision_id=key)
+        return await client.gateway.resolve(*place, suspension_id=suspension_id, decision_id=key)
     return await client.resolve(suspension_id or "", decision, conversation_id=conversation_id, decision_id=key)
 
 

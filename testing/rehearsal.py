@@ -18,10 +18,9 @@ from holdfast.client import verbs
 from holdfast.client.arguments import attended_of, context_of, is_time, principal_of
 from holdfast.client.audit import AuditReport, Kept, report
 from holdfast.client.conversation import AsyncConversation
-from holdfast.client.gateway import resolver
+from holdfast.client.gateway import Verb, resolver
 from holdfast.client.results import AsyncPendingCall, PendingCall
 from holdfast.client.stack_state import call_of, shown
-from holdfast.client.verb import Verb
 from holdfast.conversation import Command, Grant, Principal, Receipt, Reply, Start, State, Wake, outstanding
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.errors import ConfigurationError, Fenced, InvalidInput, Quarantined
@@ -265,7 +264,7 @@ class Rehearsal:
         state = await self._log()
         events, messages = await log_of(self._store, state)
         return RehearsalResult(
-            state=await shown(self._store, state, resolver(RehearsalGateway(self))),
+            state=await shown(self._store, state, RehearsalGateway(self).resolve),
             messages=messages,
             events=events,
             receipts=list(self._receipts),
@@ -427,7 +426,7 @@ class RehearsalGateway:
 
     def __init__(self, rehearsal: Rehearsal) -> None:
         self._of = rehearsal
-        self._resolve = resolver(self)
+        self.resolve = resolver(self, verbs.RESOLVE_CALL)
 
     @property
     def access(self) -> NoReturn:
@@ -445,7 +444,7 @@ class RehearsalGateway:
         if verb is verbs.AUDIT:
             found = await report(lambda work: work(store), self._of.id, arguments["receipts"])
         elif verb is verbs.PENDING_OF:
-            found = [PendingCall.of(view, self._resolve) for view in await store.pending_of(self._of.id)]
+            found = [PendingCall.of(view, self.resolve) for view in await store.pending_of(self._of.id)]
         else:
             found = verb.replied(await self._of._ask(await self._command(verb, dict(arguments))))  # noqa: SLF001 - as above
         reply: T = found
