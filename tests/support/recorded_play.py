@@ -52,10 +52,10 @@ async def play(
     texts = [message["content"] for message in messages if message["role"] == "user"]
     calls = recorded_app.calls_of(messages)
     conversation = await client.start(recorded_app.agent_of(name), texts.pop(0), conversation_id=name)
-    receipt = conversation.receipt
+    receipt, within_s = conversation.receipt, max(120, patience_s)
     answered: Counter[str] = Counter()
     while True:
-        state = await _read(patience_s, lambda: conversation.wait(after=receipt.seq, timeout_s=120))  # noqa: B023 - at once
+        state = await _read(patience_s, lambda: conversation.wait(after=receipt.seq, timeout_s=within_s))  # noqa: B023 - at once
         match state.status:
             case Status.AWAITING_INPUT:
                 decisions = [(call, _decision(call, calls, answered, approve)) for call in state.pending]
