@@ -12,8 +12,8 @@ from holdfast.conversation.text import schema
 from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
 from holdfast.errors import HoldfastError
-from holdfast.log_context import about
 from holdfast.redaction import Redaction
+from holdfast.work_context import about
 
 from . import logs, wire
 from .actor_settings import ActorSettings, short_name

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from holdfast.log_context import ABOUT
 from holdfast.redaction import PLAIN, Redaction
 from holdfast.settings import LogForm, LogSettings
+from holdfast.work_context import ABOUT
 
 OURS = (
     "holdfast",

@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeAlias
 
 from holdfast.conversation import AgentSpec, Event, ModelFailed, ModelReplied, RunFinished, RunRuled, RunSuspended, RunTool
 from holdfast.conversation.terms.approvers import ApproverTerms
-from holdfast.trace_context import trace_id_of
+from holdfast.work_context import trace_id_of
 
 ModelOutcome: TypeAlias = ModelReplied | ModelFailed
 RunOutcome: TypeAlias = RunFinished | RunSuspended | RunRuled

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from holdfast import errors, trace_context
+from holdfast import errors, work_context
 from holdfast.backoff import Backoff
 from holdfast.errors import ConfigurationError, HoldfastError, InvalidInput, OutcomeUnknown, ServerRefused, ServerUnavailable
 
@@ -197,9 +197,9 @@ class Exchange:
             headers["Authorization"] = f"Bearer {self.address.token}"
         if asking.key is not None:
             headers["Idempotency-Key"] = asking.key
-        traceparent = trace_context.current()
+        traceparent = work_context.caller_traceparent()
         if traceparent is not None:
-            headers[trace_context.HEADER] = traceparent
+            headers[work_context.TRACE_HEADER] = traceparent
         request = http.build_request(
             asking.method,
             self.address.url + asking.path,

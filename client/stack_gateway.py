@@ -8,7 +8,7 @@ from functools import partial
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast import errors, trace_context
+from holdfast import errors, work_context
 from holdfast.backoff import Backoff
 from holdfast.conversation import Cancelled, Command, Principal, Receipt, Reply, Start, State, decide
 from holdfast.conversation.terms.decisions import DecisionRecord
@@ -145,7 +145,7 @@ class StackGateway:
         self, conversation_id: str, command: Command, *, what: str, retry_id: str, create: bool = False
     ) -> Reply:
         """The reply to a command, once the events that it led to are durable. Errors are as in `reply_in`."""
-        said = {"principal": self.principal, "traceparent": trace_context.current()}
+        said = {"principal": self.principal, "traceparent": work_context.caller_traceparent()}
         command = command.model_copy(update={name: value for name, value in said.items() if value is not None})
         delivery = Delivery(conversation_id, command, timeout_s=self.allowed_s, create=create, proves=self._proves)
         return reply_in(await self._delivered(delivery), what=what, retry_id=retry_id)

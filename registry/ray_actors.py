@@ -18,8 +18,8 @@ from holdfast.actors.wire import pack, unpack
 from holdfast.conversation import Command
 from holdfast.daemon import in_daemon
 from holdfast.errors import ClusterStopped, OtherBuild
-from holdfast.log_context import REQUEST
 from holdfast.persistence import EVERYWHERE, DirectoryAndRuns, TakeoverReason
+from holdfast.work_context import REQUEST
 
 from .actors import ActorDied, ActorUnavailable
 from .watchdog import Gone

@@ -20,9 +20,9 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailable,
 )
-from holdfast.log_context import about
 from holdfast.persistence import Conversations, Owner, TakeoverReason
 from holdfast.settings import Timing
+from holdfast.work_context import about
 
 from .actors import ActorDied, Actors, ActorUnavailable, Handle
 

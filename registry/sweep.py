@@ -16,11 +16,11 @@ from holdfast.backoff import now_s
 from holdfast.conversation import Wake
 from holdfast.counting import Counts
 from holdfast.errors import ConversationNotFound, CorruptStore, HoldfastError, LeaseHeld, Overloaded, Quarantined, StoreError
-from holdfast.log_context import CONVERSATION
 from holdfast.machine_load import because, overload
 from holdfast.persistence import Finding, Look, Pause, Store
 from holdfast.redaction import PLAIN
 from holdfast.settings import ProcessLimits, Timing
+from holdfast.work_context import CONVERSATION
 
 from .actors import Actors, ActorUnavailable
 from .pool import RESERVE, Pool, PoolFull

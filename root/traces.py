@@ -14,7 +14,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import INVALID_SPAN, Link, NonRecordingSpan, Span, SpanContext, SpanKind, StatusCode, TraceFlags
 
-from .trace_context import checked, of
+from .work_context import checked_traceparent
 
 logger = logging.getLogger("holdfast")
 
@@ -151,12 +151,6 @@ def say(span: Span, said: Mapping[str, Said | None]) -> None:
             span.set_attribute(name, _encodable(value))
 
 
-def traceparent_of(span: Span) -> str | None:
-    """The trace context of a span; None if nothing is traced."""
-    context = span.get_span_context()
-    return of(f"{context.trace_id:032x}", f"{context.span_id:016x}", context.trace_flags) if context.is_valid else None
-
-
 def context_of(traceparent: str | None) -> Context:
     """A context whose current span is that of this trace context; an empty context for None."""
     parent = span_context(traceparent)
@@ -165,7 +159,7 @@ def context_of(traceparent: str | None) -> Context:
 
 def span_context(traceparent: str | None) -> SpanContext | None:
     """The remote span of a trace context; None if it is invalid."""
-    traceparent = checked(traceparent)
+    traceparent = checked_traceparent(traceparent)
     if traceparent is None:
         return None
     _, trace_id, span_id, flags = traceparent.split("-")

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast import metrics, trace_context
+from holdfast import metrics
 from holdfast.counting import Counts
-from holdfast.log_context import REQUEST, TRACE
-from holdfast.trace_context import CALLER
+from holdfast.work_context import CALLER, REQUEST, TRACE, TRACE_HEADER, checked_traceparent, trace_id_of
 
 from .rates import Rates
 
@@ -61,7 +60,7 @@ class Watch:
             await send(message)
 
         traceparent = _trace_context(scope)
-        tokens = REQUEST.set(request_id), TRACE.set(trace_context.trace_id_of(traceparent)), CALLER.set(traceparent)
+        tokens = REQUEST.set(request_id), TRACE.set(trace_id_of(traceparent)), CALLER.set(traceparent)
         try:
             await self._app(scope, receive, noted)
         finally:
@@ -92,5 +91,5 @@ class Watch:
 
 def _trace_context(scope: Scope) -> str:
     """The trace context of a request; empty if there is none, it is ill-formed, or there are several."""
-    given = Headers(scope=scope).getlist(trace_context.HEADER)
-    return (trace_context.checked(given[0]) or "") if len(given) == 1 else ""
+    given = Headers(scope=scope).getlist(TRACE_HEADER)
+    return (checked_traceparent(given[0]) or "") if len(given) == 1 else ""

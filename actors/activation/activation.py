@@ -31,9 +31,9 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailable,
 )
-from holdfast.log_context import about
 from holdfast.persistence import Append, KnownIds, Moved, TakeoverReason
 from holdfast.redaction import PLAIN
+from holdfast.work_context import about
 
 from .context import ActivationContext
 from .counted import Counted

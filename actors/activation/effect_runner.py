@@ -8,8 +8,8 @@ from holdfast.actors.workers import GRACE_S, Claimed, ModelRequest, NoOutcome, N
 from holdfast.conversation import BeginTurn, CallModel, Command, Effect, FailureReason, OnLost, RunTool, State
 from holdfast.conversation.records.commands import ModelFailed, RunFinished, RunLost, TurnPrepared
 from holdfast.conversation.text.envelope import failure
-from holdfast.log_context import REQUEST
 from holdfast.persistence import Run, RunStatus, codec
+from holdfast.work_context import REQUEST
 
 from .context import ActivationContext
 from .ownership import Ownership

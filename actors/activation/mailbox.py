@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from holdfast.conversation import Command, Reply
 from holdfast.errors import HoldfastError, StoreError, StoreUnavailable
-from holdfast.log_context import REQUEST
+from holdfast.work_context import REQUEST
 
 
 @dataclass(slots=True)

@@ -13,10 +13,9 @@ from holdfast.conversation.records.commands import ModelFailed, ModelReplied, Ou
 from holdfast.conversation.records.events import MessageAccepted, TurnStarted
 from holdfast.conversation.text.envelope import failure
 from holdfast.errors import ClusterError, CorruptStore, StoreError
-from holdfast.log_context import CONVERSATION, EFFECT, REQUEST, TRACE
 from holdfast.persistence import Append, Appended
 from holdfast.redaction import PLAIN
-from holdfast.trace_context import trace_id_of
+from holdfast.work_context import CONVERSATION, EFFECT, REQUEST, TRACE, trace_id_of
 
 from .context import ActivationContext
 from .effect_runner import EffectRunner

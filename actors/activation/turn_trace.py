@@ -14,6 +14,7 @@ from holdfast.conversation.records import events
 from holdfast.conversation.records.commands import TurnPrepared
 from holdfast.persistence import Append
 from holdfast.settings import TraceContinuation, TraceSettings
+from holdfast.work_context import traceparent_of
 
 from .notices import Notice
 
@@ -53,7 +54,7 @@ class TurnTrace:
         if self._span is None and (state.busy or due or isinstance(command, Resolve | ResolveMany | CancelPending)):
             self._resumed = self._goes_on(state, command)
         span = self._span or self._resumed
-        return None if span is None else traces.traceparent_of(span)
+        return None if span is None else traceparent_of(span)
 
     def beginning(self, state: State) -> str | None:
         """The trace context of the next turn's first span, for its event; its parent is the message's trace context."""
@@ -62,7 +63,7 @@ class TurnTrace:
         message = state.queue[0]
         caller = next((one.traceparent for one in state.queued_traces if one.seq == message), None)
         self._first = self._begun(state, state.turns + 1, parent=caller)
-        return traces.traceparent_of(self._first)
+        return traceparent_of(self._first)
 
     def for_work(self, state: State) -> str | None:
         """The trace context of the span that the turn's work belongs to; a takeover begins a new span."""
@@ -70,7 +71,7 @@ class TurnTrace:
             return None
         if self._span is None:
             self._span = self._goes_on(state, None)
-        return traces.traceparent_of(self._span)
+        return traceparent_of(self._span)
 
     def written(self, write: Append) -> None:
         """Begin and end the turn's spans by the events of a durable write."""

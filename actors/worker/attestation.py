@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from holdfast.errors import StoreError
-from holdfast.log_context import about_nothing
 from holdfast.persistence import Runs
+from holdfast.work_context import about_nothing
 
 logger = logging.getLogger("holdfast.worker")
 

@@ -32,9 +32,9 @@ from holdfast.conversation import AgentSpec, RunFinished, RunRuled, RunSuspended
 from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
 from holdfast.errors import HoldfastError
-from holdfast.log_context import about, about_nothing
 from holdfast.persistence import Store
 from holdfast.single_flight import SingleFlight
+from holdfast.work_context import about, about_nothing
 
 from . import model_run, tool_run
 from .app_loop import THREADS, AppLoop

@@ -6,7 +6,8 @@ from stack_fixture import client_of, eventually, kill_host
 from holdfast import Deny
 from holdfast.client import Principal
 from holdfast.testing import call, calls
-from holdfast.traces import begin, during, traceparent_of
+from holdfast.traces import begin, during
+from holdfast.work_context import traceparent_of
 
 
 async def test_a_turn_is_one_trace_across_a_wait_that_outlives_its_actor(stack, collector, monkeypatch):

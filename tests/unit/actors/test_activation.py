@@ -13,9 +13,9 @@ from holdfast.conversation import AgentSpec, Approve, Limits, RunFinished, Send,
 from holdfast.conversation.log import work
 from holdfast.conversation.text.envelope import success
 from holdfast.errors import ConversationExists, Fenced, StoreUnavailable
-from holdfast.log_context import about
 from holdfast.persistence import RunStatus, Takeover, TakeoverReason, codec
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
+from holdfast.work_context import about
 
 
 async def test_a_refused_start_with_another_spec_does_not_change_what_the_turn_runs_with():

@@ -10,9 +10,9 @@ import pytest
 from holdfast.actors import logs
 from holdfast.actors.actor_settings import short_name
 from holdfast.actors.logs import Lines, write_lines
-from holdfast.log_context import about, about_nothing
 from holdfast.redaction import Redaction
 from holdfast.settings import LogForm, LogSettings
+from holdfast.work_context import about, about_nothing
 
 SECRET = "open-sesame-7"  # noqa: S105 - made up
 

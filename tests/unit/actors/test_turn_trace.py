@@ -12,9 +12,9 @@ from writer import call, fail_model, reply, resolve
 from holdfast.actors import NoWorker
 from holdfast.conversation import Approve, CancelTurn, Deny, Principal, RunFinished, Send, Status, Wake
 from holdfast.conversation.text.envelope import success
-from holdfast.log_context import TRACE
 from holdfast.persistence import TakeoverReason
 from holdfast.settings import TraceContinuation, TraceSettings
+from holdfast.work_context import TRACE
 
 DECIDER = "00-11111111111111111111111111111111-2222222222222222-01"
 TRACED_START = START.model_copy(update={"traceparent": CALLER})

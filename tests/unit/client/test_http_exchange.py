@@ -37,7 +37,8 @@ from holdfast.errors import (
     StoreUnavailable,
 )
 from holdfast.server.error_responses import problem_of
-from holdfast.traces import begin, during, traceparent_of
+from holdfast.traces import begin, during
+from holdfast.work_context import traceparent_of
 
 RECEIPT = {"conversation_id": "c-1", "seq": 4, "accepted_at": 5, "duplicate": False, "message_id": "m-1"}
 TOKEN = "hunter22-hunter22"  # noqa: S105 - made up

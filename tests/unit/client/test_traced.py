@@ -9,6 +9,7 @@ from holdfast.agent import Agent, App
 from holdfast.client import AsyncClient
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore
+from holdfast.work_context import traceparent_of
 
 
 @pytest.fixture
@@ -26,4 +27,4 @@ async def test_a_command_has_the_context_of_the_current_span_and_none_without_on
         conversation = await client.start("desk", "Hello", conversation_id="c-1")
     await conversation.send("And?")
 
-    assert await messages(await stack.store()) == [traces.traceparent_of(span), None]
+    assert await messages(await stack.store()) == [traceparent_of(span), None]

@@ -7,10 +7,9 @@ import pytest
 from spans import CALLER
 from starlette.responses import Response
 
-from holdfast.log_context import REQUEST, TRACE
 from holdfast.server.caller import LOCAL
 from holdfast.server.watch import REQUEST_ID, STRANGERS_BURST, Watch
-from holdfast.trace_context import current
+from holdfast.work_context import REQUEST, TRACE, caller_traceparent
 
 
 @pytest.fixture
@@ -89,7 +88,7 @@ async def test_a_trace_context_goes_with_the_command_and_a_bad_one_is_ignored(ap
     headers = [("traceparent", one) for one in given]
     await api("POST", "/v1/conversations", 201, json={"agent": "desk", "text": "Hello"}, headers=headers)
     assert seen == [(found, "" if found is None else CALLER[3:35])]
-    assert (TRACE.get(), current()) == ("", None)
+    assert (TRACE.get(), caller_traceparent()) == ("", None)
 
 
 async def test_strangers_do_not_fill_the_log_and_it_is_said_how_many_lines_were_left_out(api, lines):

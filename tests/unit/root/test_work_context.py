@@ -6,7 +6,7 @@ import sys
 import pytest
 from spans import CALLER, Spans, links_of, parent_of, trace_of
 
-from holdfast import trace_context, traces
+from holdfast import traces, work_context
 
 OTHER = "00-11111111111111111111111111111111-2222222222222222-01"
 
@@ -30,7 +30,7 @@ def spans(monkeypatch):
     ids=["sampled", "not sampled", "random", "unknown flags", "a later version", "a later version of today's length"],
 )
 def test_a_trace_context_is_kept_in_the_form_of_today(given, found):
-    assert trace_context.checked(given) == found
+    assert work_context.checked_traceparent(given) == found
 
 
 @pytest.mark.parametrize(
@@ -52,26 +52,26 @@ def test_a_trace_context_is_kept_in_the_form_of_today(given, found):
     ],
 )
 def test_what_is_none_is_ignored(given):
-    assert trace_context.checked(given) is None
+    assert work_context.checked_traceparent(given) is None
     assert traces.span_context(given) is None
 
 
 def test_the_caller_is_the_current_span_else_what_the_request_came_with(spans):
-    assert trace_context.current() is None
-    token = trace_context.CALLER.set(OTHER)
+    assert work_context.caller_traceparent() is None
+    token = work_context.CALLER.set(OTHER)
     try:
-        assert trace_context.current() == OTHER
+        assert work_context.caller_traceparent() == OTHER
         span = traces.begin("mine", {}, parent=CALLER)
         with traces.during(span):
-            assert trace_context.current() == traces.traceparent_of(span)
-        assert trace_context.current() == OTHER
+            assert work_context.caller_traceparent() == work_context.traceparent_of(span)
+        assert work_context.caller_traceparent() == OTHER
     finally:
-        trace_context.CALLER.reset(token)
+        work_context.CALLER.reset(token)
     assert trace_of(spans.one("mine")) == CALLER[3:35]
 
 
 def test_whoever_has_not_imported_opentelemetry_does_not_import_it_to_say_who_calls():
-    code = "import sys; from holdfast import trace_context; print(trace_context.current(), 'opentelemetry' in sys.modules)"
+    code = "import sys; from holdfast.work_context import caller_traceparent as of; print(of(), 'opentelemetry' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
     assert said.stdout.strip() == "None False"
@@ -102,5 +102,5 @@ def test_the_text_of_an_exception_does_not_get_into_a_span(spans):
 
 
 def test_without_a_provider_a_span_is_the_context_of_its_parent():
-    assert traces.traceparent_of(traces.begin("x", {}, parent=CALLER)) == CALLER
-    assert traces.traceparent_of(traces.begin("x", {}, parent=None)) is None
+    assert work_context.traceparent_of(traces.begin("x", {}, parent=CALLER)) == CALLER
+    assert work_context.traceparent_of(traces.begin("x", {}, parent=None)) is None
