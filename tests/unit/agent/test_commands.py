@@ -635,7 +635,6 @@ UNLISTED = (
         "sqlite3 a.db .shell",
         "protoc --plugin=x y.proto",
         "pandoc --filter x y",
-        "pytest -p x",
         "mvn exec:exec -Dexec.executable=x",
     ),
     *(
