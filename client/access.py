@@ -15,9 +15,22 @@ from holdfast.conversation import Limits, Principal
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.errors import CipherFailed, CipherMissing, CorruptStore, InvalidInput, NewerRecord, QuotaUsedUp
 from holdfast.persistence import Store
-from holdfast.persistence.api_keys import AccessScope, ApiKey, ApiKeyList, Quotas
-from holdfast.persistence.quotas import CONVERSATIONS, COST, NANOS, STARTS, TOKENS, Exceeded, Used, Want
-from holdfast.persistence.tickets import Ticket, TicketKind
+from holdfast.persistence.access import (
+    CONVERSATIONS,
+    COST,
+    NANOS,
+    STARTS,
+    TOKENS,
+    AccessScope,
+    ApiKey,
+    ApiKeyList,
+    Exceeded,
+    Quotas,
+    Ticket,
+    TicketKind,
+    Used,
+    Want,
+)
 
 from .arguments import is_time, pausable
 from .stack import Reads

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from holdfast.conversation import Answer, Approve, Command, Decision, Principal, Receipt, Reply
 from holdfast.errors import HoldfastError, StaleCall, StaleReason
-from holdfast.persistence.api_keys import AccessScope
+from holdfast.persistence.access import AccessScope
 
 from .arguments import encodes
 

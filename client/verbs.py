@@ -33,7 +33,7 @@ from holdfast.conversation import (
 from holdfast.conversation.ids import check_conversation_id, check_request_id
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.persistence import ConversationRow, Pause, Place, Store
-from holdfast.persistence.api_keys import AccessScope
+from holdfast.persistence.access import AccessScope
 from holdfast.persistence.pages import check_limit
 
 from . import arguments as of

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.lazy import lazily
 
-from .api_keys import AccessScope, ApiKey, ApiKeyList
-from .app_record import AppRecord
+from .access import AccessScope, ApiKey, ApiKeyList, Ticket, TicketKind, Tickets
 from .changes import Change, ChangePage, Changes, Place, Suspended
 from .conversations import (
     Acquired,
@@ -22,18 +21,30 @@ from .conversations import (
     Takeover,
     TakeoverReason,
 )
-from .directory import EVERYWHERE, Binding, BrokenApp, Directory, Living
-from .lists import Census, ConversationRow, Due, Listing, Lists, Overdue, Rebuilt, Trouble
-from .pausing import PAUSE_LAG_MS, Pause, Paused, Pausing
+from .directory import EVERYWHERE, AppRecord, Binding, BrokenApp, Directory, Living
+from .lists import (
+    PAUSE_LAG_MS,
+    Census,
+    ConversationRow,
+    Due,
+    Listing,
+    Lists,
+    Overdue,
+    Pause,
+    Paused,
+    Pausing,
+    Rebuilt,
+    Survey,
+    Tallies,
+    Trouble,
+    Waiting,
+)
 from .runs import Late, Run, Runs, RunStatus
 from .store import ConversationsAndRuns, DirectoryAndRuns, Store
-from .tallies import Survey, Tallies, Waiting
-from .tickets import Ticket, TicketKind, Tickets
 
 if TYPE_CHECKING:
     from .memory_store import MemoryStore
-    from .opening import opened
-    from .redis_store import RedisStore
+    from .redis_store import RedisStore, opened
 
 __all__ = [
     "EVERYWHERE",
@@ -94,5 +105,5 @@ __all__ = [
 ]
 
 
-__getattr__ = lazily(__name__, {"memory_store": ("MemoryStore",), "opening": ("opened",), "redis_store": ("RedisStore",)})
+__getattr__ = lazily(__name__, {"memory_store": ("MemoryStore",), "redis_store": ("RedisStore", "opened")})
 # `MemoryStore` is for tests, and commands start faster without it; the others import redis, which a client over HTTP lacks.

@@ -21,9 +21,8 @@ from holdfast.conversation.records.events import EVENTS
 from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.errors import CipherMissing, CorruptStore, InvalidInput, NewerRecord, StoreError
 
-from .api_keys import ApiKey
-from .app_record import AppRecord
-from .tickets import Ticket
+from .access import ApiKey, Ticket
+from .directory import AppRecord
 
 VERSION = 6
 """The record version that this code writes; it reads this version and every older one.

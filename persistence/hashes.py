@@ -8,9 +8,8 @@ from holdfast.conversation import AgentSpec
 from holdfast.errors import CorruptStore, NewerRecord
 
 from . import codec
-from .api_keys import ApiKey, ApiKeyList, UnreadableApiKey
-from .app_record import AppRecord
-from .directory import NO_RULES, Binding, BrokenApp
+from .access import ApiKey, ApiKeyList, UnreadableApiKey
+from .directory import NO_RULES, AppRecord, Binding, BrokenApp
 from .keys import Keys
 from .lists import TROUBLE_MS, Trouble
 from .payloads import Payloads

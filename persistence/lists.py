@@ -1,15 +1,79 @@
-"""The lists over all conversations: open suspensions, conversations, attention, troubles, and counts."""
+"""The lists over all conversations: open suspensions, conversations, attention, troubles, pauses, and their numbers."""
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
 from holdfast.conversation import Status, SuspensionKind
+from holdfast.errors import InvalidInput
 
 from .database import Database
-from .pausing import Pausing
+
+PAUSE_LAG_MS = 1_000
+"""The greatest age (ms) of a worker's view of the pauses when it begins work: later than this, no paused work begins."""
+MOST_PAUSED = 64
+"""The most pauses to which an agent's can be added, since each look reads all. The namespace's is never refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The pause of one agent, or of the whole namespace: its new work waits."""
+
+    agent: Annotated[str | None, Field(description="The agent whose work waits; None: the whole namespace.")]
+    reason: Annotated[str, Field(description="The reason given for the pause; may be empty.")]
+    by: Annotated[str, Field(description="The user and the machine that paused the work, as the pausing process says.")]
+    since: Annotated[int, Field(description="The start of the pause, in integer milliseconds UTC by the store's clock.")]
+    duplicate: Annotated[
+        bool,
+        Field(
+            description="Whether the pause stood already when it was requested; the other fields are then those of the earlier "
+            "pause."
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The pauses at the time `now` (ms UTC) of the store's clock."""
+
+    now: int
+    pauses: Sequence[Pause] = ()
+
+    def of(self, agent: str) -> Pause | None:
+        """The pause that holds this agent's new work, the namespace's before the agent's own; None if there is none."""
+        return next((pause for pause in self.pauses if pause.agent in (None, agent)), None)
+
+
+def too_many() -> InvalidInput:
+    """The error for a pause beyond `MOST_PAUSED`."""
+    fix = "lift some of them (`holdfast unpause --agent NAME`), or pause the whole namespace"
+    return InvalidInput("agent", f"{MOST_PAUSED} pauses stand already", fix)
+
+
+class Pausing(Protocol):
+    """The verbs of a `Store` that pause new work, and lift pauses."""
+
+    async def pause(self, agent: str | None, *, by: str, reason: str) -> Pause:
+        """Pause the new work of an agent, or (None) of the namespace; an existing pause stays as it is.
+
+        Raises:
+            InvalidInput: There are `MOST_PAUSED` other pauses, and this one is an agent's.
+        """
+
+    async def unpause(self, agent: str | None) -> Pause | None:
+        """Lift only the pause of this agent, or (None) of the namespace, and return it; None if there was none."""
+
+    async def paused(self) -> Paused:
+        """The pauses: the namespace's first, then those of agents by name."""
+
+    async def readmit(self, limit: int) -> int:
+        """Have conversations that were released as paused need attention again once no pause holds them; returns how many.
+
+        At most `limit` conversations in each bucket are readmitted at a time.
+        """
+
 
 PAGE_BYTES = 8 * 1024 * 1024
 """The most log bytes, as stored, behind one page; the page ends there, and `next` says where to go on."""
@@ -148,3 +212,55 @@ class Lists(Pausing, Database, Protocol):
 
     async def troubles(self) -> Sequence[Trouble]:
         """At most `TROUBLES` conversations in trouble, the longest troubled first."""
+
+
+SERIES = 10_000
+"""The most counts that a store keeps by name; further names are not counted."""
+AGENTS = 50
+"""The most agents counted by name; the others are counted together."""
+AGES_S = (300, 3600, 86_400)
+"""The ages, in seconds, by which pending calls are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The number of open suspensions, and when the oldest began (ms UTC; None: unknown)."""
+
+    count: int
+    since: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The numbers of a store at the time `now` (ms UTC) of its clock.
+
+    `counts` are added up over all processes, by name. `pending` counts open suspensions by agent and kind, agents of no
+    published app under ''; `older` those by kind and minimum age (seconds, of `AGES_S`). `actors` live, `offers` are up for
+    adoption. `conversations` counts by status, `hosted` those with an actor, `unhosted` those without, by status, `paused`
+    those released because of a pause.
+    """
+
+    now: int
+    counts: Mapping[str, int] = field(default_factory=dict)
+    conversations: Mapping[Status, int] = field(default_factory=dict)
+    pending: Mapping[tuple[str, SuspensionKind], Waiting] = field(default_factory=dict)
+    older: Mapping[tuple[SuspensionKind, int], int] = field(default_factory=dict)
+    actors: int = 0
+    offers: int = 0
+    hosted: int = 0
+    paused: int = 0
+    unhosted: Mapping[Status, int] = field(default_factory=dict)
+
+
+class Tallies(Database, Protocol):
+    """The verbs of a `Store` that concern its numbers as a whole."""
+
+    async def count(self, counts: Mapping[str, int]) -> None:
+        """Add these numbers (at least 0) to the counts of these names; a count only grows.
+
+        Once the store keeps `SERIES` names, new ones are left out; names that differ only after their last `|`, like those of a
+        histogram, are kept or left out together. After `StoreUnavailable` a repetition may count twice.
+        """
+
+    async def survey(self) -> Survey:
+        """The numbers of conversations, open suspensions and actors now. Reads only indexes, no log."""

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 
 from . import codec
-from .api_keys import MOST_API_KEYS, ApiKey, too_many_keys
+from .access import COST, MOST_API_KEYS, TOKENS, WINDOW_MS, ApiKey, Exceeded, Ticket, Used, Want, too_many_keys
 from .memory_database import MemoryDatabase
-from .quotas import COST, TOKENS, WINDOW_MS, Exceeded, Used, Want
-from .tickets import Ticket
 
 
 class MemoryAccess(MemoryDatabase):

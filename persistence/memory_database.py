@@ -21,9 +21,8 @@ from .changes import Change
 from .conversations import Blame
 from .hashes import Put
 from .keys import Keys
-from .lists import ConversationRow
+from .lists import ConversationRow, Pause
 from .pages import PendingPlace
-from .pausing import Pause
 from .payloads import Payloads
 from .reads import Reads
 from .runs import Late, Run

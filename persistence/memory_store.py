@@ -5,8 +5,7 @@ from .memory_conversations import MemoryConversations
 from .memory_directory import MemoryDirectory
 from .memory_lists import MemoryLists
 from .memory_runs import MemoryRuns
-from .memory_tallies import MemoryTallies
 
 
-class MemoryStore(MemoryConversations, MemoryRuns, MemoryLists, MemoryDirectory, MemoryTallies, MemoryAccess):
+class MemoryStore(MemoryConversations, MemoryRuns, MemoryLists, MemoryDirectory, MemoryAccess):
     """The verbs of `Store`, in this process's memory."""

@@ -10,11 +10,11 @@ from holdfast.conversation.records.events import CallSuspended
 from holdfast.conversation.records.idempotency import notes_key
 from holdfast.errors import CorruptStore, StoreError
 
-from . import noted, pages
+from . import pages
 from .hashes import Hashes
 from .lists import PAGE_BYTES, ConversationRow, Listing
 from .pages import PendingPlace
-from .views import Entry, open_places, pending_view, unreadable_call, unreadable_member, unreadable_row
+from .views import Entry, earlier_notes, open_places, pending_view, unreadable_call, unreadable_member, unreadable_row
 
 Place = tuple[str, int]
 """A conversation, and a place in its log."""
@@ -143,7 +143,7 @@ class Reads(Hashes):
         names = [place.conversation_id for place in places]
         latest, left = await self._groups([[(name, seq)] if seq else [] for name, seq in zip(names, last, strict=True)], most)
         before = [
-            [(place.conversation_id, seq) for one in some for seq in noted.earlier(one, place.suspension_id)]
+            [(place.conversation_id, seq) for one in some for seq in earlier_notes(one, place.suspension_id)]
             for place, some in zip(places, latest, strict=False)
         ]
         return [[*some, *one] for some, one in zip((await self._groups(before, left))[0], latest, strict=False)]

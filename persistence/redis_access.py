@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import codec
-from .api_keys import MOST_API_KEYS, ApiKey, too_many_keys
-from .quotas import COST, TOKENS, WINDOW_MS, Exceeded, Used, Want
+from .access import COST, MOST_API_KEYS, TOKENS, WINDOW_MS, ApiKey, Exceeded, Ticket, Used, Want, too_many_keys
 from .redis_database import RedisDatabase
-from .tickets import Ticket
 
 
 class RedisAccess(RedisDatabase):

@@ -7,15 +7,12 @@ Holdfast wrote. `RedisStore` and `MemoryStore` pass the same conformance suite.
 
 from typing import Protocol
 
-from .api_keys import ApiKeys
+from .access import ApiKeys, QuotaStore, Tickets
 from .changes import Changes
 from .conversations import Conversations
 from .directory import Directory
-from .lists import Lists
-from .quotas import QuotaStore
+from .lists import Lists, Tallies
 from .runs import Runs
-from .tallies import Tallies
-from .tickets import Tickets
 
 
 class ConversationsAndRuns(Conversations, Runs, Protocol):

@@ -6,21 +6,66 @@ A list never fails for one row: an unreadable call or conversation (corrupt, new
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from holdfast.conversation import Event, Question, State
-from holdfast.conversation.records.calls import PendingView
-from holdfast.conversation.records.events import CallSuspended, MessageAccepted, ModelAnswered, SuspensionSettled
+from holdfast.conversation.records.calls import CommentView, Cut, PendingView, VoteView
+from holdfast.conversation.records.events import (
+    CallAssigned,
+    CallCommented,
+    CallSuspended,
+    GivenRevoked,
+    MessageAccepted,
+    ModelAnswered,
+    SuspensionSettled,
+    VoteCast,
+)
 from holdfast.conversation.terms import questions
+from holdfast.conversation.terms.approvers import gave
 from holdfast.conversation.terms.decisions import DecisionKind, SuspensionKind, accepted
 from holdfast.conversation.terms.spec import ToolSpec
 from holdfast.conversation.text import jsontext
 from holdfast.errors import CipherMissing, CorruptStore, NewerRecord, StoreError
 
-from . import noted
 from .lists import ConversationRow
 from .pages import PendingPlace
-from .shortening import Shortening
+
+SHORT_BYTES = 4 * 1024
+"""The most bytes of a field that stays whole."""
+BEGINNING, NOTE = 500, 200
+"""How many characters of a too long field, and of each vote and comment, are shown."""
+
+
+@dataclass(slots=True)
+class Shortening:
+    """The shortening of one row, if wanted; `cut` has the shortened fields."""
+
+    wanted: bool
+    cut: dict[str, Cut] = field(default_factory=dict)
+
+    def text(self, name: str, text: str | None) -> str | None:
+        """The text of a field; None if it is too long or absent."""
+        if text is None or self._fits(size_bytes := jsontext.size_bytes(text)):
+            return text
+        self.cut[name] = Cut(size_bytes=size_bytes, begins=text[:BEGINNING])
+        return None
+
+    def notes(self, votes: tuple[VoteView, ...], comments: tuple[CommentView, ...]) -> dict[str, Any]:
+        """Votes and comments; if together they are too long, each is cut."""
+        if not self._fits(sum(jsontext.size_bytes(f"{one.reason}{one.value}") for one in votes)):
+            votes = tuple(one.model_copy(update={"reason": _cut(one.reason), "value": None}) for one in votes)
+        if not self._fits(sum(jsontext.size_bytes(one.text) for one in comments)):
+            comments = tuple(one.model_copy(update={"text": _cut(one.text)}) for one in comments)
+        return {"votes": votes, "comments": comments}
+
+    def _fits(self, size_bytes: int) -> bool:
+        return not self.wanted or size_bytes <= SHORT_BYTES
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= NOTE else f"{text[:NOTE]}…"
+
 
 Entry: TypeAlias = Event | StoreError | None
 """The entry at a place in a log: an event, the error that explains why it is unreadable, or None."""
@@ -76,7 +121,7 @@ def pending_view(
         except questions.NotQuestions as error:
             problems.append(f"its questions cannot be shown ({error})")
     payload = loaded(row.text("payload", entry.payload), "what is to be reviewed")
-    said = noted.shown(notes)
+    said = with_notes(notes)
     by_rule = entry.suspension_kind is SuspensionKind.APPROVAL  # an event of another kind may name the rule that allowed it
     return PendingView(
         conversation_id=place.conversation_id,
@@ -196,3 +241,33 @@ def _missing(seq: int, entry: Entry, expected: str) -> str:
     if isinstance(entry, StoreError):
         return f"the log's entry {seq} cannot be read ({entry})"
     return f"the log's entry {seq} is {entry.kind}, not {expected}"
+
+
+def earlier_notes(last: Entry, suspension_id: str) -> tuple[int, ...]:
+    """The places of the notes on a suspension before its last note."""
+    if isinstance(last, GivenRevoked):
+        return next((vote.noted for vote in last.votes if vote.suspension_id == suspension_id), ())
+    return last.noted if isinstance(last, VoteCast | CallAssigned | CallCommented) else ()
+
+
+def with_notes(notes: Sequence[Entry]) -> dict[str, Any]:
+    """The fields of a `PendingView` made from notes, in the log's order; unreadable notes are left out."""
+    votes = tuple(
+        VoteView(by=one.principal, at=one.at, decision=one.decision, value=_value(one), reason=one.reason)
+        for place, one in enumerate(notes)
+        if isinstance(one, VoteCast) and not any(_withdraws(later, one) for later in notes[place:])
+    )
+    comments = tuple(CommentView(by=one.principal, at=one.at, text=one.text) for one in notes if isinstance(one, CallCommented))
+    assigned = [one.to for one in notes if isinstance(one, CallAssigned)]
+    return {"votes": votes, "comments": comments, "assigned": assigned[-1] if assigned else ""}
+
+
+def _withdraws(later: Entry, vote: VoteCast) -> bool:
+    return isinstance(later, GivenRevoked) and gave(vote.principal.id, vote.principal.proof, later.by, later.proof)
+
+
+def _value(vote: VoteCast) -> Any:
+    try:
+        return None if vote.body is None else jsontext.loads(vote.body)
+    except jsontext.NotJson:
+        return None

@@ -9,7 +9,7 @@ from holdfast.actors.workers import ModelOutcome
 from holdfast.conversation import ModelFailed
 from holdfast.counting import Counts
 from holdfast.errors import HoldfastError
-from holdfast.persistence.quotas import NANOS, QuotaStore
+from holdfast.persistence.access import NANOS, QuotaStore
 
 
 class ModelCounts:

@@ -12,8 +12,8 @@ from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import State, SuspensionKind
 from holdfast.errors import CorruptStore
 from holdfast.persistence import AccessScope, ApiKey, Takeover, TakeoverReason, Ticket, TicketKind
+from holdfast.persistence.access import Want
 from holdfast.persistence.keys import Keys, bucket_of
-from holdfast.persistence.quotas import Want
 
 NAME = "c-1"
 BUCKET = bucket_of(NAME)

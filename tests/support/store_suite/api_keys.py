@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.errors import InvalidInput
 from holdfast.persistence import AccessScope, ApiKey, ApiKeyList, Store
-from holdfast.persistence.api_keys import MOST_API_KEYS
+from holdfast.persistence.access import MOST_API_KEYS
 
 
 def key(key_id: str = "k1", at: int = 5) -> ApiKey:

@@ -7,7 +7,7 @@ from writer import Writer, begin, call, reply, send, start
 
 from holdfast.errors import InvalidInput
 from holdfast.persistence import Pause, RunStatus, Store, TakeoverReason
-from holdfast.persistence.pausing import MOST_PAUSED
+from holdfast.persistence.lists import MOST_PAUSED
 
 
 async def left(store: Store, conversation_id: str = "c-1", agent: str = "desk") -> Writer:

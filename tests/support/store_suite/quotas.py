@@ -5,7 +5,7 @@ import asyncio
 from writer import Writer, start
 
 from holdfast.persistence import Store
-from holdfast.persistence.quotas import COST, STARTS, TOKENS, WINDOW_MS, Exceeded, Used, Want
+from holdfast.persistence.access import COST, STARTS, TOKENS, WINDOW_MS, Exceeded, Used, Want
 
 
 class Rationing:

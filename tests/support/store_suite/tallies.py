@@ -6,7 +6,7 @@ from writer import DESK, Writer, begin, call, resolve, start
 from holdfast.conversation import Approve, Status, SuspensionKind
 from holdfast.errors import CorruptStore
 from holdfast.persistence import AppRecord, Store, Waiting
-from holdfast.persistence.tallies import AGES_S, SERIES
+from holdfast.persistence.lists import AGES_S, SERIES
 
 from .troubles import HOUR_MS
 

@@ -8,7 +8,7 @@ from writer import Writer, start
 from holdfast.actors.worker.model_counts import spend
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
 from holdfast.persistence import MemoryStore
-from holdfast.persistence.quotas import COST, NANOS, TOKENS
+from holdfast.persistence.access import COST, NANOS, TOKENS
 from holdfast.testing import FailBefore, FaultyStore
 
 

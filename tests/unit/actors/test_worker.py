@@ -22,7 +22,7 @@ from holdfast.actors.workers import ModelRequest, RunRequest
 from holdfast.agent import App
 from holdfast.conversation import ModelFailed, ModelReplied, RunFinished
 from holdfast.persistence import MemoryStore, RunStatus
-from holdfast.persistence.quotas import COST, NANOS, TOKENS
+from holdfast.persistence.access import COST, NANOS, TOKENS
 from holdfast.settings import ProcessLimits
 
 ACTORS = ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"))

@@ -11,7 +11,7 @@ from holdfast.cli.app import run
 from holdfast.cli.options import seconds_of
 from holdfast.errors import InvalidInput
 from holdfast.persistence import AccessScope, ApiKey, ApiKeyList
-from holdfast.persistence.api_keys import UnreadableApiKey
+from holdfast.persistence.access import UnreadableApiKey
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30d", 2_592_000), ("12h", 43_200), ("15m", 900), ("5s", 5), ("2w", 1_209_600)])

@@ -8,8 +8,8 @@ from writer import Writer, begin, call, cancel, reply, start
 from holdfast.conversation.records.events import MessageAccepted
 from holdfast.errors import LeaseHeld
 from holdfast.persistence import MemoryStore, TakeoverReason
+from holdfast.persistence.access import STARTS, WINDOW_MS, Used, Want
 from holdfast.persistence.conversations import PASSING_MS
-from holdfast.persistence.quotas import STARTS, WINDOW_MS, Used, Want
 
 
 class Clock:

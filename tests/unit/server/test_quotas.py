@@ -7,7 +7,7 @@ import pytest
 from holdfast.client.access import quotas_of
 from holdfast.error_codes import error_of
 from holdfast.errors import InvalidInput
-from holdfast.persistence.quotas import NANOS, WINDOW_MS
+from holdfast.persistence.access import NANOS, WINDOW_MS
 from holdfast.server import create_app
 
 from .conftest import Api

@@ -1,11 +1,13 @@
-"""API keys in a store: holder, permissions, and the digest of the secret, never the secret."""
+"""Who may use the server: API keys, tickets (short-lived proofs of identity), and the use of quotas. No secret is stored."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from pydantic import Field
 
-from holdfast.conversation import Principal, Proof
+from holdfast.conversation import Principal, Proof, SuspensionKind
 from holdfast.conversation.record import Record
 from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.errors import InvalidInput
@@ -120,3 +122,98 @@ class ApiKeys(Protocol):
 
     async def note_api_key_use(self, key_id: str, at: int) -> None:
         """Note when a key was used (ms UTC); does nothing if the key is gone."""
+
+
+class TicketKind(StrEnum):
+    """The purpose of a ticket, the only one for which it is valid."""
+
+    SESSION = "session"  # a signed-in browser
+    PAGE = "page"  # a page of an application, for one conversation
+    SIGNING_IN = "signing_in"  # a browser on its way to the identity provider and back
+
+
+class Ticket(Record):
+    """One ticket. Times in integer milliseconds UTC.
+
+    It is stored under `digest`, the SHA-256 (hexadecimal) of a secret of 256 random bits. `principal` is the identity that it
+    proves, and how that was proven; None before the sign-in. `scopes` are what it allows; `agents`, `conversation_id` and
+    `kinds` (of suspensions to decide) narrow that, None being no bound. `key_id` is the API key without which it is invalid, if
+    any. `maker` made a page's ticket: an API key by its id, or a principal with how it was proven. `next_path` is where the
+    browser goes after the sign-in. The store forgets the ticket at `expires_at`.
+    """
+
+    digest: str = Field(pattern=r"^[0-9a-f]{64}$", repr=False)
+    kind: TicketKind
+    principal: Principal | None = None
+    scopes: tuple[AccessScope, ...] = ()
+    agents: tuple[str, ...] | None = None
+    conversation_id: str | None = None
+    kinds: tuple[SuspensionKind, ...] | None = None
+    key_id: str | None = None
+    maker: str = ""
+    next_path: str = ""
+    created_at: int
+    expires_at: int
+
+
+class Tickets(Protocol):
+    """The verbs of a `Store` on tickets."""
+
+    async def put_ticket(self, ticket: Ticket) -> None:
+        """Store a ticket under its digest, until it expires by the store's clock."""
+
+    async def ticket(self, digest: str) -> Ticket | None:
+        """The ticket of that digest; None if there is none (any more)."""
+
+    async def remove_ticket(self, digest: str) -> bool:
+        """Remove a ticket. True for at most one caller; for none if the reply to the removal is lost."""
+
+
+WINDOW_MS = 24 * 3_600_000
+"""How long (ms) use counts, from the first use on."""
+NANOS = 1_000_000_000
+"""Costs are counted in billionths of a US dollar."""
+STARTS, CONVERSATIONS, TOKENS, COST = "starts_per_day", "conversations_per_day", "tokens_per_day", "cost_usd_per_day"
+
+
+class Want(NamedTuple):
+    """A request's use of a quota, and the quota's limit; a use of 0 asks whether anything is left."""
+
+    quota: str
+    amount: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """A key's use by quota, and when (ms UTC) it expires; all 0 if there was none of late."""
+
+    amounts: Mapping[str, int] = field(default_factory=dict)
+    until: int = 0
+
+
+class Exceeded(NamedTuple):
+    """The quota that a request would exceed, its use so far, and when (ms UTC) that expires."""
+
+    quota: str
+    used: int
+    until: int
+
+
+class QuotaStore(Protocol):
+    """The verbs of a `Store` on quotas."""
+
+    async def use(self, key_id: str, request: str, wants: Sequence[Want]) -> Exceeded | None:
+        """Count a request's use, all or nothing: returns the first quota that it would exceed, None if it was counted.
+
+        `request` makes this idempotent: a request counts once.
+        """
+
+    async def used(self, key_ids: Sequence[str]) -> Sequence[Used]:
+        """The use by each of these keys."""
+
+    async def charge(self, conversation_id: str, key_id: str) -> None:
+        """Charge the model calls of a conversation to a key; the first key named stays."""
+
+    async def spend(self, conversation_id: str, tokens: int, nano_usd: int) -> None:
+        """Count a model call for the conversation's key, if any. After `StoreUnavailable` a repetition may count it twice."""
