@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from holdfast.errors import AppNotFound, ClusterUnavailable
 
 if TYPE_CHECKING:
-    from holdfast.actors import ActorSettings
+    from holdfast.actors.actor_settings import ActorSettings
     from holdfast.persistence import Directory
 
 _T = TypeVar("_T")
@@ -18,7 +18,7 @@ AGAIN_S = 0.2
 
 async def sweeper(settings: "ActorSettings", *, within_s: float) -> bool:
     """Whether there is a sweeper, and it runs."""
-    from holdfast.actors import find  # noqa: PLC0415 - see above
+    from holdfast.actors.ray_launcher import find  # noqa: PLC0415 - see above
 
     handle = find(settings.sweeper_name)
     return handle is not None and await _within(within_s, handle.ping.remote(), "the sweeper")
@@ -26,7 +26,7 @@ async def sweeper(settings: "ActorSettings", *, within_s: float) -> bool:
 
 def other_sweepers(settings: "ActorSettings") -> list[str]:
     """The names of the store's sweepers of other releases of Holdfast."""
-    from holdfast.actors import named  # noqa: PLC0415 - as above
+    from holdfast.actors.ray_launcher import named  # noqa: PLC0415 - as above
 
     return [name for name in named(settings.family) if name.endswith(":sweeper") and not name.startswith(settings.prefix)]
 
@@ -39,11 +39,12 @@ async def workers(store: "Directory", settings: "ActorSettings", app: str, *, wi
 
 async def _prepared(store: "Directory", settings: "ActorSettings", app: str, slot: str) -> int:
     """The process id of a worker that has imported the app. A worker that ends meanwhile is replaced."""
-    from holdfast.actors import AppBroken, NoWorker, successor_name  # noqa: PLC0415 - as above
     from holdfast.actors.published import Published  # noqa: PLC0415 - as above
     from holdfast.actors.ray_launcher import RayLauncher  # noqa: PLC0415 - as above
-    from holdfast.actors.ray_workers import WorkerUnavailable, ensure_worker  # noqa: PLC0415 - as above
+    from holdfast.actors.ray_workers import WorkerUnavailable, ensure_worker, successor_name  # noqa: PLC0415 - as above
     from holdfast.actors.vault import Vault  # noqa: PLC0415 - as above
+    from holdfast.actors.worker.refusals import AppBroken  # noqa: PLC0415 - as above
+    from holdfast.actors.workers import NoWorker  # noqa: PLC0415 - as above
 
     cluster = RayLauncher(Vault(settings.store))
     published = Published(store, settings.store, cluster.key)

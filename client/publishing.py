@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from holdfast.actors import ActorSettings
-from holdfast.actors.actor_settings import StoreAddress
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress
 from holdfast.actors.signature import fingerprint, keyed, sealed
 from holdfast.actors.vault import Vault
 from holdfast.agent import AgentSpec, App, Rules, code_digest, main_file, python_path
@@ -91,7 +90,8 @@ async def publish(store: Directory, settings: ActorSettings, key: bytes, here: H
     Raises:
         ClusterStopped: Holdfast was stopped on the cluster meanwhile; no further worker is made.
     """
-    from holdfast.actors import spawn, worker_name  # noqa: PLC0415 - resolved here, after Ray was joined
+    from holdfast.actors.ray_launcher import spawn  # noqa: PLC0415 - resolved here, after Ray was joined
+    from holdfast.actors.ray_workers import worker_name  # noqa: PLC0415 - as above
 
     await _unstopped(store, settings)
     record, vault = here.record(key, settings.store), Vault(settings.store)

@@ -9,7 +9,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from holdfast.actors import ActorSettings, StoreAddress, named
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress
+from holdfast.actors.ray_launcher import named
 from holdfast.actors.actor_settings import release_with
 from holdfast.actors.proofs import signed
 from holdfast.actors.signature import vouched

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast.actors import AnswerToActivate, AnswerToAsk
+from holdfast.actors.answers import AnswerToActivate, AnswerToAsk
 from holdfast.conversation import Command
 from holdfast.persistence import TakeoverReason
 

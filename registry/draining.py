@@ -14,12 +14,14 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from holdfast.actors import ActorSettings, AppBroken, NoWorker, find, worker_name
+from holdfast.actors.actor_settings import ActorSettings
 from holdfast.actors.placement import living_nodes
 from holdfast.actors.published import Published
-from holdfast.actors.ray_launcher import RayLauncher
-from holdfast.actors.ray_workers import WorkerUnavailable, ensure_worker
+from holdfast.actors.ray_launcher import RayLauncher, find
+from holdfast.actors.ray_workers import WorkerUnavailable, ensure_worker, worker_name
 from holdfast.actors.vault import Vault
+from holdfast.actors.worker.refusals import AppBroken
+from holdfast.actors.workers import NoWorker
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.persistence import EVERYWHERE, Directory
 

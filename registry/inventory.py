@@ -9,7 +9,8 @@ import ray
 from ray._private import state as cluster_state
 from ray.exceptions import ActorDiedError, RayError
 
-from holdfast.actors import ActorSettings, find, named
+from holdfast.actors.actor_settings import ActorSettings
+from holdfast.actors.ray_launcher import find, named
 
 from .upgrade import release_of
 

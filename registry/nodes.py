@@ -14,7 +14,7 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from holdfast.actors import StoreAddress
+from holdfast.actors.actor_settings import StoreAddress
 from holdfast.agent import load
 from holdfast.agent.path import placed
 from holdfast.errors import HoldfastError

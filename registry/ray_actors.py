@@ -10,10 +10,12 @@ from typing import Any, TypeVar
 import ray
 from ray.exceptions import ActorDiedError, RayActorError, RayError
 
-from holdfast.actors import RAY_NAMESPACE, ActorSettings, ConversationActor, find, in_cluster, named
+from holdfast.actors.actor_settings import RAY_NAMESPACE, ActorSettings
 from holdfast.actors.answers import AnswerToActivate, AnswerToAsk
 from holdfast.actors.build import this_release
+from holdfast.actors.conversation_actor import ConversationActor
 from holdfast.actors.placement import in_turn
+from holdfast.actors.ray_launcher import find, in_cluster, named
 from holdfast.actors.wire import pack, unpack
 from holdfast.conversation import Command
 from holdfast.daemon import in_daemon

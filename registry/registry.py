@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from holdfast.actors import AnswerToActivate, AnswerToAsk, Failed, Hosted, NotHosted, Replied
+from holdfast.actors.answers import AnswerToActivate, AnswerToAsk, Failed, Hosted, NotHosted, Replied
 from holdfast.background import Background
 from holdfast.backoff import Backoff, now_s
 from holdfast.conversation import Command, Reply, State, Wake, decide

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 
 from ray.exceptions import RayError
 
-from holdfast.actors import ActorSettings, find
+from holdfast.actors.actor_settings import ActorSettings
+from holdfast.actors.ray_launcher import find
 from holdfast.backoff import now_s
 from holdfast.errors import ClusterError, ClusterUnavailable
 from holdfast.persistence import EVERYWHERE, Directory

@@ -12,9 +12,11 @@ from typing import Any
 import ray
 from ray.actor import exit_actor
 
-from holdfast.actors import RAY_NAMESPACE, ActorSettings, StoreAddress, logs, named
+from holdfast.actors import logs
+from holdfast.actors.actor_settings import RAY_NAMESPACE, ActorSettings, StoreAddress
 from holdfast.actors.logs import write_lines
 from holdfast.actors.placement import beside
+from holdfast.actors.ray_launcher import named
 from holdfast.counting import Counts
 from holdfast.embedded.home import Home
 from holdfast.embedded.revival import Revival

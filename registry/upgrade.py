@@ -5,7 +5,8 @@ import logging
 import ray
 from ray.exceptions import RayError
 
-from holdfast.actors import ActorSettings, find, named
+from holdfast.actors.actor_settings import ActorSettings
+from holdfast.actors.ray_launcher import find, named
 
 from .releases import older
 

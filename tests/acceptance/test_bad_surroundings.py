@@ -14,7 +14,7 @@ import redis
 from refusals import contents, refused, unchanged
 from stack_fixture import eventually
 
-from holdfast.actors import find, named
+from holdfast.actors.ray_launcher import find, named
 from holdfast.client import (
     Answer,
     AsyncClient,

@@ -6,7 +6,7 @@ import pytest
 import ray
 from stack_fixture import runs_of
 
-from holdfast.actors import RAY_NAMESPACE
+from holdfast.actors.actor_settings import RAY_NAMESPACE
 from holdfast.client import Approve, AsyncClient, CipherMissing
 from holdfast.testing import call
 

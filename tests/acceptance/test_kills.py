@@ -6,7 +6,8 @@ import pytest
 import ray
 from stack_fixture import eventually, kill, kill_host, open_gate, pid_of, results, runs_of, sweeper_of
 
-from holdfast.actors import RAY_NAMESPACE, named
+from holdfast.actors.actor_settings import RAY_NAMESPACE
+from holdfast.actors.ray_launcher import named
 from holdfast.client import Answer, Approve, AsyncClient, Fail, Status, SuspensionKind
 from holdfast.embedded.local_redis import ensure_redis
 from holdfast.testing import call, calls

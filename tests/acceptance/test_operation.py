@@ -10,7 +10,7 @@ import pytest
 import ray
 from stack_fixture import eventually, open_gate, results, runs_of
 
-from holdfast.actors import find, named
+from holdfast.actors.ray_launcher import find, named
 from holdfast.client import Approve, AsyncClient, ClusterStopped, Status
 from holdfast.embedded.local_ray import running_ray
 from holdfast.persistence import RedisStore

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from stack_fixture import end_actors, results
 
-from holdfast.actors import find, named
+from holdfast.actors.ray_launcher import find, named
 from holdfast.client import Answer, AsyncClient, Status
 from holdfast.conversation.text import jsontext
 from holdfast.errors import ConversationNotFound

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 from stack_fixture import client_of, eventually, open_gate, pid_of, results, runs_of
 
-from holdfast.actors import find, named
+from holdfast.actors.ray_launcher import find, named
 from holdfast.client import Answer, AsyncClient, Overloaded, Quarantined, Status
 from holdfast.persistence import RedisStore
 from holdfast.registry.pool import RESERVE

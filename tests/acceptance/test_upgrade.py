@@ -9,8 +9,8 @@ import pytest
 from installed_copy import installed_at
 from stack_fixture import eventually, open_gate, pid_of, results, runs_of
 
-from holdfast.actors import find, named
 from holdfast.actors.build import this_release
+from holdfast.actors.ray_launcher import find, named
 from holdfast.client import Approve, AsyncClient, OlderRelease, OtherBuild, Status
 from holdfast.client.stack import Stack
 from holdfast.client.stack_gateway import StackGateway

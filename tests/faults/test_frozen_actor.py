@@ -8,7 +8,7 @@ import pytest
 from fault_stack import WITHIN_S, trapped_stack, true
 from stack_fixture import eventually
 
-from holdfast.actors import find
+from holdfast.actors.ray_launcher import find
 from holdfast.actors.steps import Step
 from holdfast.client import Answer, AsyncClient, Status
 from holdfast.errors import Quarantined

@@ -10,7 +10,7 @@ from ray_cluster import several_nodes
 from stack_fixture import gone, pid_of
 from two_calls import APP, watched
 
-from holdfast.actors import RAY_NAMESPACE
+from holdfast.actors.actor_settings import RAY_NAMESPACE
 from holdfast.actors.ray_workers import ALONE
 from holdfast.client import AsyncClient, Status
 from holdfast.persistence import RunStatus

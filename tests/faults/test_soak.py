@@ -15,7 +15,7 @@ from ray.exceptions import RayError
 from recorded_play import play, shown, unique_ids
 from stack_fixture import Scenarios, end_stack, kill, pid_of, start_stack, sweeper_of
 
-from holdfast.actors import RAY_NAMESPACE
+from holdfast.actors.actor_settings import RAY_NAMESPACE
 from holdfast.client import AsyncClient, Status
 from holdfast.embedded.local_ray import ensure_ray
 from holdfast.embedded.local_redis import ensure_redis

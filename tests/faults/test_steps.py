@@ -10,7 +10,7 @@ from ruling import under
 from stack_fixture import eventually, kill, open_gate, pid_of, sweeper_of
 
 from holdfast import AlreadyVoted
-from holdfast.actors import NotHosted, Replied
+from holdfast.actors.answers import NotHosted, Replied
 from holdfast.actors.steps import Step
 from holdfast.actors.wire import pack, unpack
 from holdfast.client import Answer, Approve, Cancel, Deny, Principal, Redispatch, Review, StaleCall, StaleReason, Status

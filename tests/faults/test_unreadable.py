@@ -52,7 +52,7 @@ async def _workers_forget(store):
     """What the workers keep of the conversation goes with their processes."""
     import ray  # noqa: PLC0415 - the stack of this module has started it
 
-    from holdfast.actors import find, named  # noqa: PLC0415 - as above
+    from holdfast.actors.ray_launcher import find, named  # noqa: PLC0415 - as above
 
     workers = [
         name for name in await asyncio.to_thread(named, f"holdfast:{store.namespace}:{store.store_id}:") if ":worker:" in name

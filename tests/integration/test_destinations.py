@@ -9,9 +9,8 @@ from lacking import lacking
 from model_caller import InPlace
 from writer import Writer, begin, start
 
-from holdfast.actors import Claimed
 from holdfast.actors.worker import model
-from holdfast.actors.workers import ModelRequest
+from holdfast.actors.workers import Claimed, ModelRequest
 from holdfast.agent import Agent
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
 from holdfast.conversation.text import jsontext

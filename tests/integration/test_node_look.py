@@ -6,7 +6,7 @@ import sys
 import pytest
 from lacking import lacking
 
-from holdfast.actors import StoreAddress
+from holdfast.actors.actor_settings import StoreAddress
 from holdfast.registry.node_look import AppToImport
 from holdfast.registry.nodes import SAID, _last_line, _secrets, look
 from holdfast.testing.redis_server import RedisServer, binaries

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from lacking import lacking
 
-from holdfast.actors import StoreAddress
+from holdfast.actors.actor_settings import StoreAddress
 from holdfast.agent import Agent, App, Rules, tool
 from holdfast.client import AsyncClient, Client
 from holdfast.client.publishing import Here

@@ -13,10 +13,15 @@ import redis
 from hosted import FromStore
 from lacking import lacking
 
-from holdfast.actors import Activation, ActorSettings, AppBroken, NoWorker, StoreAddress, Worker, WorkerSettings, wire
+from holdfast.actors import wire
+from holdfast.actors.activation.activation import Activation
 from holdfast.actors.activation.context import ActivationContext
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress, WorkerSettings
 from holdfast.actors.admission import Admission
 from holdfast.actors.worker import model
+from holdfast.actors.worker.refusals import AppBroken
+from holdfast.actors.worker.worker import Worker
+from holdfast.actors.workers import NoWorker
 from holdfast.agent import load
 from holdfast.conversation import Start, Status
 from holdfast.persistence import AppRecord, RedisStore, TakeoverReason

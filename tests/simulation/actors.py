@@ -1,6 +1,8 @@
 """Conversation actors as simulated processes, each with a real `Host`."""
 
-from holdfast.actors import Host, StoreAddress, conversation_actor
+from holdfast.actors import conversation_actor
+from holdfast.actors.actor_settings import StoreAddress
+from holdfast.actors.host import Host
 from holdfast.actors.proofs import Proofs
 from holdfast.actors.ray_workers import RayWorkers
 from holdfast.registry.actors import ActorDied, ActorUnavailable

@@ -8,13 +8,14 @@ import dataclasses
 import importlib
 from unittest import mock
 
-from holdfast.actors import NoOutcome, NoWorker, admission, conversation_actor
+from holdfast.actors import admission, conversation_actor
 from holdfast.actors import ray_workers as ray_crew
 from holdfast.actors.activation.activation import Activation
 from holdfast.actors.activation.ownership import Ownership, StoreClock
 from holdfast.actors.ray_workers import RayWorkers, WorkerUnavailable
 from holdfast.actors.worker import tool_run
 from holdfast.actors.worker.claims import Claim, Claims
+from holdfast.actors.workers import NoOutcome, NoWorker
 from holdfast.conversation import CancelTurn, Execution, OnLost, Resolve, ResolveMany, decide
 from holdfast.conversation.judging import deciding, machine, outcomes, progress
 from holdfast.conversation.records.idempotency import IdempotencyRecord

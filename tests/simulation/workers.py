@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 
-from holdfast.actors import StoreAddress, Worker
+from holdfast.actors.actor_settings import StoreAddress
 from holdfast.actors.ray_workers import WorkerDied, WorkerUnavailable
 from holdfast.actors.worker import model_outcome
 from holdfast.actors.worker.app_runtime import agent_of
 from holdfast.actors.worker.model_answer import AnswerCall
+from holdfast.actors.worker.worker import Worker
 from holdfast.conversation import ModelFailed
 from holdfast.redaction import PLAIN
 

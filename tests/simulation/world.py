@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import random
 
-from holdfast.actors import ActorSettings
+from holdfast.actors.actor_settings import ActorSettings
 from holdfast.errors import StoreError
 from holdfast.persistence import MemoryStore
 from holdfast.registry.sweep import Sweep

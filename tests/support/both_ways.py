@@ -12,7 +12,7 @@ from errors_to_show import as_told
 from pydantic import BaseModel
 from writer import begin, call, end, reply, suspend
 
-from holdfast.actors import StoreAddress
+from holdfast.actors.actor_settings import StoreAddress
 from holdfast.agent import Agent, App, Rule, Rules, tool
 from holdfast.client.publishing import Here
 from holdfast.conversation import (

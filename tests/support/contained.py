@@ -136,7 +136,7 @@ _PIDS: dict[str, int] = {}
 
 
 async def _pid(name):
-    from holdfast.actors import find  # noqa: PLC0415 - as above
+    from holdfast.actors.ray_launcher import find  # noqa: PLC0415 - as above
 
     if name not in _PIDS:  # a process that is stopped does not say
         _PIDS[name] = await find(name).__ray_call__.remote(lambda _: os.getpid())

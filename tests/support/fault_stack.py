@@ -11,7 +11,8 @@ import ray
 from stack_fixture import Scenarios, end_stack, pid_of, start_stack
 from trap_folder import Traps
 
-from holdfast.actors import RAY_NAMESPACE, find
+from holdfast.actors.actor_settings import RAY_NAMESPACE
+from holdfast.actors.ray_launcher import find
 from holdfast.actors.steps import TRAPS
 from holdfast.embedded.local_ray import ensure_ray
 from holdfast.registry import cluster, registry

@@ -5,11 +5,12 @@ import contextlib
 
 from writer import DESK, Writer, begin, call, start
 
-from holdfast.actors import ActorSettings, Claimed, StoreAddress, Worker, WorkerSettings
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress, WorkerSettings
 from holdfast.actors.worker import asking
 from holdfast.actors.worker.bench import Bench
 from holdfast.actors.worker.gate import FixedRules
-from holdfast.actors.workers import RunRequest
+from holdfast.actors.worker.worker import Worker
+from holdfast.actors.workers import Claimed, RunRequest
 from holdfast.agent import App, Rules
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus
 

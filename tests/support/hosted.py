@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from writer import begin, resolve, start
 
-from holdfast.actors import Activation, Claimed, NoOutcome, NoWorker
+from holdfast.actors.activation.activation import Activation
 from holdfast.actors.activation.context import ActivationContext
 from holdfast.actors.admission import Admission
 from holdfast.actors.published import published_agent
+from holdfast.actors.workers import Claimed, NoOutcome, NoWorker
 from holdfast.conversation import AgentSpec, RunFinished, State, ToolSpec, decide
 from holdfast.conversation.text.envelope import success
 from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason, codec

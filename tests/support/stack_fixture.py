@@ -18,7 +18,8 @@ from typing import Any
 
 import ray
 
-from holdfast.actors import RAY_NAMESPACE, ActorSettings, StoreAddress, named
+from holdfast.actors.actor_settings import RAY_NAMESPACE, ActorSettings, StoreAddress
+from holdfast.actors.ray_launcher import named
 from holdfast.client import AsyncClient
 from holdfast.embedded.home import Home
 from holdfast.embedded.local_ray import ensure_ray, stop_ray

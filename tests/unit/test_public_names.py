@@ -54,9 +54,6 @@ PUBLIC = {
         Store Survey Suspended Takeover TakeoverReason Tallies Ticket TicketKind Tickets Trouble Waiting opened
     """,
     "actors": """
-        Activation ActorSettings AnswerToActivate AnswerToAsk AppBroken Claimed ConversationActor Failed Host Hosted NoOutcome
-        NoWorker NotHosted Occupied OwnedElsewhere RAY_NAMESPACE Replied Step StoreAddress WorkPaused Worker
-        WorkerSettings Workers find in_cluster named spawn successor_name worker_name
     """,
     "registry": """
     """,

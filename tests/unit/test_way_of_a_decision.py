@@ -15,7 +15,9 @@ from hosted import GATED, FakeWorkers, stored
 from writer import call
 
 from holdfast import Approve, AsyncClient
-from holdfast.actors import ActorSettings, ConversationActor, Host, StoreAddress
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress
+from holdfast.actors.conversation_actor import ConversationActor
+from holdfast.actors.host import Host
 from holdfast.client.stack_gateway import at_stack
 from holdfast.client.transport import RayTransport
 from holdfast.conversation import Start

@@ -8,7 +8,7 @@ import pytest
 from hosted import GATED, GENERATING, OPEN, START, Dies, FakeWorkers, activated, decided, soon, stored, until
 from writer import call, cancel, fail_model, reply, resolve, send
 
-from holdfast.actors import NoWorker
+from holdfast.actors.workers import NoWorker
 from holdfast.conversation import AgentSpec, Approve, Limits, RunFinished, Send, Status, ToolSpec
 from holdfast.conversation.log import work
 from holdfast.conversation.text.envelope import success

@@ -6,7 +6,7 @@ import pytest
 from hosted import ABSENT, FakeWorkers, activated, decided, stored, until
 from writer import Writer, begin, call, reply, start
 
-from holdfast.actors import NoWorker
+from holdfast.actors.workers import NoWorker
 from holdfast.conversation import (
     AgentSpec,
     Answer,

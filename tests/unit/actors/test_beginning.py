@@ -6,7 +6,7 @@ import pytest
 from hosted import OPEN, START, FakeWorkers, activated, stored, until
 from writer import reply
 
-from holdfast.actors import NoWorker
+from holdfast.actors.workers import NoWorker
 from holdfast.actors.activation import activation as loop
 from holdfast.conversation import End, Send, Status, decide
 from holdfast.conversation.records.events import MessageAccepted, TurnCompleted, TurnStarted

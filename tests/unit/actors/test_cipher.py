@@ -7,13 +7,13 @@ from given_worker import GivenWorker, carried_out
 from hosted import GATED, OPEN, START, FakeWorkers, activated, decided, stored, until
 from writer import DESK, Writer, begin, call, reply, start
 
-from holdfast.actors import ActorSettings, NoWorker, StoreAddress, actor_settings, build
+from holdfast.actors import actor_settings, build
 from holdfast.actors.activation import activation as activation_module
-from holdfast.actors.actor_settings import release_with
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress, release_with
 from holdfast.actors.build import build_of, this_release
 from holdfast.actors.published import Published
 from holdfast.actors.signature import sealed
-from holdfast.actors.workers import RunRequest
+from holdfast.actors.workers import NoWorker, RunRequest
 from holdfast.agent import Agent, tool
 from holdfast.cipher import CipherAt
 from holdfast.conversation import Approve, Status

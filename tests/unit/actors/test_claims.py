@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from writer import Writer, begin, call, cancel, start
 
-from holdfast.actors import Claimed, NoOutcome
 from holdfast.actors.worker import claims as module
 from holdfast.actors.worker.claims import Claims
 from holdfast.actors.worker.refusals import Dropped
+from holdfast.actors.workers import Claimed, NoOutcome
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore

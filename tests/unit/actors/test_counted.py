@@ -7,7 +7,8 @@ from hosted import GATED, START, FakeWorkers, activated, stored, until, wall_ms
 from writer import call, reply, resolve
 
 from holdfast import metrics
-from holdfast.actors import Host, Hosted
+from holdfast.actors.answers import Hosted
+from holdfast.actors.host import Host
 from holdfast.actors.telling import tell
 from holdfast.conversation import Approve, Deny, FailureReason, ModelFailed, Status
 from holdfast.counting import Counts, families

@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
-from holdfast.actors import Host, Occupied, placement
+from holdfast.actors import placement
+from holdfast.actors.answers import Occupied
+from holdfast.actors.host import Host
 from holdfast.actors.placement import drained
 from holdfast.persistence import EVERYWHERE, MemoryStore, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing

@@ -8,10 +8,10 @@ import pytest
 from hosted import context_of
 from writer import Writer, begin, call, start
 
-from holdfast.actors import Claimed, NoOutcome, NoWorker
 from holdfast.actors.activation import effect_runner as runner
 from holdfast.actors.activation.effect_runner import EffectRunner
 from holdfast.actors.activation.ownership import LogTail
+from holdfast.actors.workers import Claimed, NoOutcome, NoWorker
 from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelReplied, RunFinished, ToolSpec, outstanding
 from holdfast.conversation.text.envelope import success
 from holdfast.persistence import MemoryStore, codec

@@ -7,7 +7,6 @@ import pytest
 from hosted import GATED, OPEN, START, FakeWorkers, activated, decided, stored, until
 from writer import call, fail_model, reply
 
-from holdfast.actors import NoOutcome, NoWorker
 from holdfast.actors.activation import activation as activation_module
 from holdfast.actors.activation import activation as loop
 from holdfast.actors.activation import outstanding

@@ -6,8 +6,10 @@ import time
 import pytest
 from writer import Writer, start
 
-from holdfast.actors import Failed, Host, Hosted, Occupied, conversation_actor
+from holdfast.actors import conversation_actor
 from holdfast.actors.activation import outstanding as outstanding_module
+from holdfast.actors.answers import Failed, Hosted, Occupied
+from holdfast.actors.host import Host
 from holdfast.errors import CorruptStore
 from holdfast.persistence import MemoryStore, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.actors import ActorSettings, StoreAddress, Worker, WorkerSettings
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress, WorkerSettings
 from holdfast.actors.worker import asking
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.actors.worker.run_rules import judged
+from holdfast.actors.worker.worker import Worker
 from holdfast.actors.workers import RunRequest
 from holdfast.agent import Agent, App, Rules, Tool, TurnContext
 from holdfast.conversation.terms.rule_verdict import RuleEffect

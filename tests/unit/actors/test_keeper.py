@@ -5,9 +5,10 @@ from functools import partial
 
 import pytest
 
-from holdfast.actors import ActorSettings, StoreAddress, Worker, WorkerSettings
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress, WorkerSettings
 from holdfast.actors.worker import keeper
 from holdfast.actors.worker.keeper import keep_sweeper
+from holdfast.actors.worker.worker import Worker
 from holdfast.persistence import EVERYWHERE, MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore
 

@@ -9,13 +9,14 @@ from given_worker import carried_out
 from writer import Writer, begin, call, start
 
 import holdfast.actors.worker
-from holdfast.actors import ActorSettings, AppBroken, Claimed, NoOutcome, StoreAddress, Worker, WorkerSettings
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress, WorkerSettings
 from holdfast.actors.worker import claims
 from holdfast.actors.worker import worker as module
 from holdfast.actors.worker.app_loop import THREADS, AppLoop
 from holdfast.actors.worker.app_runtime import AllBlocked
-from holdfast.actors.worker.refusals import Dropped, Succeeded
-from holdfast.actors.workers import ModelRequest, RunRequest
+from holdfast.actors.worker.refusals import AppBroken, Dropped, Succeeded
+from holdfast.actors.worker.worker import Worker
+from holdfast.actors.workers import Claimed, ModelRequest, NoOutcome, RunRequest
 from holdfast.agent import Agent, App, Tool
 from holdfast.conversation import ModelReplied, RunFinished
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus

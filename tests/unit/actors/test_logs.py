@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.actors import ActorSettings, ConversationActor, StoreAddress, Worker, WorkerSettings, logs
+from holdfast.actors import logs
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress, WorkerSettings
+from holdfast.actors.conversation_actor import ConversationActor
+from holdfast.actors.worker.worker import Worker
 from holdfast.redaction import Redaction
 
 ROOT = Path(__file__).parents[3]

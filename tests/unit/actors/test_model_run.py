@@ -7,12 +7,12 @@ import pytest
 from given_worker import bench_at
 from writer import DESK, Writer, begin, cancel, reply, start
 
-from holdfast.actors import NoOutcome, Step, WorkPaused
+from holdfast.actors.steps import Step
 from holdfast.actors.worker import model_run
 from holdfast.actors.worker.asking import JUDGING_S
 from holdfast.actors.worker.bench import at_any_time
 from holdfast.actors.worker.claims import Claims
-from holdfast.actors.workers import GRACE_S, ModelRequest
+from holdfast.actors.workers import GRACE_S, ModelRequest, NoOutcome, WorkPaused
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.errors import CipherFailed, CorruptStore, StoreUnavailable

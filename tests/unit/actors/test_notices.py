@@ -6,7 +6,8 @@ import pytest
 from hosted import GATED, START, FakeWorkers, activated, context_of, decided, stored, until
 from writer import call, reply
 
-from holdfast.actors import Activation, Step
+from holdfast.actors.activation.activation import Activation
+from holdfast.actors.steps import Step
 from holdfast.conversation import Approve, CancelTurn, Deny, Status
 from holdfast.errors import Fenced, StoreUnavailable
 from holdfast.persistence import TakeoverReason

@@ -5,10 +5,11 @@ import asyncio
 from hosted import OPEN, START, FakeWorkers, Keeps, activated, keeping, recorded, soon, stored, until
 from writer import Writer, begin, call, reply, start
 
-from holdfast.actors import Claimed, Host, Hosted, NoOutcome, NoWorker
 from holdfast.actors import host as host_module
 from holdfast.actors.activation import rest
-from holdfast.actors.workers import NoApp
+from holdfast.actors.answers import Hosted
+from holdfast.actors.host import Host
+from holdfast.actors.workers import Claimed, NoApp, NoOutcome, NoWorker
 from holdfast.conversation import AgentSpec, CancelTurn, ModelReplied, RunFinished, Send, Status, ToolSpec
 from holdfast.conversation.text.envelope import success
 from holdfast.persistence import Finding, RunStatus, TakeoverReason

@@ -4,8 +4,9 @@ import asyncio
 
 from hosted import OPEN, START, Keeps, keeping, recorded, soon, stored, wall_ms
 
-from holdfast.actors import Host, Hosted
 from holdfast.actors.activation.rest import HOLD_MS, OFFER_AFTER_MS, TRIED, Patience
+from holdfast.actors.answers import Hosted
+from holdfast.actors.host import Host
 from holdfast.conversation import ModelReplied
 from holdfast.persistence import TakeoverReason
 from holdfast.settings import ProcessLimits, Timing

@@ -10,10 +10,12 @@ from given_worker import GivenWorker, carried_out
 from hosted import GATED, OPEN, START, FakeWorkers, activated, decided, stored, until
 from writer import DESK, Writer, begin, call, reply, start
 
-from holdfast.actors import Host, Hosted, NoOutcome, WorkPaused, admission, wire
+from holdfast.actors import admission, wire
 from holdfast.actors import worker as worker_package
 from holdfast.actors.admission import FRESH_S, LAG_S, Admission
-from holdfast.actors.workers import ModelRequest, RunRequest
+from holdfast.actors.answers import Hosted
+from holdfast.actors.host import Host
+from holdfast.actors.workers import ModelRequest, NoOutcome, RunRequest, WorkPaused
 from holdfast.agent import Agent, tool
 from holdfast.conversation import Approve, ModelReplied, Send, Status, Wake
 from holdfast.errors import CorruptStore, StoreUnavailable

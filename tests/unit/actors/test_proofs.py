@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 from hosted import START, FakeWorkers
 
-from holdfast.actors import Failed, Host, Hosted, Replied, StoreAddress
+from holdfast.actors.actor_settings import StoreAddress
+from holdfast.actors.answers import Failed, Hosted, Replied
+from holdfast.actors.host import Host
 from holdfast.actors.proofs import Proofs, signed
 from holdfast.conversation import Principal, Proof, Send, Start
 from holdfast.conversation.records.commands import COMMANDS, CancelTurn

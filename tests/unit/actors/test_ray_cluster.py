@@ -3,10 +3,10 @@
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 
-from holdfast.actors import AppBroken, WorkPaused
 from holdfast.actors.ray_launcher import RayWorker
 from holdfast.actors.ray_workers import WorkerDied, WorkerUnavailable
-from holdfast.actors.worker.refusals import Dropped, Succeeded
+from holdfast.actors.worker.refusals import AppBroken, Dropped, Succeeded
+from holdfast.actors.workers import WorkPaused
 from holdfast.errors import StoreUnavailable
 
 

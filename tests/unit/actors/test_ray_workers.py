@@ -10,22 +10,13 @@ from types import SimpleNamespace
 import pytest
 from writer import DESK, Writer, begin, call, start
 
-from holdfast.actors import (
-    ActorSettings,
-    AppBroken,
-    Claimed,
-    NoOutcome,
-    NoWorker,
-    StoreAddress,
-    WorkPaused,
-    ray_workers,
-    wire,
-)
+from holdfast.actors import ray_workers, wire
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress
 from holdfast.actors.ray_workers import RayWorkers, WorkerDied, WorkerUnavailable
 from holdfast.actors.signature import sealed
 from holdfast.actors.worker.attestation import EVERY_S, VALID_MS
-from holdfast.actors.worker.refusals import Dropped, Succeeded
-from holdfast.actors.workers import ModelRequest
+from holdfast.actors.worker.refusals import AppBroken, Dropped, Succeeded
+from holdfast.actors.workers import Claimed, ModelRequest, NoOutcome, NoWorker, WorkPaused
 from holdfast.conversation import ModelReplied, RunFinished
 from holdfast.errors import ClusterStopped
 from holdfast.persistence import EVERYWHERE, AppRecord, MemoryStore, RunStatus, codec

@@ -10,8 +10,10 @@ from types import SimpleNamespace
 from hosted import FromStore, activated, decided
 
 import holdfast.actors.worker
-from holdfast.actors import ActorSettings, StoreAddress, Worker, WorkerSettings, wire
+from holdfast.actors import wire
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress, WorkerSettings
 from holdfast.actors.worker.app_loop import AppLoop
+from holdfast.actors.worker.worker import Worker
 from holdfast.agent import Agent, App, Tool, tool
 from holdfast.conversation import Answer, Approve, ModelReplied, Start, Status
 from holdfast.conversation.records.commands import ProposedCall

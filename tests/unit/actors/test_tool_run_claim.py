@@ -3,7 +3,7 @@
 import pytest
 from given_worker import GivenWorker, carried_out, runnable
 
-from holdfast.actors import NoOutcome
+from holdfast.actors.workers import NoOutcome
 from holdfast.agent import Agent, tool
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import RunStatus

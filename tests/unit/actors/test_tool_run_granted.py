@@ -7,9 +7,8 @@ import pytest
 from given_worker import GivenWorker, carried_out
 from writer import DESK, Writer, begin, call, finish, resolve, revoke, start
 
-from holdfast.actors import NoOutcome
 from holdfast.actors.worker.gate import UNREADABLE
-from holdfast.actors.workers import RunRequest
+from holdfast.actors.workers import NoOutcome, RunRequest
 from holdfast.agent import Agent, Rule, Rules, Tool, ToolContext
 from holdfast.conversation import Approve, Principal, Proof, RunFinished, RunRuled, outstanding
 from holdfast.conversation.terms.grants import Scope

@@ -8,10 +8,10 @@ import pytest
 from given_worker import GivenWorker, bench_at, carried_out, runnable
 from writer import DESK
 
-from holdfast.actors import NoOutcome
 from holdfast.actors.worker import asking, tool_run
 from holdfast.actors.worker.claims import Claims
 from holdfast.actors.worker.gate import UNREADABLE, FixedRules
+from holdfast.actors.workers import NoOutcome
 from holdfast.agent import Agent, Rule, Rules, Tool
 from holdfast.conversation import Limits, RunFinished, RunRuled
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict

@@ -9,7 +9,7 @@ from opentelemetry.trace import StatusCode
 from spans import CALLER, CALLERS_TRACE, Spans, id_of, links_of, parent_of, trace_of
 from writer import call, fail_model, reply, resolve
 
-from holdfast.actors import NoWorker
+from holdfast.actors.workers import NoWorker
 from holdfast.conversation import Approve, CancelTurn, Deny, Principal, RunFinished, Send, Status, Wake
 from holdfast.conversation.text.envelope import success
 from holdfast.persistence import TakeoverReason

@@ -8,12 +8,11 @@ import pytest
 from given_worker import ACTORS, SETTINGS, GivenWorker, carried_out
 from writer import APP, DESK, Writer, begin, cancel, reply, start
 
-from holdfast.actors import NoOutcome
 from holdfast.actors.worker import worker as module
 from holdfast.actors.worker.refusals import Succeeded
 from holdfast.actors.worker.succession import Succession, under_way
 from holdfast.actors.worker.transcripts import Reading
-from holdfast.actors.workers import ModelRequest
+from holdfast.actors.workers import ModelRequest, NoOutcome
 from holdfast.conversation import ModelFailed
 from holdfast.persistence import EVERYWHERE, MemoryStore
 from holdfast.settings import ProcessLimits

@@ -3,7 +3,8 @@
 import pytest
 from ray.exceptions import RpcError
 
-from holdfast.actors import StoreAddress, vault
+from holdfast.actors import vault
+from holdfast.actors.actor_settings import StoreAddress
 from holdfast.actors.vault import Vault
 from holdfast.errors import ClusterUnavailable, ConfigurationError
 

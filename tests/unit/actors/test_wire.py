@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from installed_copy import installed_at
 
-from holdfast.actors import ActorSettings, Failed, NoOutcome, NotHosted, Replied, StoreAddress, build, wire
-from holdfast.actors.actor_settings import WorkerSettings
+from holdfast.actors import build, wire
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress, WorkerSettings
+from holdfast.actors.answers import Failed, NotHosted, Replied
 from holdfast.actors.build import this_release
-from holdfast.actors.workers import ModelRequest
+from holdfast.actors.workers import ModelRequest, NoOutcome
 from holdfast.conversation import Receipt, Resolve
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
 from holdfast.errors import OtherBuild, StaleCall, StaleReason

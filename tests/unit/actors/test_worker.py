@@ -10,15 +10,17 @@ import pytest
 from given_worker import carried_out
 from writer import DESK, Writer, begin, cancel, start
 
-from holdfast.actors import ActorSettings, AppBroken, Claimed, NoOutcome, StoreAddress, Worker, WorkerSettings, memory
+from holdfast.actors import memory
 from holdfast.actors import worker as package
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress, WorkerSettings
 from holdfast.actors.worker import claims, succession, tool_run
 from holdfast.actors.worker import worker as module
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.actors.worker.app_runtime import AppRuntime
-from holdfast.actors.worker.refusals import Dropped, Succeeded
+from holdfast.actors.worker.refusals import AppBroken, Dropped, Succeeded
 from holdfast.actors.worker.transcripts import Reading
-from holdfast.actors.workers import ModelRequest, RunRequest
+from holdfast.actors.worker.worker import Worker
+from holdfast.actors.workers import Claimed, ModelRequest, NoOutcome, RunRequest
 from holdfast.agent import App
 from holdfast.conversation import ModelFailed, ModelReplied, RunFinished
 from holdfast.persistence import MemoryStore, RunStatus

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.actors import ActorSettings, StoreAddress
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress
 from holdfast.agent import Agent, App
 from holdfast.cipher import CipherAt
 from holdfast.cli.operated import Operated

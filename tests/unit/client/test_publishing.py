@@ -5,8 +5,8 @@ import stat
 
 import pytest
 
-from holdfast import actors
-from holdfast.actors import ActorSettings, StoreAddress, signature
+from holdfast.actors import ray_launcher, signature
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress
 from holdfast.actors.signature import vouched
 from holdfast.agent import Agent, App, tool
 from holdfast.client import publishing, transport
@@ -90,7 +90,7 @@ async def test_where_holdfast_was_stopped_meanwhile_no_worker_is_hired(monkeypat
 
     found = []
     monkeypatch.setattr(publishing, "Vault", Kept)
-    monkeypatch.setattr(actors, "spawn", lambda _settings, _record, slot, _environment, **_: Made(slot))
+    monkeypatch.setattr(ray_launcher, "spawn", lambda _settings, _record, slot, _environment, **_: Made(slot))
     store, settings = Stopping(), ActorSettings(STORE, process_limits=ProcessLimits(workers=2))
     with pytest.raises(ClusterStopped, match="'holdfast'"):
         await publishing.publish(store, settings, KEY, HERE)

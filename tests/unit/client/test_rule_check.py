@@ -3,7 +3,7 @@
 import pytest
 from stores import InMemory
 
-from holdfast.actors import StoreAddress
+from holdfast.actors.actor_settings import StoreAddress
 from holdfast.agent import Agent, App, Rules, Tool, tool
 from holdfast.client import AsyncClient, RuleCheck
 from holdfast.client.publishing import Here

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.actors import Failed, NotHosted, Replied
+from holdfast.actors.answers import Failed, NotHosted, Replied
 from holdfast.conversation import Wake
 from holdfast.errors import ConversationNotFound, LeaseHeld, Overloaded, Quarantined, StaleCall, StoreUnavailable
 from holdfast.persistence import MemoryStore

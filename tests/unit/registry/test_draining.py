@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.actors import ActorSettings, StoreAddress
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress
 from holdfast.errors import ConfigurationError
 from holdfast.persistence import EVERYWHERE, MemoryStore
 from holdfast.registry import draining, inventory

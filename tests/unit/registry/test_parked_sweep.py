@@ -4,7 +4,7 @@ import asyncio
 
 from writer import Writer, begin, start
 
-from holdfast.actors import Hosted, Replied
+from holdfast.actors.answers import Hosted, Replied
 from holdfast.persistence import MemoryStore
 from holdfast.registry.sweep import Sweep
 from holdfast.settings import ProcessLimits, Timing

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from writer import Writer, begin, call, start
 
-from holdfast.actors import Hosted, Replied
+from holdfast.actors.answers import Hosted, Replied
 from holdfast.errors import StoreUnavailable
 from holdfast.persistence import MemoryStore
 from holdfast.registry.sweep import Sweep

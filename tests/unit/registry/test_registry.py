@@ -6,7 +6,7 @@ import time
 import pytest
 from writer import Writer, begin, call, reply, start
 
-from holdfast.actors import Failed, Hosted, NotHosted, Replied
+from holdfast.actors.answers import Failed, Hosted, NotHosted, Replied
 from holdfast.conversation import Answer, CancelTurn, Deny, End, Resolve, Send, Wake
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.errors import (

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast.actors import ActorSettings, StoreAddress
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress
 from holdfast.errors import ConfigurationError, OlderRelease, OtherBuild
 from holdfast.persistence import MemoryStore
 from holdfast.registry import upgrade as turnover

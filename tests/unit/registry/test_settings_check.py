@@ -5,7 +5,7 @@ import traceback
 
 import pytest
 
-from holdfast.actors import ActorSettings, StoreAddress, WorkerSettings
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress, WorkerSettings
 from holdfast.cli.options import Where
 from holdfast.errors import ConfigurationError
 from holdfast.settings import ProcessLimits, Settings, Timing

@@ -6,7 +6,7 @@ import time
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 
-from holdfast.actors import ActorSettings, StoreAddress
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress
 from holdfast.errors import ClusterStopped, ClusterUnavailable
 from holdfast.persistence import EVERYWHERE, MemoryStore
 from holdfast.registry import inventory, ray_actors, stopping

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from writer import Writer, begin, call, start
 
-from holdfast.actors import Failed, Hosted, Replied
+from holdfast.actors.answers import Failed, Hosted, Replied
 from holdfast.errors import CipherFailed, CipherMissing, CorruptStore, HoldfastError, NewerRecord, StoreUnavailable
 from holdfast.persistence import MemoryStore
 from holdfast.registry import sweep as sweeping

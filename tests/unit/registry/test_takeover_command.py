@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.actors import Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
+from holdfast.actors.answers import Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
 from holdfast.conversation import Wake
 from holdfast.errors import LeaseHeld, Overloaded, StaleCall, StoreUnavailable
 from holdfast.persistence import MemoryStore, Owner

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from writer import Writer, start
 
-from holdfast.actors import Hosted, Replied
+from holdfast.actors.answers import Hosted, Replied
 from holdfast.conversation import Wake
 from holdfast.errors import ConversationNotFound, StoreUnavailable
 from holdfast.persistence import MemoryStore, Takeover, TakeoverReason

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.actors import StoreAddress
+from holdfast.actors.actor_settings import StoreAddress
 from holdfast.agent import Agent, App, Rule, Rules, tool
 from holdfast.client.publishing import Here
 from holdfast.persistence import AccessScope
