@@ -1,11 +1,11 @@
 """The interface of the workers that an activation runs against: requests, answers and refusals, as `wire` packs them."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
-from holdfast.conversation import AgentSpec, Event, ModelFailed, ModelReplied, RunFinished, RunRuled, RunSuspended, RunTool
-from holdfast.conversation.terms.approvers import ApproverTerms
+from holdfast.conversation import AgentSpec, Event, ModelFailed, ModelReplied, RunFinished, RunRuled, RunSuspended
+from holdfast.conversation.log.work import CallModel, RunTool
 from holdfast.work_context import trace_id_of
 
 ModelOutcome: TypeAlias = ModelReplied | ModelFailed
@@ -15,89 +15,54 @@ GRACE_S = 30.0
 """Seconds beyond the time limit of a run or model call for which its claim stands and its worker may still answer."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class _Request:
-    __slots__ = ()
-    conversation_id: str
-    effect_id: str
-    request: str
-    traceparent: str | None
-
-    @property
-    def about(self) -> dict[str, str]:
-        """The fields of log lines about this work."""
-        return {
-            "conversation": self.conversation_id,
-            "effect": self.effect_id,
-            "request": self.request,
-            "trace": trace_id_of(self.traceparent),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRequest(_Request):
-    """Call the model with the transcript up to `upto_seq`; `attempt` counts the tries of this effect by one activation.
+    """The part of a request that an actor adds to an effect.
 
     Attributes:
         max_claims: How many claims the worker may have meanwhile, including this one, if a process may have died of this
             conversation's work; 0 for any number.
         waits: Whether the work may queue at the worker; if not, the worker refuses it as `FULL` when it is busy.
-        log_tail: The durable events that end at `upto_seq`, as many as the actor had; the worker reads earlier ones.
-        lineage: The id of the log as this activation writes it: a place in it stands for one entry and all before it.
-        instead_of: A claim of this effect whose process is gone; the new claim replaces it.
         request: The id of the HTTP request that led here, for log lines; '' if there is none.
     """
 
     conversation_id: str
     agent: str
-    spec_digest: str
-    effect_id: str
-    upto_seq: int
-    attempt: int
     max_claims: int = 0
     waits: bool = True
+    request: str = ""
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRequest(CallModel, _Request):
+    """Call the model; `attempt` counts the tries of this effect by one activation.
+
+    Attributes:
+        log_tail: The durable events that end at `upto_seq`, as many as the actor had; the worker reads earlier ones.
+        lineage: The id of the log as this activation writes it: a place in it stands for one entry and all before it.
+        instead_of: A claim of this effect whose process is gone; the new claim replaces it.
+    """
+
+    attempt: int
     log_tail: tuple[Event, ...] = ()
     lineage: str = ""
     instead_of: str = ""
-    request: str = ""
-    traceparent: str | None = None
-    message_seq: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RunRequest(_Request):
-    """Run a server call's callback. Its fields are those of `RunTool`, from which `of` makes it, and of `ModelRequest`."""
+@dataclass(frozen=True)
+class RunRequest(RunTool, _Request):
+    """Run a server call's callback."""
 
-    conversation_id: str
-    agent: str
-    spec_digest: str
-    effect_id: str
-    turn_id: str
-    tool_call_id: str
-    tool: str
-    attempt: int
-    arguments_at: int
-    max_claims: int = 0
-    waits: bool = True
-    request: str = ""
-    traceparent: str | None = None
-    message_seq: int = 0
-    resumed: int = 0
-    decided_at: int = 0
-    rule: str = ""
-    grants: tuple[str, ...] = ()
-    grants_epoch: int = 0
-    grants_until: int | None = None
-    approvers: ApproverTerms | None = None
-    fulfilled: tuple[ApproverTerms, ...] | None = None
-    passed_at: int = 0
-    granted_at: int = 0
-    givers: tuple[tuple[str, str], ...] = ()
 
-    @classmethod
-    def of(cls, effect: RunTool, **more: Any) -> "RunRequest":
-        """The request for an effect."""
-        shared = {one.name: getattr(effect, one.name) for one in fields(cls) if one.name in RunTool.model_fields}
-        return cls(**shared, **more)
+def log_fields(request: ModelRequest | RunRequest) -> dict[str, str]:
+    """The fields of log lines about a request's work."""
+    return {
+        "conversation": request.conversation_id,
+        "effect": request.effect_id,
+        "request": request.request,
+        "trace": trace_id_of(request.traceparent),
+    }
 
 
 @dataclass(frozen=True, slots=True)

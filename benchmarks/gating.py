@@ -161,7 +161,18 @@ async def turns(home: Path, count: int) -> dict[str, Turns]:
 
 def request(tool: str) -> RunRequest:
     """A run that nobody was asked about."""
-    return RunRequest("c-1", "bench", "digest", "call_1#1", "t1", "call_1", tool, attempt=1, arguments_at=3)
+    return RunRequest(
+        code="k",
+        conversation_id="c-1",
+        agent="bench",
+        spec_digest="digest",
+        effect_id="call_1#1",
+        turn_id="t1",
+        tool_call_id="call_1",
+        tool=tool,
+        attempt=1,
+        arguments_at=3,
+    )
 
 
 AGENT = Agent(

@@ -9,10 +9,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from holdfast.actors.actor_settings import ActorSettings, StoreAddress
-from holdfast.actors.ray_launcher import named
-from holdfast.actors.actor_settings import release_with
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress, release_with
 from holdfast.actors.proofs import signed
+from holdfast.actors.ray_launcher import named
 from holdfast.actors.signature import vouched
 from holdfast.actors.vault import Vault
 from holdfast.agent import App

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from holdfast.lazy import lazily
 
 from .access import AccessScope, ApiKey, ApiKeyList, Ticket, TicketKind, Tickets
+from .app_record import AppRecord
 from .changes import Change, ChangePage, Changes, Place, Suspended
 from .conversations import (
     Acquired,
@@ -21,7 +22,7 @@ from .conversations import (
     Takeover,
     TakeoverReason,
 )
-from .directory import EVERYWHERE, AppRecord, Binding, BrokenApp, Directory, Living
+from .directory import EVERYWHERE, Binding, BrokenApp, Directory, Living
 from .lists import (
     PAUSE_LAG_MS,
     Census,

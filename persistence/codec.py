@@ -22,7 +22,7 @@ from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.errors import CipherMissing, CorruptStore, InvalidInput, NewerRecord, StoreError
 
 from .access import ApiKey, Ticket
-from .directory import AppRecord
+from .app_record import AppRecord
 
 VERSION = 6
 """The record version that this code writes; it reads this version and every older one.

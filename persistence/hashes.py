@@ -9,7 +9,8 @@ from holdfast.errors import CorruptStore, NewerRecord
 
 from . import codec
 from .access import ApiKey, ApiKeyList, UnreadableApiKey
-from .directory import NO_RULES, AppRecord, Binding, BrokenApp
+from .app_record import AppRecord
+from .directory import NO_RULES, Binding, BrokenApp
 from .keys import Keys
 from .lists import TROUBLE_MS, Trouble
 from .payloads import Payloads

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
 
 from holdfast.actors.workers import GRACE_S, Claimed, ModelRequest, NoOutcome, NoWorker, RunRequest, WorkAnswer, WorkOutcome
 from holdfast.conversation import BeginTurn, CallModel, Command, Effect, FailureReason, OnLost, RunTool, State
@@ -51,32 +52,29 @@ class EffectRunner:
 
     async def _call_model(self, effect: CallModel, attempt: int, lost: str) -> WorkAnswer:
         request = ModelRequest(
-            conversation_id=self._state.conversation_id,
-            agent=self._state.agent,
-            spec_digest=effect.spec_digest,
-            effect_id=effect.effect_id,
-            upto_seq=effect.upto_seq,
+            **vars(effect),
+            **self._shared(self._owned.blame.max_claims),
             attempt=attempt,
-            max_claims=self._owned.blame.max_claims,
             log_tail=self._log_tail.upto(effect.upto_seq),
             lineage=self._log_tail.lineage,
             instead_of=lost,
-            request=REQUEST.get(),
-            traceparent=self.traceparent,
-            message_seq=effect.message_seq,
         )
         return await self._context.workers.call_model(self._state.app, effect.code, request)
 
     async def _run_tool(self, effect: RunTool) -> WorkAnswer:
-        request = RunRequest.of(
-            effect,
-            conversation_id=self._state.conversation_id,
-            agent=self._state.agent,
-            max_claims=self._owned.blame.max_claims or int(effect.attempt - effect.resumed > 1),
-            request=REQUEST.get(),
-            traceparent=self.traceparent,
-        )
+        max_claims = self._owned.blame.max_claims or int(effect.attempt - effect.resumed > 1)
+        request = RunRequest(**vars(effect), **self._shared(max_claims))
         return await self._context.workers.run_tool(self._state.app, effect.code, request)
+
+    def _shared(self, max_claims: int) -> dict[str, Any]:
+        """The fields of every request."""
+        return {
+            "conversation_id": self._state.conversation_id,
+            "agent": self._state.agent,
+            "max_claims": max_claims,
+            "request": REQUEST.get(),
+            "traceparent": self.traceparent,
+        }
 
     async def _followed(self, effect: CallModel | RunTool, dispatch: Callable[[str], Awaitable[WorkAnswer]]) -> Command | None:
         bound_s = self._bound_s(effect)

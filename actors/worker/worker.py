@@ -25,7 +25,16 @@ from holdfast.actors.steps import reached_here
 from holdfast.actors.telling import tell
 from holdfast.actors.trace_export import export_spans, flush_spans
 from holdfast.actors.vault import Vault
-from holdfast.actors.workers import ModelAnswer, ModelOutcome, ModelRequest, NoOutcome, RunAnswer, RunOutcome, RunRequest
+from holdfast.actors.workers import (
+    ModelAnswer,
+    ModelOutcome,
+    ModelRequest,
+    NoOutcome,
+    RunAnswer,
+    RunOutcome,
+    RunRequest,
+    log_fields,
+)
 from holdfast.agent import Agent
 from holdfast.background import Background
 from holdfast.conversation import AgentSpec, RunFinished, RunRuled, RunSuspended
@@ -159,14 +168,14 @@ class Worker:
     async def call_model(self, asked: bytes) -> bytes:
         """Claim or join a model call, call the model, judge its calls, record the outcome; a packed `ModelAnswer`."""
         request: ModelRequest = wire.unpack(asked)
-        with about(**request.about):
+        with about(**log_fields(request)):
             return wire.pack(await self._model_called(request))
 
     @told
     async def run_tool(self, asked: bytes) -> bytes:
         """Claim a run, run its body and record its outcome, or join the run if it goes on; a packed `RunAnswer`."""
         request: RunRequest = wire.unpack(asked)
-        with about(**request.about):
+        with about(**log_fields(request)):
             return wire.pack(await self._tool_run(request))
 
     @told

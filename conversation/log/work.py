@@ -3,27 +3,29 @@
 An effect's outcome is accepted only while its id is outstanding.
 """
 
-from typing import Literal, TypeAlias
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
 
-from holdfast.conversation.record import Record
 from holdfast.conversation.records.calls import Call
 from holdfast.conversation.records.state import State, Status, Turn
 from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.conversation.terms.principal import Proof
 
 
-class BeginTurn(Record):
+@dataclass(frozen=True)
+class BeginTurn:
     """Look up the agent's spec and the app's code in force, and begin the turn of the message at `message_seq`."""
 
-    kind: Literal["begin_turn"] = "begin_turn"
+    kind: ClassVar = "begin_turn"
     effect_id: str
     message_seq: int
 
 
-class CallModel(Record):
+@dataclass(frozen=True)
+class CallModel:
     """Call the model with the transcript up to and including `upto_seq`; the turn's message is at `message_seq`."""
 
-    kind: Literal["call_model"] = "call_model"
+    kind: ClassVar = "call_model"
     effect_id: str
     spec_digest: str
     code: str
@@ -31,7 +33,8 @@ class CallModel(Record):
     message_seq: int = 0
 
 
-class RunTool(Record):
+@dataclass(frozen=True)
+class RunTool:
     """Run a server call's callback, with the arguments in the event whose `seq` is `arguments_at`.
 
     `attempt` is the number of the run, `resumed` counts the runs that followed a decision on a suspension of the previous run.
@@ -42,7 +45,7 @@ class RunTool(Record):
     may decide the call; `fulfilled` are the terms by which people have approved it (`()`: anybody might, None: not approved).
     """
 
-    kind: Literal["run_tool"] = "run_tool"
+    kind: ClassVar = "run_tool"
     effect_id: str
     spec_digest: str
     code: str

@@ -1,5 +1,7 @@
 """Tool calls: their status, their suspension, and the view of them that people and clients are shown."""
 
+from collections.abc import Callable
+from dataclasses import fields
 from enum import StrEnum
 from functools import cache
 from typing import Any, ClassVar, TypeVar
@@ -14,7 +16,7 @@ from holdfast.conversation.terms.principal import Principal, Proof
 from holdfast.conversation.terms.questions import Question
 from holdfast.conversation.terms.spec import Approval, Executor, OnLost, Resume
 
-_R = TypeVar("_R", bound=Record)
+_R = TypeVar("_R")
 
 
 class CallStatus(StrEnum):
@@ -85,14 +87,15 @@ class CallDetails(Record):
     targets: tuple[CallTarget, ...] | None = None
     approvers: ApproverTerms | None = None
 
-    def carried(self, into: type[_R], **rest: Any) -> _R:
-        """A record of another class about the same call, with the fields that both classes have, and `rest`."""
+    def carried(self, into: Callable[..., _R], **rest: Any) -> _R:
+        """A value of another class about the same call, with the fields that both classes have, and `rest`."""
         return into(**{name: getattr(self, name) for name in _both(type(self), into)} | rest)
 
 
 @cache
-def _both(one: type[Record], other: type[Record]) -> frozenset[str]:
-    return frozenset(one.model_fields.keys() & other.model_fields.keys() - {"kind", "at"})
+def _both(one: type[Record], other: Any) -> frozenset[str]:
+    names = other.model_fields.keys() if issubclass(other, Record) else {field.name for field in fields(other)}
+    return frozenset(one.model_fields.keys() & names - {"kind", "at"})
 
 
 class Call(CallDetails):

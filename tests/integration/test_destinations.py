@@ -44,7 +44,15 @@ def asked(store, monkeypatch):
         writer = await Writer.of(store, "c-1")
         writer.spec = spec
         await writer.do(start("hello"), begin())
-        request = ModelRequest("c-1", "desk", spec.digest, writer.effect_ids[0], writer.state.seq, 1)
+        request = ModelRequest(
+            code="k",
+            conversation_id="c-1",
+            agent="desk",
+            spec_digest=spec.digest,
+            effect_id=writer.effect_ids[0],
+            upto_seq=writer.state.seq,
+            attempt=1,
+        )
         worker = GivenWorker(store, agent)
         worker._runtime.latest = InPlace()
         async with asyncio.timeout(60):

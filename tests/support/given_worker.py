@@ -80,6 +80,7 @@ async def runnable():
     (called,) = writer.state.turn.calls
     source = next(seq for seq, event in await store.read("c-1", after=0) if event.kind == "model_answered")
     request = RunRequest(
+        code="k",
         conversation_id="c-1",
         agent="desk",
         spec_digest=DESK.digest,

@@ -105,7 +105,15 @@ class Caller:
     async def call(self) -> ModelReplied | ModelFailed:
         """Make the model call that is outstanding; what came of it, which the log has not taken in yet."""
         state = self.writer.state
-        request = ModelRequest("c-1", "desk", self.spec.digest, self.writer.effect_ids[0], state.seq, 1)
+        request = ModelRequest(
+            code="k",
+            conversation_id="c-1",
+            agent="desk",
+            spec_digest=self.spec.digest,
+            effect_id=self.writer.effect_ids[0],
+            upto_seq=state.seq,
+            attempt=1,
+        )
         agent: Any = Declared(self.spec, self.own_options, tools=self.app_tools)
         turn = TurnContext(conversation_id="c-1", agent="desk")
         rules = CallRules(FixedRules(Rules()), Rules(), "desk", partial(asyncio.sleep, 0, turn))

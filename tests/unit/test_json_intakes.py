@@ -130,6 +130,7 @@ async def ran(body, arguments="{}"):
     called = answered.calls[0].model_copy(update={"arguments": arguments})
     log[place] = codec.encode(answered.model_copy(update={"calls": (called,)}))
     request = RunRequest(
+        code="k",
         conversation_id="c-1",
         agent="desk",
         spec_digest=DESK.digest,

@@ -123,7 +123,7 @@ async def test_a_run_that_a_rule_asks_about_at_its_dispatch_goes_to_the_function
         name: getattr(effect, name) for name in ("effect_id", "tool_call_id", "tool", "attempt", "arguments_at", "message_seq")
     }
     request = RunRequest(
-        conversation_id="c-1", agent="desk", spec_digest=effect.spec_digest, turn_id=writer.state.turn.turn_id, **same
+        code="k", conversation_id="c-1", agent="desk", spec_digest=effect.spec_digest, turn_id=writer.state.turn.turn_id, **same
     )
     agent = Agent(
         name="desk", tools=[Tool(name="lookup", callback=look)], unattended=Unattended(approvals=lambda _: Deny("no"))

@@ -6,8 +6,8 @@ import pytest
 from hosted import OPEN, START, FakeWorkers, activated, stored, until
 from writer import reply
 
-from holdfast.actors.workers import NoWorker
 from holdfast.actors.activation import activation as loop
+from holdfast.actors.workers import NoWorker
 from holdfast.conversation import End, Send, Status, decide
 from holdfast.conversation.records.events import MessageAccepted, TurnCompleted, TurnStarted
 from holdfast.errors import ClusterUnavailable, StoreUnavailable

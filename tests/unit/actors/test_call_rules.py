@@ -54,6 +54,7 @@ def test_what_the_model_is_told_of(rules, names):
 
 def run_of(**more):
     return RunRequest(
+        code="k",
         conversation_id="c",
         agent="desk",
         spec_digest=DESK.spec.digest,

@@ -134,6 +134,7 @@ async def test_an_outcome_that_cannot_be_encrypted_is_recorded_once_it_can_be_an
     await writer.do(start("hello"), begin(), call("lookup"))
     (called,) = writer.state.calls
     request = RunRequest(
+        code="k",
         conversation_id="c-1",
         agent="desk",
         spec_digest=DESK.digest,

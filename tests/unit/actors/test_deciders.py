@@ -32,6 +32,7 @@ async def test_a_body_knows_who_asked_and_who_decided_with_their_proofs():
     receipt = await writer.do(by(BEN, resolve(Approve(reason="due"))))
     [called] = writer.state.turn.calls
     request = RunRequest(
+        code="k",
         conversation_id="c-1",
         agent="desk",
         spec_digest=DESK.digest,
@@ -67,6 +68,7 @@ async def test_nobody_is_told_where_nobody_said():
     await writer.do(start("hello"), begin(), call("lookup"))
     [called] = writer.state.turn.calls
     request = RunRequest(
+        code="k",
         conversation_id="c-1",
         agent="desk",
         spec_digest=DESK.digest,

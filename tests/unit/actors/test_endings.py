@@ -10,6 +10,7 @@ from writer import call, fail_model, reply
 from holdfast.actors.activation import activation as activation_module
 from holdfast.actors.activation import activation as loop
 from holdfast.actors.activation import outstanding
+from holdfast.actors.workers import NoOutcome, NoWorker
 from holdfast.conversation import AgentSpec, Approve, RunFinished, Send, Status, ToolSpec, Wake, decide
 from holdfast.conversation.text.envelope import failure
 from holdfast.errors import CorruptStore, Fenced, NewerRecord, Overloaded, StoreUnavailable

@@ -31,6 +31,7 @@ AUTO, REQUIRED = agent_with(), agent_with("required")
 
 def request(*, rule="", decided_at=0, tool="Bash"):
     return RunRequest(
+        code="k",
         conversation_id="c-1",
         agent="desk",
         spec_digest="d",

@@ -28,6 +28,7 @@ def key(name="bo", key_id="k1", **more):
 
 def run_by(*given, approvers=None):
     return RunRequest(
+        code="k",
         conversation_id="c-1",
         agent="desk",
         spec_digest="s",

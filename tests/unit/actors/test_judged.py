@@ -20,6 +20,7 @@ ACTORS = ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"))
 SETTINGS = WorkerSettings(ACTORS, "worker-0", "shop:app", "c", base="worker-0")
 TURN = TurnContext(conversation_id="c-1", agent="desk")
 LIFTED = RunRequest(
+    code="k",
     conversation_id="c-1",
     agent="desk",
     spec_digest="d",

@@ -83,6 +83,7 @@ async def asked(worker, tool, conversation_id):
     await writer.do(start(), begin(), call(tool))
     (effect_id,) = writer.effect_ids
     return RunRequest(
+        code="k",
         conversation_id=conversation_id,
         agent="desk",
         spec_digest="s",
@@ -109,7 +110,15 @@ async def test_bodies_that_hold_all_threads_hold_up_no_model_call_no_rule_and_no
     async with asyncio.timeout(20):
         writer = await Writer.of(worker.store, "c-model")
         await writer.do(start(), begin())
-        request = ModelRequest("c-model", "desk", "s", "t1.m1", upto_seq=writer.state.seq, attempt=1)
+        request = ModelRequest(
+            code="k",
+            conversation_id="c-model",
+            agent="desk",
+            spec_digest="s",
+            effect_id="t1.m1",
+            upto_seq=writer.state.seq,
+            attempt=1,
+        )
         answer = await carried_out(worker, worker._model_called(request))
         quick = await carried_out(worker, worker._tool_run(await asked(worker, "quick", "c-quick")))
     assert answer.content == "Shall it?"

@@ -9,7 +9,18 @@ from holdfast.actors.workers import ModelRequest, RunRequest
 from holdfast.conversation.text import jsontext
 from holdfast.persistence import codec
 
-REQUEST = RunRequest("c-1", "desk", "s", "call_1#1", "t1", "call_1", "slow", attempt=1, arguments_at=3)
+REQUEST = RunRequest(
+    code="k",
+    conversation_id="c-1",
+    agent="desk",
+    spec_digest="s",
+    effect_id="call_1#1",
+    turn_id="t1",
+    tool_call_id="call_1",
+    tool="slow",
+    attempt=1,
+    arguments_at=3,
+)
 
 
 class Listening:
@@ -68,7 +79,7 @@ async def test_a_few_reports_are_all_heard_in_order_and_at_once():
 
 # -- a model's text, as it comes -------------------------------------------------------------------------------------------
 
-CALL = ModelRequest("c-1", "desk", "s", "t1.m1", upto_seq=2, attempt=1)
+CALL = ModelRequest(code="k", conversation_id="c-1", agent="desk", spec_digest="s", effect_id="t1.m1", upto_seq=2, attempt=1)
 
 
 class Texts(Listening):

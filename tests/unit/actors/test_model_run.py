@@ -19,7 +19,9 @@ from holdfast.errors import CipherFailed, CorruptStore, StoreUnavailable
 from holdfast.persistence import MemoryStore, RunStatus, codec
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
 
-REQUEST = ModelRequest("c-1", "desk", DESK.digest, "t1.m1", upto_seq=3, attempt=1)
+REQUEST = ModelRequest(
+    code="k", conversation_id="c-1", agent="desk", spec_digest=DESK.digest, effect_id="t1.m1", upto_seq=3, attempt=1
+)
 REPLIED = ModelReplied(effect_id="t1.m1", content="Hi.", input_tokens=7, output_tokens=3)
 FAILED = ModelFailed(effect_id="t1.m1", error="bad key", reason=FailureReason.MODEL_ERROR)
 

@@ -130,6 +130,7 @@ async def runnable(store):
     await writer.do(start(), begin(), call("lookup"))
     (called,) = writer.state.turn.calls
     return RunRequest(
+        code="k",
         conversation_id="c-1",
         agent="desk",
         spec_digest=DESK.digest,
@@ -197,7 +198,15 @@ async def test_a_worker_calls_no_model_while_that_is_paused(at_once, monkeypatch
     await store.put_app(AppRecord(app="shop:app", code="k", agents={"desk": DESK.digest}), (DESK,))
     writer = await Writer.of(store, "c-1")
     await writer.do(start(), begin())
-    request = ModelRequest("c-1", "desk", DESK.digest, "t1.m1", upto_seq=writer.state.seq, attempt=1)
+    request = ModelRequest(
+        code="k",
+        conversation_id="c-1",
+        agent="desk",
+        spec_digest=DESK.digest,
+        effect_id="t1.m1",
+        upto_seq=writer.state.seq,
+        attempt=1,
+    )
     worker = GivenWorker(store, DESK_WITH_LOOKUP)
     await pause(store)
 

@@ -35,6 +35,7 @@ def value_of(payload):
 
 def request():
     return RunRequest(
+        code="k",
         conversation_id="c-1",
         agent="desk",
         spec_digest="",

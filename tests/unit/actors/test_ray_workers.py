@@ -22,7 +22,7 @@ from holdfast.errors import ClusterStopped
 from holdfast.persistence import EVERYWHERE, AppRecord, MemoryStore, RunStatus, codec
 
 SETTINGS = ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"))
-REQUEST = ModelRequest(conversation_id="c-1", agent="desk", spec_digest="d", effect_id="t1.m1", upto_seq=3, attempt=1)
+REQUEST = ModelRequest(code="k", conversation_id="c-1", agent="desk", spec_digest="d", effect_id="t1.m1", upto_seq=3, attempt=1)
 
 
 KEY = b"k" * 32

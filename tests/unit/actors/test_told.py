@@ -39,6 +39,7 @@ async def error_of(callback, *, arguments="{}", **options):
     await writer.do(start(), begin(), call(("lookup", arguments)))
     [one] = writer.state.calls
     request = RunRequest(
+        code="k",
         conversation_id="c-1",
         agent="desk",
         spec_digest=agent.spec.digest,
@@ -127,7 +128,9 @@ async def test_what_nobody_foresaw_leaves_the_worker_without_its_secrets(monkeyp
             raise KeyError(KEY) from error
 
     monkeypatch.setattr(worker, "_open", broken)
-    asked_for = wire.pack(ModelRequest("c-1", "desk", "d", "t1.m1", upto_seq=2, attempt=1))
+    asked_for = wire.pack(
+        ModelRequest(code="k", conversation_id="c-1", agent="desk", spec_digest="d", effect_id="t1.m1", upto_seq=2, attempt=1)
+    )
     for asked in (worker.prepare, lambda: worker.call_model(asked_for), lambda: worker.run_tool(asked_for)):
         with pytest.raises(Unforeseen) as caught:
             await asked()

@@ -61,6 +61,7 @@ def asked_for(writer):
     """The request for the outstanding run, as the conversation's actor makes it."""
     (effect,) = outstanding(writer.state)
     return RunRequest(
+        code="k",
         conversation_id="c-1",
         agent="desk",
         spec_digest=effect.spec_digest,

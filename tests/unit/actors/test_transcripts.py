@@ -31,10 +31,11 @@ class Log:
 
 def request(events, *, recent=0, lineage="one", conversation_id="c-1"):
     return ModelRequest(
-        conversation_id,
-        "desk",
-        "s",
-        "t1.m1",
+        code="k",
+        conversation_id=conversation_id,
+        agent="desk",
+        spec_digest="s",
+        effect_id="t1.m1",
         upto_seq=len(events),
         attempt=1,
         log_tail=tuple(events[len(events) - recent :]),

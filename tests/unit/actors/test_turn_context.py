@@ -25,7 +25,9 @@ async def store():
     return found
 
 
-REQUEST = ModelRequest("c-1", "desk", "d", "t1.m1", upto_seq=3, attempt=1, message_seq=2)
+REQUEST = ModelRequest(
+    code="k", conversation_id="c-1", agent="desk", spec_digest="d", effect_id="t1.m1", upto_seq=3, attempt=1, message_seq=2
+)
 
 
 async def test_the_turn_has_the_requester_and_the_context(store):

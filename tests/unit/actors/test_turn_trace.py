@@ -9,7 +9,7 @@ from opentelemetry.trace import StatusCode
 from spans import CALLER, CALLERS_TRACE, Spans, id_of, links_of, parent_of, trace_of
 from writer import call, fail_model, reply, resolve
 
-from holdfast.actors.workers import NoWorker
+from holdfast.actors.workers import NoWorker, log_fields
 from holdfast.conversation import Approve, CancelTurn, Deny, Principal, RunFinished, Send, Status, Wake
 from holdfast.conversation.text.envelope import success
 from holdfast.persistence import TakeoverReason
@@ -132,7 +132,7 @@ async def test_with_links_alone_each_stretch_of_a_turn_is_a_trace_of_its_own(spa
 async def test_log_lines_of_the_work_name_its_trace(spans):
     class Seeing(FakeWorkers):
         async def call_model(self, app, code, request):
-            seen.append((TRACE.get(), request.about["trace"]))
+            seen.append((TRACE.get(), log_fields(request)["trace"]))
             return await super().call_model(app, code, request)
 
     seen = []

@@ -64,7 +64,9 @@ class Unused(GivenWorker):
         return ModelFailed(effect_id=request.effect_id, error="no")
 
 
-REQUEST = ModelRequest("c-1", "desk", DESK.digest, "t1.m1", upto_seq=2, attempt=1)
+REQUEST = ModelRequest(
+    code="k", conversation_id="c-1", agent="desk", spec_digest=DESK.digest, effect_id="t1.m1", upto_seq=2, attempt=1
+)
 RECORD = APP.model_copy(update={"code": "k"})
 
 

@@ -25,7 +25,7 @@ def test_commands_replies_and_errors_come_out_as_they_went_in():
         Replied(Receipt(conversation_id="c-1", seq=3, accepted_at=1)),
         NotHosted(),
         NoOutcome.GONE,
-        ModelRequest(conversation_id="c-1", agent="a", spec_digest="d", effect_id="e", upto_seq=3, attempt=1),
+        ModelRequest(code="k", conversation_id="c-1", agent="a", spec_digest="d", effect_id="e", upto_seq=3, attempt=1),
     ):
         assert wire.unpack(wire.pack(value)) == value
 

@@ -19,8 +19,22 @@ from holdfast.testing import Rehearsal, call
 
 HIDDEN = "sk-proj-0123456789abcdef"
 SHOWN = Content(Redaction({"SHOP_KEY": HIDDEN}))
-MODEL = ModelRequest("c-1", "desk", "d", "t1.m1", 3, 1, traceparent=CALLER)
-RUN = RunRequest("c-1", "desk", "d", "call_1#1", "t1", "call_1", "refund", 1, 4, traceparent=CALLER)
+MODEL = ModelRequest(
+    code="k", conversation_id="c-1", agent="desk", spec_digest="d", effect_id="t1.m1", upto_seq=3, attempt=1, traceparent=CALLER
+)
+RUN = RunRequest(
+    code="k",
+    conversation_id="c-1",
+    agent="desk",
+    spec_digest="d",
+    effect_id="call_1#1",
+    turn_id="t1",
+    tool_call_id="call_1",
+    tool="refund",
+    attempt=1,
+    arguments_at=4,
+    traceparent=CALLER,
+)
 SPEC = AgentSpec(name="desk", model="test/model", instructions=f"The key is {HIDDEN}")
 MESSAGES_SENT = [
     {"role": "user", "content": f"I am Ana, {HIDDEN}"},

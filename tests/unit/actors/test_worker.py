@@ -37,6 +37,7 @@ def limited(**limits):
 
 def run_request(number: int) -> RunRequest:
     return RunRequest(
+        code="k",
         conversation_id=f"c-{number}",
         agent="desk",
         spec_digest=DESK.digest,
@@ -51,7 +52,16 @@ def run_request(number: int) -> RunRequest:
 
 
 def model_request(number: int) -> ModelRequest:
-    return ModelRequest(f"c-{number}", "desk", DESK.digest, "t1.m1", upto_seq=2, attempt=1, max_claims=1)
+    return ModelRequest(
+        code="k",
+        conversation_id=f"c-{number}",
+        agent="desk",
+        spec_digest=DESK.digest,
+        effect_id="t1.m1",
+        upto_seq=2,
+        attempt=1,
+        max_claims=1,
+    )
 
 
 class Given(Worker):

@@ -33,6 +33,7 @@ async def test_the_state_says_of_each_running_call_its_tool_arguments_since_when
     looking, _ = writer.state.calls
     await store.claim("c-1", looking.effect_id, incarnation="i-1", worker="w-1")
     request = RunRequest(
+        code="k",
         conversation_id="c-1",
         agent="desk",
         spec_digest="",
