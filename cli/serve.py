@@ -57,28 +57,21 @@ def check_installed() -> None:
 
 
 async def _serve(where: Where, host: str, port: int, public: list[str], *, no_auth: bool) -> None:
-    from holdfast.server import Authentication, create_app, sign_in_link  # noqa: PLC0415 - the extra `server`, as its error says
-    from holdfast.server.listening import (  # noqa: PLC0415 - as above
-        check_reachable,
-        is_loopback,
-        listen,
-        names_of,
-        open_socket,
-    )
+    from holdfast.server import Authentication, create_app, listening, sign_in_link  # noqa: PLC0415 - the extra `server`
 
     write_lines("server", where.settings().log)
     authentication = Authentication.of(os.environ, anyone=no_auth)
-    hosts = names_of(host, [*public, *os.environ.get("HOLDFAST_SERVER_HOSTS", "").replace(",", " ").split()])
-    local = is_loopback(host)
-    if no_auth and set(hosts) - set(names_of(host, [])):
+    hosts = listening.names_of(host, [*public, *os.environ.get("HOLDFAST_SERVER_HOSTS", "").replace(",", " ").split()])
+    local = listening.is_loopback(host)
+    if no_auth and set(hosts) - set(listening.names_of(host, [])):
         fix = "leave --no-auth out, or --public-host and HOLDFAST_SERVER_HOSTS"
         raise ConfigurationError("no_auth", "a public name means that others reach it, and whoever did would decide", fix)
-    opened, kept = open_socket(host, port), contextlib.ExitStack()
+    opened, kept = listening.open_socket(host, port), contextlib.ExitStack()
     try:
         async with session(where, with_app=True) as connected:
             keys = [] if local else await connected.client.access.keys()
-            check_reachable(host, authentication, keys, round(time.time() * 1000))
-            if not local and hosts == names_of(HOST, []):
+            listening.check_reachable(host, authentication, keys, round(time.time() * 1000))
+            if not local and hosts == listening.names_of(HOST, []):
                 sys.stderr.write("note: it answers under the names of loopback alone; add others with --public-host\n")
             await connected.stack.transport()  # an unreachable stack is reported now, and the first request does not wait
             app = create_app(connected.client, hosts=hosts, authentication=authentication)
@@ -88,7 +81,7 @@ async def _serve(where: Where, host: str, port: int, public: list[str], *, no_au
                 signing_in = kept.enter_context(link_told(sign_in_link(app, url), where)) if linked else None
                 _say(url, signing_in, where, no_auth=no_auth)
 
-            await listen(app, opened, ready=say)
+            await listening.listen(app, opened, ready=say)
     finally:
         opened.close()
         kept.close()

@@ -34,9 +34,8 @@ Verb = Callable[..., Awaitable[Said]]
 def verb(*, key: str = "", before: Callable[[dict[str, Any]], None] | None = None) -> Callable[[Verb], None]:
     """Make a coroutine of a `Reached` and its options the command of its name.
 
-    Args:
-        key: The option that makes the command safe to repeat; if it is not given, an id is generated. It is printed.
-        before: Checks or completes the options, or asks the person, before anything is reached.
+    `key` is the option that makes the command safe to repeat: its value, else a random one, is printed. `before` checks or
+    completes the options, or asks the person, before anything is reached.
     """
 
     def registered(asking: Verb) -> None:

@@ -14,7 +14,6 @@ from holdfast.persistence import Store
 READ_AT_ONCE = 100
 """How many events are read at once: each may be as large as a message."""
 MOST_KEPT = 1000
-"""The most receipts to look for in one audit."""
 UNREADABLE = (CorruptStore, NewerRecord, CipherFailed)
 """Errors that concern single entries of a log; all others end the audit."""
 VERDICT = "audit_report"
@@ -32,7 +31,6 @@ class AuditReport:
     """What the audit of one conversation found.
 
     Attributes:
-        conversation_id: The conversation.
         entries: The messages and decisions, in the order of the log; an unreadable one has a `problem` and nothing else.
         head: The head of the chain; empty if an older release wrote all of it.
         breaks: The places where the chain does not hold, at most 100; empty if it is intact.

@@ -15,7 +15,6 @@ from .arguments import encodes
 from .results import PendingCall
 
 SIDE_BY_SIDE = 16
-"""How many decisions are under way at once."""
 
 
 def said(ruling: DecisionRecord) -> dict[str, Any]:

@@ -13,12 +13,7 @@ _PATH = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]*)*")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server that is reached over HTTP.
-
-    Attributes:
-        url: Where its routes begin, without a slash at the end.
-        token: The token that the server knows the caller by; None: no token is sent.
-    """
+    """A server that is reached over HTTP: the URL where its routes begin, and the caller's token (None: none is sent)."""
 
     url: str
     token: str | None = field(default=None, repr=False)

@@ -21,7 +21,6 @@ from .list_events import LIST_CURSOR, AsyncListEvent, ListEventKind
 from .results import Event
 
 FRAME_BYTES = 32 * 1024 * 1024
-"""The largest event, in bytes as sent."""
 SILENT_S = 60.0
 """Seconds without a byte after which a stream counts as cut; the server sends a heartbeat every 15 s."""
 FIRST_S, LONGEST_S, JITTER = 0.1, 5.0, 0.5
@@ -130,12 +129,7 @@ async def follow_lists(
 
 
 class Stream:
-    """A stream of events that is opened again after a cut.
-
-    Attributes:
-        last: The `id` after which it goes on.
-        cursor: The `id` of the event that came last; None if it had none.
-    """
+    """A stream of events that is opened again after a cut: after the id `last`; `cursor` is the id of the latest event."""
 
     def __init__(self, exchange: Exchange, path: str, *, last: str | None, **query: Any) -> None:
         self._exchange = exchange

@@ -19,7 +19,6 @@ from .http_address import Address
 from .http_replies import JSON, NO_CONTENT, PROBLEM, Answer
 
 ANSWER_BYTES = 64 * 1024 * 1024
-"""The largest answer, in bytes."""
 REACH_S = 5.0
 """Seconds for which a server that takes no connection is tried, if it has never answered; else until the call's deadline."""
 KEEP_S = 4.0

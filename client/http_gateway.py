@@ -31,7 +31,7 @@ from .gateway import Verb, resolver
 from .http_address import Address
 from .http_events import follow, follow_lists
 from .http_exchange import FAILED, Exchange
-from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall, rests
+from .results import AsyncPendingCall, ConversationState, Event, PendingCall, rests
 from .turns import Turn
 
 R = TypeVar("R")
@@ -203,10 +203,6 @@ def _chunks(items: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Mappin
         yield chunk
 
 
-async def _pending(gateway: HttpGateway, *, approver: Principal | None, **where: Any) -> Page[AsyncPendingCall]:
-    return await gateway.requested(verbs.PENDING, where | asked_for(approver))
-
-
 async def _pending_call(gateway: HttpGateway, *, suspension_id: str, conversation_id: str | None) -> AsyncPendingCall:
     await _check_fits(gateway, suspension_id, conversation_id)
     ids = {"suspension_id": suspension_id, "conversation_id": conversation_id}
@@ -331,7 +327,7 @@ _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.RESOLVE_CALL: lambda gateway, decision, **ids: gateway.requested(verbs.RESOLVE_CALL, ids | said(decision)),
     verbs.RESOLVE_EACH: _resolve_each,
     verbs.RESOLVE_MANY: _resolve_many,
-    verbs.PENDING: _pending,
+    verbs.PENDING: lambda gateway, approver, **where: gateway.requested(verbs.PENDING, where | asked_for(approver)),
     verbs.PENDING_CALL: _pending_call,
     verbs.PENDING_OF: _pending_of,
     verbs.STATE: _state,

@@ -273,17 +273,12 @@ def _record(kind: type[_T], reply: Any) -> _T:
 def _checked(kind: Any, reply: Any) -> Any:
     try:
         return _adapter(kind).validate_python(reply)
-    except ValidationError as error:
-        raise _unreadable(_first(error)) from None
+    except ValidationError as error:  # its text would hold the value
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise _unreadable(f"{place}{': ' if place else ''}{first['msg']}") from None
     except InvalidInput as error:  # a value that checks itself, such as a question
         raise _unreadable(str(error)) from None
-
-
-def _first(error: ValidationError) -> str:
-    """The first validation error, without the value."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"{place}{': ' if place else ''}{first['msg']}"
 
 
 def _unreadable(why: str) -> ServerRefused:

@@ -32,7 +32,6 @@ AT_ONCE = 16
 PASSED_S = 30.0
 """Seconds between cursors sent to a follower whose filter matches no change."""
 TOLD_AT_ONCE = 50
-"""How many changes are looked up, and told, together."""
 
 _SAID = {"tool_call_id", "by", "decision", "principal", "grants"}
 

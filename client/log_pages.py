@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
@@ -58,7 +57,7 @@ class _Messages:
                 self.marks.append((fold.settled - 1, seq - 1))
         messages = fold.messages()
         known = messages[: fold.settled] if page else messages
-        self.sizes += map(_size, known[len(self.sizes) :])
+        self.sizes += [jsontext.size_bytes(json.dumps(one, ensure_ascii=False)) for one in known[len(self.sizes) :]]
         return bool(page)
 
     def cursor(self, count: int) -> str:
@@ -129,7 +128,3 @@ async def _accepted(store: Conversations, conversation_id: str, started: TurnSta
     if not isinstance(message, MessageAccepted):
         raise CorruptStore(f"conversation {conversation_id!r}: a turn names entry {started.message_seq}, which is no message")
     return message
-
-
-def _size(message: Mapping[str, Any]) -> int:
-    return jsontext.size_bytes(json.dumps(message, ensure_ascii=False))

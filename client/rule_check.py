@@ -6,21 +6,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from holdfast import errors
 from holdfast.conversation import AgentSpec
 from holdfast.conversation.terms.approvers import Approvers
 from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.conversation.terms.spec import Approval, Executor, ToolSpec
 from holdfast.conversation.text import jsontext
 from holdfast.daemon import in_daemon
-from holdfast.errors import (
-    AgentNotFound,
-    AppNotPublished,
-    ConfigurationError,
-    CorruptStore,
-    InvalidInput,
-    InvalidRule,
-    NewerRecord,
-)
 from holdfast.persistence import AppRecord, Directory
 
 from .results import Result
@@ -71,38 +63,39 @@ class RuleCheck(Result):
 def arguments_of(arguments: object) -> dict[str, Any]:
     """The arguments, checked: a JSON object, else `InvalidInput`."""
     if not isinstance(arguments, Mapping):
-        raise InvalidInput("arguments", f"{type(arguments).__name__} is no object", 'give the call\'s: {"command": "npm test"}')
+        problem = f"{type(arguments).__name__} is no object"
+        raise errors.InvalidInput("arguments", problem, 'give the call\'s: {"command": "npm test"}')
     try:
         found: dict[str, Any] = jsontext.loads(jsontext.dumps(dict(arguments)))
     except jsontext.NotJson as error:
-        raise InvalidInput("arguments", str(error), "give JSON values") from None
+        raise errors.InvalidInput("arguments", str(error), "give JSON values") from None
     return found
 
 
 def named(field: str, name: object) -> str:
     """The name of an agent, a tool or an app, checked: text, else `InvalidInput`."""
     if not isinstance(name, str) or not name:
-        raise InvalidInput(field, f"{name!r:.40} is no name", f"give the name of the {field}")
+        raise errors.InvalidInput(field, f"{name!r:.40} is no name", f"give the name of the {field}")
     return jsontext.clean(name)
 
 
 async def checked(store: Directory, app: str | None, agent: str, tool: str, arguments: Mapping[str, Any]) -> RuleCheck:
     """What an agent's published rules say of a call; see `AsyncClient.check_rules`."""
     if app is None:
-        raise ConfigurationError("app", "there is none", "give its import path, as in app='shop:app'")
+        raise errors.ConfigurationError("app", "there is none", "give its import path, as in app='shop:app'")
     record = await store.app(app)
     if record is None:
-        raise AppNotPublished(app)
+        raise errors.AppNotPublished(app)
     spec = await _spec(store, record, agent)
     declared = spec.tool(tool)
     if declared is None:
         known = ", ".join(repr(one.name) for one in spec.tools) or "none"
-        raise InvalidInput("tool", f"agent {agent!r} has no tool {tool!r:.60}", f"use one of its tools: {known}")
+        raise errors.InvalidInput("tool", f"agent {agent!r} has no tool {tool!r:.60}", f"use one of its tools: {known}")
     text, digest = None, record.rules.get(agent)
     if digest is not None:
         try:
             text = await store.rules(digest)
-        except (CorruptStore, NewerRecord):
+        except (errors.CorruptStore, errors.NewerRecord):
             return _unreadable(declared)
         if text is None or hashlib.sha256(text.encode()).hexdigest() != digest:
             return _unreadable(declared)
@@ -113,10 +106,11 @@ async def _spec(store: Directory, record: AppRecord, agent: str) -> AgentSpec:
     digest = record.agents.get(agent)
     if digest is None:
         problem = f"the published app {record.app!r} has no agent {agent!r:.200}"
-        raise AgentNotFound("agent", problem, "use another of its agents, or publish the app as it is here, with holdfast up")
+        fix = "use another of its agents, or publish the app as it is here, with holdfast up"
+        raise errors.AgentNotFound("agent", problem, fix)
     spec = await store.spec(digest)
     if spec is None:
-        raise CorruptStore(f"the spec of agent {agent!r} of the published app {record.app!r} is not stored")
+        raise errors.CorruptStore(f"the spec of agent {agent!r} of the published app {record.app!r} is not stored")
     return spec
 
 
@@ -126,7 +120,7 @@ def _judged(text: str | None, record: AppRecord, agent: str, tool: ToolSpec, arg
 
     try:
         rules = Rules() if text is None else Rules.of_json(text)
-    except (NewerRecord, InvalidRule):
+    except (errors.NewerRecord, errors.InvalidRule):
         return _unreadable(tool)
     place = f"{agent}/{tool.name}"
 

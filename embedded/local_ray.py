@@ -87,12 +87,8 @@ def ensure_ray(home: Home, *, deadline_s: float = 60, announce: Callable[[str], 
     """The address of the home's live Ray; starts one if there is none.
 
     The Ray outlives this process, and inherits its environment and working directory. Blocking; safe to call from many
-    processes and threads at once.
-
-    Args:
-        home: The home of the Ray.
-        deadline_s: How long to wait for this start, or for another process's.
-        announce: Called with one line if this call started the Ray.
+    processes and threads at once. `deadline_s` bounds the wait for this start, or for another process's; `announce` is called
+    with one line if this call started the Ray.
 
     Raises:
         HomeUnusable: The running Ray has another Ray or Python version than this process, or the home's files are unusable.

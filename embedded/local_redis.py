@@ -27,7 +27,7 @@ from .home import Home, HomeRecord
 from .processes import process
 from .server_binary import Version, server_for
 
-_LOCK = "redis.lock"
+_LOCK, _CONFIGURED, _LOG = "redis.lock", "redis.conf", "redis.log"
 _STORE_ID = "holdfast:store-id"  # the key of the store's id, written here once in the life of a home
 _POLL_S = 0.02
 _ANSWER_S = 2.0
@@ -63,12 +63,8 @@ def ensure_redis(
     """The URL of the home's Redis server, which answers and holds the home's data; starts it if none runs.
 
     The server outlives this process and listens only on a unix socket. Every write it acknowledges is on the disk. Blocking;
-    safe to call from many processes and threads at once.
-
-    Args:
-        home: The home with the server's data.
-        deadline_s: How long to wait for a server that is starting or loading its data.
-        announce: Called with one line if this call started the server.
+    safe to call from many processes and threads at once. `deadline_s` bounds the wait for a server that is starting or loading
+    its data; `announce` is called with one line if this call started the server.
 
     Raises:
         HomeUnusable: The data is of another store than the home recorded, no server here can read it, or the server cannot
@@ -82,9 +78,7 @@ def ensure_redis(
     while not _join(home, started=started):
         with home.lock(_LOCK) as lock:
             if lock is not None and started:
-                raise HomeUnusable(
-                    f"home {home.path}", f"its Redis server ended at once: {home.log_tail(_log(home).name)}", _LOOK
-                )
+                raise HomeUnusable(f"home {home.path}", f"its Redis server ended at once: {home.log_tail(_LOG)}", _LOOK)
             if lock is not None:
                 _start(home, lock)
                 started = True
@@ -92,7 +86,7 @@ def ensure_redis(
         if waited_s > deadline_s:
             raise StoreUnavailable(
                 f"the Redis server of the home {home.path} did not answer within {deadline_s:g} s (its log is "
-                f"{_log(home)}); if it runs on another machine or hangs, stop it there or run: holdfast down"
+                f"{home.path / _LOG}); if it runs on another machine or hangs, stop it there or run: holdfast down"
             )
         if waited_s > _LOST_AFTER_S and (lost := _lost_server(home)) is not None:
             _signal(lost, signal.SIGTERM)  # its data is on the disk; the next round starts another server
@@ -108,7 +102,7 @@ def bound_log(home: Home) -> None:
 
     The server may be running: it reopens its log for each line.
     """
-    log = _log(home)
+    log = home.path / _LOG
     with home.lock("logs.lock") as turn, suppress(FileNotFoundError):
         if turn is not None and log.stat().st_size > _LOG_BYTES:
             log.replace(log.with_suffix(".log.old"))
@@ -191,7 +185,8 @@ def _join(home: Home, *, started: bool) -> bool:
             f"{record.store_id if record else None!r}: the data was removed, replaced or not read",
             "run: holdfast down; then restore the directory 'redis' in it, or set HOLDFAST_HOME to another directory",
         )
-    version = _running_version(info)
+    name = "valkey" if "valkey_version" in info else "redis"  # Valkey also reports a redis_version
+    version = Version(name, str(info[f"{name}_version"]))
     if record is None or started or record.server_version != version.text:
         home.write(HomeRecord.of(store_id, version.name, version.text))
     return True
@@ -199,20 +194,20 @@ def _join(home: Home, *, started: bool) -> bool:
 
 def _start(home: Home, lock: int) -> None:
     binary, _ = server_for(home)
-    data, socket, log = home.path / "redis", home.socket("redis.sock"), _log(home)
+    data, socket, log = home.path / "redis", home.socket("redis.sock"), home.path / _LOG
     try:
         data.mkdir(mode=0o700, exist_ok=True)
         socket.unlink(missing_ok=True)
         home.write_file(
-            _config(home).name,
+            _CONFIGURED,
             _CONFIG.format(
                 socket=_quoted(socket), data=_quoted(data), pidfile=_quoted(home.path / "redis.pid"), log=_quoted(log)
             ),
         )
-        with home.open_log(log.name) as output:
+        with home.open_log(_LOG) as output:
             # The shell ends at once, so the server is not a child of this process, which need not reap it.
             subprocess.run(  # noqa: S603 -- the binary is the one that was configured or installed
-                ["/bin/sh", "-c", '"$0" "$@" &', binary, str(_config(home))],
+                ["/bin/sh", "-c", '"$0" "$@" &', binary, str(home.path / _CONFIGURED)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -233,12 +228,6 @@ def _environment() -> dict[str, str]:
     return {**kept, "LC_ALL": "C"}  # Redis 7 refuses to start under a locale that is not installed
 
 
-def _running_version(info: dict[str, Any]) -> Version:
-    if "valkey_version" in info:  # Valkey also reports a redis_version, for clients that ask for one
-        return Version("valkey", str(info["valkey_version"]))
-    return Version("redis", str(info["redis_version"]))
-
-
 def _client(home: Home) -> "redis.Redis":
     return redis.Redis(
         unix_socket_path=str(home.socket("redis.sock")),
@@ -251,14 +240,6 @@ def _client(home: Home) -> "redis.Redis":
 
 def _url(home: Home) -> str:
     return f"unix://{quote(str(home.socket('redis.sock')))}"
-
-
-def _config(home: Home) -> Path:
-    return home.path / "redis.conf"
-
-
-def _log(home: Home) -> Path:
-    return home.path / "redis.log"
 
 
 def _quoted(path: Path) -> str:
@@ -282,7 +263,7 @@ def _server_pid(home: Home) -> int | None:
 
 def _is_server(home: Home, pid: int) -> bool:
     found = process(pid)
-    return found is not None and str(_config(home)) in found.arguments
+    return found is not None and str(home.path / _CONFIGURED) in found.arguments
 
 
 def _shut_down(home: Home, pid: int) -> None:
@@ -319,7 +300,7 @@ def _lost_server(home: Home) -> int | None:
 
 
 def _configured_socket(home: Home) -> Path:
-    text = _config(home).read_text("utf-8")
+    text = (home.path / _CONFIGURED).read_text("utf-8")
     found = re.search(r'^unixsocket "(.*)"$', text, re.MULTILINE)
     raw = found[1] if found else ""
     return Path(os.fsdecode(re.sub(rb"\\x([0-9a-f]{2})", lambda byte: bytes([int(byte[1], 16)]), raw.encode("ascii"))))

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 FORMER_SESSIONS = 4
-"""How many ended sessions keep their logs."""
 KEPT_BYTES = 64 << 20
 """The total size of all logs, in bytes; beyond it the oldest logs without a writer are deleted."""
 ROTATE_BYTES = 4 << 20

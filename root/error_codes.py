@@ -27,11 +27,10 @@ def error_of(problem: Mapping[str, Any]) -> HoldfastError | None:
         return None
     if kind is BatchRefused:
         return _batch_refused(problem)
-    fields = _fields(kind)
-    if not fields:
+    if not kind.arguments:
         return kind(str(problem.get("detail", "")))
     try:
-        return kind(*(taken.validate_python(problem.get(name)) for name, taken in fields.items()))
+        return kind(*(TypeAdapter(taken).validate_python(problem.get(name)) for name, taken in kind.arguments.items()))
     except ValidationError:
         return None
 
@@ -59,7 +58,3 @@ def _kinds() -> dict[str, type[HoldfastError]]:
             kinds[code_of(kind)] = kind
         found += kind.__subclasses__()
     return kinds
-
-
-def _fields(kind: type[HoldfastError]) -> dict[str, TypeAdapter[Any]]:
-    return {name: TypeAdapter(one) for name, one in kind.arguments.items()}

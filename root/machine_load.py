@@ -11,12 +11,9 @@ _PRESSURE = Path("/proc/pressure/cpu")
 
 @dataclass(frozen=True, slots=True)
 class MachineLoad:
-    """The load of a machine.
+    """The load of a machine: how many processes run or wait to run, on average over a minute, and for how many cores.
 
-    Attributes:
-        runnable: How many processes run or wait to run, on average over a minute.
-        cores: How many cores there are.
-        waiting: The share (0 to 1) of the last ten seconds in which a process waited for a core; None if Linux does not say.
+    `waiting` is the share (0 to 1) of the last ten seconds in which a process waited for a core; None if Linux does not say.
     """
 
     runnable: float

@@ -24,9 +24,6 @@ class Metric:
 
     Attributes:
         name: Its name for Prometheus, with the unit; a counter's name ends in `_total`.
-        help: What it measures, in a sentence.
-        type: How its values are to be read.
-        labels: The names of its labels.
         bounds: The upper bounds of a histogram's buckets, in rising order, in the metric's unit.
         parts: How many counted whole numbers make one of the metric's unit.
         waits: Whether its counts are sent only together with counts of other metrics: an idle process makes such counts too,

@@ -62,9 +62,8 @@ _HOST = r"[^:@]*(?::\d{0,5})?|\[[0-9a-fA-F:.]*\](?::\d{0,5})?"
 class Redaction:
     """The secrets that are removed from texts, besides those known by place or shape. Immutable; `repr` shows no values.
 
-    Args:
-        named: Values by the name of their variable. `[NAME]` replaces each.
-        urls: URLs whose passwords are secret. `***` replaces each, as it does a secret known by place or shape.
+    `named` are values by the name of their variable: `[NAME]` replaces each. `***` replaces the passwords of `urls`, and a
+    secret known by place or shape.
     """
 
     def __init__(self, named: Mapping[str, str] | None = None, *, urls: Iterable[str] = ()) -> None:

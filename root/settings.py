@@ -275,12 +275,7 @@ class Settings(BaseModel):
     @property
     def timing(self) -> Timing:
         """The times that actors are given."""
-        return Timing(
-            lease_ms=round(self.lease_s * 1000),
-            linger_ms=round(self.linger_s * 1000),
-            park_ms=round(self.park_s * 1000),
-            tick_ms=round(self.tick_s * 1000),
-        )
+        return Timing(**{one.name: round(getattr(self, f"{one.name.removesuffix('_ms')}_s") * 1000) for one in fields(Timing)})
 
     @property
     def process_limits(self) -> ProcessLimits:

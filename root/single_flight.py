@@ -27,7 +27,8 @@ class SingleFlight(Generic[T]):
         """The task of the run that is under way, else of a new one."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work())
-            self._task.add_done_callback(_retrieved)
+            # A retrieved error is not reported by asyncio when all callers have stopped waiting.
+            self._task.add_done_callback(lambda task: None if task.cancelled() else task.exception())
         return self._task
 
     async def close(self) -> None:
@@ -35,9 +36,3 @@ class SingleFlight(Generic[T]):
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-
-
-def _retrieved(task: "asyncio.Task[Any]") -> None:
-    """Retrieve the task's error, so that asyncio does not report it when all callers have stopped waiting."""
-    if not task.cancelled():
-        task.exception()

@@ -81,15 +81,10 @@ def begin(
     kind: SpanKind = SpanKind.INTERNAL,
     at_ms: int | None = None,
 ) -> Span:
-    """A span that begins now, or at `at_ms`. The caller must end it; a span that is not ended is not exported.
+    """A span that begins now, or at `at_ms` (ms UTC). The caller must end it; a span that is not ended is not exported.
 
-    Args:
-        name: The span's name.
-        said: Its attributes; those of None are left out.
-        parent: The trace context of its parent; None for the first span of a new trace.
-        links: The trace contexts that it links to, by the role of each.
-        kind: Whether it calls something outside of Holdfast.
-        at_ms: When it began, in integer milliseconds UTC; None for now.
+    `said` are its attributes, of which those of None are left out; `parent` is its parent's trace context (None: it begins a
+    new trace); `links` are the trace contexts that it links to, by the role of each.
     """
     provider = tracer_provider()
     if provider is None:
@@ -101,7 +96,7 @@ def begin(
             context,
             kind,
             {key: _encodable(value) for key, value in said.items() if value is not None},
-            _links(links or {}),
+            [Link(one, {LINK: why}) for why, text in (links or {}).items() if (one := span_context(text)) is not None],
             None if at_ms is None else at_ms * 1_000_000,
         )
     except Exception:
@@ -171,8 +166,3 @@ def _encodable(value: Said) -> Said:
     if isinstance(value, tuple):
         return tuple(one.encode("utf-8", "replace").decode() for one in value)
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) and not value.isascii() else value
-
-
-def _links(named: Mapping[str, str | None]) -> list[Link]:
-    found = ((why, span_context(traceparent)) for why, traceparent in named.items())
-    return [Link(context, {LINK: why}) for why, context in found if context is not None]

@@ -28,12 +28,8 @@ _JOINING_SCRIPTS = re.compile("[\u0600-\u0dff\u1000-\u109f\u1780-\u18af]")  # wh
 def without_hidden(text: str, escape: Callable[[str], str], *, kept: str = "") -> str:
     """The text with each invisible character replaced by its escape.
 
-    A joiner or variation selector stays where it draws something: in an emoji, in Arabic or Indic letters.
-
-    Args:
-        text: The text.
-        escape: The function from a character to its visible escape.
-        kept: Invisible characters that stay, such as the end of a line.
+    A joiner or variation selector stays where it draws something: in an emoji, in Arabic or Indic letters. `kept` are invisible
+    characters that stay, such as the end of a line.
     """
 
     def shown(found: "re.Match[str]") -> str:

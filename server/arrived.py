@@ -9,12 +9,9 @@ from starlette.types import Scope
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """What the gate found out about a request.
+    """What the gate found out about a request: the scheme and the host, with its port, as the caller's client sees them.
 
-    Attributes:
-        scheme: `http` or `https`, as the caller's client sees it.
-        host: The name and port that the caller's client reached.
-        ambient: Whether credentials that a browser or a proxy adds by itself count: cookies and proxy headers.
+    `ambient` says whether credentials that a browser or a proxy adds by itself count: cookies and proxy headers.
     """
 
     scheme: str

@@ -54,11 +54,7 @@ Verified: TypeAlias = tuple[Caller, float]
 class Presented:
     """A request before its body is read.
 
-    Attributes:
-        headers: Its headers.
-        arrived: How it reached the server.
-        peer: The address from which it comes; '' if there is none.
-        bearer: The credential in its header `Authorization`; None without that header.
+    `peer` is the address from which it comes ('' if there is none), `bearer` the credential in its header `Authorization`.
     """
 
     headers: Headers

@@ -21,8 +21,6 @@ class Caller:
     """The verified sender of a request.
 
     Attributes:
-        principal: The person or program.
-        scopes: What they may do.
         agents: The agents whose conversations they may touch; None for all.
         conversation_id: The one conversation that a page token may touch; None for all.
         kinds: The kinds of calls that a page token may decide; None for all.

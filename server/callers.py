@@ -73,12 +73,7 @@ class Callers:
         self._looking: Counter[str | None] = Counter()
 
     async def of(self, scope: Scope, *, narrow: bool = False) -> Caller:
-        """The caller of a request.
-
-        Args:
-            scope: The request's scope.
-            narrow: Whether a page token is accepted; the code that passes True checks its conversation.
-        """
+        """The caller of a request. `narrow`: whether a page token is accepted; who passes True checks its conversation."""
         if self._authentication.anyone:
             return LOCAL
         caller = await self._found(scope)

@@ -191,10 +191,6 @@ class Connection(H11Protocol):
         self._connections.waits(self, now=self.cycle is None or self.cycle.response_complete)
 
 
-def _full() -> bytes:
-    body = as_json(problem_of(Refusal(503, "too_many_connections", "this server has no room for one more connection")))
-    head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n"
-    return f"{head}Retry-After: 1\r\nConnection: close\r\n\r\n".encode() + body
-
-
-_FULL = _full()
+_BODY = as_json(problem_of(Refusal(503, "too_many_connections", "this server has no room for one more connection")))
+_HEAD = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {len(_BODY)}\r\n"
+_FULL = f"{_HEAD}Retry-After: 1\r\nConnection: close\r\n\r\n".encode() + _BODY

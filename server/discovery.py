@@ -16,7 +16,6 @@ from holdfast.single_flight import SingleFlight
 from .authentication import Issuer, is_safe
 
 FETCH_S = 10
-"""The time for one exchange with a provider, in seconds."""
 MOST_BYTES = 1 << 18
 DISCOVERY = "/.well-known/openid-configuration"
 

@@ -6,20 +6,9 @@ from typing import Any
 
 from starlette.responses import Response
 
+from holdfast import errors
 from holdfast.error_codes import code_of
-from holdfast.errors import (
-    BatchRefused,
-    ClusterStopped,
-    ClusterUnavailable,
-    Fenced,
-    HoldfastError,
-    LeaseHeld,
-    OutcomeUnknown,
-    Overloaded,
-    QueueFull,
-    QuotaUsedUp,
-    StoreUnavailable,
-)
+from holdfast.errors import HoldfastError
 from holdfast.redaction import PLAIN
 
 from .refusal import Refusal
@@ -37,10 +26,10 @@ def problem_of(error: HoldfastError) -> dict[str, Any]:
     if isinstance(error, Refusal):
         return {**_problem(error.code, error.code, error.status, str(error)), **error.fields}
     fields = {name: _shown(value) for name, value in vars(error).items() if not name.startswith("_")}
-    if isinstance(error, BatchRefused):
+    if isinstance(error, errors.BatchRefused):
         fields["errors"] = [{"suspension_id": name, **problem_of(one)} for name, one in error.errors.items()]
     detail = PLAIN.redacted(str(error))
-    if isinstance(error, OutcomeUnknown):
+    if isinstance(error, errors.OutcomeUnknown):
         detail = f"{detail}. {SAFE_TO_REPEAT} ({PLAIN.redacted(error.retry_id)})"
     return {**fields, **_problem(code_of(type(error)), type(error).__name__, error.http_code, detail)}
 
@@ -59,11 +48,12 @@ def response_of(error: HoldfastError) -> Response:
 
 def headers_of(error: HoldfastError) -> dict[str, str]:
     """The response headers for an error of Holdfast: when to retry."""
-    if isinstance(error, Overloaded | LeaseHeld):
+    if isinstance(error, errors.Overloaded | errors.LeaseHeld):
         return {"Retry-After": str(max(math.ceil(error.retry_after_ms / 1000), 1))}
-    if isinstance(error, QuotaUsedUp):
+    if isinstance(error, errors.QuotaUsedUp):
         return {"Retry-After": str(max(math.ceil(error.until / 1000 - time.time()), 1))}
-    passing = QueueFull | Fenced | OutcomeUnknown | StoreUnavailable | ClusterUnavailable | ClusterStopped
+    of_store, of_cluster = errors.Fenced | errors.StoreUnavailable, errors.ClusterUnavailable | errors.ClusterStopped
+    passing = of_store | of_cluster | errors.QueueFull | errors.OutcomeUnknown
     return {"Retry-After": str(RETRY_S)} if isinstance(error, passing) else {}
 
 

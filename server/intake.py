@@ -22,7 +22,6 @@ from .refusal import Refusal, invalid
 JSON = "application/json"
 KEY = "Idempotency-Key"
 MOST_ERRORS = 20
-"""The most mistakes that one refusal names."""
 ESCAPED = 3
 """A body may be this many times as long as the agents' limits say: JSON escapes make text longer."""
 BESIDE_BYTES = 16 * 1024

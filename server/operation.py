@@ -120,10 +120,8 @@ class Endpoint:
     Attributes:
         method: `GET`, `POST` or `DELETE`.
         path: The path; `{name}` stands for a part.
-        run: The function that answers.
         scope: The scope that a caller needs; None: anybody may, and the caller is not identified.
         also: Further scopes that a caller needs, if it also does what those are for.
-        query: The model of its query.
         streams: Whether it answers with an event stream, always or on request.
         room: How many bytes the values in its body may have together; by default those of a note: a reason, a comment.
     """
@@ -154,11 +152,8 @@ class Operation(Endpoint):
 
     Attributes:
         name: Its name in the description of the API.
-        summary: What it does, in a line.
         reply: The type of its reply, for the description; a text is plain; None for a stream.
-        body: The model of its body.
         key: The name of the idempotency key, as a field of the body and as a parameter of the client.
-        status: The HTTP status of a reply.
         last: The pattern of the `id` of an event, if it streams some.
         endless: Whether its stream never ends by itself.
     """

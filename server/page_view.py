@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from holdfast import errors
 from holdfast.client import ConversationState, Event, Message, Page, PendingCall, RunningCall, Turn, Usage, replies
 from holdfast.client.log_pages import MessagePage
 from holdfast.conversation import CallTarget, Principal, Status
@@ -18,24 +19,7 @@ from holdfast.conversation.records import events as log
 from holdfast.conversation.records import live
 from holdfast.conversation.records.calls import Cut, PendingView
 from holdfast.error_codes import code_of
-from holdfast.errors import (
-    AlreadyVoted,
-    BatchRefused,
-    ConversationEnded,
-    ConversationNotFound,
-    HoldfastError,
-    InvalidConversationId,
-    InvalidDecision,
-    InvalidInput,
-    InvalidMessage,
-    MessageNotFound,
-    NotPermitted,
-    OutcomeUnknown,
-    Overloaded,
-    QueueFull,
-    StaleCall,
-    TurnNotFound,
-)
+from holdfast.errors import HoldfastError
 
 from .caller import Caller
 from .error_responses import headers_of
@@ -146,8 +130,9 @@ OPERATIONS = frozenset(
 """The operations that a page may call, in its conversation. The others are about people, other conversations or operating."""
 
 _PLAIN = (
-    *(AlreadyVoted, ConversationEnded, ConversationNotFound, InvalidConversationId, InvalidDecision, InvalidInput),
-    *(InvalidMessage, MessageNotFound, Overloaded, QueueFull, Refusal, StaleCall, TurnNotFound),
+    *(Refusal, errors.AlreadyVoted, errors.ConversationEnded, errors.ConversationNotFound, errors.InvalidConversationId),
+    *(errors.InvalidDecision, errors.InvalidInput, errors.InvalidMessage, errors.MessageNotFound, errors.Overloaded),
+    *(errors.QueueFull, errors.StaleCall, errors.TurnNotFound),
 )
 """Errors that a page gets unchanged."""
 
@@ -176,12 +161,13 @@ def error_of(caller: Caller, error: HoldfastError) -> HoldfastError:
     if not caller.is_page or type(error) in _PLAIN:
         return error
     match error:
-        case NotPermitted():
-            return NotPermitted(error.conversation_id, error.tool_call_id, "somebody else has to decide it")
-        case OutcomeUnknown():
-            return OutcomeUnknown("the request", error.retry_id)
-        case BatchRefused():
-            return BatchRefused(error.conversation_id, {name: error_of(caller, one) for name, one in error.errors.items()})
+        case errors.NotPermitted():
+            return errors.NotPermitted(error.conversation_id, error.tool_call_id, "somebody else has to decide it")
+        case errors.OutcomeUnknown():
+            return errors.OutcomeUnknown("the request", error.retry_id)
+        case errors.BatchRefused():
+            shown = {name: error_of(caller, one) for name, one in error.errors.items()}
+            return errors.BatchRefused(error.conversation_id, shown)
     detail = "this cannot be done now; the server's log says why"
     return Refusal(error.http_code, code_of(type(error)), detail, headers=headers_of(error))
 

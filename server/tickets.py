@@ -29,9 +29,7 @@ ISSUED: Mapping[TicketKind, tuple[float, float]] = MappingProxyType(
 _KEPT, _SETS = ("principal", "conversation_id", "key_id", "maker"), ("scopes", "agents", "kinds")
 """The fields of a caller that its ticket has too: as they are, and sets as sorted tuples."""
 LINK_S = 3600
-"""How long a link is valid, in seconds."""
 SESSION_S = 12 * 3600
-"""How long a session lasts at most, in seconds."""
 
 
 class Tickets:

@@ -28,7 +28,6 @@ from .discovery import AGAIN_S, KEEP_S, Fetched, connected, document_of, json_of
 from .refusal import Refusal
 
 LONGEST = 16_384
-"""The most characters of a token."""
 LEEWAY_S = 30
 """The tolerated difference between the clocks of the issuer and of this machine, in seconds."""
 TYPES = ("", "jwt", "at+jwt", "application/at+jwt")

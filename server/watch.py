@@ -59,7 +59,8 @@ class Watch:
                 MutableHeaders(scope=message)[HEADER] = request_id
             await send(message)
 
-        traceparent = _trace_context(scope)
+        headers = Headers(scope=scope).getlist(TRACE_HEADER)
+        traceparent = (checked_traceparent(headers[0]) or "") if len(headers) == 1 else ""
         tokens = REQUEST.set(request_id), TRACE.set(trace_id_of(traceparent)), CALLER.set(traceparent)
         try:
             await self._app(scope, receive, noted)
@@ -87,9 +88,3 @@ class Watch:
             logger.info("%d requests without a known caller were left out here", self._left_out)
             self._left_out = 0
         return True
-
-
-def _trace_context(scope: Scope) -> str:
-    """The trace context of a request; empty if there is none, it is ill-formed, or there are several."""
-    given = Headers(scope=scope).getlist(TRACE_HEADER)
-    return (checked_traceparent(given[0]) or "") if len(given) == 1 else ""

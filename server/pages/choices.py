@@ -7,7 +7,6 @@ from typing import Any
 from holdfast.conversation import Approve, Cancel, Decision, Deny, Fail, Redispatch, ReviewVerdict
 
 MOST_AT_ONCE = 100
-"""The most calls that may be decided at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,6 @@ VERDICTS: Mapping[str, Choice] = {
     ReviewVerdict.BLOCK: Choice(ReviewVerdict.BLOCK, "Block", "blocked", "bad"),
     ReviewVerdict.REVISE: Choice(ReviewVerdict.REVISE, "Send back", "sent back"),
 }
-"""The verdicts of a review."""
 
 
 _OTHERS = {

@@ -32,11 +32,9 @@ SHORT = 120
 """A user's answer of at most this many characters has one line."""
 LONGEST_LABEL = 2_000
 LONGEST_NUMBER = 400
-"""The most digits of a number in a field."""
 _WHOLE = re.compile(r"-?[0-9]+")
 _NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 ABSENT: Any = object()
-"""The value of an absent field."""
 _TYPES: Mapping[type, str] = {str: "string", bool: "boolean", int: "number", float: "number"}
 _FLAGS = ("true", "yes"), ("false", "no")
 _INPUTS = {"email": "email", "uri": "url", "date": "date"}
@@ -74,7 +72,6 @@ class Field:
         name: Its name in the form: `v` and the place of the value, as a JSON pointer.
         nullable: Whether an empty field means null.
         choices: The values of a choice, as JSON texts, with the texts for people.
-        inner: The fields of a group.
         was: The value from which it was made; `ABSENT` if there was none.
         json: Whether the text of `any` is JSON.
         number: Its number on the page, from 1.

@@ -14,7 +14,6 @@ from holdfast.conversation.text import jsontext
 from .choices import settled_as, words_of
 
 MOST_EVENTS = 400
-"""How many of the latest events a page reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +21,6 @@ class Settled:
     """A suspension that is no longer open: what ended it, as far as known.
 
     Attributes:
-        suspension_id: The suspension.
         conversation_id: Its conversation; empty if it was not named.
         by: The name of a decision, `expiry` or `cancellation`; None if unknown.
         at: When, in integer milliseconds UTC.

@@ -23,7 +23,6 @@ from .kinds import offered
 from .visit import Page, Visit
 
 SIDE_BY_SIDE = 8
-"""How many of them are read, or decided, at the same time."""
 MOST_BYTES = 2 * 1024 * 1024
 """The most bytes of JSON of calls that are decided together: a person must read all of them on one page."""
 TOO_LARGE = "It is too large to be decided beside the others: decide it by itself."

@@ -35,12 +35,9 @@ logger = logging.getLogger("holdfast.server")
 
 @dataclass(frozen=True, slots=True)
 class Visit(Checked):
-    """A checked request for a page.
+    """A checked request for a page, at `now` (ms UTC). Only a `POST` has fields in its `form`.
 
-    Attributes:
-        form: The form, for a `POST`.
-        fragment: Whether a script of the page sends the request, and gets a part of a page in place of a whole one.
-        now: The time, in integer milliseconds UTC.
+    `fragment` says whether a script of the page sends the request, and gets a part of a page in place of a whole one.
     """
 
     form: Form
