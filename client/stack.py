@@ -252,7 +252,7 @@ class Stack:
         return store
 
     async def _join(self) -> "RayTransport":
-        from holdfast.registry.fork import refuse_inherited_ray  # noqa: PLC0415 - readers never need it
+        from holdfast.registry.cluster import refuse_inherited_ray  # noqa: PLC0415 - readers never need it
 
         refuse_inherited_ray()
         again = self._leaving is not None and self._may_leave

@@ -9,12 +9,13 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast import errors, work_context
+from holdfast.actors.answers import Replied
 from holdfast.backoff import Backoff
 from holdfast.conversation import Cancelled, Command, Principal, Receipt, Reply, Start, State, decide
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.machine_load import because, overload
 from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, Listing, Pause, Store
-from holdfast.registry.registry import Delivered, Delivery, DeliveryResult, Unknown, Unsent
+from holdfast.registry.registry import Delivery, DeliveryResult, Unknown, Unsent
 
 from . import verbs
 from .agents import AgentRow
@@ -190,7 +191,7 @@ def reply_in(result: DeliveryResult, *, what: str, retry_id: str) -> Reply:
         HoldfastError: The command was refused, or reached no actor.
     """
     match result:
-        case Delivered(reply):
+        case Replied(reply):
             return reply
         case Unknown(error) | Unsent(TimeoutError() | errors.LeaseHeld() as error):
             why = str(error) or overload()

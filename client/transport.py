@@ -26,9 +26,8 @@ from holdfast.registry.encryption import checked_cipher
 from holdfast.registry.pool import Pool
 from holdfast.registry.ray_actors import RayActors
 from holdfast.registry.registry import Delivery, DeliveryResult, Registry
-from holdfast.registry.releases import take_office
+from holdfast.registry.releases import end_other_releases, take_office
 from holdfast.registry.sweeper import ensure_sweeper, restore_sweeper
-from holdfast.registry.upgrade import end_other_releases
 from holdfast.settings import Settings
 from holdfast.single_flight import SingleFlight
 

@@ -59,11 +59,12 @@ class Hashes(ABC):
             self._encrypted = True
 
     async def put_app(self, record: AppRecord, specs: Sequence[AgentSpec], rules: Mapping[str, str] = NO_RULES) -> None:
-        puts: list[Put] = [(self._keys.meta("specs"), spec.digest, self.payloads.seal_spec(spec)) for spec in specs]
-        puts += [(self._keys.meta("rules"), digest, self.payloads.seal_rules(digest, text)) for digest, text in rules.items()]
+        meta, seal = self._keys.meta, self.payloads.seal
+        puts: list[Put] = [(meta("specs"), spec.digest, seal(codec.encode(spec), "spec", spec.digest)) for spec in specs]
+        puts += [(meta("rules"), digest, seal(text.encode(), "rules", digest)) for digest, text in rules.items()]
         if self.payloads.cipher is not None:
             await self._note_encryption()
-        await self._put(*puts, (self._keys.meta("apps"), record.app, codec.encode(record)))
+        await self._put(*puts, (meta("apps"), record.app, codec.encode(record)))
 
     async def app(self, path: str) -> AppRecord | None:
         (data,) = await self._get((self._keys.meta("apps"), path))
@@ -75,11 +76,16 @@ class Hashes(ABC):
 
     async def spec(self, digest: str) -> AgentSpec | None:
         (data,) = await self._get((self._keys.meta("specs"), digest))
-        return self.payloads.open_spec(digest, data) if data is not None else None
+        if data is None:
+            return None
+        return codec.decode(AgentSpec, self.payloads.open(data, "spec", digest)).stored_as(digest)
 
     async def rules(self, digest: str) -> str | None:
         (data,) = await self._get((self._keys.meta("rules"), digest))
-        return self.payloads.open_rules(digest, data) if data is not None else None
+        try:
+            return self.payloads.open(data, "rules", digest).decode() if data is not None else None
+        except UnicodeDecodeError as error:
+            raise CorruptStore(f"the permission rules {digest:.16} are not text ({error!s:.100})") from None
 
     async def put_problem(self, path: str, problem: str | None) -> None:
         key, since = self._keys.meta("problems"), f"{path}{SINCE}"

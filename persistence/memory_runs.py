@@ -133,7 +133,7 @@ class MemoryRuns(MemoryDatabase):
     async def late(self, conversation_id: str) -> Mapping[str, Late]:
         late = self._seen(conversation_id).late
         return {
-            name: replace(one, outcome=self.payloads.open_late_outcome(conversation_id, name, one.outcome))
+            name: replace(one, outcome=self.payloads.open_or_leave(one.outcome, "outcome", conversation_id, name))
             for name, one in late.items()
         }
 

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 
 from holdfast.cipher import Cipher, CipherAt, called
-from holdfast.conversation import AgentSpec, Event, State
+from holdfast.conversation import Event, State
 from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.daemon import in_daemon
-from holdfast.errors import CipherFailed, CipherMissing, CorruptStore, StoreError
+from holdfast.errors import CipherFailed, CipherMissing, StoreError
 
 from . import codec
 
@@ -127,29 +127,6 @@ class Payloads:
     def open_outcome(self, conversation_id: str, effect_id: str, data: bytes) -> bytes:
         """A run's encoded outcome, from stored bytes."""
         return self.open(data, "outcome", conversation_id, effect_id)
-
-    def open_late_outcome(self, conversation_id: str, effect_id: str, data: bytes) -> bytes:
-        """A late run's encoded outcome; one that cannot be decrypted stays encrypted."""
-        return self.open_or_leave(data, "outcome", conversation_id, effect_id)
-
-    def seal_spec(self, spec: AgentSpec) -> bytes:
-        """An agent spec as stored bytes."""
-        return self.seal(codec.encode(spec), "spec", spec.digest)
-
-    def open_spec(self, digest: str, data: bytes) -> AgentSpec:
-        """The agent spec stored as `digest`, which stays its digest."""
-        return codec.decode(AgentSpec, self.open(data, "spec", digest)).stored_as(digest)
-
-    def seal_rules(self, digest: str, text: str) -> bytes:
-        """Permission rules as stored bytes."""
-        return self.seal(text.encode(), "rules", digest)
-
-    def open_rules(self, digest: str, data: bytes) -> str:
-        """The permission rules stored as `digest`, as JSON text."""
-        try:
-            return self.open(data, "rules", digest).decode()
-        except UnicodeDecodeError as error:
-            raise CorruptStore(f"the permission rules {digest:.16} are not text ({error!s:.100})") from None
 
     def check(self) -> None:
         """Check that the cipher, if any, encrypts, decrypts its own output and refuses another context, else `CipherFailed`."""

@@ -166,7 +166,7 @@ def late_of(conversation_id: str, effect_id: str, record: bytes, payloads: Paylo
     if not at.isdigit():
         raise CorruptStore(f"a late outcome reads {record[:20]!r}")
     outcome = rest.partition(b"|")[2]
-    return Late(at=int(at), outcome=payloads.open_late_outcome(conversation_id, effect_id, outcome))
+    return Late(at=int(at), outcome=payloads.open_or_leave(outcome, "outcome", conversation_id, effect_id))
 
 
 def check_layout(layout: Mapping[bytes, bytes]) -> int:

@@ -12,7 +12,7 @@ from ray.exceptions import ActorDiedError, RayError
 from holdfast.actors.actor_settings import ActorSettings
 from holdfast.actors.ray_launcher import find, named
 
-from .upgrade import release_of
+from .releases import release_of
 
 ANSWER_S = 5.0
 """How long a worker may take to report its work; one that does not answer is listed all the same."""

@@ -23,7 +23,7 @@ from holdfast.errors import ClusterStopped, OtherBuild
 from holdfast.persistence import EVERYWHERE, DirectoryAndRuns, TakeoverReason
 from holdfast.work_context import REQUEST
 
-from .actors import ActorDied, ActorUnavailable
+from .pool import ActorDied, ActorUnavailable
 from .watchdog import Gone
 
 _RemoteActor = ray.remote(ConversationActor)

@@ -5,12 +5,12 @@ import contextlib
 import logging
 from collections import OrderedDict
 from dataclasses import KW_ONLY, InitVar, dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from holdfast.actors.answers import AnswerToActivate, AnswerToAsk, Failed, Hosted, NotHosted, Replied
 from holdfast.background import Background
 from holdfast.backoff import Backoff, now_s
-from holdfast.conversation import Command, Reply, State, Wake, decide
+from holdfast.conversation import Command, State, Wake, decide
 from holdfast.errors import (
     ConversationNotFound,
     HoldfastError,
@@ -24,10 +24,7 @@ from holdfast.persistence import Conversations, Owner, TakeoverReason
 from holdfast.settings import Timing
 from holdfast.work_context import about
 
-from .actors import ActorDied, Actors, ActorUnavailable, Handle
-
-if TYPE_CHECKING:
-    from .pool import Pool
+from .pool import ActorDied, Actors, ActorUnavailable, Handle, Pool
 
 HANDLES = 10_000
 FIRST_PAUSE_S = 0.01
@@ -40,13 +37,6 @@ Host: TypeAlias = tuple[str, Handle]
 """The name and the handle of an actor."""
 
 logger = logging.getLogger("holdfast.registry")
-
-
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """The command was judged, and its result is durable."""
-
-    reply: Reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +60,7 @@ class Unknown:
     error: HoldfastError | TimeoutError
 
 
-DeliveryResult: TypeAlias = Delivered | Refused | Unsent | Unknown
+DeliveryResult: TypeAlias = Replied | Refused | Unsent | Unknown
 
 
 @dataclass(slots=True, eq=False)
@@ -129,7 +119,7 @@ class Registry:
     `patience_s` is how long a caller waits for one actor before it asks the store whether another may take over.
     """
 
-    def __init__(self, store: Conversations, actors: Actors, *, pool: "Pool", timing: Timing) -> None:
+    def __init__(self, store: Conversations, actors: Actors, *, pool: Pool, timing: Timing) -> None:
         self.patience_s = max(timing.lease_ms / 2000, PATIENCE_S)
         self._store = store
         self._actors = actors
@@ -152,7 +142,7 @@ class Registry:
         """
         delivery = Delivery(conversation_id, Wake(), timeout_s=timeout_s, create=create, waits_for_store=False)
         found = await self._carried(delivery, _Search(asks=False))
-        assert not isinstance(found, Delivered)  # noqa: S101 - nothing was asked
+        assert not isinstance(found, Replied)  # noqa: S101 - nothing was asked
         if isinstance(found, tuple):
             return found
         raise found.error
@@ -192,8 +182,8 @@ class Registry:
             if isinstance(answer, tuple):
                 return answer
             match answer:
-                case Replied(reply):
-                    return Delivered(reply)
+                case Replied():
+                    return answer
                 case Failed(StoreUnavailable() as away):
                     if not delivery.waits_for_store or delivery.left_s <= backoff.pause_s:
                         return delivery.given_up(away)

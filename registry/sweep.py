@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Sequence
 
 from holdfast import metrics
+from holdfast.actors.answers import Replied
 from holdfast.actors.telling import tell
 from holdfast.background import Background
 from holdfast.backoff import now_s
@@ -22,9 +23,8 @@ from holdfast.redaction import PLAIN
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.work_context import CONVERSATION
 
-from .actors import Actors, ActorUnavailable
-from .pool import RESERVE, Pool, PoolFull
-from .registry import Delivered, Delivery, Registry, Unsent
+from .pool import RESERVE, Actors, ActorUnavailable, Pool, PoolFull
+from .registry import Delivery, Registry, Unsent
 
 logger = logging.getLogger("holdfast.sweeper")
 
@@ -214,7 +214,7 @@ class Sweep:
         delivery = Delivery(conversation_id, Wake(), timeout_s=WAKE_TIMEOUT_S, waits_for_store=False)
         result = await self._registry.deliver(delivery)
         match result:
-            case Delivered():
+            case Replied():
                 pass
             case Unsent(TimeoutError()):  # no actor was found: not the conversation's fault
                 raise Overloaded(conversation_id, OVERLOADED_MS)

@@ -45,7 +45,7 @@ from .chat_chunks import RESPONSES
 from .gate import CallRules
 from .live import Deltas
 from .model_answer import Broken, ModelAnswer, TooMuch
-from .model_counts import ModelCounts
+from .model_outcome import ModelCounts
 from .provider_stream import ProviderStream
 
 logger = logging.getLogger("holdfast.worker")

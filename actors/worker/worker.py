@@ -53,11 +53,9 @@ from .bench import Bench, Room
 from .claims import Claim, Claims
 from .gate import CallRules, Gate, GrantGivers
 from .keeper import keep_sweeper
-from .model_counts import ModelCounts, spend
-from .model_outcome import turn_of
+from .model_outcome import ModelCounts, spend, turn_of
 from .ongoing import Ongoing
-from .process_secrets import ProcessSecrets
-from .refusals import AppBroken, Dropped, Succeeded, shared, told
+from .refusals import AppBroken, Dropped, ProcessSecrets, Succeeded, shared, told
 from .succession import Succession
 from .threads import end_within
 from .transcripts import Reading, Transcripts

@@ -12,7 +12,7 @@ from holdfast import metrics
 from holdfast.actors.worker import asking as asking_module
 from holdfast.actors.worker import model
 from holdfast.actors.worker.app_loop import AppLoop
-from holdfast.actors.worker.model_counts import ModelCounts
+from holdfast.actors.worker.model_outcome import ModelCounts
 from holdfast.actors.worker.provider_stream import ProviderStream
 from holdfast.agent import App, Tool
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied, StopReason

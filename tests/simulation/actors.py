@@ -5,7 +5,7 @@ from holdfast.actors.actor_settings import StoreAddress
 from holdfast.actors.host import Host
 from holdfast.actors.proofs import Proofs
 from holdfast.actors.ray_workers import RayWorkers
-from holdfast.registry.actors import ActorDied, ActorUnavailable
+from holdfast.registry.pool import ActorDied, ActorUnavailable
 from holdfast.registry.watchdog import Gone
 
 from .network import Died, Unavailable

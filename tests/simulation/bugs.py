@@ -21,7 +21,7 @@ from holdfast.conversation.judging import deciding, machine, outcomes, progress
 from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.errors import BatchRefused, HoldfastError, StoreUnavailable
 from holdfast.persistence import Appended, Due, KnownIds, MemoryStore, Run, RunStatus, codec, memory_conversations
-from holdfast.registry.actors import ActorDied
+from holdfast.registry.pool import ActorDied
 from holdfast.registry.watchdog import Watchdog
 
 from . import shop

@@ -11,7 +11,7 @@ from writer import Writer, begin, send, start
 from holdfast.actors.worker import model
 from holdfast.actors.worker.asking import Ask, here
 from holdfast.actors.worker.gate import CallRules, FixedRules
-from holdfast.actors.worker.model_counts import ModelCounts
+from holdfast.actors.worker.model_outcome import ModelCounts
 from holdfast.actors.workers import ModelRequest
 from holdfast.agent import Rules, Tool, TurnContext, Unattended
 from holdfast.conversation import AgentSpec, Event, Limits, ModelFailed, ModelReplied, ToolSpec

@@ -6,9 +6,10 @@ from typing import Any
 
 from writer import Writer
 
+from holdfast.actors.answers import Replied
 from holdfast.counting import Counts
 from holdfast.errors import ConfigurationError, ConversationNotFound, HoldfastError
-from holdfast.registry.registry import Delivered, Refused
+from holdfast.registry.registry import Refused
 from holdfast.settings import Settings
 
 
@@ -74,7 +75,7 @@ class WithActors(InMemory):
         if self.failing is not None:
             return delivery.given_up(self.failing)
         try:
-            return Delivered(await (await self.writer(delivery)).do(lambda _: delivery.command, now=now()))
+            return Replied(await (await self.writer(delivery)).do(lambda _: delivery.command, now=now()))
         except HoldfastError as error:
             return Refused(error)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast import metrics
-from holdfast.actors.worker.model_counts import ModelCounts
+from holdfast.actors.worker.model_outcome import ModelCounts
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
 from holdfast.counting import Counts, families
 

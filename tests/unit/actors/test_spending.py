@@ -5,7 +5,7 @@ import logging
 import pytest
 from writer import Writer, start
 
-from holdfast.actors.worker.model_counts import spend
+from holdfast.actors.worker.model_outcome import spend
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
 from holdfast.persistence import MemoryStore
 from holdfast.persistence.access import COST, NANOS, TOKENS

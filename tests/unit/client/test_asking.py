@@ -4,12 +4,12 @@ import contextlib
 
 import pytest
 
+from holdfast.actors.answers import Replied
 from holdfast.client import AsyncClient
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Receipt
 from holdfast.errors import ClusterUnavailable, OutcomeUnknown, Overloaded, StoreUnavailable, WrongCluster
 from holdfast.persistence import MemoryStore
-from holdfast.registry.registry import Delivered
 
 RECEIPT = Receipt(conversation_id="c-1", seq=3, accepted_at=1)
 
@@ -25,7 +25,7 @@ class Transport:
         if isinstance(answer, TimeoutError):  # it dies, with an actor that has the command
             delivery.handed = True
             raise answer
-        return delivery.given_up(answer) if isinstance(answer, Exception) else Delivered(answer)
+        return delivery.given_up(answer) if isinstance(answer, Exception) else Replied(answer)
 
 
 class Restarted:

@@ -8,8 +8,8 @@ from holdfast.actors.answers import Failed, NotHosted, Replied
 from holdfast.conversation import Wake
 from holdfast.errors import ConversationNotFound, LeaseHeld, Overloaded, Quarantined, StaleCall, StoreUnavailable
 from holdfast.persistence import MemoryStore
-from holdfast.registry.actors import ActorDied, ActorUnavailable
-from holdfast.registry.registry import Delivered, Delivery, Refused, Registry, Unknown, Unsent
+from holdfast.registry.pool import ActorDied, ActorUnavailable
+from holdfast.registry.registry import Delivery, Refused, Registry, Unknown, Unsent
 from holdfast.settings import Timing
 
 AWAY, FULL, HELD = StoreUnavailable("away"), Overloaded("c-1", 1000), LeaseHeld("c-1", 5000)
@@ -74,7 +74,7 @@ async def test_what_an_actor_may_have_judged_is_unknown_whatever_comes_after_it(
 
 @pytest.mark.parametrize("had", [DIED, LOST, DOUBTFUL], ids=["died", "lost", "doubtful"])
 async def test_what_an_actor_may_have_judged_is_handed_over_again_and_answered(had):
-    assert await result_of(had, Actor(Replied(None))) == Delivered(None)
+    assert await result_of(had, Actor(Replied(None))) == Replied(None)
     assert await result_of(had, Actor(Failed(STALE))) == Refused(STALE)
 
 
@@ -88,7 +88,7 @@ async def test_in_quarantine_what_is_not_known_was_never_judged():
 
 
 async def test_a_store_that_is_away_is_waited_for_unless_the_caller_comes_again_by_itself():
-    assert await result_of(AWAY, AWAY, Actor(Replied(None))) == Delivered(None)
+    assert await result_of(AWAY, AWAY, Actor(Replied(None))) == Replied(None)
     assert await result_of(AWAY, waits_for_store=False) == Unsent(AWAY)
     assert await result_of(DOUBTFUL, waits_for_store=False) == Unknown(AWAY)
     assert await result_of(*[AWAY] * 99, timeout_s=0.05) == Unsent(AWAY)

@@ -11,8 +11,7 @@ from holdfast.conversation import Wake
 from holdfast.errors import OutcomeUnknown
 from holdfast.persistence import MemoryStore
 from holdfast.registry import sweep as sweeping
-from holdfast.registry.actors import ActorUnavailable
-from holdfast.registry.pool import Pool
+from holdfast.registry.pool import ActorUnavailable, Pool
 from holdfast.registry.registry import Delivery, Registry
 from holdfast.registry.sweep import Sweep
 from holdfast.settings import ProcessLimits, Timing

@@ -19,9 +19,8 @@ from holdfast.errors import (
     StoreUnavailable,
 )
 from holdfast.persistence import MemoryStore, Takeover, TakeoverReason
-from holdfast.registry.actors import ActorDied, ActorUnavailable
-from holdfast.registry.pool import Pool, PoolFull
-from holdfast.registry.registry import Delivered, Delivery, Refused, Registry, Unknown, Unsent
+from holdfast.registry.pool import ActorDied, ActorUnavailable, Pool, PoolFull
+from holdfast.registry.registry import Delivery, Refused, Registry, Unknown, Unsent
 from holdfast.registry.sweep import LOOKS, LOOKS_IN_USE, Sweep
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import Delay, FailBefore, Faults, FaultyStore
@@ -529,7 +528,7 @@ async def test_in_quarantine_what_was_answered_before_is_answered_so_again_and_n
     # when the same comes again, then it gets the same answer
     for command, reply_ in zip(commands, first, strict=True):
         again = await delivered(registry, command)
-        assert isinstance(again, Delivered)
+        assert isinstance(again, Replied)
         assert again.reply == reply_.model_copy(update={"duplicate": True})
     # and the same id with something else is refused as ever
     other = decision.model_copy(update={"ruling": DecisionRecord.of(Deny("no"))})
@@ -597,5 +596,5 @@ async def test_an_actor_that_dies_before_the_start_keeps_nobody_from_starting_un
     assert isinstance(result.error, ConversationNotFound)
     assert (await store.attention(10)).conversation_ids == []
     assert (await store.conversations(limit=10)).items == []
-    assert isinstance(await delivered(registry, Wake(), create=True), Delivered)
+    assert isinstance(await delivered(registry, Wake(), create=True), Replied)
     assert (await store.owner("c-1")).actor == "actor-1"

@@ -9,7 +9,7 @@ import pytest
 from holdfast.actors.actor_settings import ActorSettings, StoreAddress
 from holdfast.errors import ConfigurationError, OlderRelease, OtherBuild
 from holdfast.persistence import MemoryStore
-from holdfast.registry import upgrade as turnover
+from holdfast.registry import releases as turnover
 from holdfast.registry.releases import older, take_office
 from holdfast.testing import FailAfter, Faults, FaultyStore
 

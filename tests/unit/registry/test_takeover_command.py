@@ -8,9 +8,8 @@ from holdfast.actors.answers import Failed, Hosted, NotHosted, Occupied, OwnedEl
 from holdfast.conversation import Wake
 from holdfast.errors import LeaseHeld, Overloaded, StaleCall, StoreUnavailable
 from holdfast.persistence import MemoryStore, Owner
-from holdfast.registry.actors import ActorDied, ActorUnavailable
-from holdfast.registry.pool import Pool
-from holdfast.registry.registry import Delivered, Delivery, Refused, Registry, Unknown, Unsent
+from holdfast.registry.pool import ActorDied, ActorUnavailable, Pool
+from holdfast.registry.registry import Delivery, Refused, Registry, Unknown, Unsent
 from holdfast.settings import ProcessLimits, Timing
 
 STALE, FULL, HELD = StaleCall("c-1", "call-1", "unknown"), Overloaded("c-1", 1000), LeaseHeld("c-1", 5000)
@@ -58,7 +57,7 @@ async def delivered(company, *, timeout_s=5.0):
 
 async def test_a_command_that_came_with_the_takeover_is_judged_in_that_call():
     company = Company(Hosted(Replied(None)))
-    assert await delivered(company) == Delivered(None)
+    assert await delivered(company) == Replied(None)
     assert company.taken_over == [Wake()]
     assert company.asked == []
 
@@ -72,7 +71,7 @@ async def test_a_refusal_in_that_call_is_the_result():
 @pytest.mark.parametrize("takeover", [Occupied(), OwnedElsewhere(Owner("t", 1, "actor-3")), Failed(AWAY)], ids=repr)
 async def test_what_took_nothing_over_has_not_judged_the_command_and_the_next_one_does(takeover):
     company = Company(takeover, Hosted(Replied(None)))
-    assert await delivered(company) == Delivered(None)
+    assert await delivered(company) == Replied(None)
     assert company.taken_over == [Wake(), Wake()]
 
 
@@ -96,5 +95,5 @@ async def test_a_takeover_that_does_not_end_in_time_leaves_the_command_unknown()
 
 async def test_an_actor_that_lost_the_conversation_at_once_has_not_judged_the_command():
     company = Company(Hosted(NotHosted()), Hosted(Replied(None)))
-    assert await delivered(company) == Delivered(None)
+    assert await delivered(company) == Replied(None)
     assert company.asked == []

@@ -9,9 +9,8 @@ from holdfast.actors.answers import Hosted, Replied
 from holdfast.conversation import Wake
 from holdfast.errors import ConversationNotFound, StoreUnavailable
 from holdfast.persistence import MemoryStore, Takeover, TakeoverReason
-from holdfast.registry.actors import ActorDied, ActorUnavailable
-from holdfast.registry.pool import Pool
-from holdfast.registry.registry import Delivered, Delivery, Registry, Unknown, Unsent
+from holdfast.registry.pool import ActorDied, ActorUnavailable, Pool
+from holdfast.registry.registry import Delivery, Registry, Unknown, Unsent
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import FailBefore, Faults, FaultyStore
 
@@ -105,7 +104,7 @@ async def test_an_owner_that_is_unavailable_is_asked_again_and_nobody_takes_over
     before = await store.owner("c-1")
     async with asyncio.timeout(20):
         result = await delivered(store, company)
-    assert (result, owner.asked) == (Delivered(None), 3)
+    assert (result, owner.asked) == (Replied(None), 3)
     assert await store.owner("c-1") == before
     assert list(company.actors) == ["owner-1"]
     assert list(await store.live()) == ["owner-1"]
@@ -119,7 +118,7 @@ async def test_an_owner_that_died_is_succeeded_at_once_and_counted_no_more():
     async with asyncio.timeout(20):
         result = await delivered(store, company)
     (successor,) = set(company.actors) - {"owner-1"}
-    assert result == Delivered(None)
+    assert result == Replied(None)
     assert company.actors[successor].activations == [TakeoverReason.DIED]
     assert (await store.owner("c-1")).actor == successor
     async with asyncio.timeout(10):
