@@ -31,7 +31,7 @@ async def decided(store: RedisStore, name: str, rounds: int) -> tuple[dict[str, 
             if not writer.state.calls.any_awaiting:
                 await writer.do(call(*["refund"] * CALLS))
             links = linked if kind == "with" else (lambda _, event, __: event)
-            with mock.patch("holdfast.conversation.judging.judgement.linked", links):
+            with mock.patch("holdfast.conversation.judging.progress.linked", links):
                 began, cpu = time.perf_counter(), time.process_time()
                 await writer.do(by_ana(resolve(Deny(f"no, for reason {number}"))))
                 samples[kind].append((time.perf_counter() - began) * 1000)

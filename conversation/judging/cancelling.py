@@ -10,8 +10,8 @@ from holdfast.conversation.terms.decisions import SuspensionKind
 from holdfast.conversation.text.envelope import failure
 from holdfast.errors import InvalidInput, TurnNotFound
 
-from .judgement import Cancelled, Draft, Judgement, check_words
-from .progress import advance, give_up
+from .judgement import Cancelled, Judgement
+from .progress import Draft, advance, check_words, give_up
 
 CANCELLED = "cancelled before it was answered; it did not run"
 CANCELLED_RUN = "cancelled while it ran; it may or may not have taken effect"

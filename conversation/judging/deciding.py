@@ -33,8 +33,8 @@ from holdfast.errors import AlreadyVoted, BatchRefused, HoldfastError, InvalidDe
 
 from .cancelling import why_cancelled
 from .granting import check_room, give, release
-from .judgement import Draft, Judgement, Receipt, Receipts, check_words, drafted
-from .progress import advance, begin, finish, go_on, is_edited, schedule, settled, suspend
+from .judgement import Judgement, Receipt, Receipts
+from .progress import Draft, advance, begin, check_words, drafted, finish, go_on, is_edited, schedule, settled, suspend
 
 MOST = 1000
 """How many decisions one command may bring."""

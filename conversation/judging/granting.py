@@ -13,8 +13,8 @@ from holdfast.conversation.terms.grants import MOST_GRANTS, Grant, ScopeGiven
 from holdfast.conversation.terms.principal import Proof
 from holdfast.errors import InvalidDecision, InvalidInput
 
-from .judgement import Draft, Judgement, check_words
-from .progress import advance, go_on, granted, settled
+from .judgement import Judgement
+from .progress import Draft, advance, check_words, go_on, granted, settled
 
 MAY_NOT = "whoever gave the grant may not decide this any more"
 """The reason of a grant that ended because a run could not begin by it."""

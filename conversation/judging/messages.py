@@ -8,7 +8,8 @@ from holdfast.conversation.terms.spec import Limits
 from holdfast.conversation.text import jsontext
 from holdfast.errors import InvalidMessage, QueueFull
 
-from .judgement import Draft, Judgement, check_words
+from .judgement import Judgement
+from .progress import Draft, check_words
 
 
 def start(state: State, command: Start) -> Judgement:

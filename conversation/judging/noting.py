@@ -8,7 +8,8 @@ from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.principal import is_name
 from holdfast.errors import InvalidInput, NotPermitted, StaleCall, StaleReason
 
-from .judgement import Draft, Judgement, check_words
+from .judgement import Judgement
+from .progress import Draft, check_words
 
 MOST_NOTES = 64
 """A suspension with this many votes, assignments and comments takes no more of the latter two, as the state holds their `seq`.

@@ -30,8 +30,8 @@ from holdfast.conversation.text import jsontext, schema
 from holdfast.conversation.text.envelope import failure
 
 from . import granting
-from .judgement import Draft, Judgement, drafted
-from .progress import advance, asks, begin, deny, fail, finish, granted, schedule, suspend, take
+from .judgement import Judgement
+from .progress import Draft, advance, asks, begin, deny, drafted, fail, finish, granted, schedule, suspend, take
 from .table import LATE
 from .unattended import ruling_at_proposal
 
