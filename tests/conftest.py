@@ -1,4 +1,4 @@
-"""What all tests share: the support modules on the import path, how a missing server is treated, two processes, CI's rounds."""
+"""What all tests share: the support modules on the import path, two processes and what they begin with, CI's rounds."""
 
 import os
 import sys
@@ -31,3 +31,8 @@ def pytest_cmdline_main(config):
     watched = option.capture == "no" or option.usepdb or option.collectonly
     if not watched and all(Path(argument).is_dir() for argument in config.args):
         option.numprocesses, option.dist, option.loadscopereorder = PROCESSES, "loadfile", False
+
+
+def pytest_collection_modifyitems(items):
+    """The simulated systems come first: their processes compute in the pauses of the tests that wait for Ray and leases."""
+    items.sort(key=lambda item: item.path.parts[-2:] != ("simulation", "test_seeds.py"))

@@ -49,7 +49,7 @@ class Stuck(Exception):
 
 
 class Handle:
-    """What asyncio calls a handle, and the process whose turn it is; asyncio's own are three times as slow to make and run."""
+    """What asyncio calls a handle, and the process whose turn it is; asyncio's own take longer to make and to run."""
 
     __slots__ = ("args", "callback", "context", "is_cancelled", "process")
 
