@@ -1,110 +1,66 @@
-"""The store of conversations: on Redis or, for unit tests, in memory."""
+"""The store of conversations: on Redis or, for unit tests, in memory.
+
+Names are imported at their first use: those of the store on Redis import redis, which a client over HTTP lacks.
+"""
 
 from typing import TYPE_CHECKING
 
 from holdfast.lazy import lazily
 
-from .access import AccessScope, ApiKey, ApiKeyList, Ticket, TicketKind, Tickets
-from .app_record import AppRecord
-from .changes import Change, ChangePage, Changes, Place, Suspended
-from .conversations import (
-    Acquired,
-    Append,
-    Appended,
-    Blame,
-    Conversations,
-    Finding,
-    KnownIds,
-    Look,
-    Moved,
-    Owner,
-    Quarantine,
-    Takeover,
-    TakeoverReason,
-)
-from .directory import EVERYWHERE, Binding, BrokenApp, Directory, Living
-from .lists import (
-    PAUSE_LAG_MS,
-    Census,
-    ConversationRow,
-    Due,
-    Listing,
-    Lists,
-    Overdue,
-    Pause,
-    Paused,
-    Pausing,
-    Rebuilt,
-    Survey,
-    Tallies,
-    Trouble,
-    Waiting,
-)
-from .runs import Late, Run, Runs, RunStatus
-from .store import ConversationsAndRuns, DirectoryAndRuns, Store
-
 if TYPE_CHECKING:
-    from .memory_store import MemoryStore
-    from .redis_store import RedisStore, opened
+    from .access import *  # noqa: F403 - which names are offered, says the table below
+    from .app_record import *  # noqa: F403 - which names are offered, says the table below
+    from .changes import *  # noqa: F403 - which names are offered, says the table below
+    from .conversations import *  # noqa: F403 - which names are offered, says the table below
+    from .directory import *  # noqa: F403 - which names are offered, says the table below
+    from .lists import *  # noqa: F403 - which names are offered, says the table below
+    from .memory_store import *  # noqa: F403 - which names are offered, says the table below
+    from .redis_store import *  # noqa: F403 - which names are offered, says the table below
+    from .runs import *  # noqa: F403 - which names are offered, says the table below
+    from .store import *  # noqa: F403 - which names are offered, says the table below
 
-__all__ = [
-    "EVERYWHERE",
-    "PAUSE_LAG_MS",
-    "AccessScope",
-    "Acquired",
-    "ApiKey",
-    "ApiKeyList",
-    "AppRecord",
-    "Append",
-    "Appended",
-    "Binding",
-    "Blame",
-    "BrokenApp",
-    "Census",
-    "Change",
-    "ChangePage",
-    "Changes",
-    "ConversationRow",
-    "Conversations",
-    "ConversationsAndRuns",
-    "Directory",
-    "DirectoryAndRuns",
-    "Due",
-    "Finding",
-    "KnownIds",
-    "Late",
-    "Listing",
-    "Lists",
-    "Living",
-    "Look",
-    "MemoryStore",
-    "Moved",
-    "Overdue",
-    "Owner",
-    "Pause",
-    "Paused",
-    "Pausing",
-    "Place",
-    "Quarantine",
-    "Rebuilt",
-    "RedisStore",
-    "Run",
-    "RunStatus",
-    "Runs",
-    "Store",
-    "Survey",
-    "Suspended",
-    "Takeover",
-    "TakeoverReason",
-    "Tallies",
-    "Ticket",
-    "TicketKind",
-    "Tickets",
-    "Trouble",
-    "Waiting",
-    "opened",
-]
-
-
-__getattr__ = lazily(__name__, {"memory_store": ("MemoryStore",), "redis_store": ("RedisStore", "opened")})
-# `MemoryStore` is for tests, and commands start faster without it; the others import redis, which a client over HTTP lacks.
+__getattr__ = lazily(
+    __name__,
+    {
+        "access": ("AccessScope", "ApiKey", "ApiKeyList", "Ticket", "TicketKind", "Tickets"),
+        "app_record": ("AppRecord",),
+        "changes": ("Change", "ChangePage", "Changes", "Place", "Suspended"),
+        "conversations": (
+            "Acquired",
+            "Append",
+            "Appended",
+            "Blame",
+            "Conversations",
+            "Finding",
+            "KnownIds",
+            "Look",
+            "Moved",
+            "Owner",
+            "Quarantine",
+            "Takeover",
+            "TakeoverReason",
+        ),
+        "directory": ("Binding", "BrokenApp", "Directory", "EVERYWHERE", "Living"),
+        "lists": (
+            "Census",
+            "ConversationRow",
+            "Due",
+            "Listing",
+            "Lists",
+            "Overdue",
+            "PAUSE_LAG_MS",
+            "Pause",
+            "Paused",
+            "Pausing",
+            "Rebuilt",
+            "Survey",
+            "Tallies",
+            "Trouble",
+            "Waiting",
+        ),
+        "memory_store": ("MemoryStore",),
+        "redis_store": ("RedisStore", "opened"),
+        "runs": ("Late", "Run", "RunStatus", "Runs"),
+        "store": ("ConversationsAndRuns", "DirectoryAndRuns", "Store"),
+    },
+)

@@ -8,54 +8,43 @@ from typing import TYPE_CHECKING
 from holdfast.lazy import lazily
 
 if TYPE_CHECKING:
-    from .anthropic_messages import blocks
-    from .blocking_rehearsal import BlockingRehearsal, run_sync
-    from .faulty_store import Delay, FailAfter, FailBefore, Fault, Faults, FaultyStore
-    from .model_server import ModelServer
-    from .redis_server import RedisServer
-    from .rehearsal import NeverRested, Rehearsal, run
-    from .rehearsal_result import RehearsalResult, ToolRun
-    from .toy_cipher import ToyCipher
-    from .transcripts import NoAnswer, Replay, Request, call, calls, events, read_script, say
+    from .anthropic_messages import blocks as blocks
+    from .blocking_rehearsal import BlockingRehearsal as BlockingRehearsal
+    from .blocking_rehearsal import run_sync as run_sync
+    from .faulty_store import Delay as Delay
+    from .faulty_store import FailAfter as FailAfter
+    from .faulty_store import FailBefore as FailBefore
+    from .faulty_store import Fault as Fault
+    from .faulty_store import Faults as Faults
+    from .faulty_store import FaultyStore as FaultyStore
+    from .model_server import ModelServer as ModelServer
+    from .redis_server import RedisServer as RedisServer
+    from .rehearsal import NeverRested as NeverRested
+    from .rehearsal import Rehearsal as Rehearsal
+    from .rehearsal import run as run
+    from .rehearsal_result import RehearsalResult as RehearsalResult
+    from .rehearsal_result import ToolRun as ToolRun
+    from .toy_cipher import ToyCipher as ToyCipher
+    from .transcripts import NoAnswer as NoAnswer
+    from .transcripts import Replay as Replay
+    from .transcripts import Request as Request
+    from .transcripts import call as call
+    from .transcripts import calls as calls
+    from .transcripts import events as events
+    from .transcripts import read_script as read_script
+    from .transcripts import say as say
 
-_HOMES = {
-    "anthropic_messages": ("blocks",),
-    "blocking_rehearsal": ("BlockingRehearsal", "run_sync"),
-    "faulty_store": ("Delay", "FailAfter", "FailBefore", "Fault", "Faults", "FaultyStore"),
-    "model_server": ("ModelServer",),
-    "redis_server": ("RedisServer",),
-    "rehearsal": ("NeverRested", "Rehearsal", "run"),
-    "rehearsal_result": ("RehearsalResult", "ToolRun"),
-    "toy_cipher": ("ToyCipher",),
-    "transcripts": ("NoAnswer", "Replay", "Request", "call", "calls", "events", "read_script", "say"),
-}
-
-__all__ = [
-    "BlockingRehearsal",
-    "Delay",
-    "FailAfter",
-    "FailBefore",
-    "Fault",
-    "Faults",
-    "FaultyStore",
-    "ModelServer",
-    "NeverRested",
-    "NoAnswer",
-    "RedisServer",
-    "Rehearsal",
-    "RehearsalResult",
-    "Replay",
-    "Request",
-    "ToolRun",
-    "ToyCipher",
-    "blocks",
-    "call",
-    "calls",
-    "events",
-    "read_script",
-    "run",
-    "run_sync",
-    "say",
-]
-
-__getattr__ = lazily(__name__, _HOMES)
+__getattr__ = lazily(
+    __name__,
+    {
+        "anthropic_messages": ("blocks",),
+        "blocking_rehearsal": ("BlockingRehearsal", "run_sync"),
+        "faulty_store": ("Delay", "FailAfter", "FailBefore", "Fault", "Faults", "FaultyStore"),
+        "model_server": ("ModelServer",),
+        "redis_server": ("RedisServer",),
+        "rehearsal": ("NeverRested", "Rehearsal", "run"),
+        "rehearsal_result": ("RehearsalResult", "ToolRun"),
+        "toy_cipher": ("ToyCipher",),
+        "transcripts": ("NoAnswer", "Replay", "Request", "call", "calls", "events", "read_script", "say"),
+    },
+)
