@@ -39,7 +39,7 @@ async def run(
         raise InvalidInput("--jsonl", "it does not go with --json", "leave one of them out")
     if after is not None and not as_lines:
         raise InvalidInput("--after", "it is for an export", "add --jsonl, or leave it out")
-    found = on.conversation(conversation)
+    found = on.client.conversation(conversation)
     if as_lines:
         line: dict[str, Any] = {}
         async for line in found.audit_lines(after=after or 0, receipts=receipts or ()):

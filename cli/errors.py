@@ -72,14 +72,8 @@ def as_dict(error: Exception) -> dict[str, Any]:
     """An error as plain JSON values: its class, its message, and its fields."""
     found: dict[str, Any] = {"error": type(error).__name__, "message": message_of(error)}
     if isinstance(error, HoldfastError):
-        found |= {name: _redacted(value) for name, value in vars(error).items() if not name.startswith("_")}
+        found |= {name: PLAIN.within(value) for name, value in vars(error).items() if not name.startswith("_")}
     return found
-
-
-def _redacted(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_redacted(one) for one in value]
-    return PLAIN.redacted(value) if isinstance(value, str) else value
 
 
 def message_of(error: Exception) -> str:

@@ -54,12 +54,12 @@ async def run(
         raise InvalidInput("CONVERSATION", "it is missing", "name a conversation, or say --by NAME")
     if revoke is not None:
         request_id = request_id if request_id is not None else uuid.uuid4().hex
-        receipt = await on.conversation(conversation).revoke(revoke, reason or "", request_id=request_id)
+        receipt = await on.client.conversation(conversation).revoke(revoke, reason or "", request_id=request_id)
         recorded = "was revoked before" if receipt.duplicate else "is revoked"
         text = f"{revoke} of {receipt.conversation_id} {recorded} (seq {receipt.seq}, request {request_id})."
         return Said({**receipt.model_dump(mode="json"), "request_id": request_id}, [text], indent=None)
-    found = await on.conversation(conversation).grants()
-    return Said({"items": dumped(found)}, partial(_draw, found, await on.now()))
+    found = await on.client.conversation(conversation).grants()
+    return Said({"items": [one.model_dump(mode="json") for one in found]}, partial(_draw, found, await on.now()))
 
 
 async def all_given(client: AsyncClient, by: str, proof: Proof | None = None) -> AsyncIterator[Given]:
@@ -99,11 +99,6 @@ def of_giver(found: Sequence[Given], failed: Mapping[str, str | None], now: int,
         items.append(one.model_dump(mode="json") | ({"ended": failed[one.conversation_id] is None} if ended else {}))
     code = ExitCode.FAILED if any(problem is not None for problem in failed.values()) else ExitCode.DONE
     return Said({"items": items}, lines or ["Nothing of that stands."], code=code)
-
-
-def dumped(grants: Sequence[Grant]) -> list[dict[str, object]]:
-    """The grants as plain JSON values."""
-    return [grant.model_dump(mode="json") for grant in grants]
 
 
 def described(grant: Grant, now: int) -> str:

@@ -22,14 +22,11 @@ MOST_COMMENTS = 5
 _WORDS = {DecisionKind.APPROVE: (), DecisionKind.ANSWER: ("JSON",), DecisionKind.REVIEW: ("VERDICT", "--notes", "TEXT")}
 """What follows the option of a decision, where that is not the names of what the decision says."""
 
-
-def _flags(kind: DecisionKind) -> tuple[str, ...]:
-    said = tuple(one.name.upper() for one in fields(BY_KIND[kind]) if not one.kw_only)
-    return (f"--{kind.value}", *_WORDS.get(kind, said))
-
-
 _FLAGS: Mapping[DecisionKind | Choice, tuple[str, ...]] = {
-    **{kind: _flags(kind) for kind in DecisionKind},
+    **{
+        kind: (f"--{kind.value}", *_WORDS.get(kind, [one.name.upper() for one in fields(BY_KIND[kind]) if not one.kw_only]))
+        for kind in DecisionKind
+    },
     Choice.EDIT: ("--approve", "--arguments", "JSON"),
 }
 """The options for each word of `PendingCall.decisions`."""

@@ -115,7 +115,7 @@ def _write(event: AsyncListEvent) -> None:
 
 async def _list(on: Reached, conversation: str | None, given: Mapping[str, Any], *, as_json: bool) -> None:
     if conversation is not None:
-        page = Page[AsyncPendingCall](items=await on.conversation(conversation).pending())
+        page = Page[AsyncPendingCall](items=await on.client.conversation(conversation).pending())
     else:
         filters = {name: value for name, value in given.items() if name != "role"}
         if "approver" in given:

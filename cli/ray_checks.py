@@ -204,10 +204,9 @@ async def _sweeper(settings: ActorSettings) -> list[Check]:
 
 
 async def app_of_workers(here: AppToImport, where: StoreAddress) -> AppToImport:
-    """How workers import the app, by its published record. To be called after Ray was joined.
+    """How workers import the app, by its published record; `AppNotPublished` if this cluster has not signed the record.
 
-    Raises:
-        AppNotPublished: The store's record of the app was not signed by this cluster, so no process may import from its paths.
+    To be called after Ray was joined.
     """
     from holdfast.actors.ray_launcher import RayLauncher  # noqa: PLC0415 - imports ray
     from holdfast.actors.signature import vouched  # noqa: PLC0415 - only where it is needed

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holdfast.actors.logs import write_lines
-from holdfast.client import AsyncClient, AsyncConversation
+from holdfast.client import AsyncClient
 from holdfast.client.arguments import this_user
 from holdfast.client.async_client import over_http
 from holdfast.client.stack import Stack
@@ -34,10 +34,6 @@ class Reached:
     client: AsyncClient
     stack: Stack | None
     where: Where = field(default_factory=Where)
-
-    def conversation(self, conversation_id: str) -> AsyncConversation:
-        """The conversation of an id."""
-        return self.client.conversation(conversation_id)
 
     async def store(self) -> "Store | None":
         """The store, opened, for answers that the client does not give; None over a server."""

@@ -45,7 +45,7 @@ class Shown:
 
 async def run(on: Reached, conversation: ConversationId) -> Said:
     """Show a conversation: its messages, its status and its pending calls."""
-    found = on.conversation(conversation)
+    found = on.client.conversation(conversation)
     state = await found.state()
     whole = [await _whole(on.client, call) for call in state.pending]
     state = state.model_copy(update={"pending": whole})
@@ -75,7 +75,7 @@ def _as_dict(shown: Shown) -> dict[str, Any]:
         "paused": asdict(shown.paused) if shown.paused is not None else None,
         "late": [{"effect_id": one.effect_id, "at": one.at, "content": _late(one)} for one in state.late],
         "pending": [call.to_dict() for call in state.pending],
-        "grants": grants.dumped(shown.grants),
+        "grants": [grant.model_dump(mode="json") for grant in shown.grants],
         "messages": shown.messages,
     }
 

@@ -88,7 +88,7 @@ async def send(
     message_id: Key = None,
 ) -> Said:
     """Send the user's next message to a conversation; done once it is durable. During a turn, messages queue in order."""
-    receipt = await on.conversation(conversation).send(text, message_id=message_id)
+    receipt = await on.client.conversation(conversation).send(text, message_id=message_id)
     return Said(receipt, [f"Message {message_id} to {receipt.conversation_id} {recorded(receipt)} (seq {receipt.seq})."])
 
 
@@ -109,7 +109,7 @@ async def message(
     message: Annotated[str, typer.Argument(help="The message's id, which `holdfast send` and receipts say.")],
 ) -> Said:
     """Show what became of a message: its status, its turn, and the reply or the error."""
-    found, now = await on.conversation(conversation).message(message), await on.now()
+    found, now = await on.client.conversation(conversation).message(message), await on.now()
     turn = "" if found.turn_id is None else f" (turn {found.turn_id}, try {found.attempts})"
     said = f"Message {found.message_id}, sent {span(now - found.accepted_at)} ago, {BECAME[found.status]}{turn}."
     texts = [clean_block(text).split("\n") for text in (found.reply, found.error) if text]
@@ -133,7 +133,7 @@ async def cancel(
         raise InvalidInput("--pending", "it leaves the turn alone", "leave --turn and --wait out")
     if not pending and (kind is not None or reason):
         raise InvalidInput("--kind and --reason", "they are for the calls that wait", "add --pending")
-    found = on.conversation(conversation)
+    found = on.client.conversation(conversation)
     if pending:
         done = await found.cancel_pending(kind, reason, request_id=request_id)
     else:
@@ -175,7 +175,7 @@ async def end(
 
     On a terminal the command asks first; elsewhere it needs --yes.
     """
-    receipt = await on.conversation(conversation).end(request_id=request_id)
+    receipt = await on.client.conversation(conversation).end(request_id=request_id)
     ended = "had ended by this" if receipt.duplicate else "has ended"
     return Said(receipt, [f"{receipt.conversation_id} {ended} (request {request_id}, seq {receipt.seq})."])
 
@@ -187,7 +187,7 @@ async def retry(on: Reached, conversation: ConversationId) -> Said:
     A conversation is put in quarantine when its own work took process after process down, or when it cannot be read or
     carried on. `holdfast list --status quarantined` names them all, `holdfast show` says why. It needs Redis alone.
     """
-    found, store = on.conversation(conversation), await on.store()
+    found, store = on.client.conversation(conversation), await on.store()
     if store is None:
         with contextlib.suppress(StoreError):  # its state may be unreadable
             await found.state()
@@ -215,7 +215,7 @@ async def assign(
         raise InvalidInput("--nobody", "it does not go with --to", "leave one of them out")
     call = await on.client.pending_call(suspension, conversation_id=conversation)
     taker: Any = "" if nobody else ... if to is None else to
-    receipt = await on.conversation(call.conversation_id).assign(call, taker, request_id=request_id)
+    receipt = await on.client.conversation(call.conversation_id).assign(call, taker, request_id=request_id)
     what = "is given back" if nobody else "is yours" if to is None else f"is taken on by {to}"
     before = ", as was recorded before" if receipt.duplicate else ""
     said = f"{suspension} of {receipt.conversation_id} {what}{before} (seq {receipt.seq}, request {request_id})."
@@ -233,7 +233,7 @@ async def comment(
 ) -> Said:
     """Write to the others who may decide a pending call. The model does not read it, and it decides nothing."""
     call = await on.client.pending_call(suspension, conversation_id=conversation)
-    receipt = await on.conversation(call.conversation_id).comment(call, text, request_id=request_id)
+    receipt = await on.client.conversation(call.conversation_id).comment(call, text, request_id=request_id)
     place = f"{suspension} of {receipt.conversation_id}"
     return Said(receipt, [f"The comment on {place} {recorded(receipt)} (seq {receipt.seq}, request {request_id})."])
 

@@ -87,10 +87,7 @@ class Access:
 
         `name` is the holder's name, the `Principal.id` of everything done with the key; `roles` are the holder's roles. The key
         may touch conversations of `agents` alone, at most 64 (None: all); after `expires_s` seconds it is refused (None:
-        never).
-
-        Raises:
-            InvalidInput: A value cannot be used, or the namespace has the most keys allowed.
+        never). `InvalidInput` if a value cannot be used, or the namespace has the most keys allowed.
         """
         holder = Principal(name, roles=tuple(roles)).check_visible()
         of_agents = None if agents is None else tuple(sorted({_agent(agent) for agent in agents}))
@@ -120,11 +117,7 @@ class Access:
         return list((await self.listed()).keys)
 
     async def use(self, key_id: str, quotas: Quotas, request: str, *, starts: bool) -> None:
-        """Count a message (named by `request`; `starts`: it starts a conversation) against a key's quotas, once.
-
-        Raises:
-            QuotaUsedUp: A quota does not allow the message.
-        """
+        """Count a message, named by `request`, against a key's quotas, once; `QuotaUsedUp` if one does not allow it."""
         wants = wants_of(quotas, starts=starts)
         named = request if any(want.amount for want in wants) else ""
         if wants and (exceeded := await self.on.read(lambda store: store.use(key_id, named, wants))) is not None:

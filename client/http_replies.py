@@ -69,12 +69,7 @@ class Answer:
         return self.status in OF_GATEWAYS
 
     def value(self) -> Any:
-        """The JSON value of the answer; None if it has no content.
-
-        Raises:
-            HoldfastError: The error that the server raised.
-            ServerRefused: The server refused the request for a reason of its own, or the answer is not from Holdfast.
-        """
+        """The JSON value of the answer, None if it has no content; raises `error`, and `ServerRefused` if it is unreadable."""
         if self.status == NO_CONTENT:
             return None
         if not 200 <= self.status < 300:  # noqa: PLR2004 - the class of these statuses
@@ -100,11 +95,7 @@ class Answer:
 
 
 def loads(text: str) -> Any:
-    """The value of a reply's JSON text, whose content the server checked when it took it in.
-
-    Raises:
-        NotJson: The text is no JSON, is nested too deeply, or holds too many values.
-    """
+    """The value of a reply's JSON text; `NotJson` if it is none, is nested too deeply, or holds too many values."""
     if jsontext.depth(text) > jsontext.MAX_DEPTH + ENVELOPE:
         raise jsontext.NotJson("it is nested too deeply")
     if text.count("[") + text.count("{") + text.count(",") > MAX_VALUES:

@@ -87,8 +87,7 @@ class Here:
 async def publish(store: Directory, settings: ActorSettings, key: bytes, here: Here) -> None:
     """Publish an app, with which all its conversations run from now on, and make its workers in advance.
 
-    Raises:
-        ClusterStopped: Holdfast was stopped on the cluster meanwhile; no further worker is made.
+    `ClusterStopped` if Holdfast was stopped on the cluster meanwhile: then no further worker is made.
     """
     from holdfast.actors.ray_launcher import spawn  # noqa: PLC0415 - resolved here, after Ray was joined
     from holdfast.actors.ray_workers import worker_name  # noqa: PLC0415 - as above

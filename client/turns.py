@@ -201,11 +201,7 @@ async def turn_log(store: Conversations, conversation_id: str) -> TurnLog:
 
 
 async def what_became(store: Conversations, conversation_id: str, message_id: str) -> Message:
-    """What became of a message; the log is read from there to the end of its turn.
-
-    Raises:
-        MessageNotFound: The conversation was never sent a message of that id.
-    """
+    """What became of a message (else `MessageNotFound`); the log is read from there to the end of its turn."""
     key = message_key(message_id)
     record = (await store.known(conversation_id, [key])).get(key)
     if record is None:

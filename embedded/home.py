@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict
 
 from holdfast.errors import HomeUnusable
 
-from .private import belongs_to, check_way, is_private, make_way
+from .private import check_way, is_private, make_way
 
 FORMAT = 1
 """The version of a home's layout; a home of another version is refused."""
@@ -62,13 +62,10 @@ class HomeRecord(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The directory of one person's embedded stack.
+    """The directory of one person's embedded stack: `path`, resolved, holds data, logs, locks and records.
 
-    Each method raises `HomeUnusable` if the disk refuses, or if Holdfast did not write a file.
-
-    Attributes:
-        path: The directory, resolved; it holds data, logs, locks and records.
-        runtime: A short directory for sockets, private to this user. It may vanish at a reboot or logout.
+    `runtime` is a short directory for sockets, private to this user; it may vanish at a reboot or logout. Each method raises
+    `HomeUnusable` if the disk refuses, or if Holdfast did not write a file.
     """
 
     path: Path
@@ -91,7 +88,7 @@ class Home:
             for way in (given, home):  # a directory that was missing exists now, and somebody else may have made it
                 check_way(way, field, _ELSEWHERE)
             status = home.lstat()
-        if not belongs_to(status):
+        if status.st_uid != os.getuid():
             raise HomeUnusable(field, f"it belongs to uid {status.st_uid}", _ELSEWHERE)
         if not is_private(status):
             problem = f"other users may read it or write to it (its mode is {stat.S_IMODE(status.st_mode):o})"
@@ -309,7 +306,7 @@ def _is_ours(runtime: Path) -> bool:
         status = runtime.lstat()
     except OSError:
         return False
-    if not stat.S_ISDIR(status.st_mode) or not belongs_to(status):
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         return False
     if stat.S_IMODE(status.st_mode) != stat.S_IRWXU:
         fix = f"run: chmod 700 {shlex.quote(str(runtime))}"

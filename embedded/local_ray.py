@@ -52,13 +52,10 @@ _SIGNING = "HOLDFAST_APP_KEY"
 
 @dataclass(frozen=True, slots=True)
 class RayAddress:
-    """The address of the embedded Ray, and the token that opens it.
+    """The host and port of the embedded Ray, and the file, mode 0600, with the token that opens it.
 
-    Attributes:
-        address: Host and port, for `ray.init(address=...)`.
-        token_path: The file, mode 0600, with the token that Ray asks for.
-        cluster_id: The id of the Ray cluster; empty if Ray did not say.
-        gone: The ids of the home's former clusters, whose processes have all been seen to be gone.
+    `cluster_id` is empty if Ray did not say it. `gone` has the ids of the home's former clusters, whose processes have all been
+    seen to be gone.
     """
 
     address: str
@@ -180,7 +177,9 @@ class _Gone(BaseModel):
 def _start(home: Home, deadline_s: float) -> RayAddress:
     _end(home, gently=False)
     temp_dir = _linked(home)
-    token_path = _token_path(home)
+    token_path = home.path / "ray-token"
+    if not token_path.exists():
+        home.write_file(token_path.name, secrets.token_hex(32))
     try:
         _run_ray_start(home, temp_dir, _environment(home, token_path), deadline_s)
         record = _observed(temp_dir)
@@ -300,7 +299,7 @@ def _has_files(home: Home, record: _Record) -> bool:
     or belongs to somebody else by now.
     """
     temp_dir = Path(record.temp_dir)
-    if temp_dir != _temp_dir(home):
+    if temp_dir != home.runtime / _FOLDER:
         return False
     if not temp_dir.exists() and (home.path / _FOLDER).is_dir():
         _linked(home)
@@ -336,7 +335,7 @@ def _check_versions(home: Home, running: _Record) -> None:
 def _end(home: Home, *, gently: bool) -> bool:
     """End all processes of the home's Ray, forget it and remove its files. The caller holds the lock."""
     record = _recorded(home)
-    temp_dirs = [_temp_dir(home)] + ([Path(record.temp_dir)] if record else [])
+    temp_dirs = [home.runtime / _FOLDER] + ([Path(record.temp_dir)] if record else [])
     (home.path / "ray.json").unlink(missing_ok=True)
     found = bool(_members(temp_dirs))
     if gently:  # the raylet first: it ends its workers, and the rest then has nothing left to do
@@ -412,17 +411,6 @@ def _holds(pid: int, temp_dirs: list[Path]) -> bool:
 
 def _address(home: Home, record: _Record) -> RayAddress:
     return RayAddress(record.address, home.path / "ray-token", record.cluster_id, gone_rays(home))
-
-
-def _token_path(home: Home) -> Path:
-    path = home.path / "ray-token"
-    if not path.exists():
-        home.write_file(path.name, secrets.token_hex(32))
-    return path
-
-
-def _temp_dir(home: Home) -> Path:
-    return home.runtime / _FOLDER
 
 
 def _linked(home: Home) -> Path:

@@ -13,11 +13,6 @@ _LINKS = 40
 """How many symbolic links a path may go through, as on Linux."""
 
 
-def belongs_to(status: os.stat_result) -> bool:
-    """Whether a file is this user's."""
-    return status.st_uid == os.getuid()
-
-
 def is_private(status: os.stat_result) -> bool:
     """Whether the mode lets nobody else read, write or enter; an access control list shows in the group's bits."""
     return not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)

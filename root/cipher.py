@@ -107,10 +107,9 @@ def is_cipher(value: object) -> bool:
 
 
 def called(function: Callable[[bytes, bytes], bytes], data: bytes, context: bytes, what: str) -> bytes:
-    """The bytes that a cipher's function returned for a payload.
+    """The bytes that a cipher's function returned for a payload; `CipherFailed` if it raised, or returned no bytes.
 
-    Raises:
-        CipherFailed: The function raised, or returned no bytes. The error's text is left out where it may hold the payload.
+    The error's text is left out where it may hold the payload.
     """
     name = getattr(function, "__name__", "it")
     try:

@@ -10,7 +10,7 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 SHORTEST = 6
 """The fewest characters of a secret; a shorter value would match inside ordinary words."""
@@ -105,6 +105,12 @@ class Redaction:
             parts += (seen[at:start], label)
             at = end
         return "".join((*parts, seen[at : max(at, ends)]))[:limit]
+
+    def within(self, value: Any) -> Any:
+        """The value, redacted if it is a text; of a list, each of its values."""
+        if isinstance(value, list | tuple):
+            return [self.within(one) for one in value]
+        return self.redacted(value) if isinstance(value, str) else value
 
     def said(self, error: BaseException, limit: int | None = None) -> str:
         """The class and text of an error without secrets, at most `limit` characters."""

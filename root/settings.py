@@ -78,10 +78,6 @@ def _key(given: Any) -> Any:
     return key
 
 
-def _upper(given: Any) -> Any:
-    return given.upper() if isinstance(given, str) else given
-
-
 def _actors_that_fit() -> int:
     """The default of `max_actors`: a quarter of the machine's or container's memory at 100 MB each; from 8 to 256."""
     return min(max(_memory_bytes() // 4 // 100_000_000, 8), 256)
@@ -179,7 +175,10 @@ class Settings(BaseModel):
     home: Path | None = None
     embedded: bool = True
     cipher: str | None = None
-    log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)] = "INFO"
+    log_level: Annotated[
+        Literal["DEBUG", "INFO", "WARNING", "ERROR"],
+        BeforeValidator(lambda given: str(given).upper() if isinstance(given, str) else given),
+    ] = "INFO"
     log_format: LogForm | None = None
     traces: bool = False
     trace_continuation: TraceContinuation = TraceContinuation.PARENT

@@ -109,11 +109,7 @@ class Authenticator(Protocol):
     """One way to identify the caller of a request."""
 
     def found(self, request: Presented) -> Credential | Caller | None:
-        """The credential that a request presents in this way; its caller if nothing is left to verify; None for neither.
-
-        Raises:
-            Refusal: What it presents cannot be a credential.
-        """
+        """The credential that a request presents in this way; its caller if nothing is left to verify; None for neither."""
         ...
 
 

@@ -25,7 +25,7 @@ def problem_of(error: HoldfastError) -> dict[str, Any]:
     """The problem document of an error, without secrets."""
     if isinstance(error, Refusal):
         return {**_problem(error.code, error.code, error.status, str(error)), **error.fields}
-    fields = {name: _shown(value) for name, value in vars(error).items() if not name.startswith("_")}
+    fields = {name: PLAIN.within(value) for name, value in vars(error).items() if not name.startswith("_")}
     if isinstance(error, errors.BatchRefused):
         fields["errors"] = [{"suspension_id": name, **problem_of(one)} for name, one in error.errors.items()]
     detail = PLAIN.redacted(str(error))
@@ -59,9 +59,3 @@ def headers_of(error: HoldfastError) -> dict[str, str]:
 
 def _problem(code: str, title: str, status: int, detail: str) -> dict[str, Any]:
     return {"type": f"urn:holdfast:error:{code}", "code": code, "title": title, "status": status, "detail": detail}
-
-
-def _shown(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_shown(one) for one in value]
-    return PLAIN.redacted(value) if isinstance(value, str) else value

@@ -313,7 +313,8 @@ def _kind_of(plain: Mapping[str, Any], value: Any, depth: int) -> FieldKind:
         plain = {"type": _TYPES[type(value)]}  # no schema: keep the value's type
     match plain:
         case {"const": _} | {"enum": list()} if 0 < len(_choices(plain)) <= MOST_CHOICES:
-            kind = FieldKind.CHOICE if value is ABSENT or _is_among(value, _choices(plain)) else kind
+            known = value is ABSENT or any(type(one) is type(value) and one == value for one in _choices(plain))
+            kind = FieldKind.CHOICE if known else kind
         case _ if isinstance(value, str) and visible(value) != value.replace("\r\n", "\n"):
             pass  # as JSON, every character is visible
         case {"type": list() as kinds} if "string" in kinds:
@@ -339,10 +340,6 @@ def _kind_of(plain: Mapping[str, Any], value: Any, depth: int) -> FieldKind:
         case _:
             pass
     return kind
-
-
-def _is_among(value: Any, choices: Sequence[Any]) -> bool:
-    return any(type(one) is type(value) and one == value for one in choices)
 
 
 def _are_among(value: Any, choices: Sequence[Any]) -> bool:
