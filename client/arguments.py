@@ -141,8 +141,8 @@ def this_user() -> str:
 def encodes(text: str) -> bool:
     """Whether the text can be encoded as UTF-8."""
     try:
-        jsontext.check_text(text)
-    except jsontext.NotJson:
+        text.encode()
+    except UnicodeEncodeError:
         return False
     return True
 

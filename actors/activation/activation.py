@@ -14,7 +14,7 @@ from holdfast import metrics
 from holdfast.actors.steps import Step
 from holdfast.actors.workers import NoWorker, WorkPaused
 from holdfast.backoff import Backoff, now_s
-from holdfast.conversation import AgentSpec, BeginTurn, Command, Event, Judgement, Reply, State, Wake, decide, outstanding
+from holdfast.conversation import AgentSpec, BeginTurn, Command, Event, Judgement, Reply, Wake, decide, outstanding
 from holdfast.conversation.judging.machine import effect_of
 from holdfast.conversation.records.commands import RunLost, TurnPrepared
 from holdfast.conversation.records.idempotency import IdempotencyRecord
@@ -282,30 +282,24 @@ class Activation:
         return found
 
     async def _with_beginning(self, judgement: Judgement, now: int) -> tuple[Judgement, TurnPrepared | None]:
-        if judgement.state is None:
+        """The judgement with the turn that the command makes due, and what began it; without, after `AT_ONCE_S`."""
+        before, after = self._owned.state, judgement.state
+        if after is None or after.turn is not None:  # else the end of each run would list all other runs
             return judgement, None
-        begins = await self._at_once(self._owned.state, judgement.state)
-        if begins is None:
+        effect = next((effect for effect in outstanding(after) if isinstance(effect, BeginTurn)), None)
+        if effect is None or effect_of(before, effect.effect_id) is not None:
             return judgement, None
         try:
-            stamped = begins.stamped(now, begins.spec, {}, self._trace.beginning(judgement.state), salt=uuid.uuid4().hex)
-            return judgement.then(decide(judgement.state, stamped)), begins
+            async with asyncio.timeout(AT_ONCE_S):
+                begins = await begun(self._context, effect, after)
+        except (WorkPaused, NoWorker, HoldfastError, TimeoutError):
+            return judgement, None
+        try:
+            stamped = begins.stamped(now, begins.spec, {}, self._trace.beginning(after), salt=uuid.uuid4().hex)
+            return judgement.then(decide(after, stamped)), begins
         except Exception:  # the separate `BeginTurn` meets it again; this command does not fail
             logger.exception("conversation %s: its turn cannot begin at once", self.conversation_id)
             return judgement, None
-
-    async def _at_once(self, before: State, after: State) -> TurnPrepared | None:
-        """The outcome of a `BeginTurn` that this command makes outstanding; None without one, or after `AT_ONCE_S`."""
-        if after.turn is not None:  # otherwise the end of each run would list all other runs
-            return None
-        effect = next((effect for effect in outstanding(after) if isinstance(effect, BeginTurn)), None)
-        if effect is None or effect_of(before, effect.effect_id) is not None:
-            return None
-        try:
-            async with asyncio.timeout(AT_ONCE_S):
-                return await begun(self._context, effect, after)
-        except (WorkPaused, NoWorker, HoldfastError, TimeoutError):
-            return None
 
     async def _begin_anew(self) -> None:
         """Drop the state in memory and take the conversation over with its own token; try until the store answers."""

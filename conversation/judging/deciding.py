@@ -186,7 +186,8 @@ def _value(draft: Draft, call: Call, suspension: Suspension, ruling: DecisionRec
     own = suspension.kind is SuspensionKind.REVIEW  # its event has its own schema; without it, no answer fits
     schema_text = asked.response_schema if isinstance(asked, CallSuspended) else None if own else tool.response_schema
     _check_accepted(ruling, suspension, tool, schema_text, edited=is_edited(draft, call))
-    check_words(ruling.reason, draft.command.limits.note_bytes, "decision.reason", InvalidDecision)
+    if ruling.reason:
+        check_words(ruling.reason, draft.command.limits.note_bytes, "decision.reason", InvalidDecision)
     if ruling.scope is not None:
         _ = ruling.scope.scope  # the command may come from a shell that has not checked it
     if ruling.body is None:
