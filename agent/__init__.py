@@ -4,50 +4,39 @@ A declaration is checked where it stands, so that a wrong one fails at import: w
 rule, an `InvalidRule`) that names the field, the problem and the fix.
 """
 
-from holdfast.conversation import AgentSpec, Approval, Approvers, Executor, Limits, OnLost, ToolSpec
+import typing
 
-from .agent import Agent
-from .app import App
-from .approving import TurnContext
-from .callback import InvalidArguments
-from .context import Report, ToolContext
-from .digest import code_digest
-from .path import cipher_path, load, main_file, path_of, python_path
-from .questions import ask_user_questions
-from .rule import Rule, RuleEffect
-from .rules import Rules, Verdict
-from .suspend import Suspend
-from .tool import Tool, tool
-from .unattended import Unattended, UnattendedCall
+from holdfast import lazy
+from holdfast.conversation import AgentSpec as AgentSpec
+from holdfast.conversation import Approval as Approval
+from holdfast.conversation import Approvers as Approvers
+from holdfast.conversation import Executor as Executor
+from holdfast.conversation import Limits as Limits
+from holdfast.conversation import OnLost as OnLost
+from holdfast.conversation import ToolSpec as ToolSpec
 
-__all__ = [
-    "Agent",
-    "AgentSpec",
-    "App",
-    "Approval",
-    "Approvers",
-    "Executor",
-    "InvalidArguments",
-    "Limits",
-    "OnLost",
-    "Report",
-    "Rule",
-    "RuleEffect",
-    "Rules",
-    "Suspend",
-    "Tool",
-    "ToolContext",
-    "ToolSpec",
-    "TurnContext",
-    "Unattended",
-    "UnattendedCall",
-    "Verdict",
-    "ask_user_questions",
-    "cipher_path",
-    "code_digest",
-    "load",
-    "main_file",
-    "path_of",
-    "python_path",
-    "tool",
-]
+from .agent import Agent as Agent
+from .app import App as App
+from .approving import TurnContext as TurnContext
+from .callback import InvalidArguments as InvalidArguments
+from .context import Report as Report
+from .context import ToolContext as ToolContext
+from .digest import code_digest as code_digest
+from .path import cipher_path as cipher_path
+from .path import load as load
+from .path import main_file as main_file
+from .path import path_of as path_of
+from .path import python_path as python_path
+from .questions import ask_user_questions as ask_user_questions
+from .rule import Rule as Rule
+from .rule import RuleEffect as RuleEffect
+from .rules import Rules as Rules
+from .rules import Verdict as Verdict
+from .suspend import Suspend as Suspend
+from .tool import Tool as Tool
+from .tool import tool as tool
+from .unattended import Unattended as Unattended
+from .unattended import UnattendedCall as UnattendedCall
+
+if not typing.TYPE_CHECKING:
+    __all__ = list(lazy.offered(globals()))

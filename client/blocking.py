@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iter
 from concurrent.futures import Future
 from dataclasses import fields
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from holdfast.conversation import Principal, Receipt
 from holdfast.conversation.ids import check_conversation_id
@@ -37,38 +37,34 @@ class Face(Protocol):
         ...
 
 
-@overload
-def blocking(method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Any, P], R]: ...
-@overload
-def blocking(
+def _same(_: Any, found: R) -> R:
+    return found
+
+
+def blocking(method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Any, P], R]:
+    """The blocking form of an async method, with its arguments and documentation."""
+    return showing(method, _same)
+
+
+def showing(
     method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]], shown: Callable[[Any, R], T]
-) -> Callable[Concatenate[Any, P], T]: ...
-def blocking(
-    method: Callable[..., Coroutine[Any, Any, Any]], shown: Callable[[Any, Any], Any] | None = None
-) -> Callable[..., Any]:
-    """The blocking form of an async method, with its arguments and documentation; `shown` makes its result block too."""
+) -> Callable[Concatenate[Any, P], T]:
+    """The blocking form of an async method whose result `shown` makes blocking, too."""
 
     @functools.wraps(method)
-    def called(face: Face, *args: Any, **kwargs: Any) -> Any:
-        found = face._run(method(face._async(), *args, **kwargs))  # noqa: SLF001 - what a face has
-        return found if shown is None else shown(face, found)
+    def called(face: Face, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return shown(face, face._run(method(face._async(), *args, **kwargs)))  # noqa: SLF001 - what a face has
 
     return called
 
 
-@overload
-def iterating(method: Callable[Concatenate[A, P], AsyncGenerator[R, None]]) -> Callable[Concatenate[Any, P], Iterator[R]]: ...
-@overload
 def iterating(
     method: Callable[Concatenate[A, P], AsyncGenerator[R, None]], shown: Callable[[Any, R], T]
-) -> Callable[Concatenate[Any, P], Iterator[T]]: ...
-def iterating(
-    method: Callable[..., AsyncGenerator[Any, None]], shown: Callable[[Any, Any], Any] | None = None
-) -> Callable[..., Any]:
-    """The blocking form of an async generator method; see `blocking`."""
+) -> Callable[Concatenate[Any, P], Iterator[T]]:
+    """The blocking form of an async generator method, each of whose results `shown` makes blocking, too."""
 
     @functools.wraps(method)
-    def called(face: Face, *args: Any, **kwargs: Any) -> Iterator[Any]:
+    def called(face: Face, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
         source, reading = method(face._async(), *args, **kwargs), asyncio.Lock()  # noqa: SLF001 - as above
         try:
             while True:
@@ -76,7 +72,7 @@ def iterating(
                     found = face._run(_next(source, reading))  # noqa: SLF001 - as above
                 except StopAsyncIteration:
                     return
-                yield found if shown is None else shown(face, found)
+                yield shown(face, found)
         finally:
             face._run(_close(source, reading))  # noqa: SLF001 - as above
 
@@ -177,15 +173,15 @@ class Client:
         """The conversation of that id; see `AsyncClient.conversation`."""
         return Conversation(self, check_conversation_id(conversation_id))
 
-    start = blocking(AsyncClient.start, _started)
+    start = showing(AsyncClient.start, _started)
     resolve = blocking(AsyncClient.resolve)
     resolve_each = blocking(AsyncClient.resolve_each)
-    pending = blocking(AsyncClient.pending, _page)
-    pending_call = blocking(AsyncClient.pending_call, _call)
+    pending = showing(AsyncClient.pending, _page)
+    pending_call = showing(AsyncClient.pending_call, _call)
     conversations = blocking(AsyncClient.conversations)
     given = blocking(AsyncClient.given)
     events = iterating(AsyncClient.events, _event)
-    audit = iterating(AsyncClient.audit)
+    audit = iterating(AsyncClient.audit, _same)
     ready = blocking(AsyncClient.ready)
     agents = blocking(AsyncClient.agents)
     check_rules = blocking(AsyncClient.check_rules)
@@ -250,9 +246,9 @@ class Conversation:
     send = blocking(AsyncConversation.send)
     resolve = blocking(AsyncConversation.resolve)
     resolve_many = blocking(AsyncConversation.resolve_many)
-    pending = blocking(AsyncConversation.pending, _calls)
-    wait = blocking(AsyncConversation.wait, _state)
-    state = blocking(AsyncConversation.state, _state)
+    pending = showing(AsyncConversation.pending, _calls)
+    wait = showing(AsyncConversation.wait, _state)
+    state = showing(AsyncConversation.state, _state)
     messages = blocking(AsyncConversation.messages)
     messages_page = blocking(AsyncConversation.messages_page)
     latest = blocking(AsyncConversation.latest)
@@ -260,14 +256,14 @@ class Conversation:
     turns_page = blocking(AsyncConversation.turns_page)
     turn = blocking(AsyncConversation.turn)
     message = blocking(AsyncConversation.message)
-    events = iterating(AsyncConversation.events)
+    events = iterating(AsyncConversation.events, _same)
     cancel = blocking(AsyncConversation.cancel)
     cancel_pending = blocking(AsyncConversation.cancel_pending)
     grants = blocking(AsyncConversation.grants)
     revoke = blocking(AsyncConversation.revoke)
     revoke_given = blocking(AsyncConversation.revoke_given)
     audit = blocking(AsyncConversation.audit)
-    audit_lines = iterating(AsyncConversation.audit_lines)
+    audit_lines = iterating(AsyncConversation.audit_lines, _same)
     assign = blocking(AsyncConversation.assign)
     comment = blocking(AsyncConversation.comment)
     end = blocking(AsyncConversation.end)

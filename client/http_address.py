@@ -23,11 +23,8 @@ class Address:
         """The address, checked. No error shows the URL or the token, since either may hold a secret.
 
         `url` is an `https://` or `http://` URL with the path under which the server is mounted. With `plain_http`, the token
-        may be sent unencrypted to another machine.
-
-        Raises:
-            ConfigurationError: The URL is not a server's, or holds a password; or the token cannot be one, or would be sent
-                over the network unencrypted.
+        may be sent unencrypted to another machine; else `ConfigurationError`, as for a URL that holds a password
+        or is no server's, and a token that cannot be one.
         """
         parts = _split(url)
         if token is not None and not _TOKEN.fullmatch(token):

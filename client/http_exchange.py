@@ -113,10 +113,8 @@ class Exchange:
     ) -> _T:
         """The reply to a request that changes something, converted by `read`. Without an idempotency key it is sent once.
 
-        Raises:
-            OutcomeUnknown: The server may have carried the request out, and has not said so in time.
-            ServerUnavailable: The server does not answer in time; nothing was done, unless the request has no key.
-            HoldfastError: The error that the server raised.
+        `OutcomeUnknown` if the server may have carried it out and has not said so in time; `ServerUnavailable` if nothing was
+        done, or the request has no key; else the error that the server raised.
         """
         asking = Asking(method, path, what, key=key)
         if body is not None:

@@ -4,100 +4,68 @@ No I/O, no clock, no Ray: `decide` judges a command, `evolve` folds an event, `o
 on. Names that only Holdfast itself needs are imported from their own modules.
 """
 
-from .judging.judgement import Cancelled, Judgement, Receipt, Receipts, Reply
-from .judging.machine import decide, evolve, outstanding
-from .judging.table import TABLE
-from .log.work import BeginTurn, CallModel, Effect, RunTool
-from .records.commands import (
-    Assign,
-    CancelPending,
-    CancelTurn,
-    Command,
-    Comment,
-    Decided,
-    End,
-    ModelFailed,
-    ModelReplied,
-    Resolve,
-    ResolveMany,
-    Revoke,
-    RevokeGiven,
-    RunFinished,
-    RunRuled,
-    RunSuspended,
-    Send,
-    Start,
-    Wake,
-)
-from .records.event_base import FailureReason, StopReason
-from .records.events import Event, SettledBy
-from .records.state import State, Status
-from .terms import decisions
-from .terms.approvers import Approvers, ApproverTerms
+import typing
+
+from holdfast import lazy
+
+from .judging.judgement import Cancelled as Cancelled
+from .judging.judgement import Judgement as Judgement
+from .judging.judgement import Receipt as Receipt
+from .judging.judgement import Receipts as Receipts
+from .judging.judgement import Reply as Reply
+from .judging.machine import decide as decide
+from .judging.machine import evolve as evolve
+from .judging.machine import outstanding as outstanding
+from .judging.table import TABLE as TABLE
+from .log.work import BeginTurn as BeginTurn
+from .log.work import CallModel as CallModel
+from .log.work import Effect as Effect
+from .log.work import RunTool as RunTool
+from .records.commands import Assign as Assign
+from .records.commands import CancelPending as CancelPending
+from .records.commands import CancelTurn as CancelTurn
+from .records.commands import Command as Command
+from .records.commands import Comment as Comment
+from .records.commands import Decided as Decided
+from .records.commands import End as End
+from .records.commands import ModelFailed as ModelFailed
+from .records.commands import ModelReplied as ModelReplied
+from .records.commands import Resolve as Resolve
+from .records.commands import ResolveMany as ResolveMany
+from .records.commands import Revoke as Revoke
+from .records.commands import RevokeGiven as RevokeGiven
+from .records.commands import RunFinished as RunFinished
+from .records.commands import RunRuled as RunRuled
+from .records.commands import RunSuspended as RunSuspended
+from .records.commands import Send as Send
+from .records.commands import Start as Start
+from .records.commands import Wake as Wake
+from .records.event_base import FailureReason as FailureReason
+from .records.event_base import StopReason as StopReason
+from .records.events import Event as Event
+from .records.events import SettledBy as SettledBy
+from .records.state import State as State
+from .records.state import Status as Status
+from .terms.approvers import Approvers as Approvers
+from .terms.approvers import ApproverTerms as ApproverTerms
 from .terms.decisions import *  # noqa: F403 - its `__all__` lists the decisions
-from .terms.grants import CallTarget, Grant, Level, Scope, Target
-from .terms.principal import Principal, Proof
-from .terms.questions import Question
-from .terms.spec import AgentSpec, Approval, Choice, Execution, Executor, Limits, OnLost, Resume, ToolSpec
+from .terms.grants import CallTarget as CallTarget
+from .terms.grants import Grant as Grant
+from .terms.grants import Level as Level
+from .terms.grants import Scope as Scope
+from .terms.grants import Target as Target
+from .terms.principal import Principal as Principal
+from .terms.principal import Proof as Proof
+from .terms.questions import Question as Question
+from .terms.spec import AgentSpec as AgentSpec
+from .terms.spec import Approval as Approval
+from .terms.spec import Choice as Choice
+from .terms.spec import Execution as Execution
+from .terms.spec import Executor as Executor
+from .terms.spec import Limits as Limits
+from .terms.spec import OnLost as OnLost
+from .terms.spec import Resume as Resume
+from .terms.spec import ToolSpec as ToolSpec
 
-__all__ = [
-    "TABLE",
-    "AgentSpec",
-    "Approval",
-    "ApproverTerms",
-    "Approvers",
-    "Assign",
-    "BeginTurn",
-    "CallModel",
-    "CallTarget",
-    "CancelPending",
-    "CancelTurn",
-    "Cancelled",
-    "Choice",
-    "Command",
-    "Comment",
-    "Decided",
-    "Effect",
-    "End",
-    "Event",
-    "Execution",
-    "Executor",
-    "FailureReason",
-    "Grant",
-    "Judgement",
-    "Level",
-    "Limits",
-    "ModelFailed",
-    "ModelReplied",
-    "OnLost",
-    "Principal",
-    "Proof",
-    "Question",
-    "Receipt",
-    "Receipts",
-    "Reply",
-    "Resolve",
-    "ResolveMany",
-    "Resume",
-    "Revoke",
-    "RevokeGiven",
-    "RunFinished",
-    "RunRuled",
-    "RunSuspended",
-    "RunTool",
-    "Scope",
-    "Send",
-    "SettledBy",
-    "Start",
-    "State",
-    "Status",
-    "StopReason",
-    "Target",
-    "ToolSpec",
-    "Wake",
-    "decide",
-    "evolve",
-    "outstanding",
-]
-
-__all__ += decisions.__all__
+if not typing.TYPE_CHECKING:
+    __all__ = list(lazy.offered(globals()))

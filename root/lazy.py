@@ -2,7 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Any
+
+
+def offered(names: Mapping[str, Any]) -> list[str]:
+    """The `__all__` of a package that offers all that it imports but modules; `names` are its globals."""
+    return sorted(name for name, one in names.items() if name[0] != "_" and not isinstance(one, ModuleType))
 
 
 def lazily(

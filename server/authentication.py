@@ -126,11 +126,7 @@ class Authentication:
 
     @classmethod
     def of(cls, environ: Mapping[str, str], *, anyone: bool = False) -> "Authentication":
-        """The authentication that the `HOLDFAST_*` variables describe (`docs/authentication.md`).
-
-        Raises:
-            ConfigurationError: A variable is invalid, or does not go with another.
-        """
+        """The authentication that the `HOLDFAST_*` variables describe; `ConfigurationError` if they are invalid together."""
         given = {name: value.strip() for name, value in environ.items() if name.startswith("HOLDFAST_") and value.strip()}
         for name in sorted(given):
             if name.startswith(("HOLDFAST_OIDC_", "HOLDFAST_PROXY_")) and name not in VARIABLES:

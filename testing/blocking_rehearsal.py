@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Self, TypeVar, Unpack, cast
 
 from holdfast.agent import Agent
-from holdfast.client.blocking import blocking
+from holdfast.client.blocking import blocking, showing
 from holdfast.client.results import AsyncPendingCall, PendingCall
 from holdfast.conversation import Principal, Receipt
 
@@ -72,15 +72,15 @@ class BlockingRehearsal:
         acting._rehearsal = self._rehearsal.acting_as(principal)  # noqa: SLF001 - this class's own
         return acting
 
-    send = blocking(Rehearsal.send, _shown)
-    resolve = blocking(Rehearsal.resolve, _shown)
-    revoke = blocking(Rehearsal.revoke, _shown)
-    revoke_given = blocking(Rehearsal.revoke_given, _shown)
-    end = blocking(Rehearsal.end, _shown)
-    cancel = blocking(Rehearsal.cancel, _shown)
-    advance = blocking(Rehearsal.advance, _shown)
-    rest = blocking(Rehearsal.rest, _shown)
-    result = blocking(Rehearsal.result, _shown)
+    send = showing(Rehearsal.send, _shown)
+    resolve = showing(Rehearsal.resolve, _shown)
+    revoke = showing(Rehearsal.revoke, _shown)
+    revoke_given = showing(Rehearsal.revoke_given, _shown)
+    end = showing(Rehearsal.end, _shown)
+    cancel = showing(Rehearsal.cancel, _shown)
+    advance = showing(Rehearsal.advance, _shown)
+    rest = showing(Rehearsal.rest, _shown)
+    result = showing(Rehearsal.result, _shown)
     post = blocking(Rehearsal.post)
     grants = blocking(Rehearsal.grants)
     audit = blocking(Rehearsal.audit)
