@@ -9,11 +9,6 @@ from holdfast.persistence import Append, TakeoverReason
 
 from .notices import Notice
 
-NEW = "new"
-"""The reason counted for the first activation of a conversation."""
-FAILED = "failed"
-MS = 1000
-
 
 class Counted:
     """The counts of one activation, added to those of its process."""
@@ -23,7 +18,7 @@ class Counted:
 
     def taken_over(self, state: State, because: TakeoverReason) -> None:
         """Count a takeover."""
-        self._counts.add(metrics.ACTIVATIONS, because.value if state.seq else NEW)
+        self._counts.add(metrics.ACTIVATIONS, because.value if state.seq else "new")
 
     def written(self, write: Append) -> None:
         """Count the events of a durable write, except those of suspensions, which come as notices."""
@@ -37,7 +32,7 @@ class Counted:
                 case events.TurnCompleted():
                     counts.add(metrics.TURNS, agent, "completed")
                 case events.TurnFailed():
-                    counts.add(metrics.TURNS, agent, event.reason.value if event.reason is not None else FAILED)
+                    counts.add(metrics.TURNS, agent, event.reason.value if event.reason is not None else "failed")
                 case events.TurnCancelled():
                     counts.add(metrics.TURNS, agent, "cancelled")
                 case _:
@@ -51,7 +46,7 @@ class Counted:
         elif notice.before is not None and (suspension := notice.before.suspension) is not None:
             self._counts.add(metrics.SETTLED, agent, suspension.kind.value, event.by.value)
             if event.decision is not None:
-                self._counts.observe(metrics.WAIT, (event.at - suspension.created_at) / MS, agent, suspension.kind.value)
+                self._counts.observe(metrics.WAIT, (event.at - suspension.created_at) / 1000, agent, suspension.kind.value)
 
     def refused(self, error: HoldfastError, agent: str) -> None:
         """Count a refusal of a command."""

@@ -18,10 +18,6 @@ from holdfast.work_context import traceparent_of
 
 from .notices import Notice
 
-WAITING = "waiting"
-"""The outcome of a turn's span that ends because the turn waits for a decision."""
-LEFT = "left"
-"""The outcome of a turn's span that ends because its actor leaves the conversation."""
 BEFORE = "before"
 """The link to the turn's previous span."""
 DECISION = "decision"
@@ -90,7 +86,7 @@ class TurnTrace:
                 case _:
                     pass
         if write.events and not write.after.busy:
-            self._end(WAITING)
+            self._end("waiting")
 
     def told(self, notice: Notice) -> None:
         """Begin and end the span of a suspension that settled."""
@@ -122,7 +118,7 @@ class TurnTrace:
     def left(self) -> None:
         """End the turn's span: the activation is over, or begins anew."""
         self._first = self._resumed = None
-        self._end(LEFT)
+        self._end("left")
 
     def _goes_on(self, state: State, command: Command | None) -> Span:
         turn = state.turn
