@@ -43,8 +43,10 @@ _MODULES = frozenset({"venv", "json", "unittest", "compileall", "py_compile", "e
 """Standard Python modules that do not run their words."""
 _TEST = re.compile(r"discover|-[vfbcqspt]+|tests?(?:[_./]\w*)*|\.")
 """A word that `unittest` takes for a test of the project: of others, it calls what they name."""
+_FOR_ANY_MODULE = re.compile(r"-.*|\d+|.*[./].*")
+"""A word that is no subcommand of a module, and no program that it may run."""
 _NAMES = re.compile(r"[\s=,:;]+")
-_SYSTEM = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[\w.+-]+")
+_SYSTEM_PROGRAM = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[\w.+-]+")
 _OWN = re.compile(
     r"(?i)_editmsg$|(?:^|/)\.(?!\.?(?:/|$)|(?:venv|env[\w.-]*|github|gitlab|circleci|husky|ci|devcontainer|yarn|vscode|tox"
     r"|claude|bin|next|build)(?:/|$))"
@@ -52,9 +54,10 @@ _OWN = re.compile(
 """A path to files that programs may write by themselves: most have a name that begins with a dot."""
 _SCRIPT = re.compile(r"\.(?:sh|bash|py|[cm]?[jt]sx?|rb|pl|php|lua)$|(?:^|/)(?:activate|artisan|console|rails|rake)$")
 """A path to a script that no tool makes of its words."""
-_SYSTEM_FOLDER = re.compile(
-    r"(?:^|[=,:@])/+(?:$|(?:usr|s?bin|lib\w*|etc|snap|nix|run|sys|boot)(?:/|$)(?!src(?:/|$)))|(?:^|/)usr/(?!src(?:/|$))"
-)
+_SYSTEM = r"(?:usr|s?bin|lib\w*|etc|snap|nix|run|sys|boot)(?:/|$)"
+_SYSTEM_FOLDER = re.compile(rf"(?:^|[=,:@])/+(?:$|{_SYSTEM}(?!src(?:/|$)))|(?:^|/)usr/(?!src(?:/|$))|(?:^|/)\.\./{_SYSTEM}")
+_FROM_ABOVE = re.compile(rf"(?:\./)*{_SYSTEM}")
+"""A path that may lead into a folder of the system, from a folder above the one in which the text begins."""
 _ROUNDABOUT = re.compile(r"./\.{0,2}/|/\.\.?$")
 _LOG = re.compile(r"-a|(?!\.)(?:[\w-][\w.-]*/)*(?:[\w-]+\.(?:log|out)|(?:log|out|output)(?:\.txt)?)|/dev/null")
 _GLUED_OUTPUT = re.compile("-[bdfghiMnRrVcCmsuz]*o.")
@@ -91,6 +94,7 @@ class _Text:
     logs: set[str] = field(default_factory=set)  # the names of files that have what a tool printed
     is_poured: bool = False  # the pipe has words of the text
     looks: int = 0  # how often words were read as a command, since the current command began
+    is_above: bool = False  # a folder above the first one may be the current one
     has_used_tool: bool = False  # a tool may have made files with names of its own
 
     def hides(self, text: str) -> bool:
@@ -128,9 +132,10 @@ class _Text:
         if name_of(words[0]).lower() in self.named:
             return True
         if kind in ("cd", "pushd") and any(
-            _leads_out(f"{word}/") or _OWN.search(word) or _SYSTEM_FOLDER.search(word) for word in words[1:]
+            _leads_out(f"{word}/") or _OWN.search(word) or self._leads_into_the_system(word) for word in words[1:]
         ):
             return True
+        self.is_above |= kind in ("cd", "pushd") and any(".." in word for word in words[1:])
         if not _is_of_the_project(words[0]) and (_is_inert(kind, words[1:]) or (kind == "command" and words[1:2] == ["-v"])):
             return False
         if len(words) > _MOST_WORDS:
@@ -148,7 +153,7 @@ class _Text:
         return hidden
 
     def _runs(self, kind: str, words: Sequence[str]) -> bool:
-        if kind in programs.SHELLS or kind in programs.SOURCES or is_interpreter(words[0], of_any_name=True):
+        if kind in programs.SHELLS or kind in programs.SOURCES or (is_interpreter(words[0]) and kind not in KNOWN):
             return self._script(kind, words[1:])
         if _is_of_the_project(words[0]):
             name = kind_of(words[0])
@@ -177,7 +182,7 @@ class _Text:
         if kind in ("git", "gh") or programs.installs(kind, words[1:]):
             return False  # their rows leave out what runs other words
         is_run = kind not in TOOLS or is_interpreter(words[1])
-        first = 3 if words[1:2] in (["run"], ["run-script"]) else 1 if is_run else 2
+        first = 1 if is_run else 3 if words[1:2] in (["run"], ["run-script"]) else 2
         return any(self._may_run(kind, words[start:]) for start in range(first, len(words)) if BARE.fullmatch(words[start]))
 
     def _may_run(self, kind: str, words: Sequence[str]) -> bool:
@@ -213,10 +218,19 @@ class _Text:
                 return self._command([package, *rest[2:]])
             if rest[1] == "unittest" and not all(map(_TEST.fullmatch, rest[2:])):
                 return True
-            is_own = package in sys.stdlib_module_names and package not in _MODULES
-            return is_own or bool(self.writers) or self._wraps("", rest[1:])
-        in_path = kind in programs.SHELLS | programs.SOURCES and "/" not in rest[0] and "." not in rest[0]
-        return in_path or self._is_unsure_of(rest[0]) or (self.has_used_tool and _SCRIPT.search(rest[0]) is None)
+            is_clear = (
+                package in _MODULES
+                if package in sys.stdlib_module_names
+                else all(_FOR_ANY_MODULE.fullmatch(word) and not _SYSTEM_FOLDER.search(word) for word in rest[2:])
+            )
+            return not is_clear or bool(self.writers) or self._wraps("", rest[1:])
+        is_shell = kind in programs.SHELLS | programs.SOURCES
+        is_word = "/" not in rest[0] and "." not in rest[0]  # a shell looks in PATH for it, and others have subcommands
+        return (
+            (is_word and (is_shell or _SCRIPT.search(rest[0]) is None))
+            or self._is_unsure_of(rest[0])
+            or (self.has_used_tool and _SCRIPT.search(rest[0]) is None)
+        )
 
     def _is_unsure_of(self, path: str) -> bool:
         """Whether a file that runs may be one that did not exist before the text, or that programs write by themselves."""
@@ -224,8 +238,12 @@ class _Text:
             bool(self.writers)
             or path[:1] in ("-", "+", "")
             or _leads_out(path)
-            or any(one.search(path) for one in (_OWN, _SYSTEM_FOLDER, _ROUNDABOUT))
+            or self._leads_into_the_system(path)
+            or any(one.search(path) for one in (_OWN, _ROUNDABOUT))
         )
+
+    def _leads_into_the_system(self, path: str) -> bool:
+        return _SYSTEM_FOLDER.search(path) is not None or (self.is_above and _FROM_ABOVE.match(path) is not None)
 
     def _wrote(self, words: Sequence[str]) -> None:
         """Note what a command may have written."""
@@ -233,7 +251,7 @@ class _Text:
         if (
             kind in SILENT | programs.BUILTINS | programs.SHELLS | programs.SOURCES
             or (is_interpreter(kind) and "json.tool" not in words)
-            or _is_of_the_project(words[0])
+            or (_is_of_the_project(words[0]) and kind not in KNOWN)
             or _is_inert(kind, words[1:])
         ):
             return
@@ -275,7 +293,7 @@ def _names(word: str) -> Iterator[str]:
 
 def _is_of_the_project(program: str) -> bool:
     """Whether a program is given by a path outside the system's program directories."""
-    return "/" in program and not _SYSTEM.fullmatch(program)
+    return "/" in program and not _SYSTEM_PROGRAM.fullmatch(program)
 
 
 def _sets(word: str) -> bool:

@@ -23,7 +23,8 @@ _COMPILING = (
     r"|f(?:diagnostics-color|color-diagnostics)(?:=\w+)?|march=[\w-]+|mtune=[\w-]+|pthread|shared|static|S|E|M[DPM]*|pedantic|ansi)"
 )
 _MORE = {
-    "git": rf"{_REVISION}|-u(?:no|all|normal)|-[LSG][\w.,:/]+|-U\d+",
+    **dict.fromkeys(("alembic", "flask"), r"\w[\w ]*"),  # what is said goes into a file of Python
+    "git": rf"{_REVISION}|-X(?:ours|theirs)|-u(?:no|all|normal)|-[LSG][\w.,:/]+|-U\d+",
     "curl": _URL,
     "wget": _URL,
     "pytest": r"[\w./][\w./:\[\], -]*|-r\w+",
@@ -51,7 +52,6 @@ _UNLIKE = {
     "sqlite3": r"(?:.*\t)?\.(?!(?:tables|schema|databases|dump|indexes)\t)",
     "java": r"(?:.*\t)?(?:sun|jdk|java|com\.sun)\.",
     "make": r"(?:.*\t)?(?:(?!\w+=)[^=\t]*=|[^\t]*:)",
-    "coverage": r"(?:.*\t)?-\w*m\t(?!pytest\t)",
     "psql": r".*(?:\\|program|\||\$|\b(?:do|execute|function|procedure|language|trigger|copy)\b)",
 }
 """What a program may run, among its words with a tab behind each."""
@@ -121,8 +121,11 @@ def _tables() -> Iterator[tuple[str, dict[str, list[str]]]]:
     text = re.sub(r"(?m)^#.*\n", "", (resources.files(__package__) / "known_programs.txt").read_text())
     for table in re.split(r"(?m)^\[", text)[1:]:
         name, _, lines = table.partition("]")
-        rows = map(str.split, re.split(r"\n(?=\S)", lines.strip()))
-        yield name, {program: tokens for names, *tokens in rows for program in names.split(",")}
+        rows: dict[str, list[str]] = {}
+        for names, *tokens in map(str.split, re.split(r"\n(?=\S)", lines.strip())):
+            for program in names.split(","):
+                rows.setdefault(program, []).extend(tokens)
+        yield name, rows
 
 
 _TABLES = dict(_tables())

@@ -147,10 +147,10 @@ def kind_of(word: str) -> str:
     return _SAME.get(kind, name if name in _NUMBERED or kind in INERT.keys() | KEEPING else kind)
 
 
-def is_interpreter(word: str, *, of_any_name: bool = False) -> bool:
-    """Whether a word names an interpreter; `of_any_name` also accepts a suffix, as in `perl5-x`."""
+def is_interpreter(word: str) -> bool:
+    """Whether a word names an interpreter, perhaps with a version, as in `perl5-x`."""
     found = _INTERPRETER.match(name := name_of(word).lower())
-    return found is not None and (of_any_name or re.fullmatch(r"[\d.]*-?|[\d.]+-[\w-]*", name[found.end() :]) is not None)
+    return found is not None and re.fullmatch(r"[\d.]*-?|[\d.]+-[\w-]*", name[found.end() :]) is not None
 
 
 def reads_text(name: str) -> bool:
@@ -160,6 +160,8 @@ def reads_text(name: str) -> bool:
 
 def run_by(kind: str, words: Sequence[str]) -> Sequence[str]:
     """The command that a tool's subcommand runs, given the words behind the tool; it begins with an unknown option, if any."""
+    if kind == "coverage" and words[0] == "run":
+        return ["python", *dropwhile(lambda word: word[:1] == "-" and word != "-m", words[1:])]
     running = _RUNNING | {"run"} if kind in _RUNNERS else _RUNNING
     place = next((place for place, word in enumerate(words) if word in running), None) if kind in TOOLS else None
     place = -1 if kind in ("npx", "uvx") else place

@@ -579,6 +579,13 @@ def test_a_rule_about_one_program_weakens_none_about_another(command, more):
 
 
 UNLISTED = (
+    *("python3-coverage run -m pip.__main__ config edit", "x/npm pkg set scripts.x=editor; npm run x"),
+    *("python -m dotenv run x", "python -m fire os x", "python -m x run.py /usr/bin/y"),
+    *("npm explore which -- '$(x)m y'", "cd ../../.. && bash bin/x a", "bash ../../bin/x a", "cd .. && cd bin && bash ./x a"),
+    *("cd .. && ./bin/x a", "bundle e x", "bundler exec x", "nodemon x --exec y", "perldoc x", "luarocks x", "node inspect x"),
+    *("bun run x", "bun x y", "deno task x", "deno eval x", "node x", "coverage run /usr/lib/python3/timeit.py x"),
+    *("coverage run a.py -k 'x y'", "coverage run -m timeit x", "git rebase -s a/../x --root", "git merge -X eval=x y"),
+    *('alembic revision -m \'x"""+y\'', 'flask db migrate -m \'x"""\'', "git lfs x"),
     *(
         "wget --use-askpass=x https://y",
         "tar --inf=x -tf y",
