@@ -250,6 +250,7 @@ def _observed(temp_dir: Path) -> _Record | None:
         return None
     if daemons.keys() != set(_DAEMONS):
         return None
+    words, option = " ".join(daemons["raylet"].arguments).split(), "--cluster-id="
     return _Record(
         address=address,
         temp_dir=str(temp_dir),
@@ -257,14 +258,9 @@ def _observed(temp_dir: Path) -> _Record | None:
         pids={name: found.pid for name, found in daemons.items()},
         ray_version=installed_version("ray"),
         python_version=python_version(),
-        cluster_id=_option(daemons["raylet"], "--cluster-id"),
+        cluster_id=next((word.removeprefix(option) for word in words if word.startswith(option)), ""),
         seen_from=_seen_from(),
     )
-
-
-def _option(process: Process, name: str) -> str:
-    words = " ".join(process.arguments).split()
-    return next((word.removeprefix(f"{name}=") for word in words if word.startswith(f"{name}=")), "")
 
 
 def _seen_from() -> str:

@@ -59,16 +59,7 @@ if TYPE_CHECKING:
     from holdfast.conversation.records.event_base import StopReason as StopReason
     from holdfast.conversation.records.state import Status as Status
     from holdfast.conversation.terms.approvers import Approvers as Approvers
-    from holdfast.conversation.terms.decisions import Answer as Answer
-    from holdfast.conversation.terms.decisions import Approve as Approve
-    from holdfast.conversation.terms.decisions import Cancel as Cancel
-    from holdfast.conversation.terms.decisions import Decision as Decision
-    from holdfast.conversation.terms.decisions import Deny as Deny
-    from holdfast.conversation.terms.decisions import Fail as Fail
-    from holdfast.conversation.terms.decisions import Redispatch as Redispatch
-    from holdfast.conversation.terms.decisions import Review as Review
-    from holdfast.conversation.terms.decisions import ReviewVerdict as ReviewVerdict
-    from holdfast.conversation.terms.decisions import SuspensionKind as SuspensionKind
+    from holdfast.conversation.terms.decisions import *  # noqa: F403 - the decisions
     from holdfast.conversation.terms.grants import Grant as Grant
     from holdfast.conversation.terms.grants import Level as Level
     from holdfast.conversation.terms.grants import Scope as Scope

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -49,6 +48,7 @@ OPERATIONS: tuple[Operation, ...] = (
 PAGES = (*inbox.PAGES, *several.PAGES, *conversation_pages.PAGES, *overview.PAGES)
 ALIVE = "health"
 """The operation that is answered under any load."""
+_described = cache(partial(described, OPERATIONS))
 
 logger = logging.getLogger("holdfast.server")
 
@@ -179,11 +179,6 @@ async def _welcome(request: Request) -> Response:
     if "text/html" in request.headers.get("accept", ""):
         return RedirectResponse(f"{root_of(request.scope)}/inbox", status_code=303)
     return PlainTextResponse(f"This is Holdfast. {root_of(request.scope)}/openapi.json describes what it serves.\n")
-
-
-@cache
-def _described() -> dict[str, Any]:
-    return described(OPERATIONS)
 
 
 async def _no_route(_: Request, error: Exception) -> Response:

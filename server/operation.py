@@ -25,12 +25,11 @@ from .authenticators import Authenticator
 from .bounds import Bounds
 from .caller import Caller
 from .callers import Callers
-from .draining import Draining
 from .intake import Intake, Room
 from .reach import Reach
 from .readiness import Readiness
 from .slots import Slots
-from .streams import Streams
+from .streams import Draining, Streams
 from .tickets import Tickets
 
 

@@ -19,7 +19,6 @@ from holdfast.errors import HoldfastError
 from . import page_view
 from .bounds import Bounds
 from .caller import LOCAL, Caller
-from .draining import Draining
 from .error_responses import problem_of
 from .refusal import Refusal
 from .rendering import as_json
@@ -32,6 +31,7 @@ RECHECK_S = 10
 """Seconds between two checks whether the caller of a stream may still have it."""
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
+T = TypeVar("T")
 _E = TypeVar("_E", Event, ListEvent[Any])
 
 logger = logging.getLogger("holdfast.server")
@@ -53,6 +53,21 @@ def frame_of(event: Event | ListEvent[Any], caller: Caller = LOCAL) -> bytes:
         return b""
     told = {**data, "kind": event.kind, "seq": event.seq, "at": event.at, "live": event.seq is None}
     return frame(event.kind, told, cursor=event.seq)
+
+
+class Draining(asyncio.Event):
+    """The beginning of this process's drain, which never goes back."""
+
+    async def unless(self, work: Awaitable[T]) -> T | None:
+        """The result of work; None if the drain begins first, which cancels the work."""
+        doing, ending = asyncio.ensure_future(work), asyncio.ensure_future(self.wait())
+        try:
+            await asyncio.wait({doing, ending}, return_when=asyncio.FIRST_COMPLETED)
+            return doing.result() if doing.done() else None
+        finally:
+            ending.cancel()
+            doing.cancel()
+            await asyncio.gather(doing, ending, return_exceptions=True)
 
 
 class Streams:
