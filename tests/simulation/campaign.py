@@ -4,6 +4,7 @@ import contextlib
 import gc
 import multiprocessing
 import os
+import threading
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -29,12 +30,19 @@ def failures(first, number):
 
 
 def _begin():
-    """Takes little of the time that other tests want, and has the collector pass over what is imported."""
+    """Leave the processors to other tests where these want them, and have the collector pass over what is imported."""
     os.nice(NICE)
     with contextlib.suppress(OSError):  # where Linux shares time between sessions, niceness counts within one alone
         os.setsid()
         Path("/proc/self/autogroup").write_text(str(NICE), encoding="ascii")
+    threading.Thread(target=_end_with, args=(multiprocessing.parent_process(),), daemon=True).start()
     gc.freeze()
+
+
+def _end_with(parent):
+    """What ends a session's processes does not reach one that has a session of its own."""
+    parent.join()
+    os._exit(1)
 
 
 def failing(seeds):
