@@ -19,7 +19,7 @@ LINES = "application/jsonl"
 
 
 async def audit(asked: Asked) -> AuditReply | Response:
-    """The audit of a conversation."""
+    """A conversation's chain of messages and decisions, checked; with `Accept: application/jsonl` all of it, a line each."""
     conversation, query = asked.conversation, asked.query
     kept = () if query.receipt is None else (query.receipt,)
     if LINES in asked.headers.get("accept", ""):
@@ -45,12 +45,4 @@ async def _written(first: dict[str, Any], following: AsyncGenerator[dict[str, An
             yield as_json({"kind": "audit_failed", "problem": problem_of(error)}) + b"\n"
 
 
-OPERATIONS = (
-    of(
-        verbs.AUDIT,
-        "A conversation's chain of messages and decisions, checked; with `Accept: application/jsonl` all of it, a line each.",
-        audit,
-        reply=AuditReply,
-        query=AuditQuery,
-    ),
-)
+OPERATIONS = (of(verbs.AUDIT, audit, reply=AuditReply, query=AuditQuery),)

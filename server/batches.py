@@ -20,7 +20,7 @@ logger = logging.getLogger("holdfast.server")
 
 
 async def resolve_many(asked: Asked) -> DecidedManyReply:
-    """Decide several pending calls of a conversation: all or none."""
+    """Decide several pending calls of a conversation, all or none; 409 says which cannot be decided, and why."""
     key, conversation_id = arguments.key_of("decision_id", InvalidDecision, asked.key), asked.path["conversation_id"]
     decisions = _by_suspension(conversation_id, asked.body.decisions)
     await _check_page(asked, conversation_id, decisions)
@@ -33,7 +33,7 @@ async def resolve_many(asked: Asked) -> DecidedManyReply:
 
 
 async def resolve_each(asked: Asked) -> DecidedEachReply:
-    """Decide several pending calls, each by itself."""
+    """Decide several pending calls of any conversations, each by itself: one result for each, in order."""
     key, items = arguments.key_of("decision_id", InvalidDecision, asked.key), asked.body.decisions
     room = asyncio.Semaphore(SIDE_BY_SIDE)
     _check_distinct(items)
@@ -117,7 +117,6 @@ async def _check_page(asked: Asked, conversation_id: str, decisions: dict[str, D
 OPERATIONS = (
     of(
         verbs.RESOLVE_MANY,
-        "Decide several pending calls of a conversation, all or none; 409 says which cannot be decided, and why.",
         resolve_many,
         reply=DecidedManyReply,
         body=ResolveManyBody,
@@ -125,7 +124,6 @@ OPERATIONS = (
     ),
     of(
         verbs.RESOLVE_EACH,
-        "Decide several pending calls of any conversations, each by itself: one result for each, in order.",
         resolve_each,
         reply=DecidedEachReply,
         body=ResolveEachBody,

@@ -21,7 +21,7 @@ EVENT_STREAM = "text/event-stream"
 
 
 async def start(asked: Asked) -> replies.MessageReceiptReply | Response:
-    """Start a conversation; replies with the events of its first turn if the caller accepts a stream."""
+    """Start a conversation; with `Accept: text/event-stream`, and stream the events of its first turn."""
     streams, body = EVENT_STREAM in asked.headers.get("accept", ""), asked.body
     if not asked.caller.touches(body.agent):
         raise AgentNotFound("agent", f"there is no agent {body.agent!r:.200}", "GET /v1/agents lists those that you may start")
@@ -52,12 +52,12 @@ async def start(asked: Asked) -> replies.MessageReceiptReply | Response:
 
 
 async def conversations(asked: Asked) -> Page[ConversationRow]:
-    """A page of conversations."""
+    """A page of conversations, oldest first."""
     return await listed(asked.caller, asked.client.conversations, **dict(asked.query))
 
 
 async def state(asked: Asked) -> ConversationState[Any]:
-    """The state of a conversation, at once or when it rests."""
+    """The state of a conversation; with `wait_s`, as soon as it rests."""
     conversation, wait_s = asked.conversation, min(asked.query.wait_s, asked.serving.bounds.wait_s)
     found: ConversationState[Any] | None = None
     if wait_s:
@@ -67,7 +67,7 @@ async def state(asked: Asked) -> ConversationState[Any]:
 
 
 async def send(asked: Asked) -> replies.MessageReceiptReply:
-    """Send the user's next message."""
+    """Send the user's next message; during a turn it queues."""
     key = asked.key or uuid.uuid4().hex
     await quotas.use(asked.client, asked.caller, asked.path["conversation_id"], key, starts=False)
     receipt = await asked.conversation.send(asked.body.text, message_id=key)
@@ -75,7 +75,7 @@ async def send(asked: Asked) -> replies.MessageReceiptReply:
 
 
 async def cancel(asked: Asked) -> replies.CancelledReply:
-    """Cancel the current turn, or a given one, and wait until its tools have stopped."""
+    """Cancel the current turn, or a certain one."""
     key, conversation = asked.key or uuid.uuid4().hex, asked.conversation
     cancelled = await conversation.cancel(asked.body.turn_id, request_id=key)
     wait_s = min(asked.body.wait_s, asked.serving.bounds.wait_s)
@@ -91,12 +91,15 @@ async def cancel(asked: Asked) -> replies.CancelledReply:
 
 
 async def events(asked: Asked) -> Response:
-    """Follow a conversation."""
+    """The events of a conversation as a stream; `Last-Event-ID` resumes it."""
     return await asked.follow(_resumed(asked), live=asked.query.live)
 
 
 async def list_events(asked: Asked) -> Response:
-    """Follow the lists. A caller whose key names agents gets only their conversations' events."""
+    """Changes of the lists as they happen: calls that begin to wait, are noted or settled; statuses of conversations.
+
+    A caller whose key names agents gets only their conversations' events.
+    """
     after, agents = asked.headers.get("last-event-id") or asked.query.after, asked.caller.agents
     if after is not None and LIST_CURSOR.fullmatch(after) is None:
         raise _no_place(after, "cursor")
@@ -141,7 +144,6 @@ def _no_place(last: str, what: str) -> InvalidInput:
 OPERATIONS = (
     of(
         verbs.STARTED,
-        "Start a conversation; with `Accept: text/event-stream`, and stream the events of its first turn.",
         start,
         reply=replies.MessageReceiptReply,
         body=bodies.StartBody,
@@ -149,29 +151,14 @@ OPERATIONS = (
         status=201,
         streams=True,
     ),
-    of(verbs.CONVERSATIONS, "A page of conversations, oldest first.", conversations, query=bodies.ConversationsQuery),
-    of(
-        verbs.STATE,
-        "The state of a conversation; with `wait_s`, as soon as it rests.",
-        state,
-        reply=ConversationState,
-        query=bodies.StateQuery,
-    ),
+    of(verbs.CONVERSATIONS, conversations, query=bodies.ConversationsQuery),
+    of(verbs.STATE, state, reply=ConversationState, query=bodies.StateQuery),
     of(verbs.MESSAGES_PAGE, "A page of the messages, in the OpenAI chat format.", query=bodies.PageQuery),
-    of(
-        verbs.SEND,
-        "Send the user's next message; during a turn it queues.",
-        send,
-        reply=replies.MessageReceiptReply,
-        body=bodies.MessageBody,
-        room=of_message,
-    ),
+    of(verbs.SEND, send, reply=replies.MessageReceiptReply, body=bodies.MessageBody, room=of_message),
     of(verbs.MESSAGE, "What became of a message."),
     of(verbs.TURNS_PAGE, "A page of the turns, oldest first.", query=bodies.PageQuery),
     of(verbs.TURN, "One turn: status, reply or error, and what it used."),
-    of(
-        verbs.CANCEL, "Cancel the current turn, or a certain one.", cancel, reply=replies.CancelledReply, body=bodies.CancelBody
-    ),
+    of(verbs.CANCEL, cancel, reply=replies.CancelledReply, body=bodies.CancelBody),
     of(
         verbs.CANCEL_PENDING,
         "Cancel the calls that wait; the turn goes on. This settles them as decisions do, and needs their scope, too.",
@@ -181,14 +168,7 @@ OPERATIONS = (
     ),
     of(verbs.END, "End a conversation for good.", reply=replies.EndReply, body=bodies.RequestBody),
     of(verbs.RETRY, "Lift a conversation's quarantine.", reply=replies.LiftedReply, body=bodies.Nothing),
-    of(
-        verbs.EVENTS,
-        "The events of a conversation as a stream; `Last-Event-ID` resumes it.",
-        events,
-        reply=None,
-        query=bodies.EventsQuery,
-        streams=True,
-    ),
+    of(verbs.EVENTS, events, reply=None, query=bodies.EventsQuery, streams=True),
     of(
         verbs.GRANTS,
         "The grants that stand in a conversation: what runs there without asking.",
@@ -217,7 +197,6 @@ OPERATIONS = (
     ),
     of(
         verbs.LIST_EVENTS,
-        "Changes of the lists as they happen: calls that begin to wait, are noted or settled; statuses of conversations.",
         list_events,
         reply=None,
         query=bodies.ListEventsQuery,

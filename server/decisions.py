@@ -17,14 +17,14 @@ from .refusal import invalid
 
 
 async def pending(asked: Asked) -> Page[AsyncPendingCall]:
-    """A page of the pending calls of all conversations."""
+    """A page of the pending calls of all conversations, oldest first."""
     where = dict(asked.query)
     where["approver"] = asked_of(where["approver"], where.pop("roles"))
     return await listed(asked.caller, asked.client.pending, **where)
 
 
 async def resolve(asked: Asked) -> DecisionReceiptReply:
-    """Decide a pending call: by its suspension, or in its conversation by its own id."""
+    """Decide a pending call; 409 says what settled it before."""
     key, body = asked.key or uuid.uuid4().hex, asked.body.root
     ids = {**dict(body), **asked.path}
     receipt = await decide(asked, ids.get("suspension_id"), ids.get("conversation_id"), body, key)
@@ -79,7 +79,7 @@ async def _of_page(
 
 
 async def assign(asked: Asked) -> NotedReply:
-    """Record who takes a pending call on."""
+    """Note who takes a pending call on; it decides nothing. The body is optional: by default it is you."""
     key, body = asked.key or uuid.uuid4().hex, asked.body
     to: Any = asked.caller.principal if body.to is None else body.to
     conversation = await _conversation(asked)
@@ -88,7 +88,7 @@ async def assign(asked: Asked) -> NotedReply:
 
 
 async def comment(asked: Asked) -> NotedReply:
-    """Record a comment on a pending call."""
+    """Write to the others who may decide a pending call; the model does not read it."""
     key, conversation = asked.key or uuid.uuid4().hex, await _conversation(asked)
     receipt = await conversation.comment(asked.path["suspension_id"], asked.body.text, request_id=key)
     return NotedReply(**receipt.model_dump(), request_id=key)
@@ -106,42 +106,17 @@ async def _conversation(asked: Asked) -> AsyncConversation:
 
 
 OPERATIONS = (
-    of(
-        verbs.PENDING,
-        "A page of the pending calls of all conversations, oldest first.",
-        pending,
-        reply=Page[PendingCall[Any]],
-        query=PendingQuery,
-    ),
+    of(verbs.PENDING, pending, reply=Page[PendingCall[Any]], query=PendingQuery),
     of(verbs.PENDING_CALL, "One pending call; 409 says what settled it.", reply=PendingCall, query=PlaceQuery),
-    of(
-        verbs.RESOLVE,
-        "Decide a pending call; 409 says what settled it before.",
-        resolve,
-        reply=DecisionReceiptReply,
-        body=ResolveBody,
-        room=of_decision,
-    ),
+    of(verbs.RESOLVE, resolve, reply=DecisionReceiptReply, body=ResolveBody, room=of_decision),
     of(
         verbs.RESOLVE_CALL,
-        "Decide a pending call of a conversation by the call's id; 409 says what settled it before.",
         resolve,
+        summary="Decide a pending call of a conversation by the call's id; 409 says what settled it before.",
         reply=DecisionReceiptReply,
         body=ResolveCallBody,
         room=of_decision,
     ),
-    of(
-        verbs.ASSIGN,
-        "Note who takes a pending call on; it decides nothing. The body is optional: by default it is you.",
-        assign,
-        reply=NotedReply,
-        body=AssignBody,
-    ),
-    of(
-        verbs.COMMENT,
-        "Write to the others who may decide a pending call; the model does not read it.",
-        comment,
-        reply=NotedReply,
-        body=CommentBody,
-    ),
+    of(verbs.ASSIGN, assign, reply=NotedReply, body=AssignBody),
+    of(verbs.COMMENT, comment, reply=NotedReply, body=CommentBody),
 )

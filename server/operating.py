@@ -14,7 +14,7 @@ from .refusal import Refusal
 
 
 async def agents(asked: Asked) -> AgentsReply:
-    """The agents of the client's app, and the current pauses."""
+    """The agents, their tools, and the pauses that stand."""
     touches = asked.caller.touches
     items = [agent for agent in await asked.client.agents() if touches(agent.name)]
     paused = [one for one in await asked.client.paused() if one.agent is None or touches(one.agent)]
@@ -22,7 +22,7 @@ async def agents(asked: Asked) -> AgentsReply:
 
 
 async def check_rules(asked: Asked) -> RuleCheck:
-    """What the published rules say of a call."""
+    """What the permission rules in force say of a call, and by which rule; nothing is proposed or run."""
     body = asked.body
     asked.caller.check_agent(body.agent)
     try:
@@ -33,7 +33,7 @@ async def check_rules(asked: Asked) -> RuleCheck:
 
 
 async def pauses(asked: Asked) -> PausesReply:
-    """The current pauses."""
+    """The pauses that stand."""
     paused = [one for one in await asked.client.paused() if one.agent is None or asked.caller.touches(one.agent)]
     return PausesReply(items=paused)
 
@@ -44,7 +44,9 @@ async def health(_: Asked) -> HealthReply:
 
 
 async def ready(asked: Asked) -> ReadyReply:
-    """Reply whether Redis answers and the store's cluster has a living sweeper; not ready while this process is drained.
+    """Whether commands can be carried out.
+
+    Redis has to answer, and the store's cluster to have a living sweeper; a process that is drained is not ready.
 
     Anybody may ask, and is told which part is not ready; only an administrator of the whole namespace reads the reason.
     """
@@ -64,17 +66,11 @@ def _check(asked: Asked) -> None:
 
 
 OPERATIONS = (
-    of(verbs.AGENTS, "The agents, their tools, and the pauses that stand.", agents, reply=AgentsReply),
-    of(
-        verbs.CHECK_RULES,
-        "What the permission rules in force say of a call, and by which rule; nothing is proposed or run.",
-        check_rules,
-        body=RulesCheckBody,
-        room=lambda limits: limits.reply_bytes,
-    ),
-    of(verbs.PAUSED, "The pauses that stand.", pauses, reply=PausesReply),
+    of(verbs.AGENTS, agents, reply=AgentsReply),
+    of(verbs.CHECK_RULES, check_rules, body=RulesCheckBody, room=lambda limits: limits.reply_bytes),
+    of(verbs.PAUSED, pauses, reply=PausesReply),
     of(verbs.PAUSE, "Stop new work of an agent, or of all agents.", check=_check, body=PauseBody),
     of(verbs.UNPAUSE, "Lift a pause.", check=_check, reply=UnpausedReply, body=UnpauseBody),
     Operation("GET", "/health", health, None, name="health", summary="Whether the process is alive.", reply=HealthReply),
-    of(verbs.READY, "Whether commands can be carried out.", ready, reply=ReadyReply),
+    of(verbs.READY, ready, reply=ReadyReply),
 )

@@ -185,20 +185,22 @@ def routes_of(
 
 def of(
     verb: Verb[Any],
-    summary: str,
-    run: Callable[[Asked], Awaitable[Any]] | None = None,
+    does: Callable[[Asked], Awaitable[Any]] | str,
     *,
     check: Callable[[Asked], None] | None = None,
     reply: Any = ...,
+    summary: str = "",
     **more: Any,
 ) -> Operation:
     """The operation for a verb of the client, which gives the path, the scopes, the idempotency key and the reply.
 
-    By default the client's method is called with the request's values, once `check` has not refused the caller. `reply` is the
-    type of the reply, if it differs from that of the method; `more` are further fields of `Operation`.
+    `does` is the function that answers, whose docstring begins with the `summary` if that is not given; or the summary alone:
+    then the client's method is called with the request's values, once `check` has not refused the caller. `reply` is the type
+    of the reply, if it differs from that of the method; `more` are further fields of `Operation`.
     """
     kind = verb.reply if reply is ... else reply
-    doing = run or partial(_carried_out, verb, kind, check)
+    doing = partial(_carried_out, verb, kind, check) if isinstance(does, str) else does
+    summary = summary or (does if isinstance(does, str) else (does.__doc__ or "").partition("\n")[0])
     known: dict[str, Any] = {"name": verb.operation, "key": verb.key, "also": verb.also, "reply": kind, "summary": summary}
     return Operation(verb.method, verb.path, doing, verb.scope, **known | more)
 
