@@ -154,6 +154,18 @@ class Tool:
         self._touching = None if targets is None else Touching(targets, f"{field}.targets")
         self._deciders = None if approvers is None else Deciders(approvers, f"{field}.approvers")
         self.primary = _primary(primary, self.spec, f"{field}.primary")
+        self.validates = self._parameters is not None
+        """Whether pydantic validates the model's arguments, with the app's validators if any."""
+        self.approves_by_function = self._approving is not None
+        """Whether a function of the app says which calls need an approval."""
+        self.approves_by_turn = self._approving is not None and self._approving.takes_turn
+        """Whether that function also takes the turn."""
+        self.is_decided_by_function = self._deciders is not None and self._deciders.by_function
+        """Whether a function of the app says who may decide a call."""
+        self.touches_by_function = self._touching is not None and self._touching.by_function
+        """Whether a function of the app says what a call touches."""
+        self.blocks = self._run is not None and self._run.blocks
+        """Whether the body is a plain function, which keeps a thread until it returns."""
         if callback is not None:
             functools.update_wrapper(self, callback, updated=())
 
@@ -166,11 +178,6 @@ class Tool:
     def __repr__(self) -> str:
         approval = self.spec.approval if self._approving is None else "function"
         return f"<Tool {self.name!r} executor={self.spec.executor} approval={approval}>"
-
-    @property
-    def validates(self) -> bool:
-        """Whether pydantic validates the model's arguments, with the app's validators if any."""
-        return self._parameters is not None
 
     def validate(
         self, arguments: Mapping[str, Any], *, errors: Errors = Disclosure.FULL, redaction: Redaction = PLAIN
@@ -205,44 +212,19 @@ class Tool:
         ellipsis_bytes = len("…".encode())
         return encoded[: PROMPT_BYTES - ellipsis_bytes].decode(errors="ignore") + "…"
 
-    @property
-    def approves_by_function(self) -> bool:
-        """Whether a function of the app says which calls need an approval."""
-        return self._approving is not None
-
-    @property
-    def approves_by_turn(self) -> bool:
-        """Whether that function also takes the turn."""
-        return self._approving is not None and self._approving.takes_turn
-
     def needs_approval(self, arguments: Mapping[str, Any] | None, turn: TurnContext) -> bool:
         """Whether the declaration requires a person's approval of a call; `arguments` are None if unreadable."""
         if self._approving is None:
             return self.spec.approval is Approval.REQUIRED
         return self._approving.needed(arguments, turn)
 
-    @property
-    def is_decided_by_function(self) -> bool:
-        """Whether a function of the app says who may decide a call."""
-        return self._deciders is not None and self._deciders.by_function
-
     def deciders(self, arguments: Mapping[str, Any]) -> ApproverTerms | None:
         """Who may decide a call with these arguments; None: anybody who may decide at all."""
         return None if self._deciders is None else self._deciders.of(arguments)
 
-    @property
-    def touches_by_function(self) -> bool:
-        """Whether a function of the app says what a call touches."""
-        return self._touching is not None and self._touching.by_function
-
     def touched(self, arguments: Mapping[str, Any]) -> tuple[CallTarget, ...] | None:
         """The targets of a call, for grants; None if the tool declares none, empty if its function fails."""
         return None if self._touching is None else self._touching.by(arguments)
-
-    @property
-    def blocks(self) -> bool:
-        """Whether the body is a plain function, which keeps a thread until it returns."""
-        return self._run is not None and self._run.blocks
 
     async def invoke(
         self, arguments: Mapping[str, Any], context: ToolContext, *, in_thread: InThread = asyncio.to_thread

@@ -10,7 +10,7 @@ from holdfast.errors import CorruptStore
 from . import codec, pages
 from .changes import CHANGES_AT_ONCE, CHANGES_KEPT, Change, ChangePage, Id, Place, Suspended, page
 from .keys import BUCKETS
-from .redis_views import RedisViews
+from .redis_database import RedisDatabase
 
 LAST = 2**64 - 1
 """The highest number within a millisecond in a stream entry's id."""
@@ -21,7 +21,7 @@ MOST_AT_ONCE = 100_000
 logger = logging.getLogger(__name__)
 
 
-class RedisChanges(RedisViews):
+class RedisChanges(RedisDatabase):
     """The verbs of `Changes`, in Redis."""
 
     async def changes(self, place: Place | None = None, *, block_ms: int = 0) -> ChangePage:

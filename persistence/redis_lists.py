@@ -29,10 +29,10 @@ from .lists import (
     too_many,
 )
 from .pages import pending_place
-from .redis_views import RedisViews
+from .redis_database import RedisDatabase
 
 
-class RedisLists(RedisViews):
+class RedisLists(RedisDatabase):
     """The verbs of `Lists`, `Pausing` and `Tallies`, in Redis."""
 
     async def attention(self, limit: int) -> Due:

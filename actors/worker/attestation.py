@@ -1,4 +1,4 @@
-"""Attesting in the store that a worker's incarnation lives, for actors of another cluster, which cannot ask the worker."""
+"""What a worker's process keeps alive: its attestation, for actors of another cluster, which cannot ask it; and the sweeper."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from holdfast.errors import StoreError
-from holdfast.persistence import Runs
+from holdfast.persistence import EVERYWHERE, Directory, Runs
 from holdfast.work_context import about_nothing
 
 logger = logging.getLogger("holdfast.worker")
@@ -64,3 +64,19 @@ class Attestation:
         self._said = claims
         await store.attest(self._incarnation, VALID_MS, claims=claims)
         self._said_at = asked_at
+
+
+LOOK_EVERY_S = 5.0
+
+
+async def keep_sweeper(ensure: Callable[..., object], release: str, connected: Callable[[], Awaitable[Directory]]) -> None:
+    """Have a missing sweeper made, every few seconds, while this release serves the store and Holdfast is not stopped."""
+    while True:
+        await asyncio.sleep(LOOK_EVERY_S)
+        try:
+            store = await connected()
+            withheld = await store.withheld()
+            if EVERYWHERE not in withheld and await store.serving() == release:
+                await asyncio.to_thread(ensure, avoid=withheld)
+        except Exception as error:  # noqa: BLE001 - whatever the error is, the next check may succeed
+            logger.warning("it could not be checked whether the sweeper runs: %s", error)

@@ -48,11 +48,10 @@ from holdfast.work_context import about, about_nothing
 from . import model_run, tool_run
 from .app_loop import THREADS, AppLoop
 from .app_runtime import AllBlocked, AppRuntime, agent_of, check_environment
-from .attestation import Attestation
+from .attestation import Attestation, keep_sweeper
 from .bench import Bench, Room
 from .claims import Claim, Claims
 from .gate import CallRules, Gate, GrantGivers
-from .keeper import keep_sweeper
 from .model_outcome import ModelCounts, spend, turn_of
 from .ongoing import Ongoing
 from .refusals import AppBroken, Dropped, ProcessSecrets, Succeeded, shared, told

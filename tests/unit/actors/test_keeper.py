@@ -6,8 +6,8 @@ from functools import partial
 import pytest
 
 from holdfast.actors.actor_settings import ActorSettings, StoreAddress, WorkerSettings
-from holdfast.actors.worker import keeper
-from holdfast.actors.worker.keeper import keep_sweeper
+from holdfast.actors.worker import attestation
+from holdfast.actors.worker.attestation import keep_sweeper
 from holdfast.actors.worker.worker import Worker
 from holdfast.persistence import EVERYWHERE, MemoryStore
 from holdfast.testing import FailBefore, Faults, FaultyStore
@@ -18,7 +18,7 @@ ADDRESS = StoreAddress("redis://x", "holdfast", "store-1")
 @pytest.fixture
 async def keep(monkeypatch):
     """The keeping of one release's sweeper: what was made, and by which release's workers."""
-    monkeypatch.setattr(keeper, "LOOK_EVERY_S", 0.001)
+    monkeypatch.setattr(attestation, "LOOK_EVERY_S", 0.001)
     made, tasks = [], []
 
     def begin(store, release, *, fails=0):
