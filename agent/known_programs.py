@@ -52,7 +52,7 @@ _UNLIKE = {
     "sqlite3": r"(?:.*\t)?\.(?!(?:tables|schema|databases|dump|indexes)\t)",
     "java": r"(?:.*\t)?(?:sun|jdk|java|com\.sun)\.",
     "make": r"(?:.*\t)?(?:(?!\w+=)[^=\t]*=|[^\t]*:)",
-    "psql": r".*(?:\\|program|\||\$|\b(?:do|execute|function|procedure|language|trigger|copy)\b)",
+    "psql": r".*(?:[\\|$&;]|program|pg_|lo_|dblink|config|\b(?:do|execute|call|create|alter|copy|load|import|listen)\b)",
 }
 """What a program may run, among its words with a tab behind each."""
 _SAFE_SETTING = re.compile(rf"(?i:{_CONFIG})=?{_WORD}")
@@ -193,7 +193,7 @@ def _are_taken(kind: str, row: Row, words: Sequence[str]) -> bool:
             continue
         if word[:1] == "-" and not _NUMBER.fullmatch(word) and (word != "-" or "-" not in row.signs):
             is_said = row.says(option)
-            if not row.takes(option) or not (is_said or BARE.fullmatch(value)):
+            if not row.takes(option) or not (is_said or (BARE.fullmatch(value) and "=" not in value)):
                 return False
             is_said &= not glued
         elif was_said or '"' in row.signs:

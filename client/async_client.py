@@ -1,5 +1,6 @@
 """The client: it starts conversations, decides and lists pending calls, and pauses work. `Client` is its blocking face."""
 
+import copy
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -125,7 +126,9 @@ class AsyncClient:
             InvalidInput: `principal` is no `Principal`, has a proof, or has characters in its names that do not show.
             ConfigurationError: The client is over HTTP, where the server knows the caller.
         """
-        return type(self)(self.gateway.acting_as(stated_of(principal)))
+        client = copy.copy(self)
+        client.gateway = self.gateway.acting_as(stated_of(principal))
+        return client
 
     async def __aenter__(self) -> Self:
         return self

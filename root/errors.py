@@ -67,6 +67,8 @@ class HoldfastError(Exception):
                 raise TypeError(f"{kind.__name__} takes {', '.join(taken)}")
             given = tuple(values[name] if name in values else getattr(kind, name) for name in taken)
             self.__dict__.update(zip(taken, given, strict=True))
+        elif named:
+            raise TypeError(f"{kind.__name__} takes a text")
         super().__init__(*given)
 
     def __str__(self) -> str:

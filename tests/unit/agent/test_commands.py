@@ -579,6 +579,16 @@ def test_a_rule_about_one_program_weakens_none_about_another(command, more):
 
 
 UNLISTED = (
+    *(
+        "psql -c 'alter system set archive_command to x'",
+        "psql -c \"select U&'@0072m' uescape '@'\"",
+        "psql -c 'select pg_reload_conf()'",
+    ),
+    *(
+        "coverage run -ma timeit x",
+        "cmake --build b --target=CMAKE_COMMAND=-x",
+        "python -m dotenv -f .npmrc set -- node-options --import=x",
+    ),
     *("python3-coverage run -m pip.__main__ config edit", "x/npm pkg set scripts.x=editor; npm run x"),
     *("python -m dotenv run x", "python -m fire os x", "python -m x run.py /usr/bin/y"),
     *("npm explore which -- '$(x)m y'", "cd ../../.. && bash bin/x a", "bash ../../bin/x a", "cd .. && cd bin && bash ./x a"),
