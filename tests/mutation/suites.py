@@ -17,7 +17,6 @@ OUT_OF_REACH = {
     "registry/cluster.py": "asks Ray and Redis: the acceptance tests and tests/faults/test_cluster.py run it",
     "registry/ray_actors.py": "Ray actors behind `Actors`: the acceptance tests run it",
     "registry/sweeper.py": "a Ray actor around `Sweep`: the acceptance tests run it",
-    "registry/releases.py": "ends Ray actors: tests/acceptance/test_upgrade.py runs it",
     "registry/watchdog.py": "ends Ray actors: tests/faults runs it",
 }
 """Modules that no test without processes of its own can run, with what runs them instead."""
