@@ -214,13 +214,14 @@ class _Text:
             return has_login_file or not is_plain_script(rest[1]) or self.hides(rest[1])
         if kind == "python" and rest[0] == "-m" and len(rest) > 1:
             package = rest[1].partition(".")[0]
+            is_own = package in sys.stdlib_module_names or package == "test"
             if package in TOOLS:
                 return self._command([package, *rest[2:]])
             if rest[1] == "unittest" and not all(map(_TEST.fullmatch, rest[2:])):
                 return True
             is_clear = (
                 package in _MODULES
-                if package in sys.stdlib_module_names
+                if is_own
                 else all(_FOR_ANY_MODULE.fullmatch(word) and not _SYSTEM_FOLDER.search(word) for word in rest[2:])
             )
             return not is_clear or bool(self.writers) or self._wraps("", rest[1:])
@@ -322,7 +323,10 @@ def _behind(words: Sequence[str]) -> Sequence[str] | None:
     kind = kind_of(words[0])
     if kind not in programs.PREFIXES or (found := programs.PREFIXES[kind].match(" ".join(words[1:]) + " ")) is None:
         return None
-    return words[1 + found[0].count(" ") :] or None
+    behind = words[1 + found[0].count(" ") :]
+    return (
+        ["python", *behind] if kind == "uv" and behind and (behind[0] == "-m" or behind[0].endswith(".py")) else behind or None
+    )
 
 
 def _is_harmless(kind: str, rest: Sequence[str]) -> bool:

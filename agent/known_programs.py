@@ -24,7 +24,7 @@ _COMPILING = (
 )
 _MORE = {
     **dict.fromkeys(("alembic", "flask"), r"\w[\w ]*"),  # what is said goes into a file of Python
-    "git": rf"{_REVISION}|-X(?:ours|theirs)|-u(?:no|all|normal)|-[LSG][\w.,:/]+|-U\d+",
+    "git": rf"{_REVISION}|-X(?:ours|theirs)|-[LSG][\w.,:/]+|-U\d+",
     "curl": _URL,
     "wget": _URL,
     "pytest": r"[\w./][\w./:\[\], -]*|-r\w+",
@@ -34,7 +34,7 @@ _MORE = {
     "black": r"[\w./*{},@][\w./*{},@-]*",
     "ruff": r"[\w./*{},@][\w./*{},@-]*",
     "mypy": r"[\w./*{},@][\w./*{},@-]*",
-    "cmake": rf"-D(?:CMAKE_(?:{_DEFINED})|(?:BUILD|ENABLE|WITH|USE|NO)_\w+)(?::\w+)?=[\w./-]*",
+    "cmake": rf"-[BS][\w./-]+|-D(?:CMAKE_(?:{_DEFINED})|(?:BUILD|ENABLE|WITH|USE|NO)_\w+)(?::\w+)?=[\w./-]*",
     "go": r"\./\.\.\.|-ldflags=-[sw]",
     "lsof": r"-t?i(?:TCP|UDP|tcp|udp)?(?::[\d,]+)?|-sTCP:LISTEN",
     "mvn": r"-D(?:skipTests|test|maven\.test\.skip)(?:=[\w.,*#-]*)?",
@@ -49,7 +49,7 @@ _UNLIKE = {
     "git": rf"config\t(?!(?:(?:-l|--(?:global|local|list|unset|get|get-all|add))\t)*(?:(?:{_CONFIG})\t(?:[^\t]*\t)?)?$)",
     "curl": ".*%output",
     "tar": r"(?!-|[cxtrzjJvfkpham]+\t)|.*:",
-    "sqlite3": r"(?:.*\t)?\.(?!(?:tables|schema|databases|dump|indexes)\t)",
+    "sqlite3": r"(?:.*\t)?\.(?=\w)(?!(?:tables|schema|databases|dump|indexes)\t)",
     "java": r"(?:.*\t)?(?:sun|jdk|java|com\.sun)\.",
     "make": r"(?:.*\t)?(?:(?!\w+=)[^=\t]*=|[^\t]*:)",
     "psql": r".*(?:[\\|$&;]|program|pg_|lo_|dblink|config|\b(?:do|execute|call|create|alter|copy|load|import|listen)\b)",

@@ -580,6 +580,14 @@ def test_a_rule_about_one_program_weakens_none_about_another(command, more):
 
 UNLISTED = (
     *(
+        "git clone -uall x",
+        "python -m test x",
+        "pylint --output-format=x.y z",
+        "uv run x",
+        "uv run -m timeit x",
+        "uv run /usr/lib/x.py",
+    ),
+    *(
         "psql -c 'alter system set archive_command to x'",
         "psql -c \"select U&'@0072m' uescape '@'\"",
         "psql -c 'select pg_reload_conf()'",
@@ -671,6 +679,15 @@ def test_a_known_program_with_a_word_that_is_not_known_is_asked_about(command):
 
 
 LISTED = (
+    *(
+        "uv run main.py",
+        "uv run -m pytest -q",
+        "cmake -Bbuild",
+        "make -f Makefile.dev x",
+        "git status -uno",
+        "sqlite3 ./x.db .tables",
+    ),
+    *("coverage report -m", "bunzip2 -k x.bz2"),
     *(
         "git commit -qm 'a b' --no-verify",
         "git log --oneline -n 5 --grep 'a b'",
