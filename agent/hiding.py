@@ -23,11 +23,11 @@ ASSIGNMENT = re.compile(r"[a-z_]\w*\+?=", re.IGNORECASE)
 _QUOTED = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
 _HARMLESS = re.compile(
     r"(?:(?:[A-Z]|CI|DEBUG|TZ|LANG|LC_[A-Z]+|TERM|NO_COLOR|FORCE_COLOR|PORT|HOST|MSG|DESTDIR|VERBOSE|NODE_ENV|GOOS|GOARCH"
-    r"|PYTHON(?:PATH|UNBUFFERED|DONTWRITEBYTECODE|HASHSEED)|DJANGO_SETTINGS_MODULE|FLASK_APP|CGO_ENABLED"
+    r"|PYTHON(?:PATH|UNBUFFERED|DONTWRITEBYTECODE|HASHSEED)|DJANGO_SETTINGS_MODULE|CGO_ENABLED"
     r"|RUST_(?:BACKTRACE|LOG)|DOCKER_BUILDKIT|AWS_PROFILE"
     r"|(?!(?:BASH|GIT|NPM|NODE|LD|PERL|RUBY|JAVA|PYTHON|MAKE|GNU|TAR|PIP)[A-Z\d]*_)[A-Z][A-Z\d]*(?:_[A-Z\d]+)*"
     r"_(?:ENV|URL|HOST|PORT|KEY|TOKEN|ID|NAME|LEVEL|MODE|DEBUG|VERSION|USER|PASSWORD|REGION|TAG))"
-    r"(?:=[\w./:=@,+-]*)?|NODE_OPTIONS=--max-old-space-size=\d+|C(?:XX|PP)?FLAGS=-(?:[Og]\w*|std=[\w+]+|W[a-z-]+|D\w+))"
+    r"(?:=[\w./:=@,+-]*)?|FLASK_APP=[\w./]*|NODE_OPTIONS=--max-old-space-size=\d+|C(?:XX|PP)?FLAGS=-(?:[Og]\w*|std=[\w+]+|W[a-z-]+|D\w+))"
 )
 """A variable that changes neither what shells run nor what programs run."""
 _OPENING = frozenset({"if", "then", "else", "elif", "fi", "do", "done", "time", "!"})

@@ -50,13 +50,18 @@ _UNLIKE = {
     "curl": ".*%output",
     "tar": r"(?!-|[cxtrzjJvfkpham]+\t)|.*:",
     "sqlite3": r"(?:.*\t)?\.(?=\w)(?!(?:tables|schema|databases|dump|indexes)\t)",
-    "java": r"(?:.*\t)?(?:sun|jdk|java|com\.sun)\.",
+    "java": r"(?:.*\t)?(?:sun|jdk|java|com[./]sun)[./]",
+    "dotnet": r"(?:.*\t)?/\w+:",
     "make": r"(?:.*\t)?(?:(?!\w+=)[^=\t]*=|[^\t]*:)",
-    "psql": r".*(?:[\\|$&;]|program|pg_|lo_|dblink|config|\b(?:do|execute|call|create|alter|copy|load|import|listen)\b)",
+    "psql": (
+        r".*(?:[\\|$&;]|program|pg_|lo_|_to_xml|dblink|uescape|config"
+        r"|\b(?:do|execute|call|create|alter|copy|load|import|listen)\b)"
+    ),
+    "pytest": r".*__main__",
 }
 """What a program may run, among its words with a tab behind each."""
 _SAFE_SETTING = re.compile(rf"(?i:{_CONFIG})=?{_WORD}")
-_ODD = re.compile(r"[\w.]\+[A-Za-z/]|[\w/.]\+\+[A-Za-z]")
+_ODD = re.compile(r"__main__|__=|[\w.]\+[A-Za-z/]|[\w/.]\+\+[A-Za-z]")
 """Signs between letters that make a program of a bare word, as in Perl's `system+q.x.`."""
 _VERSION = frozenset({"--version", "--help", "-V", "-v", "-h"})
 _COMMON = ("letters", "options", "said", "signs")
@@ -193,7 +198,7 @@ def _are_taken(kind: str, row: Row, words: Sequence[str]) -> bool:
             continue
         if word[:1] == "-" and not _NUMBER.fullmatch(word) and (word != "-" or "-" not in row.signs):
             is_said = row.says(option)
-            if not row.takes(option) or not (is_said or (BARE.fullmatch(value) and "=" not in value)):
+            if not row.takes(option) or not (is_said or (BARE.fullmatch(value) and "=" not in value and value[:1] != "-")):
                 return False
             is_said &= not glued
         elif was_said or '"' in row.signs:

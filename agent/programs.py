@@ -122,11 +122,13 @@ _UNTOLD = frozenset(
         *("remote", "branch", "stash", "merge", "rebase", "cherry-pick", "revert", "init", "worktree", "bisect", "clean", "gc"),
     }
 )
-_SETTING = frozenset({"pkg", "set-script", "env", "alias", "version", "init", "new", "edit", "extension"}) | {
+_SETTING = frozenset({"pkg", "set-script", "env", "alias", "g", "generate", "version", "init", "new", "edit", "extension"}) | {
     *("set-credentials", "set-context", "set-cluster"),
 }
 """Subcommands with which tools write what they, or others, obey."""
 _PATCHING = frozenset({"apply", "am"})
+_COPYING = frozenset({"cp", "mv", "sync", "download"})
+"""Subcommands with which tools write what others have."""
 _TELLING = frozenset({"config", "configure", "set"})
 
 
@@ -190,6 +192,8 @@ def tells(kind: str, words: Sequence[str]) -> bool:
     """Whether a tool may write words of its command into a file."""
     if kind == "git":
         return _PRINTING.isdisjoint(words[:1]) and (_UNTOLD.isdisjoint(words[:1]) or not all(map(BARE.fullmatch, words)))
+    if not _COPYING.isdisjoint(words[:2]):
+        return True
     if kind == "kubectl" and (words[:1] == ["set"] or words[:2] == ["config", "use-context"]):
         return False
     return not _TELLING.isdisjoint(words) or not all(map(BARE.fullmatch, words))

@@ -580,6 +580,20 @@ def test_a_rule_about_one_program_weakens_none_about_another(command, more):
 
 UNLISTED = (
     *(
+        "psql -c 'create extension dblink'",
+        "psql -c \"select dblink_exec('x', concat('co', 'py'))\"",
+        "pip install --global=x .",
+        "x -p y.__main__",
+    ),
+    *(
+        "dotnet build /p:PreBuildEvent=x",
+        "gunicorn -k os.system x:y",
+        "aws s3 cp s3://b/x.sh x.sh && bash x.sh",
+        "java -cp . jdk/jshell/x",
+    ),
+    *("docker cp c:/x.sh x.sh && bash x.sh", "gh release download v1 && bash x.sh", "rails g migration x && rails db:migrate"),
+    *("cmake --build b --target=-fx", "FLASK_APP=timeit:main flask run", "pytest -p unittest.__main__"),
+    *(
         "git clone -uall x",
         "python -m test x",
         "pylint --output-format=x.y z",
