@@ -86,8 +86,7 @@ def _version(wanted: bool) -> None:  # noqa: FBT001 - the signature of an option
 
 @_app.callback()
 def holdfast(
-    *,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    *, version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False
 ) -> None:
     """Supervise conversations of LLM agents: a call that waits for a person is never lost, and never runs twice.
 

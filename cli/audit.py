@@ -24,8 +24,7 @@ async def run(
     conversation: ConversationId,
     *,
     receipts: Annotated[
-        list[str] | None,
-        typer.Option("--receipt", metavar="HEAD", help="The audit_head of a receipt that has to be in it."),
+        list[str] | None, typer.Option("--receipt", metavar="HEAD", help="The audit_head of a receipt that has to be in it.")
     ] = None,
     as_lines: Annotated[bool, typer.Option("--jsonl", help="Print JSON lines for an archive.")] = False,
     after: Annotated[int | None, typer.Option(metavar="SEQ", help="With --jsonl: only what follows this seq.")] = None,

@@ -290,12 +290,7 @@ class AsyncClient:
         return await asked(self.gateway, verbs.PENDING_CALL, **ids)
 
     async def conversations(
-        self,
-        *,
-        status: Status | str | None = None,
-        agent: str | None = None,
-        limit: int = 50,
-        after: str | None = None,
+        self, *, status: Status | str | None = None, agent: str | None = None, limit: int = 50, after: str | None = None
     ) -> Page[ConversationRow]:
         """A page of all conversations, oldest first. A conversation that cannot be read says so in its `problem`.
 
@@ -304,12 +299,7 @@ class AsyncClient:
         return await asked(self.gateway, verbs.CONVERSATIONS, agent=agent, status=status, after=after, limit=limit)
 
     async def given(
-        self,
-        by: str | None = None,
-        *,
-        proof: Proof | str | None = None,
-        limit: int = 50,
-        after: str | None = None,
+        self, by: str | None = None, *, proof: Proof | str | None = None, limit: int = 50, after: str | None = None
     ) -> Page[Given]:
         """A page of what people have given beyond one decision and what still stands: grants, and votes on calls that wait.
 
@@ -342,11 +332,7 @@ class AsyncClient:
             after = page.next
 
     def events(
-        self,
-        *,
-        after: str | None = None,
-        agent: str | Collection[str] | None = None,
-        kind: SuspensionKind | str | None = None,
+        self, *, after: str | None = None, agent: str | Collection[str] | None = None, kind: SuspensionKind | str | None = None
     ) -> AsyncGenerator[AsyncListEvent, None]:
         """The changes of the lists over all conversations, as they happen: calls that wait, votes and notes, new statuses.
 

@@ -210,11 +210,7 @@ class AsyncConversation:
         return streamed(self._gateway, verbs.AUDIT_LINES, conversation_id=self.id, after=after, receipts=kept)
 
     async def assign(
-        self,
-        call: PendingCall[Any] | str,
-        to: Principal | str | EllipsisType | None = ...,
-        *,
-        request_id: str | None = None,
+        self, call: PendingCall[Any] | str, to: Principal | str | EllipsisType | None = ..., *, request_id: str | None = None
     ) -> Receipt:
         """Note who takes a pending call on, for all who may decide it (`PendingCall.assigned`). It decides nothing.
 
@@ -285,12 +281,7 @@ def suspension_of(call: PendingCall[Any] | str, conversation_id: str) -> str:
 
 
 async def resolved(
-    gateway: Gateway,
-    call: PendingCall[Any] | str,
-    decision: Decision,
-    *,
-    conversation_id: str | None,
-    decision_id: str | None,
+    gateway: Gateway, call: PendingCall[Any] | str, decision: Decision, *, conversation_id: str | None, decision_id: str | None
 ) -> Receipt:
     """The receipt of a decision on a call as it was shown, or on a suspension of this conversation."""
     if isinstance(call, PendingCall):

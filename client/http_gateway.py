@@ -152,10 +152,7 @@ async def _resolve_each(
 
 
 async def _resolve_together(
-    gateway: HttpGateway,
-    pairs: Sequence[tuple[PendingCall[Any], Decision]],
-    items: Sequence[Mapping[str, Any]],
-    key: str,
+    gateway: HttpGateway, pairs: Sequence[tuple[PendingCall[Any], Decision]], items: Sequence[Mapping[str, Any]], key: str
 ) -> dict[str, Receipt | errors.HoldfastError]:
     """The outcomes of decisions sent in one request, or one by one if the server does not take them together."""
     names = [call.suspension_id for call, _ in pairs]

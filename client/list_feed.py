@@ -77,12 +77,7 @@ class _Follower:
 
 
 async def list_events(
-    on: Reads,
-    feed: "ListFeed",
-    *,
-    after: str | None,
-    agent: Collection[str] | None,
-    kind: SuspensionKind | None,
+    on: Reads, feed: "ListFeed", *, after: str | None, agent: Collection[str] | None, kind: SuspensionKind | None
 ) -> AsyncGenerator[AsyncListEvent, None]:
     """See `AsyncClient.events`; without a cursor, events from now on."""
     place = None if after is None else Place.of(after)

@@ -128,11 +128,7 @@ class PendingCall(PendingView, Generic[R]):
         """
         self.check_shown(decision)
         return self._resolve(
-            self.conversation_id,
-            self.tool_call_id,
-            decision,
-            suspension_id=self.suspension_id,
-            decision_id=decision_id,
+            self.conversation_id, self.tool_call_id, decision, suspension_id=self.suspension_id, decision_id=decision_id
         )
 
     def check_shown(self, decision: Decision) -> None:

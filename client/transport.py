@@ -122,11 +122,7 @@ class RayTransport:
             await clusters.bind(store, joined, gone=gone, say=say)
             home = str((await in_daemon(Home.open, settings.home)).path) if settings.redis_url is None else ""
             where = StoreAddress(
-                redis_url=store.url,
-                namespace=store.namespace,
-                store_id=store.store_id or "",
-                home=home,
-                cipher=cipher,
+                redis_url=store.url, namespace=store.namespace, store_id=store.store_id or "", home=home, cipher=cipher
             )
             key = await in_daemon(_key, settings, where, makes=publishes and app is not None)  # before a process needs it
             actor_settings = ActorSettings(

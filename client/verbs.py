@@ -340,13 +340,7 @@ CANCEL_PENDING = Verb(
     renamed={"kind": "suspension_kind"},
 )
 GRANTS = Verb(
-    "grants",
-    f"GET {_CONVERSATION}/grants",
-    list[Grant],
-    "the grants",
-    operation="listGrants",
-    checks=_ONE,
-    read=grants_of,
+    "grants", f"GET {_CONVERSATION}/grants", list[Grant], "the grants", operation="listGrants", checks=_ONE, read=grants_of
 )
 REVOKE = Verb(
     "revoke",

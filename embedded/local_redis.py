@@ -54,12 +54,7 @@ set-proc-title no
 """
 
 
-def ensure_redis(
-    home: Home,
-    *,
-    deadline_s: float = 30,
-    announce: Callable[[str], None] | None = None,
-) -> str:
+def ensure_redis(home: Home, *, deadline_s: float = 30, announce: Callable[[str], None] | None = None) -> str:
     """The URL of the home's Redis server, which answers and holds the home's data; starts it if none runs.
 
     The server outlives this process and listens only on a unix socket. Every write it acknowledges is on the disk. Blocking;

@@ -117,11 +117,7 @@ class MemoryDatabase(Reads):
     """The data of a store in this process, a `Kept` per conversation. `clock` gives integer milliseconds UTC."""
 
     def __init__(
-        self,
-        *,
-        namespace: str = "holdfast",
-        clock: Callable[[], int] = _wall_clock,
-        cipher: Cipher | CipherAt | None = None,
+        self, *, namespace: str = "holdfast", clock: Callable[[], int] = _wall_clock, cipher: Cipher | CipherAt | None = None
     ) -> None:
         self.namespace = check_namespace(namespace)
         self.url = "memory:"

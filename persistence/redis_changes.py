@@ -43,8 +43,7 @@ class RedisChanges(RedisDatabase):
             return {}
         if block_ms:
             got = await self._repeated(  # a blocking read: its duration is no measure
-                lambda: self._bounded(block_ms, self._blocking.xread(after, count=CHANGES_AT_ONCE, block=block_ms)),
-                waits=True,
+                lambda: self._bounded(block_ms, self._blocking.xread(after, count=CHANGES_AT_ONCE, block=block_ms)), waits=True
             )
         else:
             got = await self._do(lambda: self._redis.xread(after, count=CHANGES_AT_ONCE))

@@ -93,11 +93,7 @@ class RedisDatabase(Reads):
             await self._do(
                 lambda: self._redis.hset(
                     self._keys.meta("layout"),
-                    mapping={
-                        "version": redis_values.LAYOUT_VERSION,
-                        "buckets": BUCKETS,
-                        "indexes": redis_values.INDEX_VERSION,
-                    },
+                    mapping={"version": redis_values.LAYOUT_VERSION, "buckets": BUCKETS, "indexes": redis_values.INDEX_VERSION},
                 )
             )
         self.store_id = (found or b"").decode(errors="replace")

@@ -85,10 +85,7 @@ def create_app(
             static_files.route(),
             *routes_of(PAGES, serving, visit.answered),
         ],
-        middleware=[
-            Middleware(Watch, counts=serving.counts),
-            Middleware(Gate, hosts=hosts, authentication=authentication),
-        ],
+        middleware=[Middleware(Watch, counts=serving.counts), Middleware(Gate, hosts=hosts, authentication=authentication)],
         exception_handlers={HTTPException: _no_route},
     )
     app.router.redirect_slashes = False

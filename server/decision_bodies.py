@@ -30,11 +30,7 @@ def _literal(kind: type[StrEnum]) -> Any:
 
 
 _Scope = create_model(
-    "ScopeBody",
-    __base__=Body,
-    __module__=__name__,
-    __doc__=Scope.__doc__,
-    **_fields(Scope, level=_literal(Level)),
+    "ScopeBody", __base__=Body, __module__=__name__, __doc__=Scope.__doc__, **_fields(Scope, level=_literal(Level))
 )
 
 

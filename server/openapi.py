@@ -41,7 +41,7 @@ SECURITY = {
         "type": "http",
         "scheme": "bearer",
         "description": "An API key, a page token, or a token of the identity provider.",
-    },
+    }
 }
 """The ways to authenticate in the description. The server's own pages use a cookie instead."""
 

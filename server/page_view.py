@@ -59,9 +59,7 @@ REPLIES: Mapping[type[BaseModel], Row] = {
     Page[Turn]: Row("items next"),
     MessagePage: Row("items next again"),
     Message: Row("message_id status turn_id reply error attempts accepted_at"),
-    Turn: Row(
-        "turn_id message_id status reply error failed stopped attempts usage started_at ended_at duration_ms",
-    ),
+    Turn: Row("turn_id message_id status reply error failed stopped attempts usage started_at ended_at duration_ms"),
     Usage: Row("model_calls input_tokens output_tokens"),
     replies.MessageReceiptReply: Row(f"{_RECEIPT} message_id"),
     replies.DecisionReceiptReply: Row(f"{_RECEIPT} decision_id settled votes needed"),

@@ -168,12 +168,7 @@ class EventStream(StreamingResponse):
     """A response that streams frames, and ends when its listener leaves or takes nothing in."""
 
     def __init__(
-        self,
-        frames: AsyncGenerator[bytes, None],
-        slots: Slots,
-        patience_s: float,
-        status: int,
-        headers: dict[str, str],
+        self, frames: AsyncGenerator[bytes, None], slots: Slots, patience_s: float, status: int, headers: dict[str, str]
     ) -> None:
         super().__init__(frames, status_code=status, headers=headers, media_type="text/event-stream")
         self._frames = frames

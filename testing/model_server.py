@@ -67,11 +67,7 @@ class ModelServer:
     """
 
     def __init__(
-        self,
-        *,
-        script: Answers | None = None,
-        replay: Replay | Iterable[Sequence[Message]] | None = None,
-        port: int = 0,
+        self, *, script: Answers | None = None, replay: Replay | Iterable[Sequence[Message]] | None = None, port: int = 0
     ) -> None:
         self._source: Script | Replay
         if script is not None and replay is None:

@@ -36,8 +36,7 @@ class Cancelled(Record):
     calls: tuple[str, ...] = Field(default=(), description="The ids of the calls that were cancelled.")
     duplicate: bool = Field(default=False, description="Whether the cancellation was recorded before, under the same key.")
     running: tuple[str, ...] = Field(
-        default=(),
-        description="The cancelled calls whose bodies still ran when this was returned (`wait_s` waits for them).",
+        default=(), description="The cancelled calls whose bodies still ran when this was returned (`wait_s` waits for them)."
     )
     audit_head: str = Field(
         default="", description="The head of the audit chain with the cancellation; empty if there was nothing to cancel."

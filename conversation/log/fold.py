@@ -150,10 +150,7 @@ def _noted(state: State, tool_call_id: str, vote: Vote | None = None) -> State:
     if call is None or call.suspension is None:
         raise ValueError(f"conversation {state.conversation_id!r}: call {tool_call_id!r} is not suspended")
     before = call.suspension
-    changes = {
-        "votes": before.votes if vote is None else (*before.votes, vote),
-        "notes": (*before.notes, state.seq + 1),
-    }
+    changes = {"votes": before.votes if vote is None else (*before.votes, vote), "notes": (*before.notes, state.seq + 1)}
     return _with_call(state, call.model_copy(update={"suspension": before.model_copy(update=changes)}))
 
 

@@ -58,12 +58,7 @@ class Transcript:
 
     def _tool_messages(self) -> list[dict[str, Any]]:
         return [
-            {
-                "role": "tool",
-                "tool_call_id": call.tool_call_id,
-                "name": call.name,
-                "content": self._results[call.tool_call_id],
-            }
+            {"role": "tool", "tool_call_id": call.tool_call_id, "name": call.name, "content": self._results[call.tool_call_id]}
             for call in self._round
             if call.tool_call_id in self._results
         ]

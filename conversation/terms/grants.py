@@ -185,14 +185,7 @@ class Grant(Record):
 
     @classmethod
     def of(
-        cls,
-        scope: Scope,
-        *,
-        grant_id: str,
-        at: int,
-        seq: int,
-        by: Principal | None = None,
-        terms: ApproverTerms | None = None,
+        cls, scope: Scope, *, grant_id: str, at: int, seq: int, by: Principal | None = None, terms: ApproverTerms | None = None
     ) -> "Grant":
         """The grant of a scope that is given at `at` (in integer ms UTC) under the terms of the decided call."""
         ends_at = None if scope.ends_s is None else at + math.ceil(scope.ends_s * 1000)
