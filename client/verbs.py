@@ -92,11 +92,7 @@ async def _turn(store: Store, conversation_id: str, turn_id: str) -> Turn:
 
 
 STARTED = Verb(
-    "start",
-    "POST /v1/conversations",
-    Receipt,
-    "the start",
-    START,
+    *("start", "POST /v1/conversations", Receipt, "the start", START),
     checks={
         "conversation_id": check_conversation_id,
         "message_id": partial(of.key_of, "message_id", errors.InvalidMessage),
@@ -106,29 +102,17 @@ STARTED = Verb(
         "attended": of.attended_of,
     },
     raises=(
-        errors.AgentNotFound,
-        errors.AppNotFound,
-        errors.AppNotPublished,
-        errors.ConversationExists,
-        errors.InvalidConversationId,
-        errors.InvalidMessage,
+        *(errors.AgentNotFound, errors.AppNotFound, errors.AppNotPublished, errors.ConversationExists),
+        *(errors.InvalidConversationId, errors.InvalidMessage),
     ),
 )
 RESOLVE = Verb(
-    "resolve",
-    "POST /v1/pending/{suspension_id}/resolve",
-    Receipt,
-    "the decision",
-    DECIDE,
+    *("resolve", "POST /v1/pending/{suspension_id}/resolve", Receipt, "the decision", DECIDE),
     checks={"conversation_id": check_conversation_id, "suspension_id": _as_it_is, "decision": DecisionRecord.of, **_DECISION},
     raises=(errors.StaleCall, errors.InvalidDecision, errors.NotPermitted, errors.AlreadyVoted),
 )
 RESOLVE_CALL = Verb(
-    "resolve",
-    f"POST {_CONVERSATION}/resolve",
-    Receipt,
-    "the decision",
-    DECIDE,
+    *("resolve", f"POST {_CONVERSATION}/resolve", Receipt, "the decision", DECIDE),
     operation="resolveCall",
     checks={
         **_ONE,
@@ -142,71 +126,46 @@ RESOLVE_CALL = Verb(
     renamed={"decision": "ruling"},
 )
 RESOLVE_EACH = Verb(
-    "resolve_each",
-    "POST /v1/pending/resolve-each",
-    list[Receipt | errors.HoldfastError],
-    "the decisions",
-    DECIDE,
+    *("resolve_each", "POST /v1/pending/resolve-each", list[Receipt | errors.HoldfastError], "the decisions", DECIDE),
     checks={"decisions": pairs_of, **_DECISION},
     raises=(errors.InvalidDecision,),
 )
 PENDING = Verb(
-    "pending",
-    "GET /v1/pending",
-    Page[AsyncPendingCall],
-    "the pending calls",
+    *("pending", "GET /v1/pending", Page[AsyncPendingCall], "the pending calls"),
     operation="listPending",
     checks={**checks_of(filters.CALLS), **_PAGE},
 )
 PENDING_CALL = Verb(
-    "pending_call",
-    "GET /v1/pending/{suspension_id}",
-    AsyncPendingCall,
-    "the pending call",
+    *("pending_call", "GET /v1/pending/{suspension_id}", AsyncPendingCall, "the pending call"),
     operation="getPending",
     checks={"suspension_id": _as_it_is, "conversation_id": of.optional(check_conversation_id)},
     raises=(errors.StaleCall, errors.InvalidInput, errors.InvalidConversationId),
 )
 CONVERSATIONS = Verb(
-    "conversations",
-    "GET /v1/conversations",
-    Page[ConversationRow],
-    "the conversations",
+    *("conversations", "GET /v1/conversations", Page[ConversationRow], "the conversations"),
     operation="listConversations",
     checks={**checks_of(filters.CONVERSATIONS), **_PAGE},
     read=_conversations,
 )
 GIVEN = Verb(
-    "given",
-    "GET /v1/given",
-    Page[Given],
-    "what was given",
+    *("given", "GET /v1/given", Page[Given], "what was given"),
     operation="listGiven",
     checks={**checks_of(filters.GIVEN), **_PAGE},
     read=given_page,
 )
 LIST_EVENTS = Verb(
-    "events",
-    "GET /v1/events",
-    AsyncListEvent,
-    "the events",
+    *("events", "GET /v1/events", AsyncListEvent, "the events"),
     operation="followLists",
     checks={**checks_of(filters.EVENTS), "after": of.optional(_list_cursor)},
 )
 READY = Verb(
-    "ready",
-    "GET /ready",
-    bool,
-    "whether the server is ready",
+    *("ready", "GET /ready", bool, "whether the server is ready"),
     scope=None,
     raises=(errors.ClusterUnavailable, errors.ClusterStopped),
 )
 AGENTS = Verb("agents", "GET /v1/agents", list[AgentRow], "the agents", operation="listAgents", raises=(errors.AppNotFound,))
 CHECK_RULES = Verb(
-    "check_rules",
-    "POST /v1/rules/check",
-    RuleCheck,
-    "the check of the rules",
+    *("check_rules", "POST /v1/rules/check", RuleCheck, "the check of the rules"),
     checks={
         "agent": partial(named, "agent"),
         "tool": partial(named, "tool"),
@@ -216,20 +175,12 @@ CHECK_RULES = Verb(
     raises=(errors.AppNotPublished, errors.AgentNotFound, errors.InvalidInput),
 )
 PAUSE = Verb(
-    "pause",
-    "POST /v1/pause",
-    Pause,
-    "the pause",
-    ADMIN,
+    *("pause", "POST /v1/pause", Pause, "the pause", ADMIN),
     checks={"agent": of.pausable, **_REASON},
     raises=(errors.InvalidInput,),
 )
 UNPAUSE: Verb[Pause | None] = Verb(
-    "unpause",
-    "POST /v1/unpause",
-    Pause,
-    "the lifting of the pause",
-    ADMIN,
+    *("unpause", "POST /v1/unpause", Pause, "the lifting of the pause", ADMIN),
     checks={"agent": of.pausable},
     read=lambda store, agent: store.unpause(agent),
     under="lifted",
@@ -237,11 +188,7 @@ UNPAUSE: Verb[Pause | None] = Verb(
 PAUSED = Verb("paused", "GET /v1/pause", list[Pause], "the pauses", operation="listPauses", read=_paused)
 
 SEND = Verb(
-    "send",
-    f"POST {_CONVERSATION}/messages",
-    Receipt,
-    "the message",
-    START,
+    *("send", f"POST {_CONVERSATION}/messages", Receipt, "the message", START),
     checks={
         **_ONE,
         "message_id": partial(of.key_of, "message_id", errors.InvalidMessage),
@@ -251,67 +198,45 @@ SEND = Verb(
     command=Send,
 )
 RESOLVE_MANY = Verb(
-    "resolve_many",
-    f"POST {_CONVERSATION}/resolve-many",
-    Receipts,
-    "the decisions",
-    DECIDE,
+    *("resolve_many", f"POST {_CONVERSATION}/resolve-many", Receipts, "the decisions", DECIDE),
     checks={**_ONE, **_DECISION, "decisions": rulings_of},
     raises=(errors.BatchRefused, errors.InvalidDecision),
     command=many_of,
 )
 STATE = Verb(
-    "wait",
-    f"GET {_CONVERSATION}",
-    ConversationState[Awaitable[Receipt]],
-    "the state",
+    *("wait", f"GET {_CONVERSATION}", ConversationState[Awaitable[Receipt]], "the state"),
     operation="getConversation",
     checks={**_ONE, "after": of.optional(of.place_of), "timeout_s": of.timeout_of},
 )
 PENDING_OF = Verb("pending", STATE.route, list[AsyncPendingCall], "the pending calls", operation=STATE.operation, checks=_ONE)
 MESSAGES_PAGE = Verb(
-    "messages_page",
-    f"GET {_CONVERSATION}/messages",
-    MessagePage,
-    "the messages",
+    *("messages_page", f"GET {_CONVERSATION}/messages", MessagePage, "the messages"),
     operation="listMessages",
     checks={**_ONE, **_LOG_PAGE},
     read=message_page,
 )
 MESSAGE = Verb(
-    "message",
-    f"GET {_CONVERSATION}/messages/{{message_id}}",
-    Message,
-    "the message",
+    *("message", f"GET {_CONVERSATION}/messages/{{message_id}}", Message, "the message"),
     operation="getMessage",
     checks={**_ONE, "message_id": partial(check_request_id, "message_id", error=errors.InvalidMessage)},
     raises=(errors.InvalidMessage, errors.MessageNotFound),
     read=what_became,
 )
 TURNS_PAGE = Verb(
-    "turns_page",
-    f"GET {_CONVERSATION}/turns",
-    Page[Turn],
-    "the turns",
+    *("turns_page", f"GET {_CONVERSATION}/turns", Page[Turn], "the turns"),
     operation="listTurns",
     checks={**_ONE, **_LOG_PAGE},
     read=turn_page,
 )
 TURN = Verb(
-    "turn",
-    f"GET {_CONVERSATION}/turns/{{turn_id}}",
-    Turn,
-    "the turn",
+    *("turn", f"GET {_CONVERSATION}/turns/{{turn_id}}", Turn, "the turn"),
     operation="getTurn",
     checks={**_ONE, "turn_id": _as_it_is},
     raises=(errors.TurnNotFound,),
     read=_turn,
 )
 EVENTS = Verb(
-    "events",
-    f"GET {_CONVERSATION}/events",
-    Event,
-    "the events",
+    *("events", f"GET {_CONVERSATION}/events", Event, "the events"),
     operation="followConversation",
     checks={**_ONE, "after": of.place_of, "live": bool},
 )
@@ -319,21 +244,13 @@ LATEST = Verb(
     "latest", EVENTS.route, list[Event], "the events", operation=EVENTS.operation, checks={**_ONE, "limit": check_limit}
 )
 CANCEL = Verb(
-    "cancel",
-    f"POST {_CONVERSATION}/cancel",
-    Cancelled,
-    "the cancellation",
-    START,
+    *("cancel", f"POST {_CONVERSATION}/cancel", Cancelled, "the cancellation", START),
     checks={**_ONE, **_REQUEST, "turn_id": of.turn_id_of, "wait_s": of.wait_of},
     raises=(errors.TurnNotFound,),
     command=CancelTurn,
 )
 CANCEL_PENDING = Verb(
-    "cancel_pending",
-    f"POST {_CONVERSATION}/cancel-pending",
-    Cancelled,
-    "the cancellation",
-    START,
+    *("cancel_pending", f"POST {_CONVERSATION}/cancel-pending", Cancelled, "the cancellation", START),
     also=(DECIDE,),
     checks={**_ONE, **_REQUEST, **_KIND, **_REASON},
     command=CancelPending,
@@ -343,61 +260,38 @@ GRANTS = Verb(
     "grants", f"GET {_CONVERSATION}/grants", list[Grant], "the grants", operation="listGrants", checks=_ONE, read=grants_of
 )
 REVOKE = Verb(
-    "revoke",
-    f"DELETE {_CONVERSATION}/grants/{{grant_id}}",
-    Receipt,
-    "the revocation",
-    DECIDE,
+    *("revoke", f"DELETE {_CONVERSATION}/grants/{{grant_id}}", Receipt, "the revocation", DECIDE),
     operation="revokeGrant",
     checks={**_ONE, **_REQUEST, "grant_id": of.grant_id_of, **_REASON},
     raises=(errors.InvalidInput,),
     command=Revoke,
 )
 REVOKE_GIVEN = Verb(
-    "revoke_given",
-    f"POST {_CONVERSATION}/revoke-given",
-    Receipt,
-    "the revocation",
-    DECIDE,
+    *("revoke_given", f"POST {_CONVERSATION}/revoke-given", Receipt, "the revocation", DECIDE),
     checks={**_ONE, **_REQUEST, "by": of.giver_of, **_PROOF, **_REASON},
     raises=(errors.InvalidInput,),
     command=RevokeGiven,
 )
 AUDIT = Verb("audit", f"GET {_CONVERSATION}/audit", AuditReport, "the audit", checks={**_ONE, "receipts": _as_it_is})
 AUDIT_LINES = Verb(
-    "audit_lines",
-    AUDIT.route,
-    dict[str, Any],
-    "the audit",
+    *("audit_lines", AUDIT.route, dict[str, Any], "the audit"),
     operation=AUDIT.operation,
     checks={**AUDIT.checks, "after": of.place_of},
 )
 ASSIGN = Verb(
-    "assign",
-    "POST /v1/pending/{suspension_id}/assign",
-    Receipt,
-    "the assignment",
-    DECIDE,
+    *("assign", "POST /v1/pending/{suspension_id}/assign", Receipt, "the assignment", DECIDE),
     checks={**_ONE, **_REQUEST, **_NOTED, "to": _as_it_is},
     raises=(errors.StaleCall, errors.NotPermitted, errors.InvalidInput),
     command=Assign,
 )
 COMMENT = Verb(
-    "comment",
-    "POST /v1/pending/{suspension_id}/comment",
-    Receipt,
-    "the comment",
-    DECIDE,
+    *("comment", "POST /v1/pending/{suspension_id}/comment", Receipt, "the comment", DECIDE),
     checks={**_ONE, **_REQUEST, **_NOTED, "text": partial(of.text_of, errors.InvalidInput)},
     raises=(errors.StaleCall, errors.NotPermitted, errors.InvalidInput),
     command=Comment,
 )
 RETRY = Verb(
-    "retry",
-    f"POST {_CONVERSATION}/retry",
-    bool,
-    "the retry",
-    START,
+    *("retry", f"POST {_CONVERSATION}/retry", bool, "the retry", START),
     checks=_ONE,
     read=lambda store, conversation_id: store.retry(conversation_id),
     under="lifted",

@@ -88,9 +88,7 @@ SUSPENDED = _counter("holdfast_suspensions_total", "Calls that began to wait for
 SETTLED = _counter(
     "holdfast_suspensions_settled_total",
     "Suspensions that ended: by a decision, expiry or cancellation.",
-    "agent",
-    "kind",
-    "by",
+    *("agent", "kind", "by"),
 )
 STALE = _counter("holdfast_stale_decisions_total", "Decisions that came too late or named what is not open.", "agent", "reason")
 WAIT = _histogram(
@@ -140,9 +138,7 @@ COST = Metric(
 RUNS = _counter(
     "holdfast_tool_runs_total",
     "Runs of tools that ended: ok, error, or suspended by their own body.",
-    "agent",
-    "tool",
-    "outcome",
+    *("agent", "tool", "outcome"),
 )
 RUN_S = _histogram("holdfast_tool_run_seconds", "Time of a run of a tool.", "agent", "tool", bounds=WORK_S)
 
