@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 EXPORTERS = "opentelemetry_traces_exporter"
-"""The entry points of exporters."""
 FLUSH_S = 3.0
 """Seconds that an ending process waits for its last spans to be sent."""
 SERVICE = "holdfast"

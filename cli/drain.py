@@ -132,7 +132,6 @@ def _listed(
 
 
 def _draw(listed: dict[str, list[dict[str, Any]]], now: int) -> None:
-    """Print the workers and the nodes as two tables."""
     rows = []
     for one in listed["workers"]:
         state = "leaving" if one["leaving"] else "at work" if one["runs"] or one["model_calls"] else "idle"

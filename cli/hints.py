@@ -34,11 +34,7 @@ _ON_TRUST = frozenset[DecisionKind | Choice]({DecisionKind.APPROVE, DecisionKind
 """The decisions that let a call go on as it was shown."""
 _NOT_UNSEEN = _ON_TRUST | {Choice.EDIT}
 _AFFIRMATIVE_FIRST: list[DecisionKind | Choice] = [
-    DecisionKind.APPROVE,
-    Choice.EDIT,
-    DecisionKind.ANSWER,
-    DecisionKind.DENY,
-    DecisionKind.CANCEL,
+    *(DecisionKind.APPROVE, Choice.EDIT, DecisionKind.ANSWER, DecisionKind.DENY, DecisionKind.CANCEL),
 ]
 _USUAL = (Choice.APPROVE, Choice.EDIT, Choice.DENY)
 

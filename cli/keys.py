@@ -126,7 +126,6 @@ def _shown(key: ApiKey, used: Used | None = None) -> dict[str, object]:
 
 
 def _quotas(key: ApiKey, used: Used | None) -> str:
-    """A key's use of its quotas: `starts 3 of 100`."""
     if used is None:
         return ""
     amounts, most = amounts_of(key.quotas, used), key.quotas.model_dump()

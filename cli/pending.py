@@ -73,7 +73,6 @@ def refuse(given: Iterable[str], why: str, taken: Sequence[str] = ()) -> None:
 
 
 async def _watch(on: Reached, *, as_json: bool, **given: Any) -> None:
-    """Show the pending calls, then new and settled ones."""
     async for event in on.client.events(**given):
         if as_json:
             _write(event)
@@ -94,7 +93,6 @@ async def _watch(on: Reached, *, as_json: bool, **given: Any) -> None:
 
 
 async def _watch_from_here(on: Reached, *, as_json: bool, **given: Any) -> None:
-    """Show all pending calls."""
     after: str | None = None
     while True:
         page = await on.client.pending(limit=WATCHED_AT_ONCE, after=after, **given)

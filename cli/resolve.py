@@ -101,7 +101,6 @@ def run(
 
 
 async def _questions(on: Reached, suspension: str, conversation: str | None) -> Sequence[Question]:
-    """The questions of a pending call."""
     found = await on.client.pending_call(suspension, conversation_id=conversation)
     if found.questions is None:
         unread = f"they cannot be read ({clean(found.problem or '')})"
@@ -139,7 +138,6 @@ def decision_of(
 
 
 def _scope(text: str | None, level: Level | None, lasts: str | None, *, everything: bool) -> Scope | None:
-    """The scope in the options; None without one."""
     if text is None:
         for option, given in (("--level", level), ("--for", lasts), ("--everything", everything or None)):
             if given is not None:

@@ -280,7 +280,6 @@ class _Progress:
 
     @asynccontextmanager
     async def shown(self, submission: Submission, opened: Session) -> AsyncIterator[None]:
-        """Show the progress of a submission until the block ends."""
         if sys.stderr.isatty():
             self._bar = _bar()
             self._task = self._bar.add_task("", total=self._total)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 SCHEMA = 1
 """The version of the `--json` output. Later releases may add metrics under the same number."""
 ROWS = 12
-"""The rows of a list that are shown."""
 
 Values = Mapping[Metric, Mapping[tuple[str, ...], Value]]
 

@@ -28,13 +28,9 @@ T = TypeVar("T")
 class Face(Protocol):
     """A blocking object, and the async one whose methods it has."""
 
-    def _async(self) -> Any:
-        """The async object, on the loop that this process has now."""
-        ...
+    def _async(self) -> Any: ...
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of a coroutine, run on that loop."""
-        ...
+    def _run(self, work: Coroutine[Any, Any, T]) -> T: ...
 
 
 def _same(_: Any, found: R) -> R:

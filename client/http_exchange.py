@@ -273,5 +273,4 @@ async def _body(response: httpx.Response) -> bytes:
 
 
 def _plain(value: Any) -> str:
-    """A value as text of a query."""
     return str(value).lower() if isinstance(value, bool) else str(value)

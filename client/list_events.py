@@ -11,7 +11,6 @@ from holdfast.persistence.changes import CURSOR
 from .results import PendingCall
 
 LIST_CURSOR = CURSOR
-"""The text of a `ListEvent.cursor`."""
 
 R = TypeVar("R")
 

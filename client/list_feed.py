@@ -184,7 +184,6 @@ class ListFeed:
             self._end(reading, self._begun, StoreUnavailable("the client was closed"))
 
     def _end(self, reading: "asyncio.Task[None] | None", begun: "asyncio.Future[None] | None", error: HoldfastError) -> None:
-        """Tell all followers that the feed is read no more."""
         if begun is not None and not begun.done():
             begun.set_exception(error)
             begun.exception()  # marks it as retrieved, even if nobody waits any more

@@ -163,7 +163,6 @@ class Broadcasts:
             await asyncio.gather(running, return_exceptions=True)
 
     async def _run(self) -> None:
-        """Keep a connection while there are channels."""
         pauses = Backoff(0.02, 1.0)
         while self._channels:
             try:

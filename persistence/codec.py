@@ -79,11 +79,6 @@ def decode(cls: type[_R], data: bytes) -> _R:
     return _validated(cls, kind, fields)
 
 
-def decode_api_key(data: bytes, used_at: int | None) -> ApiKey:
-    """The API key in these bytes, with the time of its last use (ms UTC)."""
-    return decode(ApiKey, data).model_copy(update={"used_at": used_at})
-
-
 def decode_event(data: bytes) -> Event:
     """The event of a log entry."""
     return cast("Event", _named(_EVENTS, data, "a log entry has the unknown kind"))

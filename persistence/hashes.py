@@ -190,7 +190,8 @@ def parts_of(trouble: bytes) -> tuple[int, int, bytes] | None:
 
 
 def _api_key(data: bytes, at: bytes | None) -> ApiKey:
-    return codec.decode_api_key(data, None if at is None else codec.number_of(at, "the last use of an API key"))
+    used_at = None if at is None else codec.number_of(at, "the last use of an API key")
+    return codec.decode(ApiKey, data).model_copy(update={"used_at": used_at})
 
 
 def _moment(text: bytes | None) -> int | None:

@@ -17,7 +17,6 @@ from .pages import PendingPlace
 from .views import Entry, earlier_notes, open_places, pending_view, unreadable_call, unreadable_member, unreadable_row
 
 Place = tuple[str, int]
-"""A conversation, and a place in its log."""
 
 
 class Reads(Hashes):

@@ -34,7 +34,6 @@ PATIENCE_S = 5.0
 """How long a caller waits for an actor, at least, before it asks the store whether another may take over."""
 
 Host: TypeAlias = tuple[str, Handle]
-"""The name and the handle of an actor."""
 
 logger = logging.getLogger("holdfast.registry")
 

@@ -38,7 +38,6 @@ NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 SECRETS = frozenset({"redis_url", "url", "token"})
 """Settings whose values no error shows."""
 OF_HTTP = ("url", "token", "plain_http")
-"""The settings for a connection over HTTP."""
 OF_THE_CLIENT = (*OF_HTTP, "log_level", "log_format")
 """The settings of an HTTP client; all others are its server's."""
 PLACES = ("redis_url", "ray_address", "home")

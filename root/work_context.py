@@ -11,7 +11,6 @@ from contextvars import ContextVar
 from typing import Any
 
 CONVERSATION: ContextVar[str] = ContextVar("holdfast_conversation", default="")
-"""The id of the current conversation."""
 EFFECT: ContextVar[str] = ContextVar("holdfast_effect", default="")
 """The id of the current effect: a model call or a run."""
 REQUEST: ContextVar[str] = ContextVar("holdfast_request", default="")

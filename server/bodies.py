@@ -63,9 +63,7 @@ def _in_json(kind: Any) -> Any:
 
 
 StartBody = _body(
-    "StartBody",
-    "A conversation to start.",
-    AsyncClient.start,
+    *("StartBody", "A conversation to start.", AsyncClient.start),
     agent="The agent's name; GET /v1/agents lists them.",
     text="The user's first message.",
     conversation_id="By default derived from the message's id.",
@@ -74,48 +72,36 @@ StartBody = _body(
 )
 MessageBody = _body("MessageBody", "The user's next message.", AsyncConversation.send)
 CancelBody = _body(
-    "CancelBody",
-    "A turn to cancel.",
-    AsyncConversation.cancel,
+    *("CancelBody", "A turn to cancel.", AsyncConversation.cancel),
     turn_id="Cancel only if this turn is still the current one.",
     wait_s=Field(ge=0, le=60, description="Seconds to wait at most until the tools of the cancelled calls have stopped."),
 )
 RulesCheckBody = _body(
-    "RulesCheckBody",
-    "A hypothetical call, to be judged by the rules.",
-    AsyncClient.check_rules,
+    *("RulesCheckBody", "A hypothetical call, to be judged by the rules.", AsyncClient.check_rules),
     agent=Field(min_length=1, max_length=200, description="The agent's name."),
     tool=Field(min_length=1, max_length=256, description="The name of one of its tools."),
     arguments="The call's arguments.",
     app=Field(min_length=1, max_length=500, description="The import path of a published app; by default the server's."),
 )
 CancelPendingBody = _body(
-    "CancelPendingBody",
-    "Which pending calls to cancel.",
-    AsyncConversation.cancel_pending,
+    *("CancelPendingBody", "Which pending calls to cancel.", AsyncConversation.cancel_pending),
     kind="Only calls that wait for this; by default all.",
     reason="Why; the model reads it.",
 )
 RevokeBody = _body("RevokeBody", "Why a grant ends.", AsyncConversation.revoke, reason=_WHY)
 RevokeGivenBody = _body(
-    "RevokeGivenBody",
-    "Whose grants and votes end, and why.",
-    AsyncConversation.revoke_given,
+    *("RevokeGivenBody", "Whose grants and votes end, and why.", AsyncConversation.revoke_given),
     by=Field(max_length=200, description="The id of the principal who has given them."),
     proof="Only what was given by somebody proven in this way.",
     reason=_WHY,
 )
 AssignBody = _body(
-    "AssignBody",
-    "Who takes a pending call on.",
-    AsyncConversation.assign,
+    *("AssignBody", "Who takes a pending call on.", AsyncConversation.assign),
     to=(Annotated[Name, Field(description="Who; by default the caller. An empty text gives the call back.")], None),
     conversation_id=(Where, None),
 )
 CommentBody = _body(
-    "CommentBody",
-    "A comment on a pending call.",
-    AsyncConversation.comment,
+    *("CommentBody", "A comment on a pending call.", AsyncConversation.comment),
     text="The comment, for the others who may decide the call; the model does not read it.",
     conversation_id=(Where, None),
 )
@@ -143,7 +129,6 @@ class PageQuery(_Query):
 
 
 def _query(name: str, base: type[BaseModel], by: Sequence[filters.Filter], **more: Any) -> type[BaseModel]:
-    """The query of a list with these filters."""
     fields: dict[str, Any] = filters.fields_of([one for one in by if one.check is not None]) | more
     return create_model(name, __base__=base, **fields)
 

@@ -90,10 +90,6 @@ class Callers:
         if not self._authentication.anyone and count > 0 and (wait_s := self._rates.take(caller.account, count)):
             raise self._too_often(caller, wait_s + 1 / bounds.caller_per_s)
 
-    def charge_bytes(self, caller: Caller, size_bytes: int) -> None:
-        """Charge a caller for the bytes of a body; refuse it if that is too much for the moment."""
-        self.charge(caller, size_bytes // REQUEST_BYTES)
-
     def spend_bytes(self, caller: Caller, size_bytes: int) -> None:
         """Charge a caller for the bytes of a reply. What exceeds the bucket is owed by the next requests."""
         if not self._authentication.anyone:

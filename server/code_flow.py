@@ -133,7 +133,6 @@ class CodeFlow:
         return token
 
     async def _place(self, name: str) -> str:
-        """The endpoint of that name in the discovery document."""
         if self._document.age_s >= KEEP_S:
             await self._document.renew()
         try:

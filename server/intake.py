@@ -136,7 +136,6 @@ async def read_body(request: Request, bounds: Bounds, most: int) -> bytes:
 
 
 def _length(request: Request) -> int | None:
-    """The length that a body's headers state; None if they state none."""
     declared = request.headers.get("content-length", "")
     return int(declared[:20]) if declared.isascii() and declared.isdecimal() else None
 

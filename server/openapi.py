@@ -18,7 +18,6 @@ from .operation import Operation
 REF = "#/components/schemas/{model}"
 _PART = re.compile(r"\{(\w+)\}")
 _NONE = re.compile(r"\bNone\b")
-"""Python's word `None` in a description."""
 _REFERENCE = re.compile(r"(?<=#/components/schemas/)\w+")
 _KEY = {
     "name": "Idempotency-Key",
@@ -77,7 +76,6 @@ class _Schemas(GenerateJsonSchema):
     """Schemas of bodies as they are, and of replies as a server sends them: with all their fields, and open to new ones."""
 
     def field_is_required(self, field: Any, total: bool) -> bool:  # noqa: FBT001 - the signature of pydantic
-        """Whether a field has to be there."""
         return self.mode == "serialization" or super().field_is_required(field, total)
 
     def default_schema(self, schema: Any) -> JsonSchemaValue:
@@ -89,7 +87,6 @@ class _Schemas(GenerateJsonSchema):
         return self._open(super().model_schema(schema))
 
     def dataclass_schema(self, schema: Any) -> JsonSchemaValue:
-        """A dataclass."""
         return self._open(super().dataclass_schema(schema))
 
     def _open(self, found: JsonSchemaValue) -> JsonSchemaValue:

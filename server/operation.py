@@ -24,7 +24,7 @@ from .authentication import Authentication
 from .authenticators import Authenticator
 from .bounds import Bounds
 from .caller import Caller
-from .callers import Callers
+from .callers import REQUEST_BYTES, Callers
 from .intake import Intake, Room
 from .reach import Reach
 from .readiness import Readiness
@@ -55,7 +55,7 @@ class Serving:
     async def read(self, request: Request, caller: Caller, room: Room) -> bytes:
         """The bytes of a request's body, for which its caller is charged."""
         raw = await self.intake.read(request, room)
-        self.callers.charge_bytes(caller, len(raw))
+        self.callers.charge(caller, len(raw) // REQUEST_BYTES)
         return raw
 
 

@@ -74,10 +74,7 @@ def _number(value: float) -> str:
 
 OPERATIONS = (
     Operation(
-        "GET",
-        "/metrics",
-        scraped,
-        AccessScope.ADMIN,
+        *("GET", "/metrics", scraped, AccessScope.ADMIN),
         name="metrics",
         summary="Metrics for Prometheus, in its text format.",
         reply=str,

@@ -20,7 +20,6 @@ from .tokens import InvalidToken
 SECRET = re.compile(r"[0-9a-f]{64}")
 """The secret of a ticket: 256 bits."""
 PAGE_TOKEN = re.compile(r"hfp_([0-9a-f]{64})")
-"""The text of a page token."""
 ISSUED: Mapping[TicketKind, tuple[float, float]] = MappingProxyType(
     {TicketKind.SESSION: (0.2, 20), TicketKind.PAGE: (20, 200), TicketKind.SIGNING_IN: (0.2, 20)}
 )

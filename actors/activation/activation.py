@@ -230,16 +230,17 @@ class Activation:
             self._reached(Step.ASK_2_JUDGED)
             ids = (*command.lookups(), *command.reasons()) if refusal is not None else command.lookups()
             asked_at_s = now_s()
+            after = judgement.state or owned.state
             write = Append(
                 token=owned.token,
                 append_id=uuid.uuid4().hex,
                 before=owned.state,
-                after=judgement.state or owned.state,
+                after=after,
                 lease_ms=self._context.timing.lease_ms,
                 events=judgement.events,
                 absent=[key for key in ids if key not in known],
                 tail_bytes=owned.tail_bytes,
-                unrecorded=owned.unrecorded_in(judgement.state or owned.state),
+                unrecorded=[name for name in owned.unrecorded if effect_of(after, name) is not None],
                 passing=judgement.passing,
             )
             written = await self._context.store.append(self.conversation_id, write)

@@ -67,7 +67,6 @@ class EffectRunner:
         return await self._context.workers.run_tool(self._state.app, effect.code, request)
 
     def _shared(self, max_claims: int) -> dict[str, Any]:
-        """The fields of every request."""
         return {
             "conversation_id": self._state.conversation_id,
             "agent": self._state.agent,

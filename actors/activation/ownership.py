@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from holdfast.actors.memory import footprint
 from holdfast.backoff import now_s
 from holdfast.conversation import AgentSpec, Command, Event, State
-from holdfast.conversation.judging.machine import effect_of
 from holdfast.conversation.records.events import ModelAnswered
 from holdfast.errors import StoreError
 from holdfast.persistence import Acquired, Append, Appended, Blame, Moved, Run, RunStatus, Takeover, TakeoverReason
@@ -183,10 +182,6 @@ class Ownership:
         self.runs.update(dict.fromkeys((*write.delta.scheduled, *write.unrecorded), Run(RunStatus.RUNNABLE)))
         if write.advances:
             self.blame = Blame()
-
-    def unrecorded_in(self, state: State) -> list[str]:
-        """The model calls without a record that are still outstanding in this state."""
-        return [name for name in self.unrecorded if effect_of(state, name) is not None]
 
     async def strike(self, process: str | None, what: str, *, limit: int | None = None) -> bool:
         """Count a strike; true if that put the conversation in quarantine. The death of one process counts once."""

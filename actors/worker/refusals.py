@@ -41,10 +41,6 @@ class ProcessSecrets:
         """What spans show of content."""
         return Content(self.redaction) if self._shows_content else NO_CONTENT
 
-    def removed_from(self, error: BaseException) -> str:
-        """The traceback of an error, without these secrets."""
-        return self.redaction.redacted("".join(traceback.format_exception(error)), TRACEBACK)
-
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -85,7 +81,8 @@ def told(
         except (HoldfastError, WorkPaused, AppBroken, Dropped, Succeeded):
             raise
         except (Exception, Suspend) as error:  # noqa: BLE001 - it is raised again as `Unforeseen`
-            raise Unforeseen(self.secrets.removed_from(error)) from None
+            text = "".join(traceback.format_exception(error))
+            raise Unforeseen(self.secrets.redaction.redacted(text, TRACEBACK)) from None
 
     return carried_out
 

@@ -100,7 +100,6 @@ class Turnstile:
             place.waiter.set_result(None)
 
     def _has_room(self, place: _Place) -> bool:
-        """Whether there is room, by every limit of the callers inside."""
         return self._inside.total() < min(self._places, place.at_most, *self._inside)
 
     def _before(self, place: _Place) -> bool:

@@ -357,7 +357,6 @@ def _choices(plain: Mapping[str, Any]) -> list[Any]:
 
 
 def _is_item(value: Any) -> bool:
-    """Whether a value is a text that one line of a list can show."""
     return isinstance(value, str) and value != "" and "\n" not in value and visible(value) == value
 
 

@@ -106,7 +106,6 @@ def blank(call: PendingCall[Any]) -> ScopeForm:
 
 
 def _covering(target: CallTarget) -> Scope | None:
-    """The scope that covers this one target; None if there is none."""
     try:
         scope = Scope(target.kind, _SPECIAL.sub(r"\\\g<0>", target.value), level=target.level)
     except InvalidDecision:

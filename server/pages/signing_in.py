@@ -142,7 +142,6 @@ class SigningIn:
         return response
 
     async def _who(self, request: Request) -> str | None:
-        """The name of the person who is signed in with this browser."""
         if self._serving.callers.session_of(request.scope) is None:
             return None
         caller = await self._serving.callers.known(request.scope)
