@@ -25,7 +25,7 @@ _HARMLESS = re.compile(
     r"(?:(?:[A-Z]|CI|DEBUG|TZ|LANG|LC_[A-Z]+|TERM|NO_COLOR|FORCE_COLOR|PORT|HOST|MSG|DESTDIR|VERBOSE|NODE_ENV|GOOS|GOARCH"
     r"|PYTHON(?:PATH|UNBUFFERED|DONTWRITEBYTECODE|HASHSEED)|DJANGO_SETTINGS_MODULE|CGO_ENABLED"
     r"|RUST_(?:BACKTRACE|LOG)|DOCKER_BUILDKIT|AWS_PROFILE"
-    r"|(?!(?:BASH|GIT|NPM|NODE|LD|PERL|RUBY|JAVA|PYTHON|MAKE|GNU|TAR|PIP)[A-Z\d]*_)[A-Z][A-Z\d]*(?:_[A-Z\d]+)*"
+    r"|(?!(?:BASH|GIT|NPM|NODE|LD|PERL|RUBY|JAVA|PYTHON|MAKE|GNU|TAR|PIP|DOCKER)[A-Z\d]*_)[A-Z][A-Z\d]*(?:_[A-Z\d]+)*"
     r"_(?:ENV|URL|HOST|PORT|KEY|TOKEN|ID|NAME|LEVEL|MODE|DEBUG|VERSION|USER|PASSWORD|REGION|TAG))"
     r"(?:=[\w./:=@,+-]*)?|FLASK_APP=[\w./]*|NODE_OPTIONS=--max-old-space-size=\d+|C(?:XX|PP)?FLAGS=-(?:[Og]\w*|std=[\w+]+|W[a-z-]+|D\w+))"
 )
@@ -182,7 +182,8 @@ class _Text:
         if kind in ("git", "gh") or programs.installs(kind, words[1:]):
             return False  # their rows leave out what runs other words
         is_run = kind not in TOOLS or is_interpreter(words[1])
-        first = 1 if is_run else 3 if words[1:2] in (["run"], ["run-script"]) else 2
+        is_script = words[1] in ("run", "run-script") and words[2:3] != ["env"]  # npm has that script for every project
+        first = 1 if is_run else 3 if is_script else 2
         return any(self._may_run(kind, words[start:]) for start in range(first, len(words)) if BARE.fullmatch(words[start]))
 
     def _may_run(self, kind: str, words: Sequence[str]) -> bool:
@@ -225,6 +226,8 @@ class _Text:
                 else all(_FOR_ANY_MODULE.fullmatch(word) and not _SYSTEM_FOLDER.search(word) for word in rest[2:])
             )
             return not is_clear or bool(self.writers) or self._wraps("", rest[1:])
+        if kind_of(rest[0]) in KNOWN | programs.FED | programs.PREFIXES.keys() | programs.KEEPING and "/" in rest[0]:
+            return self._command(rest)
         is_shell = kind in programs.SHELLS | programs.SOURCES
         is_word = "/" not in rest[0] and "." not in rest[0]  # a shell looks in PATH for it, and others have subcommands
         return (
@@ -244,6 +247,7 @@ class _Text:
         )
 
     def _leads_into_the_system(self, path: str) -> bool:
+        path = _IDLE.sub("/", f"{path}/")
         return _SYSTEM_FOLDER.search(path) is not None or (self.is_above and _FROM_ABOVE.match(path) is not None)
 
     def _wrote(self, words: Sequence[str]) -> None:
@@ -251,7 +255,7 @@ class _Text:
         kind = kind_of(words[0])
         if (
             kind in SILENT | programs.BUILTINS | programs.SHELLS | programs.SOURCES
-            or (is_interpreter(kind) and "json.tool" not in words)
+            or (is_interpreter(kind) and not _writes_for(words[1:]))
             or (_is_of_the_project(words[0]) and kind not in KNOWN)
             or _is_inert(kind, words[1:])
         ):
@@ -286,6 +290,13 @@ def _commands(text: str) -> Iterator[tuple[list[str], list[str], bool]]:
             before, words, piped = [], [], token[1] == "|"
         else:
             piped &= token[1] == "\n"
+
+
+def _writes_for(words: Sequence[str]) -> bool:
+    """Whether an interpreter runs a module that may put words into a file."""
+    module = next(islice((word for before, word in pairwise(words) if before == "-m"), 1), "")
+    package = module.partition(".")[0]
+    return module.startswith("json") or bool(module and words[-1] != module and package not in _MODULES | TOOLS)
 
 
 def _names(word: str) -> Iterator[str]:

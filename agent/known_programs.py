@@ -12,7 +12,9 @@ BARE = re.compile(_WORD)
 
 
 _URL = r"https?://[^\s]*"
-_CONFIG = r"(?:user|color|advice|pull|push|http)\.\w+|core\.(?:quotepath|autocrlf)|init\.defaultbranch|safe\.directory"
+_CONFIG = (
+    r"(?:user|color|advice|push|http)\.\w+|pull\.(?:rebase|ff)|core\.(?:quotepath|autocrlf)|init\.defaultbranch|safe\.directory"
+)
 _REVISION = r"[\w./@:-]+[~^]\d*"
 _DEFINED = (
     "BUILD_TYPE|INSTALL_PREFIX|CXX_STANDARD|C_STANDARD|EXPORT_COMPILE_COMMANDS|BUILD_PARALLEL_LEVEL|POSITION_INDEPENDENT_CODE"
@@ -61,7 +63,7 @@ _UNLIKE = {
 }
 """What a program may run, among its words with a tab behind each."""
 _SAFE_SETTING = re.compile(rf"(?i:{_CONFIG})=?{_WORD}")
-_ODD = re.compile(r"__main__|__=|[\w.]\+[A-Za-z/]|[\w/.]\+\+[A-Za-z]")
+_ODD = re.compile(r"__main__|__[:,\w]*=|[\w.]\+[A-Za-z/]|[\w/.]\+\+[A-Za-z]")
 """Signs between letters that make a program of a bare word, as in Perl's `system+q.x.`."""
 _VERSION = frozenset({"--version", "--help", "-V", "-v", "-h"})
 _COMMON = ("letters", "options", "said", "signs")

@@ -127,6 +127,7 @@ _SETTING = frozenset({"pkg", "set-script", "env", "alias", "g", "generate", "ver
 }
 """Subcommands with which tools write what they, or others, obey."""
 _PATCHING = frozenset({"apply", "am"})
+_COVERAGE_OPTIONS = frozenset({"-a", "--append", "--branch", "-q"})
 _COPYING = frozenset({"cp", "mv", "sync", "download"})
 """Subcommands with which tools write what others have."""
 _TELLING = frozenset({"config", "configure", "set"})
@@ -163,7 +164,8 @@ def reads_text(name: str) -> bool:
 def run_by(kind: str, words: Sequence[str]) -> Sequence[str]:
     """The command that a tool's subcommand runs, given the words behind the tool; it begins with an unknown option, if any."""
     if kind == "coverage" and words[0] == "run":
-        return ["python", *dropwhile(lambda word: word[:1] == "-" and word != "-m", words[1:])]
+        rest = list(dropwhile(lambda word: word in _COVERAGE_OPTIONS or (word[:2] == "--" and "=" in word), words[1:]))
+        return ["python", *(rest[2:] if rest[:1] == ["--source"] else rest)]
     running = _RUNNING | {"run"} if kind in _RUNNERS else _RUNNING
     place = next((place for place, word in enumerate(words) if word in running), None) if kind in TOOLS else None
     place = -1 if kind in ("npx", "uvx") else place
@@ -192,7 +194,7 @@ def tells(kind: str, words: Sequence[str]) -> bool:
     """Whether a tool may write words of its command into a file."""
     if kind == "git":
         return _PRINTING.isdisjoint(words[:1]) and (_UNTOLD.isdisjoint(words[:1]) or not all(map(BARE.fullmatch, words)))
-    if not _COPYING.isdisjoint(words[:2]):
+    if not _COPYING.isdisjoint(words):
         return True
     if kind == "kubectl" and (words[:1] == ["set"] or words[:2] == ["config", "use-context"]):
         return False

@@ -267,7 +267,11 @@ class Stack:
 
             try:
                 transport = await RayTransport.open(
-                    *(store, self.settings, address, app, self.app_path),
+                    store,
+                    self.settings,
+                    address,
+                    app,
+                    self.app_path,
                     gone=gone,
                     roll_back=self._roll_back,
                     lift=self._lift,

@@ -177,7 +177,10 @@ class RedisLists(RedisDatabase):
             listed,
             waiting,
             {(kind, age_s): older[kind, age_s] for kind in SuspensionKind for age_s in AGES_S},
-            *(sums["actors", None], sums["offers", None], len(hosted), sums["paused", None]),
+            sums["actors", None],
+            sums["offers", None],
+            len(hosted),
+            sums["paused", None],
             {status: max(count - in_actors[status], 0) for status, count in listed.items()},
         )
 

@@ -97,7 +97,10 @@ def _principal(maker: Principal, stated: str | None) -> Principal:
 
 OPERATIONS = (
     Operation(
-        *("POST", "/v1/page-tokens", page_token, AccessScope.START),
+        "POST",
+        "/v1/page-tokens",
+        page_token,
+        AccessScope.START,
         name="createPageToken",
         summary="A short-lived token for one of your pages, which may touch only one conversation.",
         reply=PageTokenReply,

@@ -74,7 +74,10 @@ def _number(value: float) -> str:
 
 OPERATIONS = (
     Operation(
-        *("GET", "/metrics", scraped, AccessScope.ADMIN),
+        "GET",
+        "/metrics",
+        scraped,
+        AccessScope.ADMIN,
         name="metrics",
         summary="Metrics for Prometheus, in its text format.",
         reply=str,
