@@ -164,8 +164,8 @@ def reads_text(name: str) -> bool:
 def run_by(kind: str, words: Sequence[str]) -> Sequence[str]:
     """The command that a tool's subcommand runs, given the words behind the tool; it begins with an unknown option, if any."""
     if kind == "coverage" and words[0] == "run":
-        rest = list(dropwhile(lambda word: word in _COVERAGE_OPTIONS or (word[:2] == "--" and "=" in word), words[1:]))
-        return ["python", *(rest[2:] if rest[:1] == ["--source"] else rest)]
+        said = list(dropwhile(lambda word: word in _COVERAGE_OPTIONS or (word[:2] == "--" and "=" in word), words[1:]))
+        return ["python", *(said[2:] if said[:1] == ["--source"] else said)]
     running = _RUNNING | {"run"} if kind in _RUNNERS else _RUNNING
     place = next((place for place, word in enumerate(words) if word in running), None) if kind in TOOLS else None
     place = -1 if kind in ("npx", "uvx") else place
