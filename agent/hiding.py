@@ -58,6 +58,8 @@ _SYSTEM = r"(?:usr|s?bin|lib\w*|etc|snap|nix|run|sys|boot)(?:/|$)"
 _SYSTEM_FOLDER = re.compile(rf"(?:^|[=,:@])/+(?:$|{_SYSTEM}(?!src(?:/|$)))|(?:^|/)usr/(?!src(?:/|$))|(?:^|/)\.\./{_SYSTEM}")
 _FROM_ABOVE = re.compile(rf"(?:\./)*{_SYSTEM}")
 """A path that may lead into a folder of the system, from a folder above the one in which the text begins."""
+_LIBRARY = re.compile(r"(?:^|/)(?:python[\d.]*|site-packages|dist-packages|node_modules/npm|gems)/")
+"""A path into what an interpreter brings along, or a package manager installs: no script of the project."""
 _ROUNDABOUT = re.compile(r"./\.{0,2}/|/\.\.?$")
 _LOG = re.compile(r"-a|(?!\.)(?:[\w-][\w.-]*/)*(?:[\w-]+\.(?:log|out)|(?:log|out|output)(?:\.txt)?)|/dev/null")
 _GLUED_OUTPUT = re.compile("-[bdfghiMnRrVcCmsuz]*o.")
@@ -132,7 +134,8 @@ class _Text:
         if name_of(words[0]).lower() in self.named:
             return True
         if kind in ("cd", "pushd") and any(
-            _leads_out(f"{word}/") or _OWN.search(word) or self._leads_into_the_system(word) for word in words[1:]
+            _leads_out(f"{word}/") or _OWN.search(word) or _LIBRARY.search(f"{word}/") or self._leads_into_the_system(word)
+            for word in words[1:]
         ):
             return True
         self.is_above |= kind in ("cd", "pushd") and any(".." in word for word in words[1:])
@@ -243,7 +246,7 @@ class _Text:
             or path[:1] in ("-", "+", "")
             or _leads_out(path)
             or self._leads_into_the_system(path)
-            or any(one.search(path) for one in (_OWN, _ROUNDABOUT))
+            or any(one.search(path) for one in (_OWN, _ROUNDABOUT, _LIBRARY))
         )
 
     def _leads_into_the_system(self, path: str) -> bool:

@@ -579,6 +579,15 @@ def test_a_rule_about_one_program_weakens_none_about_another(command, more):
 
 
 UNLISTED = (
+    *(
+        "cd env/lib/python3.11 && python3 ./timeit.py x",
+        "cd venv/lib/python3.11/site-packages && python3 coverage/__main__.py x",
+    ),
+    *(
+        "python3 env/lib/python3.11/timeit.py x",
+        "python3 venv/lib/python3.11/site-packages/coverage/__main__.py run -m timeit x",
+    ),
+    *("node node_modules/npm/bin/npm-cli.js x", "cd env/lib && python3 ./python3.11/timeit.py x"),
     *("git -c pull.twohead=x rebase -f", "DOCKER_HOST=ssh://-ox docker ps", "aws s3 --region a cp s3://b/x.sh x.sh; bash x.sh"),
     *("cd /. && bash bin/x y", "bash /./bin/x y", "python3 /./lib/python3.11/timeit.py x", "cd /./usr && bash bin/x"),
     *("coverage run --source ./x.py -m timeit y", "coverage run --omit a.py /usr/lib/timeit.py x", "npm run env -- rake -e x"),
