@@ -15,7 +15,7 @@ from itertools import dropwhile, islice, pairwise, takewhile
 from holdfast.conversation.text.matching import PLAIN_PART, is_plain_script
 
 from . import programs
-from .known_programs import BARE, KNOWN, SILENT, TOOLS
+from .known_programs import BARE, KNOWN, ODD, SILENT, TOOLS
 from .programs import is_interpreter, is_text_inert, kind_of, name_of
 
 TOKEN = re.compile(rf"(\n|;|&&|\|\|?)|((?:{PLAIN_PART})++)")
@@ -43,7 +43,7 @@ _MODULES = frozenset({"venv", "json", "unittest", "compileall", "py_compile", "e
 """Standard Python modules that do not run their words."""
 _TEST = re.compile(r"discover|-[vfbcqspt]+|tests?(?:[_./]\w*)*|\.")
 """A word that `unittest` takes for a test of the project: of others, it calls what they name."""
-_FOR_ANY_MODULE = re.compile(r"-.*|\d+|.*[./].*")
+_FOR_ANY_MODULE = re.compile(r"-(?![cm]).*|\d+|.*[./].*")
 """A word that is no subcommand of a module, and no program that it may run."""
 _NAMES = re.compile(r"[\s=,:;]+")
 _SYSTEM_PROGRAM = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[\w.+-]+")
@@ -120,7 +120,7 @@ class _Text:
     def _hides(self, before: list[str], words: list[str], *, piped: bool) -> bool:
         if piped and (not words or kind_of(words[0]) not in programs.PIPED or _is_of_the_project(words[0]) or before):
             return True
-        if not all(one in _OPENING or one == "-p" or _HARMLESS.fullmatch(one) for one in before):
+        if not all(one in _OPENING or one == "-p" or (_HARMLESS.fullmatch(one) and not ODD.search(one)) for one in before):
             return True
         self.looks = 0
         return bool(words) and self._command(words)
@@ -161,6 +161,7 @@ class _Text:
         if _is_of_the_project(words[0]):
             name = kind_of(words[0])
             is_foreign = name in programs.INERT.keys() | programs.KEEPING | programs.PREFIXES.keys() | programs.FED
+            is_foreign |= any(map(ODD.search, words[1:]))
             return is_foreign or self._is_unsure_of(words[0]) or not is_text_inert(name, words[1:]) or self._wraps(name, words)
         if kind in programs.KEEPING:
             return kind in _UNDERSTOOD and not _UNDERSTOOD[kind](words[1:])
@@ -195,6 +196,8 @@ class _Text:
         if is_interpreter(word) or kind_of(word) in programs.SHELLS:
             return kind not in programs.CONTAINERS or (bool(rest) and self._script(kind_of(word), rest))
         running = programs.FED | programs.PREFIXES.keys() | _UNDERSTOOD.keys()
+        if kind in programs.CONTAINERS and rest and kind_of(word) in KNOWN and not is_text_inert(kind_of(word), rest):
+            return True
         if kind_of(word) in running:
             return bool(rest) and self._command(words)
         parts = re.split("[=,:]", word)
@@ -226,11 +229,14 @@ class _Text:
             is_clear = (
                 package in _MODULES
                 if is_own
-                else all(_FOR_ANY_MODULE.fullmatch(word) and not _SYSTEM_FOLDER.search(word) for word in rest[2:])
+                else not is_interpreter(package)
+                and all(_FOR_ANY_MODULE.fullmatch(word) and not self._is_unsure_of(f"./{word}") for word in rest[2:])
             )
             return not is_clear or bool(self.writers) or self._wraps("", rest[1:])
         if kind_of(rest[0]) in KNOWN | programs.FED | programs.PREFIXES.keys() | programs.KEEPING and "/" in rest[0]:
             return self._command(rest)
+        if any(map(ODD.search, rest[1:])):
+            return True
         is_shell = kind in programs.SHELLS | programs.SOURCES
         is_word = "/" not in rest[0] and "." not in rest[0]  # a shell looks in PATH for it, and others have subcommands
         return (

@@ -55,6 +55,7 @@ _UNLIKE = {
     "java": r"(?:.*\t)?(?:sun|jdk|java|com[./]sun)[./]",
     "dotnet": r"(?:.*\t)?/\w+:",
     "make": r"(?:.*\t)?(?:(?!\w+=)[^=\t]*=|[^\t]*:)",
+    **dict.fromkeys(("rspec", "mocha", "jest"), r"(?:.*\t)?(?:/|[^\t]*\bbin/)"),
     "psql": (
         r".*(?:[\\|$&;]|program|pg_|lo_|_to_xml|dblink|uescape|config"
         r"|\b(?:do|execute|call|create|alter|copy|load|import|listen)\b)"
@@ -63,7 +64,7 @@ _UNLIKE = {
 }
 """What a program may run, among its words with a tab behind each."""
 _SAFE_SETTING = re.compile(rf"(?i:{_CONFIG})=?{_WORD}")
-_ODD = re.compile(r"__main__|__[:,\w]*=|[\w.]\+[A-Za-z/]|[\w/.]\+\+[A-Za-z]")
+ODD = re.compile(r"__main__|__[.:,\w]*=|[\w.]\+[A-Za-z/]|[\w/.]\+\+[A-Za-z]")
 """Signs between letters that make a program of a bare word, as in Perl's `system+q.x.`."""
 _VERSION = frozenset({"--version", "--help", "-V", "-v", "-h"})
 _COMMON = ("letters", "options", "said", "signs")
@@ -205,6 +206,6 @@ def _are_taken(kind: str, row: Row, words: Sequence[str]) -> bool:
             is_said &= not glued
         elif was_said or '"' in row.signs:
             continue
-        elif (word[:1] in ("@", "+") and word[0] not in row.signs) or not BARE.fullmatch(word) or _ODD.search(word):
+        elif (word[:1] in ("@", "+") and word[0] not in row.signs) or not BARE.fullmatch(word) or ODD.search(word):
             return False
     return True

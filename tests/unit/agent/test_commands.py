@@ -580,6 +580,23 @@ def test_a_rule_about_one_program_weakens_none_about_another(command, more):
 
 UNLISTED = (
     *(
+        "python manage.py shell -c sys.__getattr__=sys.rm.x=os.system",
+        "./x.sh a.__b__=c",
+        "python3 -m pyinstrument -mtimeit x.py",
+    ),
+    *(
+        "python3 -m setuptools.launch env/lib/python3.11/timeit.py",
+        "python3 -m IPython --m=timeit",
+        "rspec /usr/bin/rake -e 'x y'",
+    ),
+    *(
+        "rspec bin/rake",
+        "mocha x/bin/npm-cli.js",
+        "docker run ruby rake -e system:x",
+        "docker compose run web rake -e system:x",
+    ),
+    *("make -f .git/logs/refs/heads/x a", "DJANGO_SETTINGS_MODULE=coverage.__main__ python manage.py run -m timeit"),
+    *(
         "cd env/lib/python3.11 && python3 ./timeit.py x",
         "cd venv/lib/python3.11/site-packages && python3 coverage/__main__.py x",
     ),
@@ -712,6 +729,7 @@ def test_a_known_program_with_a_word_that_is_not_known_is_asked_about(command):
 
 
 LISTED = (
+    *("docker run --rm app npm test", "docker compose run --rm web pytest -q", "rspec spec/a_spec.rb", "jest src/a.test.ts"),
     *(
         "coverage run --source=src -m pytest -q",
         "coverage run --source src -m pytest",
@@ -724,7 +742,6 @@ LISTED = (
         "uv run main.py",
         "uv run -m pytest -q",
         "cmake -Bbuild",
-        "make -f Makefile.dev x",
         "git status -uno",
         "sqlite3 ./x.db .tables",
     ),
