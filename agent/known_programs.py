@@ -9,13 +9,11 @@ from importlib import resources
 _WORD = r"[\w./:=@,+-]*"
 BARE = re.compile(_WORD)
 """A word that no shell and no program splits."""
-
-
 _URL = r"https?://[^\s]*"
 _CONFIG = (
     r"(?:user|color|advice|push|http)\.\w+|pull\.(?:rebase|ff)|core\.(?:quotepath|autocrlf)|init\.defaultbranch|safe\.directory"
 )
-_REVISION = r"[\w./@:-]+[~^]\d*"
+_REVISION = r"[\w./@:][\w./@:-]*[~^]\d*"
 _DEFINED = (
     "BUILD_TYPE|INSTALL_PREFIX|CXX_STANDARD|C_STANDARD|EXPORT_COMPILE_COMMANDS|BUILD_PARALLEL_LEVEL|POSITION_INDEPENDENT_CODE"
 )

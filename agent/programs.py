@@ -36,21 +36,8 @@ FED = frozenset(
     {
         *("xargs", "parallel", "at", "batch", "crontab", "run-parts", "split", "csplit", "script", "flock", "watch", "entr"),
         *("su", "runuser", "newgrp", "sg", "chroot", "nsenter", "unshare", "capsh", "ssh", "ed", "ex", "vi", "vim", "emacs"),
-        *("m4", "gdb", "dc", "bc", "expect", "strace", "ltrace", "busybox", "rename", "prename"),
-        *(
-            "tmux",
-            "screen",
-            "nvim",
-            "gvim",
-            "rvim",
-            "vimdiff",
-            "vim.basic",
-            "vim.tiny",
-            "vim.nox",
-            "emacsclient",
-            "view",
-            "rview",
-        ),
+        *("m4", "gdb", "dc", "bc", "expect", "strace", "ltrace", "busybox", "rename", "prename", "rview"),
+        *("tmux", "screen", "nvim", "gvim", "rvim", "vimdiff", "vim.basic", "vim.tiny", "vim.nox", "emacsclient", "view"),
     }
 )
 """Programs that run words from outside the text."""

@@ -579,6 +579,7 @@ def test_a_rule_about_one_program_weakens_none_about_another(command, more):
 
 
 UNLISTED = (
+    *("git rebase '-xy~' main", "git grep '-Oy~' x"),
     *(
         "python manage.py shell -c sys.__getattr__=sys.rm.x=os.system",
         "./x.sh a.__b__=c",
