@@ -11,6 +11,7 @@ PARTS = {
     "server": "what HTTP adds, idle event streams, decisions a second",
     "inbox": "the inbox in a browser, with 1,000 calls that wait",
     "in_flight": "many that wait for a slow model at once, a one-call turn, actors at rest",
+    "turn": "what remains of a turn: processor time, round trips, bytes, pickles and validations by process, and rates",
     "rules": "what permission rules cost a call",
     "gating": "bytes of a turn by how its call is decided, and the gate before a run",
     "audit": "what the audit chain costs a decision",

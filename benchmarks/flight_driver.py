@@ -14,7 +14,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TextIO
@@ -60,12 +60,14 @@ class Channel:
     def __init__(self, out: TextIO) -> None:
         self._out = out
 
-    async def mark(self, name: str, **found: Any) -> None:
-        """Say where this process is, and wait until it may go on."""
+    async def mark(self, name: str, **found: Any) -> dict[str, Any]:
+        """Say where this process is, and wait until it may go on; the order that comes with that, if any."""
         self._out.write(json.dumps({"mark": name, **found}) + "\n")
         self._out.flush()
-        if not await asyncio.to_thread(sys.stdin.readline):
+        line = await asyncio.to_thread(sys.stdin.readline)
+        if not line:
             sys.exit("nobody waits for what this finds")
+        return dict(json.loads(line)) if line.strip() else {}
 
 
 class Driver:
@@ -132,6 +134,40 @@ class Holdfast(Driver):
         receipt = conversation.receipt
         assert receipt is not None
         state = await conversation.wait(after=receipt.seq, timeout_s=self.options.patience)
+        return state.reply or f"{state.status}"
+
+
+class Nothing:
+    """What an empty actor is made of."""
+
+    async def nothing(self) -> None:
+        """Do nothing."""
+
+
+class Turns(Holdfast):
+    """Turns of several kinds, and what they are made of; the text's first word says which."""
+
+    _actor: Any = None
+
+    async def converse(self, text: str, acknowledged: Callable[[], None]) -> str:
+        """Hold a conversation with the agent of that name, or only start it (`start`), or only call the actor (`empty`)."""
+        from holdfast.client import Answer
+
+        kind = text.partition("-")[0]
+        if kind == "empty":
+            import ray
+
+            self._actor = self._actor or ray.remote(Nothing).options(num_cpus=0).remote()
+            await self._actor.nothing.remote()
+            return ANSWER
+        conversation = await self.client.start(kind if kind in {"look", "ask"} else "flight", text, conversation_id=text)
+        acknowledged()
+        if kind == "start":
+            return ANSWER
+        state = await conversation.wait(after=conversation.receipt.seq, timeout_s=self.options.patience)
+        for shown in state.pending:
+            receipt = await shown.resolve(Answer("yes"))
+            state = await conversation.wait(after=receipt.seq, timeout_s=self.options.patience)
         return state.reply or f"{state.status}"
 
 
@@ -231,6 +267,23 @@ async def _one_after_another(driver: Driver, progress: Progress, prefix: str) ->
         await progress.one(driver, f"{prefix}-{number}")
 
 
+async def orders(driver: Driver, channel: Channel) -> None:
+    """Each order asks for a number of conversations of a kind, so many at once; between two orders nothing goes on."""
+    texts = itertools.count()
+    while order := await channel.mark("ready", **about(driver)):
+        names = iter([f"{order['kind']}-{next(texts)}" for _ in range(order["count"])])
+        progress = Progress(f"{driver.options.system}, {order['level']} at once", order["count"])
+
+        async def lane(names: Iterator[str] = names, progress: Progress = progress) -> None:
+            for name in names:
+                await progress.one(driver, name)
+
+        began, computed = time.perf_counter(), time.process_time()
+        await asyncio.gather(*(lane() for _ in range(order["level"])))
+        took, cpu = time.perf_counter() - began, time.process_time() - computed
+        await channel.mark("done", took_s=took, cpu_s=cpu, **progress.found())
+
+
 async def waiting(driver: Driver, channel: Channel) -> None:
     """New conversations at a steady pace on an idle system, and while many wait for their model."""
     count, each_s = driver.options.count, 1 / driver.options.pace
@@ -283,10 +336,6 @@ async def empty(driver: Driver, channel: Channel) -> None:
     """So many actors that do nothing."""
     import ray
 
-    class Nothing:
-        async def nothing(self) -> None:
-            """Do nothing."""
-
     remote = ray.remote(Nothing)
     actors = [remote.options(num_cpus=0).remote() for _ in range(driver.options.count)]
     await asyncio.gather(*(actor.nothing.remote() for actor in actors))
@@ -318,8 +367,8 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-SYSTEMS: dict[str, type[Driver]] = {"floor": Floor, "holdfast": Holdfast, "empty": Empty}
-VERBS: dict[str, Verb] = {"flight": flight, "rate": rate, "waiting": waiting, "idle": idle, "empty": empty}
+SYSTEMS: dict[str, type[Driver]] = {"floor": Floor, "holdfast": Holdfast, "turns": Turns, "empty": Empty}
+VERBS: dict[str, Verb] = {"flight": flight, "rate": rate, "orders": orders, "waiting": waiting, "idle": idle, "empty": empty}
 
 
 def main(systems: dict[str, type[Driver]]) -> None:

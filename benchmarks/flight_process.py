@@ -64,9 +64,9 @@ class Driven:
         assert said["mark"] == mark, said
         return dict(said)
 
-    def go_on(self) -> None:
-        """Let it go on from its mark."""
-        self._to.write("\n")
+    def go_on(self, **order: Any) -> None:
+        """Let it go on from its mark, with an order where it takes one."""
+        self._to.write((json.dumps(order) if order else "") + "\n")
         self._to.flush()
 
     def end(self) -> None:
@@ -84,8 +84,8 @@ def driven(
     module = [str(ROOT / "peers" / "in_flight_peer.py")] if peer else ["-m", "benchmarks.flight_driver"]
     env = {
         **os.environ,
-        **settings,
         "PYTHONPATH": str(ROOT),
+        **settings,
         "HOLDFAST_HOME": str(folder),
         "OPENAI_API_BASE": url,
         "OPENAI_API_KEY": "x",

@@ -3,7 +3,7 @@
 It speaks OpenAI's streamed chat completions over plain HTTP, by hand: a thousand streams that wait cost it a timer each and
 next to no processor time, which the system under test needs on the same machine. The last message of a request says which
 conversation it is of, and requests are counted by it. The answer comes `delay_s` after the request; where the message begins
-with `HELD`, it comes at the release.
+with `HELD`, it comes at the release. The first tool of a request that is in `ROUNDS` is called so often before the answer.
 
 `POST /control` takes `{"delay_s": 5}`, `{"release": true}` and `{"forget": true}`, all of them optional; its answer says how
 many streams are open, how many were at most, and how many requests each conversation has made.
@@ -13,18 +13,20 @@ import asyncio
 import json
 import signal
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import uvloop
 
-from holdfast.testing import say
+from holdfast.testing import call, calls, say
 from holdfast.testing.transcripts import Completion
 
 ANSWER = "Thank you."
 HELD = "held"
 BACKLOG = 4096
+ROUNDS = {"look": 3, "ask": 1}
+"""How many tool rounds a turn has, by the name of the tool."""
 _ASKED = {"model": "gpt-4o-mini", "stream_options": {"include_usage": True}}
-_COMPLETION = Completion(_ASKED, say(ANSWER))
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -32,7 +34,12 @@ def _chunked(body: bytes) -> bytes:
     return f"{len(body):x}\r\n".encode() + body + b"\r\n"
 
 
-_STREAM = b"".join(_chunked(frame) for frame in [*_COMPLETION.frames(), _COMPLETION.end]) + b"0\r\n\r\n"
+@cache
+def _stream(tool: str, number: int) -> bytes:
+    """A turn's model answer of this number, counted from 0."""
+    more = number < ROUNDS.get(tool, 0)
+    completion = Completion(_ASKED, calls(call(tool, {"question": str(number)})) if more else say(ANSWER))
+    return b"".join(_chunked(frame) for frame in [*completion.frames(), completion.end]) + b"0\r\n\r\n"
 
 
 class Model:
@@ -92,8 +99,10 @@ async def serve(model: Model, reader: asyncio.StreamReader, writer: asyncio.Stre
             body = await reader.readexactly(_length(head))
             if b"/chat/completions" in head.partition(b"\r\n")[0]:
                 writer.write(_HEAD)
-                await model.answer(conversation_of(json.loads(body)))
-                writer.write(_STREAM)
+                asked = json.loads(body)
+                await model.answer(conversation_of(asked))
+                tools = [tool["function"]["name"] for tool in asked.get("tools") or ()] or [""]
+                writer.write(_stream(tools[0], sum(message.get("role") == "tool" for message in asked["messages"])))
             else:
                 model.control(json.loads(body or b"{}"))
                 told = json.dumps(model.state()).encode()
