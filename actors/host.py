@@ -115,6 +115,7 @@ class Host:
                 self._on_offer = False  # the caller has taken the offer
                 return Occupied()
             if self._activation is not None and not await self._activation.passivate():
+                self._rested.set()  # the caller has taken the offer
                 return Occupied()
             self._activation = None
             self._on_offer = False

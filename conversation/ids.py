@@ -62,11 +62,8 @@ def digest(*parts: str, length: int = 20) -> str:
 
 def sha256_of(*parts: str) -> bytes:
     """The SHA-256 over the parts with their lengths: the same text split differently has another one."""
-    state = hashlib.sha256()
-    for part in parts:
-        raw = part.encode("utf-8", "surrogatepass")
-        state.update(len(raw).to_bytes(8, "big") + raw)
-    return state.digest()
+    raw = [part.encode("utf-8", "surrogatepass") for part in parts]
+    return hashlib.sha256(b"".join([piece for one in raw for piece in (len(one).to_bytes(8, "big"), one)])).digest()
 
 
 def payload_digest(kind: str, *parts: str, **later: str | None) -> str:

@@ -74,13 +74,18 @@ class Rest:
         return all(any(effect_id in one for one in elsewhere) for effect_id in effects)
 
     def see(self, *, idle: bool, busy: bool, effects: Collection[str]) -> None:
-        """Note whether the conversation rests: no command waits, and it is not busy, or no effect needs this activation."""
+        """Note whether the conversation rests: no command waits, and it is not busy, or no effect needs this activation.
+
+        After a command that left it at rest, it has rested only since then, and its actor stays on offer.
+        """
         if not idle or (busy and not self.kept_elsewhere(effects)):
             self.since = None
-            return
-        if self.since is None or not busy:
-            self._begin(waits=busy and not self.paused(effects))
-        self._rested.set()
+        elif self.since is not None and not busy:
+            self.since = self._clock()
+        else:
+            if self.since is None:
+                self._begin(waits=busy and not self.paused(effects))
+            self._rested.set()
 
     def _begin(self, *, waits: bool) -> None:
         self.since = self._clock()

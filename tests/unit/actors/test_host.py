@@ -4,12 +4,14 @@ import asyncio
 import time
 
 import pytest
+from hosted import soon
 from writer import Writer, start
 
 from holdfast.actors import conversation_actor
 from holdfast.actors.activation import outstanding as outstanding_module
 from holdfast.actors.answers import Failed, Hosted, Occupied
 from holdfast.actors.host import Host
+from holdfast.conversation import Wake
 from holdfast.errors import CorruptStore
 from holdfast.persistence import MemoryStore, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
@@ -194,3 +196,28 @@ async def test_what_an_actor_is_about_to_host_is_noted_before_it_is_read():
     assert store.calls["acquire"] == 0
     noted.set()
     assert await activating == Hosted()
+
+
+async def test_an_actor_stays_on_offer_while_commands_leave_its_conversation_at_rest_and_offers_itself_again_once_taken(
+    monkeypatch,
+):
+    store = FaultyStore(MemoryStore(), Faults())
+    timing = Timing(tick_ms=60_000, lease_ms=600_000, linger_ms=60_000)
+    clock, process_limits = conversation_actor._clock, ProcessLimits()
+    host = Host(store, None, name="actor-1", timing=timing, process_limits=process_limits, clock=clock, leave=lambda: None)
+    assert await host.activate("c-1", "", TakeoverReason.ASKED, create=True) == Hosted()
+    await soon(lambda: store.calls["offer"] == 1)
+    rested_since = host._activation.rest.since
+
+    for _ in range(5):
+        await host.ask("c-1", Wake())
+        await asyncio.sleep(0.01)
+    assert host._activation.rest.since > rested_since
+    assert store.calls["offer"] == 1
+
+    async def stays():
+        return False
+
+    monkeypatch.setattr(host._activation, "passivate", stays)
+    assert await host.activate("c-2", "", TakeoverReason.ASKED, create=True) == Occupied()
+    await soon(lambda: store.calls["offer"] == 2)
