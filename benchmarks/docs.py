@@ -10,6 +10,12 @@ PAGE = stack.ROOT / "docs" / "performance.md"
 CHARTS = stack.ROOT / "docs" / "charts"
 MARKED = re.compile(r"(<!-- (?P<name>[a-z_]+) -->\n)(?P<text>.*?)(<!-- /(?P=name) -->)", re.DOTALL)
 
+PEERS = "- Peers and what they stand on: "
+ENDED = "- When each ended: "
+LOADS = "- Processes that wanted to run in the minute before each (load average): "
+QUICK = "- **Made with `--quick`, so not to be quoted: "
+ENTRY = re.compile(r"`(\w+)` (.+?)(?=, `|\.$)")
+
 
 def write(results: dict[str, Any]) -> None:
     """Fill the page's marked places: `goals`, `run`, and one for each benchmark; what was not measured stays as it was."""
@@ -24,7 +30,7 @@ def write(results: dict[str, Any]) -> None:
         if name == "goals":
             text = _goals([row.cells() for part in parts.values() for row in part.rows], before=match["text"])
         elif name == "run":
-            text = _run(results, parts)
+            text = _run(results, parts, before=match["text"])
         elif name in parts:
             text = _section(parts[name])
         else:
@@ -53,17 +59,33 @@ def _section(part: Part) -> str:
     return "\n\n".join(blocks)
 
 
-def _run(results: dict[str, Any], parts: dict[str, Part]) -> str:
-    machines = {tuple(result["machine"].items()) for result in results.values()}
-    lines = [f"- Machine: {', '.join(f'{name} {text}' for name, text in sorted(one))}." for one in sorted(machines)]
-    peers = {name: text for part in parts.values() for name, text in part.versions.items()}
-    lines.append(f"- Peers and what they stand on: {', '.join(f'{name} {text}' for name, text in sorted(peers.items()))}.")
-    spans = ", ".join(f"`{name}` {result['at']} ({result['took_s']} s)" for name, result in results.items())
-    lines.append(f"- When each ended: {spans}.")
-    loads = ", ".join(f"`{name}` {result['load_before']}" for name, result in results.items() if "load_before" in result)
-    if loads:
-        lines.append(f"- Processes that wanted to run in the minute before each (load average): {loads}.")
-    quick = [name for name, result in results.items() if result["quick"]]
-    if quick:
-        lines.append(f"- **Made with `--quick`, so not to be quoted: {', '.join(quick)}.**")
-    return "\n".join(lines)
+def _run(results: dict[str, Any], parts: dict[str, Part], *, before: str) -> str:
+    """Where, with what and when each was measured; of what was not measured, as `before` says it."""
+    lines = before.splitlines()
+    machines = [line for line in lines if line.startswith("- Machine:")]
+    texts = (", ".join(f"{name} {text}" for name, text in sorted(result["machine"].items())) for result in results.values())
+    machines += [f"- Machine: {text}." for text in texts]
+    peers = dict(re.findall(r"([\w-]+) ([^\s,]+?)(?=, |\.$)", _after(lines, PEERS)))
+    peers |= {name: text for part in parts.values() for name, text in part.versions.items()}
+    ended, loads = (dict(ENTRY.findall(_after(lines, label))) for label in (ENDED, LOADS))
+    ended |= {name: f"{result['at']} ({result['took_s']} s)" for name, result in results.items()}
+    loads |= {name: f"{result['load_before']}" for name, result in results.items() if "load_before" in result}
+    earlier = _after(lines, QUICK).rstrip("*. ")
+    quick = [name for name in earlier.split(", ") if name and name not in results]
+    quick += [name for name, result in results.items() if result["quick"]]
+    return "\n".join(
+        [
+            *dict.fromkeys(machines),
+            f"{PEERS}{', '.join(f'{name} {text}' for name, text in sorted(peers.items()))}.",
+            *(
+                f"{label}{', '.join(f'`{name}` {text}' for name, text in of.items())}."
+                for label, of in ((ENDED, ended), (LOADS, loads))
+                if of
+            ),
+            *([f"{QUICK}{', '.join(quick)}.**"] if quick else []),
+        ]
+    )
+
+
+def _after(lines: list[str], label: str) -> str:
+    return next((line.removeprefix(label) for line in lines if line.startswith(label)), "")

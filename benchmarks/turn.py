@@ -8,6 +8,7 @@ bytes are those of commands and answers as the clients see them; Redis' own INFO
 
 import contextlib
 import json
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -50,7 +51,7 @@ class Size:
 
 
 QUICK = Size(
-    turns=(("flight", 1, 20), ("flight", 8, 40), ("flight", 64, 128), ("look", 1, 8), ("look", 8, 16), ("ask", 1, 10)),
+    turns=(("flight", 1, 40), ("flight", 8, 40), ("flight", 64, 128), ("look", 1, 8), ("look", 8, 16), ("ask", 1, 10)),
     windows=3,
     warm_s=1.0,
     starts=128,
@@ -80,12 +81,9 @@ class Side:
         if done["ends"] != {"answered": count}:
             message = f"{kind}, {level} at once: {done['ends']}"
             raise RuntimeError(message)
-        return {
-            **done,
-            "per_s": count / done["took_s"],
-            "cpu_ms": {name: seconds / count * 1000 for name, seconds in spent.items()},
-            "count": count,
-        }
+        spent["client"] = done["cpu_s"]  # as it knows best: elsewhere a hundredth of a second is the least
+        cpu_ms = {name: seconds / count * 1000 for name, seconds in spent.items()}
+        return {**done, "per_s": count / done["took_s"], "cpu_ms": cpu_ms, "count": count}
 
     def warm(self, kind: str, level: int, warm_s: float) -> None:
         """Windows that nobody looks at, until all the processes are there that the width needs."""
@@ -95,11 +93,11 @@ class Side:
 
 
 @contextlib.contextmanager
-def side(system: str, stub: Stub, **settings: str) -> Iterator[Side]:
+def side(system: str, stub: Stub, python: str = sys.executable, **settings: str) -> Iterator[Side]:
     """A system in a home of its own, until the end."""
     with (
         stack.home() as home,
-        driven(system, "orders", home, stub.url, settings=settings) as driver,
+        driven(system, "orders", home, stub.url, python=python, settings=settings) as driver,
         usage.Watch(str(home), driver.pid) as watch,
     ):
         yield Side(driver, watch)

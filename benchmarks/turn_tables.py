@@ -111,13 +111,19 @@ def rates(turns: list[dict[str, Any]], starts: list[Any]) -> Table:
     """How many a second."""
     empty, started = zip(*starts, strict=True)
     lines = [
-        [what, *(number(median(window["per_s"] for window in windows)) for windows in (ours, floor)), samples]
+        [
+            what,
+            *(number(median(window["per_s"] for window in windows)) for windows in (ours, floor)),
+            *(number(1000 / ours_ms(windows)) for windows in (ours, floor)),
+            samples,
+        ]
         for what, ours, floor, samples in (
             *((title(one), one["ours"], one["floor"], count(one["ours"])) for one in turns),
             ("start only, 64 at once, and empty Ray calls", started, empty, count(started)),
         )
     ]
-    return Table("Turns a second (median of the windows)", ["turn", "Holdfast", "bare model calls", "samples"], lines)
+    heads = ["turn", "Holdfast", "bare model calls", "Holdfast, by processor time", "bare calls, by processor time", "samples"]
+    return Table("Turns a second, and in a second of processor time (median of the windows)", heads, lines)
 
 
 def count(windows: Iterable[dict[str, Any]]) -> str:

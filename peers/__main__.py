@@ -6,6 +6,7 @@ from peers.environment import OUT
 
 PARTS = {
     "throughput": "conversations a second, against the peers",
+    "rounds": "turns of one model call and of three tool rounds, against LangGraph's SQLite saver",
     "durability": "kill, resume, bytes, lists and races, against the peers",
 }
 

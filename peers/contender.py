@@ -45,7 +45,7 @@ asked_of_model: list[int] = []
 """How many messages each model call of this process carried."""
 
 
-async def call_model(messages: list[dict[str, Any]]) -> dict[str, Any]:
+async def call_model(messages: list[dict[str, Any]], tools: list[dict[str, Any]] = TOOLS) -> dict[str, Any]:
     """The model's next message: the call that Holdfast's worker makes, with the same options."""
     import litellm
 
@@ -53,7 +53,7 @@ async def call_model(messages: list[dict[str, Any]]) -> dict[str, Any]:
     stream = await litellm.acompletion(
         model=MODEL,
         messages=[dict(message) for message in messages],
-        tools=TOOLS,
+        tools=tools,
         stream=True,
         stream_options={"include_usage": True},
         num_retries=0,

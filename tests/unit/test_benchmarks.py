@@ -30,6 +30,31 @@ def test_what_was_found_comes_back_from_json(result):
     assert result.Part.from_json(json.loads(json.dumps(part.to_json()))) == part
 
 
+RUN = """- Machine: cores 2, ray 2.60.0.
+- Peers and what they stand on: dbos 3.4.0, ray 2.60.0.
+- When each ended: `core` 2026-11-22T19:39:50+00:00 (34 s), `pages` 2026-11-21T20:35:24+00:00 (211 s).
+- Processes that wanted to run in the minute before each (load average): `core` 2.6, `pages` 1.3.
+- **Made with `--quick`, so not to be quoted: core, pages.**"""
+
+
+def test_what_was_not_measured_is_still_said_of_the_run(result):
+    docs = importlib.import_module("benchmarks.docs")
+    assert docs._run({}, {}, before=RUN) == RUN
+    again = {"at": "2026-11-27T19:00:00+00:00", "took_s": 5, "load_before": 0.5, "quick": False}
+    results = {"pages": {**again, "machine": {"ray": "2.60.0", "cores": "2"}}, "turn": {**again, "machine": {"cores": "4"}}}
+    said = docs._run(results, {"turn": result.Part(versions={"ray": "2.61.0"})}, before=RUN)
+    ended = "2026-11-27T19:00:00+00:00 (5 s)"
+    assert said.splitlines() == [
+        "- Machine: cores 2, ray 2.60.0.",
+        "- Machine: cores 4.",
+        "- Peers and what they stand on: dbos 3.4.0, ray 2.61.0.",
+        f"- When each ended: `core` 2026-11-22T19:39:50+00:00 (34 s), `pages` {ended}, `turn` {ended}.",
+        "- Processes that wanted to run in the minute before each (load average): `core` 2.6, `pages` 0.5, `turn` 0.5.",
+        "- **Made with `--quick`, so not to be quoted: core.**",
+    ]
+    assert docs._run(results, {}, before="").splitlines()[0] == "- Machine: cores 2, ray 2.60.0."
+
+
 @pytest.mark.parametrize("bars", [True, False])
 @pytest.mark.parametrize("log", [True, False])
 def test_a_chart_is_an_svg_that_names_its_title_axes_and_series(result, bars, log):

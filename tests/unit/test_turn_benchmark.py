@@ -158,7 +158,7 @@ def test_goals_are_ratios_of_windows_side_by_side(bench):
     assert by_kind.columns[1:3] == ["one call, 1 at once", "three tool rounds, 1 at once"]
     ratios = next(line for line in by_kind.rows if line[0] == "ratio")
     assert ratios[1:] == ["2.50", "0.625", ""]
-    assert rates.rows[-1][1:] == ["375", "1,000", "10"]
+    assert rates.rows[-1][1:] == ["375", "1,000", "333", "1,000", "10"]
     assert next(line for line in sums.rows if line[0] == "scripts run by it")[1:] == [
         "1.00",
         "0.000",
