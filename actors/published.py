@@ -70,6 +70,12 @@ class Published:
             await self._store.put_problem(app, None)
 
 
+async def unsigned(store: Directory, app: str, agent: str) -> PublishedAgent | None:
+    """As `Published.agent`, where no cluster signs records: in tests."""
+    record = await store.app(app)
+    return None if record is None else await published_agent(store, record, agent)
+
+
 async def published_agent(store: Directory, record: AppRecord, agent: str) -> PublishedAgent:
     """The record's code and an agent's spec, verified against the digest that was signed."""
     digest = record.agents.get(agent)

@@ -27,7 +27,7 @@ __getattr__ = lazily(
         "changes": ("Change", "ChangePage", "Changes", "Place", "Suspended"),
         "conversations": (
             *("Acquired", "Append", "Appended", "Blame", "Conversations", "Finding", "KnownIds", "Look", "Moved", "Owner"),
-            *("Quarantine", "Takeover", "TakeoverReason"),
+            *("Quarantine", "Takeover", "TakeoverReason", "Visited"),
         ),
         "directory": ("Binding", "BrokenApp", "Directory", "EVERYWHERE", "Living"),
         "lists": (

@@ -121,6 +121,20 @@ class Acquired:
 
 
 @dataclass(frozen=True, slots=True)
+class Visited:
+    """A conversation without an owner, as a guest read it: a guest judges one command and writes what follows, as no owner.
+
+    `now` is the store's clock, in ms UTC; `append_id` that of the last write, by which the guest's own (`Append.seen`) is
+    refused once another was made; `tail_bytes` the size of the log after the last snapshot.
+    """
+
+    now: int
+    state: State
+    append_id: str
+    tail_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Moved:
     """The conversation has another owner than the caller saw."""
 
@@ -135,6 +149,9 @@ class Append:
     keys in `absent` are unknown. `append_id` makes the write idempotent. `tail_bytes` is the size of the log tail, as the
     writer was last told. `unrecorded` are outstanding model calls without a record, which get one. `passing` are idempotency
     records of requests that changed nothing: a conversation keeps up to `MOST_PASSING` of them, for `PASSING_MS`.
+
+    A guest has no `token`: it writes if nobody owns the conversation and the last write is still the `seen` one ('' before the
+    start). It leaves the conversation without an owner; outstanding work then needs attention after `lease_ms`.
     """
 
     token: str
@@ -147,6 +164,7 @@ class Append:
     tail_bytes: int = 0
     unrecorded: Sequence[str] = ()
     passing: Mapping[str, IdempotencyRecord] = field(default_factory=dict)
+    seen: str | None = None
 
     def snapshot(self, tail_bytes: int) -> bool:
         """Whether the write carries a snapshot of the new state, given the size of the log tail with these events.
@@ -232,12 +250,25 @@ class Conversations(Database, Protocol):
         """
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
-        """Write events, snapshot, receipts, runs and indexes, all or nothing, as the current owner; renews the lease.
+        """Write events, snapshot, receipts, runs and indexes, all or nothing, as the current owner or as a guest.
+
+        It renews the lease of an owner.
 
         Raises:
             CipherFailed: A payload cannot be encrypted, or a known record cannot be decrypted; nothing was written.
-            Fenced: The token is not the owner's.
+            Fenced: The token is not the owner's; to a guest: the conversation has an owner, stands in quarantine or was
+                released as paused, or another write came first.
             CorruptStore: The log does not end where the writer's state does, or a key has the wrong type.
+        """
+
+    async def finish_as_guest(
+        self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes, keeps_late: bool, look_ms: int
+    ) -> Visited | bool:
+        """As `finish`, and read a conversation without an owner, so that the caller judges the outcome as a guest.
+
+        Then nobody is told of the outcome. A guest that writes nothing calls `finish` again, which tells; if it dies, the
+        conversation needs attention after `look_ms`. A bool is the answer of `finish`: there is an owner, or a quarantine, or
+        the caller cannot read the conversation.
         """
 
     async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:

@@ -71,10 +71,11 @@ class MemoryConversations(MemoryDatabase):
         return Acquired(found.epoch, now, state, runs, found.blame, found.tail_bytes)
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
-        check(bool(write.token and write.append_id), "arguments: an empty token or append id")
+        check(bool(write.token) != (write.seen is not None) and bool(write.append_id), "arguments: an empty token or append id")
         found = self._unexpired(conversation_id) or Kept()
         now = self._clock()
-        if found.token != write.token:
+        away = found.quarantine is not None or found.paused or found.append_id not in (write.seen, write.append_id)
+        if found.token != write.token or (write.seen is not None and away):
             raise Fenced(conversation_id)
         if found.append_id == write.append_id:
             return Appended(now, found.tail_bytes)
@@ -96,6 +97,9 @@ class MemoryConversations(MemoryDatabase):
         if self.payloads.cipher is not None:
             await self._note_encryption()
         found.postponed = 0
+        if write.seen is not None:
+            self._conversations[conversation_id] = found
+            found.epoch, found.looked_at = found.epoch + 1, now + write.lease_ms
         if write.events:
             found.expires = None
         stood = found.standing

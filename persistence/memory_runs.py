@@ -7,6 +7,7 @@ from dataclasses import replace
 from holdfast.conversation import Event
 from holdfast.errors import CorruptStore
 
+from .conversations import Visited
 from .memory_database import Kept, MemoryDatabase, check
 from .runs import CLAIMS_MS, PROGRESS_MS, Late, Run, RunStatus
 
@@ -69,9 +70,24 @@ class MemoryRuns(MemoryDatabase):
             found.abandoned.pop(effect_id, None)
         if run is None or run.status is RunStatus.RUNNABLE or run.incarnation != incarnation:
             return False
-        if run.status is RunStatus.CLAIMED:
-            self._done(conversation_id, effect_id, incarnation, outcome)
+        self._done(conversation_id, effect_id, incarnation, run.outcome or outcome)
         return True
+
+    async def finish_as_guest(
+        self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes, keeps_late: bool, look_ms: int
+    ) -> Visited | bool:
+        found = self._seen(conversation_id)
+        run = found.runs.get(effect_id)
+        owned = bool(found.token) or found.quarantine is not None or found.paused
+        if owned or run is None or run.status is RunStatus.RUNNABLE or run.incarnation != incarnation:
+            return await self.finish(
+                conversation_id, effect_id, incarnation=incarnation, outcome=outcome, keeps_late=keeps_late
+            )
+        if run.status is RunStatus.CLAIMED:
+            sealed = self.payloads.seal_outcome(conversation_id, effect_id, outcome)
+            found.runs[effect_id] = Run(RunStatus.DONE, incarnation=incarnation, outcome=sealed)
+        found.postponed, found.looked_at = 0, min(found.looked_at, self._clock() + look_ms)
+        return Visited(self._clock(), self._state(conversation_id, found), found.append_id, found.tail_bytes)
 
     async def refuse(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:
         check(bool(effect_id and incarnation) and "|" not in incarnation, "arguments")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
@@ -33,11 +34,14 @@ from .conversations import (
     Owner,
     Quarantine,
     Takeover,
+    Visited,
 )
 from .lists import PAGE_BYTES
 from .redis_changes import RedisChanges
 from .runs import Run
 from .views import naming
+
+logger = logging.getLogger("holdfast.persistence")
 
 
 class RedisConversations(RedisChanges):
@@ -77,7 +81,6 @@ class RedisConversations(RedisChanges):
             case b"newer":
                 raise NewerRecord(answer[1].decode(), int(answer[2]), codec.VERSION)
         _, epoch, now, seq, snapshot, runs, tail, crash_count, max_claims = answer
-        tail_bytes = sum(len(part) for _, fields in tail for part in fields[1::2])
         try:
             state = redis_values.fold(conversation_id, snapshot, tail, int(seq), self.payloads)
             records = self._runs_of(conversation_id, runs)
@@ -91,8 +94,26 @@ class RedisConversations(RedisChanges):
             state=state,
             runs=records,
             blame=Blame(int(crash_count), int(max_claims)),
-            tail_bytes=tail_bytes,
+            tail_bytes=redis_values.size_of(tail),
         )
+
+    async def finish_as_guest(
+        self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes, keeps_late: bool, look_ms: int
+    ) -> Visited | bool:
+        sealed = self.payloads.seal_outcome(conversation_id, effect_id, outcome)
+        args = effect_id, incarnation, sealed, keeps_late, conversation_id, self._keys.meta("outcomes")
+        opens = self.payloads.cipher is not None
+        said, *read = await self._on(conversation_id, "finish", *args, look_ms, codec.VERSION, opens)
+        if said != b"visit":
+            return bool(said == b"ok")
+        now, seq, snapshot, append_id, tail = read
+        try:
+            state = redis_values.fold(conversation_id, snapshot, tail, int(seq), self.payloads)
+        except StoreError as error:
+            logger.warning("%s has no guest: %s", conversation_id, error)
+            answer = await self._on(conversation_id, "finish", *args)
+            return bool(answer[0] == b"ok")
+        return Visited(int(now), state, append_id.decode(), redis_values.size_of(tail))
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
         told, tail_bytes = redis_values.append_args(conversation_id, self._keys.prefix(conversation_id), write, self.payloads)

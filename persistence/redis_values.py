@@ -43,6 +43,7 @@ def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payl
 
     told = {
         "token": write.token,
+        "seen": write.seen,
         "append_id": write.append_id,
         "conversation": conversation_id,
         "prefix": prefix,
@@ -98,6 +99,11 @@ def fold(
     if state.seq != seq:
         raise CorruptStore(f"the log of {conversation_id!r} ends at {state.seq}, its head says {seq}")
     return state
+
+
+def size_of(tail: Sequence[tuple[bytes, Sequence[bytes]]]) -> int:
+    """The size in bytes of log entries."""
+    return sum(len(part) for _, fields in tail for part in fields[1::2])
 
 
 def entry_of(conversation_id: str, entry_id: bytes, fields: Any, payloads: Payloads) -> tuple[int, Event]:

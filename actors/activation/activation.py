@@ -6,18 +6,14 @@ status: the state machine says what a command means and which effects are outsta
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Coroutine
 from typing import Any
 
 from holdfast import metrics
 from holdfast.actors.steps import Step
-from holdfast.actors.workers import NoWorker, WorkPaused
-from holdfast.backoff import Backoff, now_s
-from holdfast.conversation import AgentSpec, BeginTurn, Command, Event, Judgement, Reply, Wake, decide, outstanding
-from holdfast.conversation.judging.machine import effect_of
+from holdfast.backoff import Backoff
+from holdfast.conversation import BeginTurn, Command, Reply, State, Wake
 from holdfast.conversation.records.commands import RunLost, TurnPrepared
-from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.errors import (
     CipherFailed,
     CipherMissing,
@@ -25,19 +21,19 @@ from holdfast.errors import (
     Fenced,
     HoldfastError,
     LeaseHeld,
-    NewerRecord,
     Overloaded,
     Quarantined,
     StoreError,
     StoreUnavailable,
 )
-from holdfast.persistence import Append, KnownIds, Moved, TakeoverReason
+from holdfast.persistence import Append, Appended, Moved, TakeoverReason
 from holdfast.redaction import PLAIN
 from holdfast.work_context import about
 
 from .context import ActivationContext
 from .counted import Counted
 from .effect_runner import begun
+from .judge import Judge
 from .mailbox import Asked, Leave, Mailbox
 from .notices import Observer, tell
 from .outstanding import Outstanding
@@ -54,8 +50,6 @@ QUEUED_LOOK_MS = 30_000
 """How long (ms) a conversation is left while its work waits for a worker or an app; then another activation asks again."""
 CIPHER_AGAIN_S = 1.0
 """Seconds after which an outcome that could not be encrypted is put into the mailbox again."""
-AT_ONCE_S = 0.25
-"""Seconds that a command waits at most for the turn that it begins; the turn can also begin with a later write."""
 
 
 class Activation:
@@ -72,6 +66,7 @@ class Activation:
         self._trace = TurnTrace(conversation_id, context.traces)
         self._observers: list[Observer] = [self._trace, self._counted]
         self._effects = Outstanding(context, self._owned, self._mailbox, self.rest, self._strike, self._trace)
+        self._judge = Judge(self._owned, self._trace, begin=self._begun, wrote=self._wrote, reached=self._reached)
         self._own: list[asyncio.Task[None]] = []
 
     @property
@@ -168,7 +163,7 @@ class Activation:
 
     async def _answer(self, asked: Asked) -> None:
         try:
-            reply = await self._judged(asked.command)
+            reply = await self._judge.judged(asked.command)
         except Fenced as error:
             self._counted.refused(error, self._owned.state.agent)
             self._stop()
@@ -203,104 +198,14 @@ class Activation:
         self._effects.start()
         self._reached(Step.ASK_5_STARTED)
 
-    async def _judged(self, command: Command) -> Reply:
-        """Judge a command, and return its reply once its events are durable.
+    async def _begun(self, effect: BeginTurn, state: State) -> TurnPrepared:
+        return await begun(self._context.admission.admit, self._context.workers.published, effect, state)
 
-        The idempotency records of accepted ids stand beside the log and not in the state. `decide` first judges as if the
-        command's ids were new; if one is known, the append is refused, and the command is judged again with the known records,
-        which make it a duplicate. New ids, which nearly all are, cost no read. A refusal is confirmed by an append without
-        events: a deposed activation must not give a final no. If the command begins a turn whose code and spec are known at
-        once, the same write begins it.
-        """
-        owned = self._owned
-        spec = await owned.spec_for(command)
-        read = await self._read(command, spec)
-        known: dict[str, IdempotencyRecord] = {}
-        while True:
-            now = owned.time.now()
-            trace = self._trace.of(owned.state, command, now)
-            stamped = command.stamped(now, spec, known, trace, read, salt=uuid.uuid4().hex)
-            refusal: HoldfastError | None = None
-            judgement = Judgement()
-            try:
-                judgement = decide(owned.state, stamped)
-            except HoldfastError as error:
-                refusal = error
-            judgement, begins = await self._with_beginning(judgement, now)
-            self._reached(Step.ASK_2_JUDGED)
-            ids = (*command.lookups(), *command.reasons()) if refusal is not None else command.lookups()
-            asked_at_s = now_s()
-            after = judgement.state or owned.state
-            write = Append(
-                token=owned.token,
-                append_id=uuid.uuid4().hex,
-                before=owned.state,
-                after=after,
-                lease_ms=self._context.timing.lease_ms,
-                events=judgement.events,
-                absent=[key for key in ids if key not in known],
-                tail_bytes=owned.tail_bytes,
-                unrecorded=[name for name in owned.unrecorded if effect_of(after, name) is not None],
-                passing=judgement.passing,
-            )
-            written = await self._context.store.append(self.conversation_id, write)
-            owned.time.heard(written.now)
-            owned.lease.granted(asked_at_s)
-            if isinstance(written, KnownIds):
-                known |= written.known
-                continue
-            self._reached(Step.ASK_3_WRITTEN)
-            owned.adopt(write, written)
-            tell(self._observers, write, command)
-            self._trace.written(write)
-            self._effects.adopted(write, written)
-            self._counted.written(write)
-            if begins is not None:
-                owned.spec = begins.spec
-            elif judgement.events and command.kind in ("start", "turn_prepared"):
-                owned.spec = spec  # no other command changes the spec of the turn
-            if refusal is not None:
-                raise refusal
-            return judgement.reply
-
-    async def _read(self, command: Command, spec: AgentSpec | None) -> dict[int, Event]:
-        """The log entries that a command is judged by: those with facts that neither the state nor the spec has."""
-        places = command.reads(self._owned.state, spec)
-        if not places:
-            return {}
-        try:
-            found = await self._context.store.at(self.conversation_id, places)
-        except (CorruptStore, NewerRecord):  # an unreadable entry fails only a command that needs it
-            found = [await self._read_one(place) for place in places]
-        return {seq: event for seq, event in zip(places, found, strict=True) if event is not None}
-
-    async def _read_one(self, place: int) -> Event | None:
-        try:
-            (found,) = await self._context.store.at(self.conversation_id, [place])
-        except (CorruptStore, NewerRecord) as error:
-            logger.warning("conversation %s: entry %d cannot be read: %s", self.conversation_id, place, error)
-            return None
-        return found
-
-    async def _with_beginning(self, judgement: Judgement, now: int) -> tuple[Judgement, TurnPrepared | None]:
-        """The judgement with the turn that the command makes due, and what began it; without, after `AT_ONCE_S`."""
-        before, after = self._owned.state, judgement.state
-        if after is None or after.turn is not None:  # else the end of each run would list all other runs
-            return judgement, None
-        effect = next((effect for effect in outstanding(after) if isinstance(effect, BeginTurn)), None)
-        if effect is None or effect_of(before, effect.effect_id) is not None:
-            return judgement, None
-        try:
-            async with asyncio.timeout(AT_ONCE_S):
-                begins = await begun(self._context, effect, after)
-        except (WorkPaused, NoWorker, HoldfastError, TimeoutError):
-            return judgement, None
-        try:
-            stamped = begins.stamped(now, begins.spec, {}, self._trace.beginning(after), salt=uuid.uuid4().hex)
-            return judgement.then(decide(after, stamped)), begins
-        except Exception:  # the separate `BeginTurn` meets it again; this command does not fail
-            logger.exception("conversation %s: its turn cannot begin at once", self.conversation_id)
-            return judgement, None
+    def _wrote(self, write: Append, written: Appended, command: Command) -> None:
+        tell(self._observers, write, command)
+        self._trace.written(write)
+        self._effects.adopted(write, written)
+        self._counted.written(write)
 
     async def _begin_anew(self) -> None:
         """Drop the state in memory and take the conversation over with its own token; try until the store answers."""

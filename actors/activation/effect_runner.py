@@ -5,7 +5,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
-from holdfast.actors.workers import GRACE_S, Claimed, ModelRequest, NoOutcome, NoWorker, RunRequest, WorkAnswer, WorkOutcome
+from holdfast.actors.workers import (
+    GRACE_S,
+    Claimed,
+    ModelRequest,
+    NoOutcome,
+    NoWorker,
+    PublishedAgent,
+    RunRequest,
+    WorkAnswer,
+    WorkOutcome,
+)
 from holdfast.conversation import BeginTurn, CallModel, Command, Effect, FailureReason, OnLost, RunTool, State
 from holdfast.conversation.records.commands import ModelFailed, RunFinished, RunLost, TurnPrepared
 from holdfast.conversation.text.envelope import failure
@@ -44,7 +54,7 @@ class EffectRunner:
         """The command that records the effect's outcome; None if it has no record, or the activation is over."""
         match effect:
             case BeginTurn():
-                return await begun(self._context, effect, self._state)
+                return await begun(self._context.admission.admit, self._context.workers.published, effect, self._state)
             case CallModel():
                 return await self._followed(effect, lambda lost: self._call_model(effect, attempt, lost))
             case RunTool():
@@ -166,11 +176,16 @@ class EffectRunner:
         return (spec.run_timeout_s if spec is not None else None) or self._spec.limits.run_timeout_s
 
 
-async def begun(context: ActivationContext, effect: BeginTurn, state: State) -> TurnPrepared:
+async def begun(
+    admit: Callable[[str], Awaitable[object]],
+    find: Callable[[str, str], Awaitable[PublishedAgent | None]],
+    effect: BeginTurn,
+    state: State,
+) -> TurnPrepared:
     """The outcome of `BeginTurn`: a turn keeps to its end the code and spec that are published when it begins."""
     app, agent = state.app, state.agent
-    await context.admission.admit(agent)  # else a paused turn would begin with the code from before the pause
-    published = await context.workers.published(app, agent)
+    await admit(agent)  # else a paused turn would begin with the code from before the pause
+    published = await find(app, agent)
     if published is None:
         return TurnPrepared(effect_id=effect.effect_id, problem=f"no app {app!r} is known to the store")
     if published.spec is None:

@@ -3,17 +3,18 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from holdfast.actors.memory import footprint
 from holdfast.backoff import now_s
-from holdfast.conversation import AgentSpec, Command, Event, State
+from holdfast.conversation import Event
 from holdfast.conversation.records.events import ModelAnswered
 from holdfast.errors import StoreError
 from holdfast.persistence import Acquired, Append, Appended, Blame, Moved, Run, RunStatus, Takeover, TakeoverReason
 from holdfast.redaction import PLAIN
 
 from .context import ActivationContext
+from .judge import Held
 
 logger = logging.getLogger("holdfast.actor")
 
@@ -49,28 +50,6 @@ class Lease:
         self._given.clear()
 
 
-class StoreClock:
-    """The store's clock in ms UTC, estimated from its last reading. It never goes back, whatever wall clocks do."""
-
-    def __init__(self, clock: Callable[[], int]) -> None:
-        self._clock = clock
-        self._offset = 0
-        self._latest = 0
-
-    def heard(self, now: int) -> None:
-        """Take a reading of the store's clock."""
-        self._offset = now - self._clock()
-
-    def now(self) -> int:
-        """The time by the store's clock."""
-        self._latest = max(self._latest, self.at(self._clock()))
-        return self._latest
-
-    def at(self, moment: int) -> int:
-        """The time by the store's clock at a moment of the actor's clock."""
-        return moment + self._offset
-
-
 class LogTail:
     """The events that an activation wrote since the model's last answer, sent along with each model request."""
 
@@ -103,35 +82,24 @@ class LogTail:
         return tuple(self._events) if seq == self._seq else ()
 
 
-class Ownership:
+class Ownership(Held):
     """The token, state, spec and lease with which one activation owns its conversation.
 
     Attributes:
         unsure: Whether the outcome of the last write is unknown, so that effects that seem outstanding may be settled.
-        token: The token by which the store knows this activation as the owner.
-        spec: The spec that commands are judged with; None while it is unknown.
-        tail_bytes: The size of the log after the last snapshot.
         runs: The records of runs and model calls as read at the takeover or made by a write; each is used once.
-        unrecorded: Model calls found without a record; the next write makes one.
         blame: The last known crash count of the conversation: processes that died of its work since its log last advanced.
     """
 
     def __init__(self, context: ActivationContext, conversation_id: str) -> None:
-        self.conversation_id = conversation_id
+        super().__init__(context.store, context.specs, context.clock, conversation_id, lease_ms=context.timing.lease_ms)
         self.over = False
         self.unsure = False
-        self.token = ""
-        self.state = State(conversation_id=conversation_id)
-        self.spec: AgentSpec | None = None
-        self.tail_bytes = 0
         self.runs: dict[str, Run] = {}
-        self.unrecorded: set[str] = set()
         self.blame = Blame()
-        self.lease = Lease(context.timing.lease_ms)
-        self.time = StoreClock(context.clock)
+        self.lease = Lease(self.lease_ms)
         self.log_tail = LogTail()
         self._context = context
-        self._store = context.store
 
     async def take_over(self, seen_token: str, because: TakeoverReason, *, create: bool) -> Moved | None:
         """Become the owner and take the state from the store; returns `Moved` if another activation owns it, else None.
@@ -140,14 +108,14 @@ class Ownership:
         """
         token = uuid.uuid4().hex
         asked_at_s = now_s()
-        acquired = await self._store.acquire(
+        acquired = await self.store.acquire(
             self.conversation_id,
             Takeover(
                 seen_token=seen_token,
                 new_token=token,
                 because=because,
                 actor=self._context.actor,
-                lease_ms=self._context.timing.lease_ms,
+                lease_ms=self.lease_ms,
                 create=create,
             ),
         )
@@ -170,14 +138,17 @@ class Ownership:
     async def renew(self) -> None:
         """Renew the lease; `Fenced` if another activation owns the conversation."""
         asked_at_s = now_s()
-        now = await self._store.renew(self.conversation_id, self.token, self._context.timing.lease_ms)
+        now = await self.store.renew(self.conversation_id, self.token, self.lease_ms)
         self.time.heard(now)
+        self.lease.granted(asked_at_s)
+
+    def granted(self, asked_at_s: float) -> None:
+        """Note that a write renewed the lease."""
         self.lease.granted(asked_at_s)
 
     def adopt(self, write: Append, written: Appended) -> None:
         """Adopt the state of a durable write, and reset the crash count if the write advances the conversation."""
-        self.state, self.tail_bytes = write.after, written.tail_bytes
-        self.unrecorded.clear()
+        super().adopt(write, written)
         self.log_tail.add(write.after.seq, write.events)
         self.runs.update(dict.fromkeys((*write.delta.scheduled, *write.unrecorded), Run(RunStatus.RUNNABLE)))
         if write.advances:
@@ -189,8 +160,8 @@ class Ownership:
         logger.warning("conversation %s: %s", self.conversation_id, what)
         limit = self._context.strikes if limit is None else limit
         try:
-            claims = await self._store.claims_of(process) if process is not None else 1
-            blame = await self._store.strike(
+            claims = await self.store.claims_of(process) if process is not None else 1
+            blame = await self.store.strike(
                 self.conversation_id, self.token, process=process or uuid.uuid4().hex, reason=what, limit=limit, claims=claims
             )
         except StoreError as error:
@@ -201,21 +172,3 @@ class Ownership:
             return True
         self.blame = blame
         return False
-
-    async def spec_for(self, command: Command) -> AgentSpec | None:
-        """The spec that a command is judged with: its own if it brings one, else the turn's."""
-        if command.kind == "turn_prepared" or (command.kind == "start" and command.spec is not None):
-            return command.spec
-        if self.spec is None and self.state.seq:
-            self.spec = await self._spec()
-        return self.spec
-
-    async def _spec(self) -> AgentSpec | None:
-        """The stored spec of the current turn, else of the next one; None if none is stored."""
-        state, turn = self.state, self.state.turn
-        if turn is None or not turn.spec_digest:
-            record = await self._store.app(state.app) if state.app else None
-            digest = record.agents.get(state.agent) if record is not None else None
-        else:
-            digest = turn.spec_digest
-        return await self._context.specs.find(self._store, digest) if digest else None

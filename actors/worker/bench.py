@@ -12,6 +12,7 @@ from holdfast.persistence import Store
 from holdfast.redaction import PLAIN, Redaction
 
 from .gate import GrantGivers, RulesInForce
+from .guest import Guest
 from .work_spans import NO_CONTENT, Content
 
 _T = TypeVar("_T")
@@ -47,6 +48,7 @@ class Bench:
         admit: Called just before a claim: the time by which an agent's work must begin, in ms UTC by the store's clock (None:
             any time); raises if new work is paused.
         givers: The API-key holders who gave grants; None if there are no keys.
+        guest: Judges outcomes of conversations without an owner; None: actors do.
     """
 
     store: Store
@@ -56,6 +58,7 @@ class Bench:
     clock: Callable[[float], AbstractAsyncContextManager[asyncio.Timeout]] = asyncio.timeout
     admit: Callable[[str], Awaitable[int | None]] = at_any_time
     givers: GrantGivers | None = None
+    guest: Guest | None = None
     reached: Reached = untrapped
     redaction: Redaction = PLAIN
     content: Content = NO_CONTENT

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from holdfast.actors.workers import Claimed, ModelRequest, RunRequest
+from holdfast.actors.workers import Claimed
 from holdfast.agent.cancellation import Cancellation
 from holdfast.background import Background
 from holdfast.backoff import Backoff
-from holdfast.errors import CipherFailed, StoreError, StoreUnavailable
+from holdfast.errors import StoreError
 from holdfast.persistence import Runs
 
 from .refusals import shared
@@ -148,23 +148,3 @@ class Claims(Generic[_T]):
             for (_, _, incarnation), is_open in zip(waited_for, still_open, strict=True):
                 if not is_open:
                     self.drop(incarnation)
-
-
-async def deposit(
-    store: Runs, request: ModelRequest | RunRequest, incarnation: str, outcome: bytes, *, keeps_late: bool = True
-) -> bool:
-    """Record the outcome, however long the store is away or the cipher fails; false if the work is settled or reclaimed."""
-    conversation_id, effect_id = request.conversation_id, request.effect_id
-    backoff = Backoff(0.1, 5)
-    while True:
-        try:
-            known = await store.finish(
-                conversation_id, effect_id, incarnation=incarnation, outcome=outcome, keeps_late=keeps_late
-            )
-        except (StoreUnavailable, CipherFailed) as error:
-            logger.warning("%s of %s: its outcome is not recorded yet: %s", effect_id, conversation_id, error)
-            await backoff.sleep()
-        else:
-            if not known:
-                logger.warning("%s of %s ended late; nobody waits for it", effect_id, conversation_id)
-            return known

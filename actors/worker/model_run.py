@@ -7,12 +7,12 @@ from holdfast.actors.steps import Step
 from holdfast.actors.workers import GRACE_S, ModelOutcome, ModelRequest, NoOutcome
 from holdfast.conversation import Event, FailureReason, ModelFailed
 from holdfast.errors import StoreError
-from holdfast.persistence import codec
 from holdfast.redaction import PLAIN
 
 from .asking import JUDGING_S
 from .bench import Bench
-from .claims import Claim, deposit
+from .claims import Claim
+from .guest import deposit
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -46,7 +46,7 @@ async def run(
     outcome = await call()
     bench.reached(Step.MODEL_3_ANSWERED)
     try:
-        counts = await deposit(bench.store, request, claim.incarnation, codec.encode(outcome), keeps_late=False)
+        counts = await deposit(bench.store, bench.guest, request, claim.incarnation, outcome, keeps_late=False)
     except (StoreError, ValueError, TypeError, OverflowError) as error:  # the answer is paid for; another would be like it
         logger.exception("model call %s of %s: its outcome cannot be recorded", request.effect_id, request.conversation_id)
         outcome = ModelFailed(
@@ -54,6 +54,6 @@ async def run(
             error=f"the model's answer cannot be recorded: {PLAIN.said(error, 300)}",
             reason=FailureReason.UNUSABLE,
         )
-        counts = await deposit(bench.store, request, claim.incarnation, codec.encode(outcome), keeps_late=False)
+        counts = await deposit(bench.store, bench.guest, request, claim.incarnation, outcome, keeps_late=False)
     bench.reached(Step.MODEL_4_RECORDED)
     return outcome if counts else NoOutcome.NOT_MINE

@@ -17,10 +17,11 @@ from ray.actor import exit_actor
 
 from holdfast import metrics
 from holdfast.actors import logs, wire
+from holdfast.actors.activation.effect_runner import begun
 from holdfast.actors.actor_settings import WorkerSettings, short_name
 from holdfast.actors.admission import Admission
 from holdfast.actors.logs import write_lines
-from holdfast.actors.published import Published, SpecCache
+from holdfast.actors.published import Published, SpecCache, unsigned
 from holdfast.actors.steps import reached_here
 from holdfast.actors.telling import tell
 from holdfast.actors.trace_export import export_spans, flush_spans
@@ -30,6 +31,7 @@ from holdfast.actors.workers import (
     ModelOutcome,
     ModelRequest,
     NoOutcome,
+    PublishedAgent,
     RunAnswer,
     RunOutcome,
     RunRequest,
@@ -52,6 +54,7 @@ from .attestation import Attestation, keep_sweeper
 from .bench import Bench, Room
 from .claims import Claim, Claims
 from .gate import CallRules, Gate, GrantGivers
+from .guest import GUESTS, Begin, Guest
 from .model_outcome import ModelCounts, spend, turn_of
 from .ongoing import Ongoing
 from .refusals import AppBroken, Dropped, ProcessSecrets, Succeeded, shared, told
@@ -277,21 +280,30 @@ class Worker:
     def _bench_at(self, store: Store, room: Room) -> Bench:
         if self._bench is None:
             settings, read = self._settings, partial(store.app, self._settings.app)
+            agent: Callable[[str, str], Awaitable[PublishedAgent | None]] = partial(unsigned, store)
             if ray.is_initialized():
                 address = settings.actors.store
                 published = Published(store, address, partial(in_daemon, Vault(address).key))
-                read = partial(published.record, settings.app)
+                read, agent = partial(published.record, settings.app), published.agent
+            admit = Admission(store).admit
             self._bench = Bench(
                 store,
                 settings.name,
                 Gate(store, read),
                 room,
-                admit=Admission(store).admit,
+                admit=admit,
                 givers=GrantGivers(store),
+                guest=self._guest(store, partial(begun, admit, agent)),
                 reached=self._reached,
             )
         secrets = self.secrets
         return replace(self._bench, store=store, room=room, redaction=secrets.redaction, content=secrets.content)
+
+    def _guest(self, store: Store, begin: Begin) -> Guest | None:
+        if os.environ.get(GUESTS) == "0":
+            return None
+        traces, succession = self._settings.actors.traces, self._succession
+        return Guest(store, self._specs, begin, self._reached, self._counts, traces, lambda: not succession.succeeded)
 
     async def _joined(self, incarnation: str, *, briefly: bool) -> RunAnswer | ModelAnswer:
         if not incarnation.startswith(f"{self._incarnation}."):

@@ -69,6 +69,37 @@ local function claim_of(record)
   return by, worker
 end
 
+-- What an owner or a guest reads of a conversation at `seq`: its log's `tail` after the snapshot, and its work's `records`. nil, and the
+-- answer that says why, if the caller cannot read them: of a version above `readable`, or encrypted if it has no cipher (`opens`).
+local function contents(log, runs, seq, snapshot, readable, opens)
+  local from = 1
+  if snapshot then
+    local version = record_version(snapshot)
+    if version and version > readable then return nil, {'newer', 'state', version} end
+    if not opens and is_sealed(snapshot) then return nil, {'sealed'} end
+    local at = version and snapshot_seq(snapshot)
+    if not at or at > seq then return nil, {'corrupt', 'the head: the snapshot'} end
+    from = at + 1
+  end
+  local tail = redis.call('XRANGE', log, string.format('%d-0', from), '+')
+  if #tail ~= seq - from + 1 then
+    return nil, {'corrupt', string.format('the log has %d entries after %d, the head is at %d', #tail, from - 1, seq)}
+  end
+  for i, entry in ipairs(tail) do
+    if entry[1] ~= string.format('%d-0', from + i - 1) then return nil, {'corrupt', 'the log: the entry ' .. entry[1]} end
+    local version = entry[2][1] == 'e' and record_version(entry[2][2])
+    if not version then return nil, {'corrupt', 'the log: the entry ' .. entry[1]} end
+    if version > readable then return nil, {'newer', 'log', version} end
+    if not opens and is_sealed(entry[2][2]) then return nil, {'sealed'} end
+  end
+  local records = redis.call('HGETALL', runs)
+  for i = 2, #records, 2 do
+    if records[i] ~= 'R' and not string.match(records[i], '^[BCD]|[^|]*|') then return nil, {'corrupt', 'the runs: a record'} end
+    if not opens and is_sealed(string.match(records[i], '^D|[^|]*|(.*)$') or '') then return nil, {'sealed'} end
+  end
+  return {tail = tail, records = records}
+end
+
 local function index_key(prefix, name, agent, other)
   if agent and other then return prefix .. name .. ':ax:' .. agent .. ':' .. other end
   if agent then return prefix .. name .. ':a:' .. agent end
@@ -161,6 +192,17 @@ local function look_now(attention, conversation, channel)
   local at = tonumber(redis.call('ZSCORE', attention, conversation) or 'inf')
   redis.call('ZADD', attention, string.format('%d', math.min(at, clock())), conversation)
   redis.call('PUBLISH', channel, conversation)
+end
+
+-- Give a short log its own size: Redis allocates 4 KB for a stream's last node, most of a short conversation's memory at rest. A copy is
+-- as large as its content; longer logs are left alone, so this never copies more than a node.
+local function shrink(log, copy)
+  local nodes = nil
+  local info = redis.pcall('XINFO', 'STREAM', log)
+  for i = 1, #info - 1, 2 do
+    if info[i] == 'radix-tree-keys' then nodes = info[i + 1] end
+  end
+  if nodes == 1 and redis.pcall('COPY', log, copy, 'REPLACE') == 1 then redis.call('RENAME', copy, log) end
 end
 
 -- Set when a conversation needs attention: at the lease's end while work is outstanding, or at the earliest deadline.

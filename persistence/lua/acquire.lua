@@ -28,31 +28,8 @@ if token ~= new then
   if token ~= '' and h[5] == '1' and because == 'asked' and lease > now then return {'busy', lease - now} end
 end
 
-local from = 1
-if h[7] then
-  local version = record_version(h[7])
-  if version and version > readable then return {'newer', 'state', version} end
-  if not opens and is_sealed(h[7]) then return {'sealed'} end
-  local at = version and snapshot_seq(h[7])
-  if not at or at > seq then return {'corrupt', 'the head: the snapshot'} end
-  from = at + 1
-end
-local tail = redis.call('XRANGE', log, string.format('%d-0', from), '+')
-if #tail ~= seq - from + 1 then
-  return {'corrupt', string.format('the log has %d entries after %d, the head is at %d', #tail, from - 1, seq)}
-end
-for i, entry in ipairs(tail) do
-  if entry[1] ~= string.format('%d-0', from + i - 1) then return {'corrupt', 'the log: the entry ' .. entry[1]} end
-  local version = entry[2][1] == 'e' and record_version(entry[2][2])
-  if not version then return {'corrupt', 'the log: the entry ' .. entry[1]} end
-  if version > readable then return {'newer', 'log', version} end
-  if not opens and is_sealed(entry[2][2]) then return {'sealed'} end
-end
-local records = redis.call('HGETALL', runs)
-for i = 2, #records, 2 do
-  if records[i] ~= 'R' and not string.match(records[i], '^[BCD]|[^|]*|') then return {'corrupt', 'the runs: a record'} end
-  if not opens and is_sealed(string.match(records[i], '^D|[^|]*|(.*)$') or '') then return {'sealed'} end
-end
+local found, why = contents(log, runs, seq, h[7], readable, opens)
+if not found then return why end
 
 -- Everything is checked: write.
 if token ~= new then
@@ -67,4 +44,4 @@ if token ~= new then
   end
   attend(attention, conversation, h[5], lease, h[8])
 end
-return {'ok', epoch, now, seq, h[7] or '', records, tail, tonumber(h[11] or '0'), tonumber(h[13] or '0')}
+return {'ok', epoch, now, seq, h[7] or '', found.records, found.tail, tonumber(h[11] or '0'), tonumber(h[13] or '0')}

@@ -1,15 +1,16 @@
--- Write events as the current owner, all or nothing.
+-- Write events as the current owner, or as a guest of a conversation without one, all or nothing.
 --
--- KEYS  head (hash)   log (stream)   known (hash)   runs (hash)   attention (sorted set)
+-- KEYS  head (hash)   log (stream)   copy (unchecked stream: the log while it is copied, else absent)   known (hash)   runs (hash)   attention (sorted set)
 --       abandoned (hash: effect id -> 'incarnation|until': runs that outlive their settled calls; it expires)
 --       passing (hash: records of requests that changed nothing, and '#', how many there were, '#<place>', the key at each place)
 --       Index keys (sorted sets), the changes (stream) and the channel of live events are made from the bucket's prefix;
 --       they share the slot.
 -- ARGV  1 the write, a map in msgpack; suspensions alternate kinds and members of the pending indexes
---   token, append_id      of the owner, and of this write
+--   token, append_id      of the owner ('' for a guest), and of this write
+--   seen                  of a guest: the id of the last append, as it was read; '' before the start
 --   conversation, prefix  the conversation's id, and the prefix of its bucket's keys
 --   expected              the seq after which the events come
---   lease_ms              for how long the lease is renewed
+--   lease_ms              for how long the lease is renewed; after a guest's write, when outstanding work needs attention
 --   events                their entries in the log
 --   snapshot              of the state after them; absent if none is written
 --   index                 packed entry in the lists, '' before the start
@@ -29,7 +30,7 @@ if not ok or type(w) ~= 'table' then return {'corrupt', 'arguments'} end
 for _, name in ipairs({'expected', 'lease_ms', 'most_passing', 'passing_ms', w.due and 'due' or 'expected', w.grants and 'grants'}) do
   if not whole(w[name]) then return {'corrupt', 'arguments: ' .. name .. ' is no number'} end
 end
-for _, name in ipairs({'token', 'append_id', 'conversation', 'prefix', 'index', 'noted', w.snapshot and 'snapshot'}) do
+for _, name in ipairs({'token', 'append_id', 'conversation', 'prefix', 'index', 'noted', w.seen and 'seen' or 'token', w.snapshot and 'snapshot'}) do
   if type(w[name]) ~= 'string' then return {'corrupt', 'arguments: ' .. name .. ' is no text'} end
 end
 for _, name in ipairs({'events', 'absent', 'known', 'passing', 'add', 'remove', 'opened', 'closed'}) do
@@ -41,15 +42,19 @@ end
 for _, name in ipairs({'busy', 'progress'}) do
   if type(w[name]) ~= 'boolean' then return {'corrupt', 'arguments: ' .. name} end
 end
-if w.token == '' or w.append_id == '' then return {'corrupt', 'arguments: an empty token or append id'} end
+if (w.token == '') ~= (w.seen ~= nil) or w.append_id == '' then return {'corrupt', 'arguments: an empty token or append id'} end
 local conversation, prefix, packed = w.conversation, w.prefix, w.index
 local busy, due = w.busy and '1' or '0', w.due and string.format('%d', w.due) or ''
 local passed = integer(redis.call('HGET', passing, '#') or '0')
 if not passed then return {'corrupt', 'the passing ids: their number'} end
 
 local now = clock()
-local h = redis.call('HMGET', head, 'token', 'seq', 'append_id', 'index', 'struck_by')
-if h[1] ~= w.token then return {'fenced'} end
+local h = redis.call('HMGET', head, 'token', 'seq', 'append_id', 'index', 'struck_by', 'quarantine', 'paused', 'epoch')
+if w.seen then
+  if h[3] == w.append_id then return {'ok', now} end
+  if bad(h[8]) then return {'corrupt', 'the head: its epoch'} end
+  if h[1] or h[6] or h[7] or (h[3] or '') ~= w.seen then return {'fenced'} end
+elseif h[1] ~= w.token then return {'fenced'} end
 if h[3] == w.append_id then return {'ok', now} end
 local seq = tonumber(h[2] or '0')
 if seq ~= w.expected then
@@ -97,7 +102,12 @@ for i, entry in ipairs(w.events) do
 end
 local lease, last_seq = now + w.lease_ms, seq + #w.events
 redis.call('HSET', head, 'seq', string.format('%d', last_seq), 'append_id', w.append_id, 'busy', busy, 'due', due,
-  'index', packed, 'lease', string.format('%d', lease))
+  'index', packed)
+if w.seen then
+  redis.call('HSET', head, 'epoch', string.format('%d', tonumber(h[8] or '0') + 1))
+else
+  redis.call('HSET', head, 'lease', string.format('%d', lease))
+end
 if w.grants then redis.call('HSET', head, 'grants', string.format('%d', w.grants)) end
 if #w.events > 0 then redis.call('HSET', head, 'at', string.format('%d', now)) end
 if seq == 0 and #w.events > 0 then redis.call('PERSIST', head) end
@@ -136,6 +146,7 @@ end
 if w.progress and h[5] then redis.call('HDEL', head, 'strikes', 'struck_by', 'company') end
 change(gone, come)
 attend(attention, conversation, busy, lease, due)
+if w.seen and not w.busy then shrink(log, copy) end
 if stands_otherwise or w.noted ~= '' then
   note_change(prefix, conversation, seq + 1, last_seq, packed, w.opened, w.closed, w.noted)
 end

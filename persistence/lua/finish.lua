@@ -4,23 +4,34 @@
 -- KEYS  runs (hash: see claim.lua)   late (hash: effect id -> 'ms|incarnation|outcome')   log (stream)   head (hash)
 --       attention (sorted set)   abandoned (hash: see append.lua)
 -- ARGV  1 effect id   2 incarnation   3 outcome   4 1 if a late outcome is kept, else 0   5 conversation id   6 channel
--- Returns {'ok'} | {'late'} | {'no'} | {'corrupt', what}
+--       of a guest, which judges the outcome itself if there is no owner: 7 after how many ms the conversation needs attention
+--       8 the record version that the caller reads   9 whether the caller has a cipher, 0|1
+-- Returns {'ok'} | {'visit', now, seq, snapshot, append id, entries} | {'late'} | {'no'} | {'corrupt', what}
 
-local conversation = ARGV[5]
+local conversation, look_ms = ARGV[5], integer(ARGV[7])
 if ARGV[1] == '' or ARGV[2] == '' or string.find(ARGV[2], '|', 1, true) or conversation == '' then return {'corrupt', 'arguments'} end
+if ARGV[7] and not (look_ms and integer(ARGV[8])) then return {'corrupt', 'arguments'} end
 local run = redis.call('HGET', runs, ARGV[1])
 local done = 'D|' .. ARGV[2] .. '|'
-if run and string.sub(run, 1, #done) == done then return {'ok'} end
-local waited_for = claim_of(run) == ARGV[2]
-if not waited_for and (run or ARGV[4] ~= '1' or redis.call('EXISTS', log) == 0) then return {'no'} end
-local h = redis.call('HMGET', head, 'token', 'quarantine')
-if waited_for then
-  redis.call('HSET', runs, ARGV[1], done .. ARGV[3])
-else
+local was_done = run and string.sub(run, 1, #done) == done
+if not was_done and claim_of(run) ~= ARGV[2] then
+  if run or ARGV[4] ~= '1' or redis.call('EXISTS', log) == 0 then return {'no'} end
   redis.call('HSET', late, ARGV[1], string.format('%d|', clock()) .. ARGV[2] .. '|' .. ARGV[3])
   redis.call('HDEL', abandoned, ARGV[1])
+  return {'late'}
 end
-if waited_for and not h[1] and not h[2] then
-  look_now(attention, conversation, ARGV[6])
+if not was_done then redis.call('HSET', runs, ARGV[1], done .. ARGV[3]) end
+local h = redis.call('HMGET', head, 'token', 'quarantine', 'paused', 'seq', 'snapshot', 'append_id')
+if h[1] or h[2] then return {'ok'} end
+local seq = integer(h[4])
+if look_ms and not h[3] and seq then
+  local found = contents(log, runs, seq, h[5], tonumber(ARGV[8]), ARGV[9] == '1')
+  if found then
+    local now = clock()
+    local at = math.min(now + look_ms, tonumber(redis.call('ZSCORE', attention, conversation) or 'inf'))
+    redis.call('ZADD', attention, string.format('%d', at), conversation)
+    return {'visit', now, seq, h[5] or '', h[6] or '', found.tail}
+  end
 end
-return {waited_for and 'ok' or 'late'}
+look_now(attention, conversation, ARGV[6])
+return {'ok'}

@@ -30,13 +30,5 @@ if h[2] == '1' and not stands then
   if not done then looked_at = looked_at + look_ms end
 end
 attend(attention, ARGV[2], stands and '0' or h[2], looked_at, h[3])
-
--- Redis allocates 4 KB for a stream's last node, most of a short conversation's memory at rest. A copy is as large as its content;
--- longer logs are left alone, so this never copies more than a node.
-local nodes = nil
-local info = redis.pcall('XINFO', 'STREAM', log)
-for i = 1, #info - 1, 2 do
-  if info[i] == 'radix-tree-keys' then nodes = info[i + 1] end
-end
-if nodes == 1 and redis.pcall('COPY', log, copy, 'REPLACE') == 1 then redis.call('RENAME', copy, log) end
+shrink(log, copy)
 return {'ok'}

@@ -11,7 +11,8 @@ from unittest import mock
 from holdfast.actors import admission, conversation_actor
 from holdfast.actors import ray_workers as ray_crew
 from holdfast.actors.activation.activation import Activation
-from holdfast.actors.activation.ownership import Ownership, StoreClock
+from holdfast.actors.activation.judge import StoreClock
+from holdfast.actors.activation.ownership import Ownership
 from holdfast.actors.ray_workers import RayWorkers, WorkerUnavailable
 from holdfast.actors.worker import tool_run
 from holdfast.actors.worker.claims import Claim, Claims
@@ -160,7 +161,7 @@ def a_loss_that_runs_everything_again():
 def an_outcome_that_is_not_recorded():
     """A worker does not keep its outcome in the store: with the actor that waited for it, it is lost."""
 
-    async def forget(store, request, incarnation, outcome, *, keeps_late=True):
+    async def forget(store, guest, request, incarnation, outcome, *, keeps_late=True):
         return True
 
     return mock.patch.object(tool_run, "deposit", forget)

@@ -57,7 +57,18 @@ from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.principal import Principal, Proof
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.errors import HoldfastError
-from holdfast.persistence import Acquired, Append, AppRecord, Conversations, KnownIds, Moved, Run, Takeover, TakeoverReason
+from holdfast.persistence import (
+    Acquired,
+    Append,
+    AppRecord,
+    Conversations,
+    KnownIds,
+    Moved,
+    Run,
+    Takeover,
+    TakeoverReason,
+    Visited,
+)
 
 NextCommand: TypeAlias = Callable[[State], Command]
 
@@ -106,6 +117,14 @@ class Writer:
     spec: AgentSpec = DESK
     events: list[Event] = field(default_factory=list)
     salt: Callable[[], str] = lambda: uuid.uuid4().hex
+    seen: str | None = None
+
+    @classmethod
+    def visiting(cls, store: Conversations, conversation_id: str, visited: Visited | None = None) -> Self:
+        """A guest, which writes once as no owner; without what it read, of a conversation that has not begun."""
+        found = Visited(0, State(conversation_id=conversation_id), "") if visited is None else visited
+        read = found.state, {}, LEASE_MS, found.tail_bytes
+        return cls(store, conversation_id, "", 0, *read, seen=found.append_id)
 
     @classmethod
     async def of(
@@ -218,6 +237,7 @@ class Writer:
             absent=tuple(absent),
             tail_bytes=self.tail_bytes,
             passing=passing or {},
+            seen=self.seen,
         )
 
     def adopt(self, events: Sequence[Event], state: State) -> None:

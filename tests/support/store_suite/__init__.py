@@ -35,6 +35,7 @@ pytest.register_assert_rewrite(
             "fencing",
             "directory",
             "grants",
+            "guests",
             "index",
             "inspection",
             "large",
@@ -64,6 +65,7 @@ from .changes import Changing
 from .directory import Finding
 from .fencing import Fencing
 from .grants import Granting
+from .guests import Visiting
 from .index import Indexing
 from .inspection import Inspecting
 from .large import Large
@@ -92,6 +94,7 @@ class StoreConformance(
     Granting,
     Auditing,
     Parking,
+    Visiting,
     Attending,
     Changing,
     Paging,

@@ -84,7 +84,7 @@ def move(activation, store):
     context = dataclasses.replace(activation._context, store=store)
     for part in (activation, activation._owned, activation._effects):
         part._context = context
-    activation._owned._store = store
+    activation._owned.store = store
 
 
 @pytest.mark.parametrize("fault", [FailBefore(), FailAfter()], ids=["not written", "written, reply lost"])

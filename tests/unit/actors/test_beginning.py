@@ -6,7 +6,7 @@ import pytest
 from hosted import OPEN, START, FakeWorkers, activated, stored, until
 from writer import reply
 
-from holdfast.actors.activation import activation as loop
+from holdfast.actors.activation import judge as judging
 from holdfast.actors.workers import NoWorker
 from holdfast.conversation import End, Send, Status, decide
 from holdfast.conversation.records.events import MessageAccepted, TurnCompleted, TurnStarted
@@ -67,7 +67,7 @@ async def test_a_message_to_an_idle_conversation_begins_its_turn_in_the_same_wri
     "trouble", [NoWorker("not signed"), StoreUnavailable("away"), ClusterUnavailable("no cluster"), None], ids=repr
 )
 async def test_a_start_is_acknowledged_although_what_its_turn_begins_with_is_not_known(trouble, monkeypatch):
-    monkeypatch.setattr(loop, "AT_ONCE_S", 0.01)
+    monkeypatch.setattr(judging, "AT_ONCE_S", 0.01)
     known = asyncio.Event()
 
     class Troubled(FakeWorkers):
@@ -95,7 +95,7 @@ async def test_a_start_is_acknowledged_although_the_beginning_of_its_turn_cannot
             raise ZeroDivisionError
         return decide(state, command)
 
-    monkeypatch.setattr("holdfast.actors.activation.activation.decide", once)
+    monkeypatch.setattr("holdfast.actors.activation.judge.decide", once)
     store, activation = await counted(FakeWorkers(reply("Hello.")))
     await activation.ask(OPEN_START)
     assert "TurnStarted" not in store.appends[0]

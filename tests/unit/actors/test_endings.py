@@ -8,7 +8,7 @@ from hosted import GATED, OPEN, START, FakeWorkers, activated, decided, stored, 
 from writer import call, fail_model, reply
 
 from holdfast.actors.activation import activation as activation_module
-from holdfast.actors.activation import activation as loop
+from holdfast.actors.activation import judge as judging
 from holdfast.actors.activation import outstanding
 from holdfast.actors.workers import NoOutcome, NoWorker
 from holdfast.conversation import AgentSpec, Approve, RunFinished, Send, Status, ToolSpec, Wake, decide
@@ -36,7 +36,7 @@ def broken(monkeypatch, kind, times=10**6):
             raise ZeroDivisionError(message)
         return decide(state, command)
 
-    monkeypatch.setattr(loop, "decide", judge)
+    monkeypatch.setattr(judging, "decide", judge)
 
 
 class Losing(FakeWorkers):

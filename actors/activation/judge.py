@@ -1,0 +1,230 @@
+"""Judging commands about one conversation and writing what follows, as its owner or as a guest."""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+
+from holdfast.actors.published import SpecCache
+from holdfast.actors.steps import Reached, Step, untrapped
+from holdfast.actors.workers import NoWorker, WorkPaused
+from holdfast.backoff import now_s
+from holdfast.conversation import AgentSpec, BeginTurn, Command, Event, Judgement, Reply, State, decide, outstanding
+from holdfast.conversation.judging.machine import effect_of
+from holdfast.conversation.records.commands import TurnPrepared
+from holdfast.conversation.records.idempotency import IdempotencyRecord
+from holdfast.errors import CorruptStore, HoldfastError, NewerRecord
+from holdfast.persistence import Append, Appended, KnownIds, Store, Visited
+
+from .turn_trace import TurnTrace
+
+logger = logging.getLogger("holdfast.actor")
+
+AT_ONCE_S = 0.25
+"""Seconds that a command waits at most for the turn that it begins; the turn can also begin with a later write."""
+
+
+class StoreClock:
+    """The store's clock in ms UTC, estimated from its last reading. It never goes back, whatever wall clocks do."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._offset = 0
+        self._latest = 0
+
+    def heard(self, now: int) -> None:
+        """Take a reading of the store's clock."""
+        self._offset = now - self._clock()
+
+    def now(self) -> int:
+        """The time by the store's clock."""
+        self._latest = max(self._latest, self.at(self._clock()))
+        return self._latest
+
+    def at(self, moment: int) -> int:
+        """The time by the store's clock at a moment of the actor's clock."""
+        return moment + self._offset
+
+
+class Held:
+    """A conversation as a writer holds it between its writes.
+
+    Attributes:
+        spec: The spec that commands are judged with; None while it is unknown.
+        tail_bytes: The size of the log after the last snapshot.
+        token: The token by which the store knows the owner; '' for a guest.
+        seen: A guest's last write as it was read; None for an owner.
+        unrecorded: Model calls found without a record; the next write makes one.
+    """
+
+    def __init__(
+        self, store: Store, specs: SpecCache, clock: Callable[[], int], conversation_id: str, *, lease_ms: int
+    ) -> None:
+        self.conversation_id = conversation_id
+        self.state = State(conversation_id=conversation_id)
+        self.spec: AgentSpec | None = None
+        self.tail_bytes = 0
+        self.token = ""
+        self.seen: str | None = None
+        self.unrecorded: set[str] = set()
+        self.time = StoreClock(clock)
+        self.lease_ms = lease_ms
+        self.store = store
+        self._specs = specs
+
+    def visit(self, visited: Visited) -> None:
+        """Hold what a guest has read, for its next write."""
+        self.state, self.tail_bytes, self.seen = visited.state, visited.tail_bytes, visited.append_id
+        self.time.heard(visited.now)
+
+    def granted(self, asked_at_s: float) -> None:
+        """Note that a write was answered which was sent at that moment of the loop's time: an owner's lease is renewed."""
+
+    def adopt(self, write: Append, written: Appended) -> None:
+        """Adopt the state of a durable write."""
+        self.state, self.tail_bytes = write.after, written.tail_bytes
+        self.unrecorded.clear()
+        if self.seen is not None:
+            self.seen = write.append_id
+
+    async def spec_for(self, command: Command) -> AgentSpec | None:
+        """The spec that a command is judged with: its own if it brings one, else the turn's."""
+        if command.kind == "turn_prepared" or (command.kind == "start" and command.spec is not None):
+            return command.spec
+        if self.spec is None and self.state.seq:
+            self.spec = await self._spec()
+        return self.spec
+
+    async def _spec(self) -> AgentSpec | None:
+        """The stored spec of the current turn, else of the next one; None if none is stored."""
+        state, turn = self.state, self.state.turn
+        if turn is None or not turn.spec_digest:
+            record = await self.store.app(state.app) if state.app else None
+            digest = record.agents.get(state.agent) if record is not None else None
+        else:
+            digest = turn.spec_digest
+        return await self._specs.find(self.store, digest) if digest else None
+
+    async def read(self, command: Command, spec: AgentSpec | None) -> dict[int, Event]:
+        """The log entries that a command is judged by: those with facts that neither the state nor the spec has."""
+        places = command.reads(self.state, spec)
+        if not places:
+            return {}
+        try:
+            found: Sequence[Event | None] = await self.store.at(self.conversation_id, places)
+        except (CorruptStore, NewerRecord):  # an unreadable entry fails only a command that needs it
+            found = [await self._read_one(place) for place in places]
+        return {seq: event for seq, event in zip(places, found, strict=True) if event is not None}
+
+    async def _read_one(self, place: int) -> Event | None:
+        try:
+            (found,) = await self.store.at(self.conversation_id, [place])
+        except (CorruptStore, NewerRecord) as error:
+            logger.warning("conversation %s: entry %d cannot be read: %s", self.conversation_id, place, error)
+            return None
+        return found
+
+
+class Judge:
+    """Judges commands about what a writer holds, and writes their events.
+
+    `begin` prepares the turn that a command makes due. `wrote` is told of each durable write at once, before anything else
+    happens in this process.
+    """
+
+    def __init__(
+        self,
+        held: Held,
+        trace: TurnTrace,
+        *,
+        begin: Callable[[BeginTurn, State], Awaitable[TurnPrepared]],
+        wrote: Callable[[Append, Appended, Command], None],
+        reached: Reached = untrapped,
+    ) -> None:
+        self._held = held
+        self._trace = trace
+        self._begin = begin
+        self._wrote = wrote
+        self._reached = reached
+
+    async def judged(self, command: Command) -> Reply:
+        """Judge a command, and return its reply once its events are durable.
+
+        The idempotency records of accepted ids stand beside the log and not in the state. `decide` first judges as if the
+        command's ids were new; if one is known, the append is refused, and the command is judged again with the known records,
+        which make it a duplicate. New ids, which nearly all are, cost no read. A refusal is confirmed by an append without
+        events: a deposed activation must not give a final no. If the command begins a turn whose code and spec are known at
+        once, the same write begins it.
+
+        Raises:
+            Fenced: Another writer came first; nothing was written.
+            HoldfastError: The command was refused; after a `StoreError` it is unknown whether it was written.
+        """
+        held = self._held
+        spec = await held.spec_for(command)
+        read = await held.read(command, spec)
+        known: dict[str, IdempotencyRecord] = {}
+        while True:
+            now = held.time.now()
+            trace = self._trace.of(held.state, command, now)
+            stamped = command.stamped(now, spec, known, trace, read, salt=uuid.uuid4().hex)
+            refusal: HoldfastError | None = None
+            judgement = Judgement()
+            try:
+                judgement = decide(held.state, stamped)
+            except HoldfastError as error:
+                refusal = error
+            judgement, begins = await self._with_beginning(judgement, now)
+            self._reached(Step.ASK_2_JUDGED)
+            ids = (*command.lookups(), *command.reasons()) if refusal is not None else command.lookups()
+            asked_at_s = now_s()
+            after = judgement.state or held.state
+            write = Append(
+                token=held.token,
+                append_id=uuid.uuid4().hex,
+                before=held.state,
+                after=after,
+                lease_ms=held.lease_ms,
+                events=judgement.events,
+                absent=[key for key in ids if key not in known],
+                tail_bytes=held.tail_bytes,
+                unrecorded=[name for name in held.unrecorded if effect_of(after, name) is not None],
+                passing=judgement.passing,
+                seen=held.seen,
+            )
+            written = await held.store.append(held.conversation_id, write)
+            held.time.heard(written.now)
+            held.granted(asked_at_s)
+            if isinstance(written, KnownIds):
+                known |= written.known
+                continue
+            self._reached(Step.ASK_3_WRITTEN)
+            held.adopt(write, written)
+            self._wrote(write, written, command)
+            if begins is not None:
+                held.spec = begins.spec
+            elif judgement.events and command.kind in ("start", "turn_prepared"):
+                held.spec = spec  # no other command changes the spec of the turn
+            if refusal is not None:
+                raise refusal
+            return judgement.reply
+
+    async def _with_beginning(self, judgement: Judgement, now: int) -> tuple[Judgement, TurnPrepared | None]:
+        """The judgement with the turn that the command makes due, and what began it; without, after `AT_ONCE_S`."""
+        before, after = self._held.state, judgement.state
+        if after is None or after.turn is not None:  # else the end of each run would list all other runs
+            return judgement, None
+        effect = next((effect for effect in outstanding(after) if isinstance(effect, BeginTurn)), None)
+        if effect is None or effect_of(before, effect.effect_id) is not None:
+            return judgement, None
+        try:
+            async with asyncio.timeout(AT_ONCE_S):
+                begins = await self._begin(effect, after)
+        except (WorkPaused, NoWorker, HoldfastError, TimeoutError):
+            return judgement, None
+        try:
+            stamped = begins.stamped(now, begins.spec, {}, self._trace.beginning(after), salt=uuid.uuid4().hex)
+            return judgement.then(decide(after, stamped)), begins
+        except Exception:  # the separate `BeginTurn` meets it again; this command does not fail
+            logger.exception("conversation %s: its turn cannot begin at once", self._held.conversation_id)
+            return judgement, None

@@ -1,0 +1,249 @@
+"""Cases of guests: who records an outcome where nobody owns the conversation, and judges it there by one write of its own."""
+
+from dataclasses import replace
+
+import pytest
+from writer import Writer, begin, call, cancel, finish, reply, send, start
+
+from holdfast.conversation import Status
+from holdfast.errors import CorruptStore, Fenced
+from holdfast.persistence import Appended, Finding, KnownIds, RunStatus, Store, Visited
+
+from .parking import BOUND_MS, HOUR_MS, appended, due, is_due, listening, parked
+from .waiting import until
+
+ONE = {"incarnation": "p-1.x", "outcome": b"an outcome", "keeps_late": False}
+
+
+async def visit(store: Store, effect_id: str = "t1.m1", *, look_ms: int = BOUND_MS) -> Writer:
+    """The guest that has recorded the outcome of that work."""
+    visited = await store.finish_as_guest("c-1", effect_id, **ONE, look_ms=look_ms)
+    assert isinstance(visited, Visited)
+    return Writer.visiting(store, "c-1", visited)
+
+
+class Visiting:
+    """One write by no owner: where nobody owns the conversation, and nobody wrote since the writer read it."""
+
+    async def test_a_guest_reads_what_it_judges_with_and_nobody_is_told(self, store: Store, other: Store) -> None:
+        await parked(store)
+        before = await store.load("c-1")
+
+        async with listening(other) as heard:
+            visited = await store.finish_as_guest("c-1", "t1.m1", **ONE, look_ms=BOUND_MS)
+            assert isinstance(visited, Visited)
+            assert await due(store) == []
+            assert heard == []
+
+        assert visited.state == before
+        assert abs(visited.now - await store.now()) < HOUR_MS
+        run = await store.run("c-1", "t1.m1")
+        assert run is not None
+        assert (run.status, run.outcome) == (RunStatus.DONE, b"an outcome")
+        assert (await store.look("c-1", BOUND_MS)).finding is Finding.DONE
+
+    async def test_a_guest_that_writes_nothing_leaves_the_outcome_to_whoever_looks(self, store: Store) -> None:
+        await parked(store)
+        await visit(store, look_ms=1)
+        await is_due(store)
+        assert (await Writer.of(store, "c-1")).runs["t1.m1"].outcome == b"an outcome"
+
+    async def test_a_guest_that_gives_up_tells_of_the_outcome(self, store: Store, other: Store) -> None:
+        await parked(store)
+        await visit(store)
+        async with listening(other) as heard:
+
+            async def told() -> bool:
+                assert await store.finish("c-1", "t1.m1", **ONE | {"outcome": b"another"})
+                return "c-1" in heard
+
+            await until(told)
+        await is_due(store)
+        run = await store.run("c-1", "t1.m1")
+        assert run is not None
+        assert run.outcome == b"an outcome"
+
+    async def test_a_guest_reads_again_under_its_own_claim(self, store: Store) -> None:
+        await parked(store)
+        assert (await visit(store)).state == (await visit(store)).state
+
+    async def test_a_look_that_was_due_earlier_stays(self, store: Store) -> None:
+        await parked(store, look_ms=1)
+        await visit(store, look_ms=HOUR_MS)
+        await is_due(store)
+
+    async def test_an_owner_judges_the_outcome_itself(self, store: Store) -> None:
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin())
+        assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w-1")
+        assert await store.finish_as_guest("c-1", "t1.m1", **ONE, look_ms=BOUND_MS) is True
+        await writer.do(reply())
+
+    async def test_in_quarantine_the_outcome_is_only_recorded(self, store: Store) -> None:
+        await parked(store)
+        assert await store.strike("c-1", "", process="p", reason="why", limit=1) is None
+        assert await store.finish_as_guest("c-1", "t1.m1", **ONE, look_ms=BOUND_MS) is True
+        assert await due(store) == []
+        await store.retry("c-1")
+        assert (await Writer.of(store, "c-1")).runs["t1.m1"].status is RunStatus.DONE
+
+    async def test_what_was_released_as_paused_is_left_to_an_actor(self, store: Store) -> None:
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin())
+        assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w-1")
+        await store.release("c-1", writer.token, paused=True)
+        assert await store.finish_as_guest("c-1", "t1.m1", **ONE, look_ms=BOUND_MS) is True
+        await is_due(store)
+
+    async def test_another_claim_and_settled_work_have_no_guest(self, store: Store) -> None:
+        runs = await parked(store, call("lookup"))
+        args = {"look_ms": BOUND_MS, "outcome": b"late"}
+        assert await store.finish_as_guest("c-1", "t1.m1.c1#1", incarnation="p-2.y", keeps_late=True, **args) is False
+        assert [run.status for run in runs] == [RunStatus.CLAIMED]
+        writer = await Writer.of(store, "c-1")
+        await writer.do(cancel())
+        await writer.release()
+        assert await store.finish_as_guest("c-1", "t1.m1.c1#1", incarnation="p-1.x", keeps_late=True, **args) is False
+        assert (await store.late("c-1"))["t1.m1.c1#1"].outcome == b"late"
+
+    async def test_a_guest_ends_a_turn(self, store: Store, other: Store) -> None:
+        await parked(store)
+        before = await store.owner("c-1")
+        guest = await visit(store)
+        await guest.do(reply("forty-two"))
+
+        assert await other.load("c-1") == guest.state
+        assert [event.kind for _, event in await other.read("c-1", after=3)] == ["model_answered", "turn_completed"]
+        assert await store.run("c-1", "t1.m1") is None
+        assert await due(store) == []
+        assert before is not None
+        assert await store.owner("c-1") == replace(before, epoch=before.epoch + 1, token="", actor="")
+        (row,) = (await other.conversations(limit=10)).items
+        assert row.status is Status.IDLE
+
+    async def test_the_next_owner_goes_on_after_a_guest(self, store: Store) -> None:
+        await parked(store)
+        guest = await visit(store)
+        await guest.do(reply())
+        writer = await Writer.of(store, "c-1")
+        assert writer.state == guest.state
+        await writer.do(send(message_id="m-2"), begin())
+
+    async def test_what_a_guest_leaves_outstanding_needs_attention_in_time(self, store: Store) -> None:
+        await parked(store)
+        guest = await visit(store)
+        await guest.do(call("lookup"))
+        assert await due(store) == []
+        run = await store.run("c-1", guest.effect_ids[0])
+        assert run is not None
+        assert run.status is RunStatus.RUNNABLE
+
+        await store.claim("c-1", guest.effect_ids[0], incarnation="p-1.x", worker="w-1", bound_ms=BOUND_MS)
+        second = await visit(store, guest.effect_ids[0])
+        second.lease_ms = 1
+        await second.do(finish())
+        await is_due(store)
+
+    async def test_a_guest_is_fenced_by_an_owner(self, store: Store, other: Store) -> None:
+        await parked(store)
+        guest = await visit(store)
+        writer = await Writer.of(other, "c-1")
+        with pytest.raises(Fenced):
+            await guest.do(reply())
+        assert await other.load("c-1") == writer.state
+        await writer.do(reply())
+
+    async def test_a_guest_is_fenced_by_a_write_in_between(self, store: Store, other: Store) -> None:
+        await parked(store)
+        guest = await visit(store)
+        writer = await Writer.of(other, "c-1")
+        await writer.do(send(message_id="m-2"))
+        await writer.release()
+        with pytest.raises(Fenced):
+            await guest.do(reply())
+        assert await other.load("c-1") == writer.state
+
+    async def test_of_two_guests_one_writes(self, store: Store, other: Store) -> None:
+        await parked(store)
+        first, second = await visit(store), await visit(other)
+        await first.do(reply())
+        with pytest.raises(Fenced):
+            await second.do(reply())
+
+    async def test_an_owner_that_came_and_wrote_nothing_does_not_fence_a_guest(self, store: Store) -> None:
+        await parked(store)
+        guest = await visit(store)
+        writer = await Writer.of(store, "c-1")
+        await store.release("c-1", writer.token, look_ms=BOUND_MS)
+        await guest.do(reply())
+
+    async def test_a_quarantine_fences_a_guest(self, store: Store) -> None:
+        await parked(store)
+        guest = await visit(store)
+        await store.strike("c-1", "", process="p", reason="why", limit=1)
+        with pytest.raises(Fenced):
+            await guest.do(reply())
+
+    async def test_a_release_as_paused_fences_a_guest(self, store: Store) -> None:
+        await parked(store)
+        guest = await visit(store)
+        writer = await Writer.of(store, "c-1")
+        await store.release("c-1", writer.token, paused=True)
+        with pytest.raises(Fenced):
+            await guest.do(reply())
+
+    async def test_a_guests_write_can_be_repeated(self, store: Store) -> None:
+        await parked(store)
+        guest = await visit(store)
+        write = guest.judged(reply(), now=await store.now())
+        assert isinstance(await store.append("c-1", write), Appended)
+        assert isinstance(await store.append("c-1", write), Appended)
+        assert len(await store.read("c-1", after=3)) == 2
+
+    async def test_a_guest_starts_a_conversation(self, store: Store, other: Store) -> None:
+        guest = Writer.visiting(store, "c-1")
+        await guest.do(start(message_id="m-1"), begin())
+
+        assert await other.load("c-1") == guest.state
+        owner = await other.owner("c-1")
+        assert owner is not None
+        assert (owner.token, owner.epoch, owner.started) == ("", 1, True)
+        assert await due(store) == []
+        assert (await other.known("c-1", ["m:m-1"])).keys() == {"m:m-1"}
+
+    async def test_a_guest_starts_no_conversation_that_is_there(self, store: Store) -> None:
+        await (await Writer.of(store, "c-1")).do(start())
+        with pytest.raises(Fenced):
+            await Writer.visiting(store, "c-1").do(start())
+        assert len(await store.read("c-1")) == 2
+
+    async def test_a_guest_starts_no_conversation_that_another_holds(self, store: Store) -> None:
+        writer = await Writer.of(store, "c-1")
+        with pytest.raises(Fenced):
+            await Writer.visiting(store, "c-1").do(start())
+        await writer.release()
+        await Writer.visiting(store, "c-1").do(start())
+
+    async def test_a_guest_hears_of_known_ids(self, store: Store) -> None:
+        await parked(store, send(message_id="m-2"))
+        guest = await visit(store)
+        write = guest.judged(reply(), now=await store.now())
+        answer = await store.append("c-1", replace(write, absent=["m:m-2"]))
+        assert isinstance(answer, KnownIds)
+        assert answer.known.keys() == {"m:m-2"}
+        assert await store.load("c-1") == guest.state
+
+    async def test_a_guests_write_clears_the_crash_count(self, store: Store) -> None:
+        await parked(store)
+        await store.strike("c-1", "", process="p", reason="why", limit=3)
+        guest = await visit(store)
+        await appended(guest, call("ask"))
+        assert (await store.strike("c-1", "", process="q", reason="why", limit=3)).crash_count == 1
+
+    async def test_a_writer_is_an_owner_or_a_guest(self, store: Store) -> None:
+        await parked(store)
+        guest = await visit(store)
+        write = guest.judged(reply(), now=await store.now())
+        for wrong in (replace(write, token="t"), replace(write, seen=None), replace(write, append_id="")):
+            with pytest.raises(CorruptStore):
+                await store.append("c-1", wrong)

@@ -1,0 +1,222 @@
+"""A worker judges an outcome itself where nobody owns the conversation; whatever keeps it from that, an actor does."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from writer import APP, DESK, LEASE_MS, Writer, begin, call, cancel, reply, send, start
+
+from holdfast import metrics
+from holdfast.actors.activation import judge as judging
+from holdfast.actors.activation.effect_runner import begun
+from holdfast.actors.published import SpecCache, unsigned
+from holdfast.actors.steps import Step
+from holdfast.actors.worker import guest as guests
+from holdfast.actors.worker.bench import at_any_time
+from holdfast.actors.worker.guest import LOOK_MS, Guest, deposit
+from holdfast.actors.workers import ModelRequest, RunRequest, WorkPaused
+from holdfast.conversation import ModelReplied, RunFinished, Status
+from holdfast.conversation.records.commands import ProposedCall
+from holdfast.counting import Counts
+from holdfast.errors import StoreUnavailable
+from holdfast.persistence import Finding, MemoryStore, RunStatus
+from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
+
+REQUEST = ModelRequest(
+    code="code-1", conversation_id="c-1", agent="desk", spec_digest=DESK.digest, effect_id="t1.m1", upto_seq=3, attempt=1
+)
+REPLIED = ModelReplied(effect_id="t1.m1", content="Hi.")
+CLAIM = "process-1.x"
+
+
+async def parked(*steps, effect_id="t1.m1"):
+    """A store with a conversation that nobody owns, whose work a worker has claimed."""
+    store = MemoryStore()
+    await store.put_app(APP, [DESK])
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(app=APP.app), begin(), *steps)
+    await store.claim("c-1", effect_id, incarnation=CLAIM, worker="w-1", bound_ms=LEASE_MS)
+    await store.release("c-1", writer.token, look_ms=LEASE_MS)
+    return store
+
+
+def visitor(store, *, reached=lambda _: None, admit=at_any_time, **more):
+    async def begins(effect, state):
+        return await begun(admit, lambda app, agent: unsigned(store, app, agent), effect, state)
+
+    return Guest(store, SpecCache(), begins, reached, **more)
+
+
+async def recorded(store, outcome=REPLIED, request=REQUEST, **more):
+    async with asyncio.timeout(20):
+        return await deposit(store, visitor(store, **more), request, CLAIM, outcome, keeps_late=isinstance(request, RunRequest))
+
+
+async def log(store):
+    return [event.kind for _, event in await store.read("c-1", after=3)]
+
+
+async def test_a_final_answer_ends_the_turn_and_nobody_ever_owned_it():
+    store, counts = await parked(), Counts()
+    before = await store.owner("c-1")
+    assert await recorded(store, counts=counts)
+    assert await log(store) == ["model_answered", "turn_completed"]
+    assert (await store.load("c-1")).status is Status.IDLE
+    assert await store.owner("c-1") == replace(before, epoch=before.epoch + 1)
+    assert (await store.attention(9)).conversation_ids == []
+    assert counts.standing() == {f"{metrics.TURNS.name}|desk|completed": 1}
+
+
+async def test_calls_that_wait_for_people_are_pending_without_an_actor():
+    store = await parked()
+    proposed = ProposedCall(tool_call_id="call_1", name="refund", arguments="{}")
+    assert await recorded(store, replace_calls(proposed))
+    (view,) = await store.pending_of("c-1")
+    assert view.tool == "refund"
+    assert (await store.load("c-1")).status is Status.AWAITING_INPUT
+
+
+def replace_calls(*calls):
+    return REPLIED.model_copy(update={"calls": calls, "content": None})
+
+
+async def test_what_an_outcome_makes_outstanding_is_there_for_whoever_comes():
+    store = await parked()
+    assert await recorded(store, replace_calls(ProposedCall(tool_call_id="call_1", name="lookup", arguments="{}")))
+    writer = await Writer.of(store, "c-1")
+    assert writer.effect_ids == tuple(writer.runs)
+    assert [run.status for run in writer.runs.values()] == [RunStatus.RUNNABLE]
+
+
+async def test_the_next_message_begins_its_turn_with_the_end_of_the_one_before():
+    store = await parked(send(message_id="m-2"))
+    assert await recorded(store)
+    assert (await log(store))[1:] == ["model_answered", "turn_completed", "turn_started"]
+
+
+async def test_a_paused_agents_next_turn_waits_for_an_actor():
+    async def paused(agent):
+        raise WorkPaused(agent)
+
+    store = await parked(send(message_id="m-2"))
+    assert await recorded(store, admit=paused)
+    assert (await log(store))[1:] == ["model_answered", "turn_completed"]
+    assert (await store.look("c-1", LOOK_MS)).finding is Finding.WAKE
+
+
+async def test_a_run_that_ends_after_its_call_was_settled_is_late_once():
+    store = await parked(call("lookup"), effect_id="call_4_1#1")
+    run = RunRequest(
+        code="k",
+        conversation_id="c-1",
+        agent="desk",
+        spec_digest=DESK.digest,
+        effect_id="call_4_1#1",
+        turn_id="t1",
+        tool_call_id="call_4_1",
+        tool="lookup",
+        attempt=1,
+        arguments_at=4,
+    )
+    writer = await Writer.of(store, "c-1")
+    await writer.do(cancel())
+    await writer.release()
+    assert not await recorded(store, RunFinished(effect_id="call_4_1#1", ok=True, content="{}"), run)
+    assert list(await store.late("c-1")) == ["call_4_1#1"]
+
+
+async def test_an_outcome_is_judged_anew_if_another_write_came_first():
+    store, came = await parked(), []
+
+    def reached(step):
+        if step is Step.GUEST_1_READ and not came:
+            came.append(step)
+            store._seen("c-1").append_id = "another"
+
+    assert await recorded(store, reached=reached)
+    assert await log(store) == ["model_answered", "turn_completed"]
+
+
+async def test_an_outcome_whose_conversation_never_stands_still_is_left_to_an_actor():
+    store, came = await parked(), []
+
+    def reached(step):
+        came.append(step)
+        store._seen("c-1").append_id = f"another-{len(came)}"
+
+    assert await recorded(store, reached=reached)
+    assert came == [Step.GUEST_1_READ] * guests.TRIES
+    assert (await store.run("c-1", "t1.m1")).status is RunStatus.DONE
+    assert (await store.attention(9)).conversation_ids == ["c-1"]
+
+
+async def test_an_owner_that_comes_between_reading_and_writing_has_the_outcome():
+    store, owners = await parked(), []
+
+    class Racing(FaultyStore):
+        async def append(self, conversation_id, write):
+            if write.seen is not None:
+                owners.append(await Writer.of(store, "c-1"))
+            return await store.append(conversation_id, write)
+
+    racing = Racing(store, Faults())
+    assert await recorded(racing)
+    assert owners[0].runs["t1.m1"].status is RunStatus.DONE
+    await owners[0].do(reply())
+
+
+@pytest.mark.parametrize("fault", [FailBefore(), FailAfter()], ids=["not written", "written, reply lost"])
+async def test_an_outcome_whose_write_is_unknown_counts_once(fault):
+    inner = await parked()
+    assert await recorded(FaultyStore(inner, Faults(append=fault)))
+    if await inner.run("c-1", "t1.m1") is not None:  # an actor finds it
+        assert (await inner.attention(9)).conversation_ids == ["c-1"]
+        await (await Writer.of(inner, "c-1")).do(reply())
+    assert await log(inner) == ["model_answered", "turn_completed"]
+    assert await inner.late("c-1") == {}
+
+
+async def test_an_outcome_waits_for_a_store_that_is_away(monkeypatch):
+    inner = await parked()
+    assert await recorded(FaultyStore(inner, Faults(finish_as_guest={1: FailBefore(), 2: FailAfter()})))
+    assert await log(inner) == ["model_answered", "turn_completed"]
+
+
+async def test_an_outcome_that_cannot_be_judged_here_is_left_to_an_actor(monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(judging, "decide", broken)
+    store = await parked()
+    assert await recorded(store)
+    assert await log(store) == []
+    assert (await store.attention(9)).conversation_ids == ["c-1"]
+
+
+async def test_a_worker_that_is_succeeded_only_records():
+    store = await parked()
+    assert await recorded(store, allowed=lambda: False)
+    assert (await store.run("c-1", "t1.m1")).status is RunStatus.DONE
+    assert await log(store) == []
+
+
+async def test_an_outcome_of_an_owned_conversation_is_its_owners():
+    store = await parked()
+    writer = await Writer.of(store, "c-1")
+    assert await recorded(store)
+    assert await log(store) == []
+    await writer.do(reply())
+
+
+async def test_without_a_guest_outcomes_are_recorded():
+    store = await parked()
+    assert await deposit(store, None, REQUEST, CLAIM, REPLIED)
+    assert not await deposit(store, None, REQUEST, "process-2.y", REPLIED)
+    assert (await store.run("c-1", "t1.m1")).status is RunStatus.DONE
+
+
+async def test_a_record_of_unknown_fate_is_tried_again():
+    inner = await parked()
+    assert await deposit(
+        FaultyStore(inner, Faults(finish={1: FailBefore(StoreUnavailable("x"))})), None, REQUEST, CLAIM, REPLIED
+    )
