@@ -125,6 +125,7 @@ class ProcessLimits:
     work that may have killed a process. `model_calls`: concurrent model calls in one worker; more wait. `strikes`: how many
     processes may die of a conversation's work before it is quarantined. An actor is replaced after `adoptions`, a worker after
     `effects`, and each once its memory exceeds its `_mb`. A worker ends after `worker_idle_s` without a request (0: never).
+    `direct_streams`: workers read plain chunks of a model's stream themselves, and litellm the others; else litellm reads all.
     """
 
     standby: int = 2
@@ -138,6 +139,7 @@ class ProcessLimits:
     effects: int = 100_000
     worker_mb: int = 2048
     worker_idle_s: int = 86_400
+    direct_streams: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,7 @@ class Settings(BaseModel):
     effects: int = Field(default=100_000, ge=1)
     worker_mb: int = Field(default=2048, ge=128)
     worker_idle_s: int = Field(default=86_400, ge=0, le=315_360_000)
+    direct_streams: bool = True
 
     @classmethod
     def of(cls, **given: Any) -> "Settings":

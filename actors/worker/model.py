@@ -76,8 +76,12 @@ async def call(
     rules: CallRules,
     redaction: Redaction,
     counts: ModelCounts,
+    direct: bool = True,
 ) -> ModelOutcome:
-    """Call the spec's model without hidden tools; the outcome after all retries. App code runs in `loop`'s threads."""
+    """Call the spec's model without hidden tools; the outcome after all retries. App code runs in `loop`'s threads.
+
+    `direct`: plain chunks of a stream are read without litellm.
+    """
     try:
         called = destination.arguments(spec, agent, _provider, _keyed)
     except destination.Elsewhere as elsewhere:
@@ -86,7 +90,7 @@ async def call(
     try:
         async with asyncio.timeout(spec.limits.model_timeout_s):
             asked = partial(_arguments, spec, called, route, messages, rules.hides)
-            answer = await _with_retries(store, request, spec, asked, redaction=redaction, counts=counts)
+            answer = await _with_retries(store, request, spec, asked, redaction=redaction, counts=counts, direct=direct)
     except TimeoutError:
         return model_outcome.overdue(request.effect_id, spec.limits)
     except _Failed as failed:
@@ -119,13 +123,14 @@ async def _with_retries(
     *,
     redaction: Redaction,
     counts: ModelCounts,
+    direct: bool,
 ) -> ModelAnswer:
     backoff = Backoff(FIRST_DELAY_S, LONGEST_DELAY_S, jitter=0.5)
     deltas = Deltas(store, request, 0)
     for attempt in range(1, ATTEMPTS + 1):
         await deltas.begin_anew()
         try:  # the arguments are made anew: litellm changes some of what it is given
-            return await _stream(deltas, ModelAnswer(spec.limits), arguments(), counts)
+            return await _stream(deltas, ModelAnswer(spec.limits), arguments(), counts, direct=direct)
         except TooMuch:
             raise
         except Exception as error:  # litellm raises whatever its providers' clients do
@@ -139,9 +144,12 @@ async def _with_retries(
     raise AssertionError("unreachable: the last try returns or raises")
 
 
-async def _stream(deltas: Deltas, answer: ModelAnswer, arguments: dict[str, Any], counts: ModelCounts) -> ModelAnswer:
+async def _stream(
+    deltas: Deltas, answer: ModelAnswer, arguments: dict[str, Any], counts: ModelCounts, *, direct: bool
+) -> ModelAnswer:
     counts.asked()
-    stream = ProviderStream(await litellm.acompletion(**arguments), answer, litellm.ModelResponseStream, observed=_observed())
+    found, observed = await litellm.acompletion(**arguments), _observed()
+    stream = ProviderStream(found, answer, litellm.ModelResponseStream, observed=observed, direct=direct and not observed)
     restarts = 0
     try:
         async for chunk in stream:
@@ -161,10 +169,16 @@ async def _stream(deltas: Deltas, answer: ModelAnswer, arguments: dict[str, Any]
 
 
 def _observed() -> bool:
-    """Whether litellm has callbacks for whole answers, or counts or caches them."""
+    """Whether litellm has callbacks or rules for whole answers, counts or caches them, or ends them after a time."""
     told = [*litellm.callbacks, *litellm.success_callback, *litellm._async_success_callback]  # noqa: SLF001 - the coroutines
     # litellm itself adds "cache" with a call of Gemini's; what keeps answers is `litellm.cache`
-    return any(one != "cache" for one in told) or bool(litellm.max_budget or litellm.cache)
+    others = (
+        litellm.max_budget,
+        litellm.cache,
+        litellm.post_call_rules,
+        litellm.constants.LITELLM_MAX_STREAMING_DURATION_SECONDS,
+    )
+    return any(one != "cache" for one in told) or any(others)
 
 
 async def _close(stream: ProviderStream) -> None:

@@ -20,6 +20,7 @@ from .anthropic_blocks import AnthropicBlocks
 from .chat_chunks import RESPONSES, ResponsesEvents, cohere_chunk
 from .gemini_parts import GeminiParts
 from .model_answer import SAME, ModelAnswer
+from .plain_chunks import PlainChunks
 
 ANTHROPIC = "litellm.llms.anthropic."
 COHERE = "litellm.llms.cohere."
@@ -41,15 +42,19 @@ class ProviderStream:
     """One stream of litellm's; the answer notes what the provider sends before litellm reads it.
 
     `made` makes litellm's chunk of one in OpenAI's form. `observed`: litellm has callbacks for whole answers, so it must read
-    each to its end.
+    each to its end. `direct`: plain chunks are read without litellm.
     """
 
-    def __init__(self, stream: Any, answer: ModelAnswer, made: Callable[..., Any], *, observed: bool = True) -> None:
+    def __init__(
+        self, stream: Any, answer: ModelAnswer, made: Callable[..., Any], *, observed: bool = True, direct: bool = False
+    ) -> None:
         self._made = made
         self._stream = stream
         self._chunks: AsyncIterator[Any] = aiter(stream)
         self._answer = answer
         self._observed = observed
+        self._direct = direct
+        self._plain: PlainChunks | None = None
         self._chunks_heard = False
         self._lines: _Lines | None = None
         self._parser: Any = None
@@ -67,8 +72,10 @@ class ProviderStream:
         return self
 
     async def __anext__(self) -> Any:
-        self._forget()
         try:
+            if self._plain is not None and (chunk := await self._plain.plain()) is not None:
+                return chunk
+            self._forget()
             return await anext(self._chunks)
         except (StopAsyncIteration, _Over):
             if not (self._chunks_heard or (self._lines is not None and self._lines.understood)):
@@ -103,7 +110,8 @@ class ProviderStream:
         if hasattr(source, "__aiter__"):
             self._chunks_heard = True
             _listen_to_bedrock(self._parser, self._answer)
-            return _Chunks(source, self._answer, observed=self._observed)
+            self._plain = PlainChunks.of(source, self._stream, self._answer, self._made) if self._direct else None
+            return _Chunks(self._plain or source, self._answer, observed=self._observed)
         return source  # a client of the provider's own, which litellm reads in a thread
 
     def _read(self, source: Any, lines: Any, parsed_in: Callable[[str], bool]) -> Any:

@@ -429,6 +429,7 @@ class Worker:
                 rules=rules,
                 redaction=self.secrets.redaction,
                 counts=counts,
+                direct=self._settings.actors.process_limits.direct_streams,
             )
             span.ended(outcome, tries=counts.tries)
         counts.ended(outcome)

@@ -397,7 +397,8 @@ async def test_calls_that_a_server_does_not_number_are_told_apart_by_their_ids()
     ]
 
 
-async def test_of_a_long_answer_litellm_keeps_no_more_than_its_end(monkeypatch):
+@pytest.mark.parametrize(("direct", "looked"), [(True, 1), (False, 200)])
+async def test_of_a_long_answer_litellm_keeps_no_more_than_its_end(direct, looked, monkeypatch):
     # given a bound on what is kept
     monkeypatch.setattr("holdfast.actors.worker.provider_stream.KEPT_CHUNKS", 10)
     kept = []
@@ -408,6 +409,7 @@ async def test_of_a_long_answer_litellm_keeps_no_more_than_its_end(monkeypatch):
         kept.append((len(stream._stream.chunks), len(stream._stream.response_uptil_now)))
 
     monkeypatch.setattr(ProviderStream, "_forget", noted)
+    monkeypatch.setattr(Caller, "direct", direct)
     # when an answer of many chunks comes
     usage = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
     frames = [
@@ -421,7 +423,7 @@ async def test_of_a_long_answer_litellm_keeps_no_more_than_its_end(monkeypatch):
     assert outcome.content == "".join(f"{number}," for number in range(200))
     assert (outcome.input_tokens, outcome.output_tokens) == (11, 7)
     assert max(kept) <= (20, 0)
-    assert len(kept) > 200
+    assert len(kept) > looked
 
 
 USAGE = {**chunk({}, usage={"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}), "choices": []}

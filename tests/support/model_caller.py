@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from writer import Writer, begin, send, start
 
@@ -68,6 +68,7 @@ class Caller:
     live: list[list[Any]] = field(default_factory=list)
     app_tools: tuple[Tool, ...] = ()
     app_loop: Any = field(default_factory=InPlace)
+    direct: ClassVar[bool] = True
 
     @classmethod
     async def of(
@@ -127,6 +128,7 @@ class Caller:
             rules=rules,
             redaction=PLAIN,
             counts=ModelCounts(Counts(), self.spec.model),
+            direct=self.direct,
         )
         return await asyncio.wait_for(outcome, 60)
 
