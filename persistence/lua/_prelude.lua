@@ -117,48 +117,41 @@ local function standing(packed)
   return idx
 end
 
--- The (key, member) pairs of a member: in the indexes of all, of its agent, of its status or kind, and of both.
-local function pairs_of(prefix, name, agent, other, member)
-  return {
-    index_key(prefix, name) .. '\0' .. member,
-    index_key(prefix, name, agent) .. '\0' .. member,
-    index_key(prefix, name, nil, other) .. '\0' .. member,
-    index_key(prefix, name, agent, other) .. '\0' .. member,
-  }
+-- The keys of a member: of the index of all, of its agent, of its status or kind, and of both.
+local function keys_of(prefix, name, agent, other)
+  return {index_key(prefix, name), index_key(prefix, name, agent), index_key(prefix, name, nil, other), index_key(prefix, name, agent, other)}
 end
 
--- The pairs of a conversation in the lists, as a set.
+-- The member of a conversation in the lists, by key.
 local function listed(prefix, conversation, idx)
   local found = {}
   if idx then
     local member = string.format('%015d|%s', idx[3], conversation)
-    for _, pair in ipairs(pairs_of(prefix, 'conversations', idx[1], idx[2], member)) do found[pair] = true end
-    if idx[5] then found[prefix .. 'conversations:given\0' .. member] = true end
+    for _, key in ipairs(keys_of(prefix, 'conversations', idx[1], idx[2])) do found[key] = member end
+    if idx[5] then found[prefix .. 'conversations:given'] = member end
   end
   return found
 end
 
-local function split(pair)
-  local cut = string.find(pair, '\0', 1, true)
-  return string.sub(pair, 1, cut - 1), string.sub(pair, cut + 1)
-end
-
--- The pairs to remove and add when a conversation's list entry changes and suspensions ({kind, member, ...}) open and close;
--- nil and the reason if one of the keys is no sorted set.
+-- What to remove and add ({key, member, ...}) when a conversation's list entry changes and suspensions ({kind, member, ...}) open
+-- and close; nil and the reason if one of the keys is no sorted set.
 local function changes(prefix, conversation, before, after, opened, closed)
-  local old, new = listed(prefix, conversation, before), listed(prefix, conversation, after)
   local gone, come = {}, {}
-  for pair in pairs(old) do if not new[pair] then gone[#gone + 1] = pair end end
-  for pair in pairs(new) do if not old[pair] then come[#come + 1] = pair end end
+  if not before or before[1] ~= after[1] or before[2] ~= after[2] or before[3] ~= after[3] or before[5] ~= after[5] then
+    local old, new = listed(prefix, conversation, before), listed(prefix, conversation, after)
+    for key, member in pairs(old) do if new[key] ~= member then gone[#gone + 1], gone[#gone + 2] = key, member end end
+    for key, member in pairs(new) do if old[key] ~= member then come[#come + 1], come[#come + 2] = key, member end end
+  end
   for _, side in ipairs({{closed or {}, gone}, {opened or {}, come}}) do
-    for i = 1, #side[1], 2 do
-      for _, pair in ipairs(pairs_of(prefix, 'pending', after[1], side[1][i], side[1][i + 1])) do side[2][#side[2] + 1] = pair end
+    local told, into = side[1], side[2]
+    for i = 1, #told, 2 do
+      for _, key in ipairs(keys_of(prefix, 'pending', after[1], told[i])) do into[#into + 1], into[#into + 2] = key, told[i + 1] end
     end
   end
   local sorted = {}
   for _, side in ipairs({gone, come}) do
-    for _, pair in ipairs(side) do
-      local key = split(pair)
+    for i = 1, #side, 2 do
+      local key = side[i]
       if not sorted[key] and not is(key, 'zset') then return nil, 'the index ' .. key .. ' is no sorted set' end
       sorted[key] = true
     end
@@ -167,14 +160,8 @@ local function changes(prefix, conversation, before, after, opened, closed)
 end
 
 local function change(gone, come)
-  for _, pair in ipairs(gone) do
-    local key, member = split(pair)
-    redis.call('ZREM', key, member)
-  end
-  for _, pair in ipairs(come) do
-    local key, member = split(pair)
-    redis.call('ZADD', key, 0, member)
-  end
+  for i = 1, #gone, 2 do redis.call('ZREM', gone[i], gone[i + 1]) end
+  for i = 1, #come, 2 do redis.call('ZADD', come[i], 0, come[i + 1]) end
 end
 
 -- Add to the bucket's stream of changes a conversation's new list entry after the events from `first` to `seq`, with the suspensions

@@ -101,18 +101,14 @@ for i, entry in ipairs(w.events) do
   end
 end
 local lease, last_seq = now + w.lease_ms, seq + #w.events
-redis.call('HSET', head, 'seq', string.format('%d', last_seq), 'append_id', w.append_id, 'busy', busy, 'due', due,
-  'index', packed)
-if w.seen then
-  redis.call('HSET', head, 'epoch', string.format('%d', tonumber(h[8] or '0') + 1))
-else
-  redis.call('HSET', head, 'lease', string.format('%d', lease))
-end
-if w.grants then redis.call('HSET', head, 'grants', string.format('%d', w.grants)) end
-if #w.events > 0 then redis.call('HSET', head, 'at', string.format('%d', now)) end
+local fields = {'seq', string.format('%d', last_seq), 'append_id', w.append_id, 'busy', busy, 'due', due, 'index', packed,
+  w.seen and 'epoch' or 'lease', string.format('%d', w.seen and tonumber(h[8] or '0') + 1 or lease)}
+if #w.events > 0 then fields[#fields + 1], fields[#fields + 2] = 'at', string.format('%d', now) end
+if w.grants then fields[#fields + 1], fields[#fields + 2] = 'grants', string.format('%d', w.grants) end
+if w.snapshot then fields[#fields + 1], fields[#fields + 2] = 'snapshot', w.snapshot end
+redis.call('HSET', head, unpack(fields))
 if seq == 0 and #w.events > 0 then redis.call('PERSIST', head) end
-if w.snapshot then redis.call('HSET', head, 'snapshot', w.snapshot) end
-for i = 1, #w.known, 2 do redis.call('HSET', known, w.known[i], w.known[i + 1]) end
+for i = 1, #w.known, 1000 do redis.call('HSET', known, unpack(w.known, i, math.min(i + 999, #w.known))) end
 for i = 1, #w.passing, 2 do
   local key = w.passing[i]
   passed = passed + 1

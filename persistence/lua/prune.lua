@@ -28,7 +28,7 @@ local function listed_here(member)
   local head = conversation and head_of(conversation)
   if not head then return false end
   local idx = standing(redis.call('HGET', head, 'index') or '')
-  return idx and listed(prefix, conversation, idx)[index .. '\0' .. member]
+  return idx and listed(prefix, conversation, idx)[index] == member
 end
 
 -- Whether a conversation's log has gone on since the state that lacks the member.
