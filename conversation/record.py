@@ -1,9 +1,12 @@
 """The base of everything that is stored or sent: frozen, strict about unknown fields."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
+
+_new, _set = object.__new__, object.__setattr__
 
 
 class Record(BaseModel):
@@ -15,6 +18,17 @@ class Record(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
     LAST: ClassVar[str] = ""
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with changed fields: quicker than pydantic's, as a record has only fields, which never change."""
+        if deep:
+            return super().model_copy(update=update, deep=True)
+        copied = _new(type(self))
+        _set(copied, "__dict__", {**self.__dict__, **(update or {})})
+        _set(copied, "__pydantic_fields_set__", self.__pydantic_fields_set__ | (update or {}).keys())
+        _set(copied, "__pydantic_extra__", None)
+        _set(copied, "__pydantic_private__", None)
+        return copied
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Protocol
 
 from holdfast.conversation import Event, State
@@ -141,7 +142,7 @@ class Moved:
     owner: Owner
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Append:
     """One atomic write.
 
@@ -183,7 +184,7 @@ class Append:
         """Whether the events are progress, which sets the crash count to 0."""
         return any(not _standing_still(event) for event in self.events)
 
-    @property
+    @cached_property
     def delta(self) -> Delta:
         """The changed suspensions and work records."""
         return delta(self.before, self.after, self.events)

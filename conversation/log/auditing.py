@@ -123,12 +123,14 @@ def linked(state: State, event: Event, salt: str) -> Event:
 
     `salt` is the random text of its command, from which the event's own salt is derived; empty: no salt.
     """
+    said = {}
     if salt and (isinstance(event, events.CallSuspended | events.MessageAccepted) or is_audited(event)):
-        event = event.model_copy(update={"salt": _digest("holdfast.salt", salt, str(state.seq + 1))[:SALT_DIGITS]})
+        said["salt"] = _digest("holdfast.salt", salt, str(state.seq + 1))[:SALT_DIGITS]
+    if isinstance(event, events.SuspensionSettled | events.VoteCast):
+        said["shown"] = _shown_to(state, event)
+    event = event.model_copy(update=said) if said else event
     if not (isinstance(event, ChainLink) and is_audited(event)):
         return event
-    if isinstance(event, events.SuspensionSettled | events.VoteCast):
-        event = event.model_copy(update={"shown": _shown_to(state, event)})
     entry = entry_of(state.conversation_id, state.seq + 1, event)
     return event.model_copy(update={"head": entry.follows(state.audit_head or genesis(state.conversation_id))})
 
