@@ -45,7 +45,7 @@ end
 if (w.token == '') ~= (w.seen ~= nil) or w.append_id == '' then return {'corrupt', 'arguments: an empty token or append id'} end
 local conversation, prefix, packed = w.conversation, w.prefix, w.index
 local busy, due = w.busy and '1' or '0', w.due and string.format('%d', w.due) or ''
-local passed = integer(redis.call('HGET', passing, '#') or '0')
+local passed = #w.passing == 0 or integer(redis.call('HGET', passing, '#') or '0')
 if not passed then return {'corrupt', 'the passing ids: their number'} end
 
 local now = clock()
