@@ -1,7 +1,8 @@
-"""Plain chunks of OpenAI's chat stream, read without litellm: a piece of text, of reasoning or of one call's arguments.
+"""Plain chunks of OpenAI's chat stream, read without litellm.
 
-The SDK and litellm make models of every chunk, which takes most of a long answer's processor time. All other chunks, errors and
-the end are litellm's to read, in order, and so is every chunk until litellm has handed on the first one.
+They are the first one, a piece of text, of reasoning or of one call's arguments, the finish reason and the token counts. The
+SDK and litellm make models of every chunk, which takes most of a long answer's processor time. All other chunks, and errors,
+are litellm's to read, in order: what it must know of the plain ones is set in its stream.
 """
 
 import re
@@ -13,6 +14,9 @@ from .model_answer import ModelAnswer
 
 BESIDE = frozenset({"index", "delta", "finish_reason", "content_filter_results"})
 """The keys of a choice that may have a value."""
+ENDS = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
+"""OpenAI's own finish reasons."""
+EMPTY = (None, "")
 SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a character, of which litellm makes no arguments."""
 
@@ -45,22 +49,39 @@ class PlainChunks:
             raise
         except Exception as error:  # noqa: BLE001 - litellm raises it in its own words
             event = error
-        within = self._stream.sent_first_chunk and self._stream.received_finish_reason is None
-        chunk = plain(event) if within else None
-        if chunk is not None and not self._repeated():
-            self._stream.chunks.append(chunk)
-            if self._answer.heard():
+        chunk = None if isinstance(event, Exception) else self._read(event)
+        if chunk is None:
+            self._waiting.append(event)
+            self._stream.chunks[:] = map(self._whole, self._stream.chunks)
+            return None
+        self._stream.chunks[:] = [*self._stream.chunks[-1:], chunk]
+        if self._answer.heard():
+            return chunk
+        raise StopAsyncIteration
+
+    def _read(self, event: Any) -> SimpleNamespace | None:
+        stream, found = self._stream, said(event)
+        within = stream.sent_first_chunk and stream.received_finish_reason is None
+        match found, event:
+            case None, {"id": str(), "choices": [], "usage": dict()} if stream.sent_last_chunk and stream.send_stream_usage:
+                self._answer.used(self._made_by_sdk(event).usage)
+                return None if "provider_specific_fields" in event else SimpleNamespace(choices=[])
+            case (delta, None), _ if not stream.sent_first_chunk and delta.keys() == {"role"}:
+                stream.sent_first_chunk = True
+                return _chunk()
+            case (delta, str(reason)), _ if within and reason in ENDS and not delta.keys() - {"role"}:
+                stream.received_finish_reason, stream.sent_last_chunk = reason, True
+                self._answer.ended(reason)
+                return _chunk()
+            case (delta, None), _ if within and (chunk := _piece(delta)) is not None and not self._repeated():
                 return chunk
-            raise StopAsyncIteration
-        self._waiting.append(event)
-        self._stream.chunks[:] = map(self._whole, self._stream.chunks)
         return None
 
     def _whole(self, chunk: Any) -> Any:
         """The chunk as litellm makes it, since it reads more of the last ones after an error."""
         if not isinstance(chunk, SimpleNamespace):
             return chunk
-        return self._made(choices=[{"index": 0, "delta": {"content": chunk.choices[0].delta.content}}])
+        return self._made(choices=[{"index": 0, "delta": {"content": one.delta.content}} for one in chunk.choices])
 
     def _repeated(self) -> bool:
         """Whether litellm finds that the model repeats itself; then it says so once more when it reads the chunk."""
@@ -68,7 +89,6 @@ class PlainChunks:
             self._stream.raise_on_model_repetition()
         except Exception:  # noqa: BLE001 - as above
             return True
-        del self._stream.chunks[:-1]
         return False
 
     def __aiter__(self) -> Self:
@@ -78,6 +98,9 @@ class PlainChunks:
         event = self._waiting.pop() if self._waiting else await anext(self._events)
         if isinstance(event, Exception):
             raise event
+        return self._made_by_sdk(event)
+
+    def _made_by_sdk(self, event: Any) -> Any:
         response = self._source.response
         return self._source._client._process_response_data(data=event, cast_to=self._made_of, response=response)  # noqa: SLF001
 
@@ -86,31 +109,34 @@ class PlainChunks:
         await self._source.close()
 
 
-def plain(event: Any) -> SimpleNamespace | None:
-    """What litellm's chunk says of a plain event; None if the event has anything else."""
+def said(event: Any) -> tuple[dict[str, Any], object] | None:
+    """The keys of an event's delta that say something, and its finish reason; None if it has anything else."""
     match event:
         case {"id": str(), "choices": [{"index": 0, "delta": dict(delta)} as choice]} if not event.get("usage"):
-            if choice.get("finish_reason") is not None or "provider_specific_fields" in event:
+            if "provider_specific_fields" in event or any(choice[name] is not None for name in choice.keys() - BESIDE):
                 return None
-            if any(value is not None and name not in BESIDE for name, value in choice.items()):
-                return None
-            said = {name: value for name, value in delta.items() if value is not None and name != "role" and value != ""}
-            piece = _piece(said) if len(said) == 1 else None
-            return None if piece is None else SimpleNamespace(choices=[SimpleNamespace(index=0, delta=piece)])
+            return {name: value for name, value in delta.items() if value not in EMPTY}, choice.get("finish_reason")
     return None
 
 
-def _piece(said: dict[str, Any]) -> SimpleNamespace | None:
-    match said:
-        case {"content": str(text)} if text:
-            return SimpleNamespace(content=text)
-        case {"reasoning_content": str(text)} | {"reasoning": str(text)} if text:
-            return SimpleNamespace(content=None, reasoning_content=text)
-        case {"tool_calls": [{"index": int(index), "function": {"arguments": str(text), **named}, **call}]} if (
-            text and not SURROGATE.search(text)
-        ):
-            if call.pop("type", None) not in (None, "function") or any(value is not None for value in (named | call).values()):
-                return None
-            called = SimpleNamespace(index=index, function=SimpleNamespace(arguments=text))
-            return SimpleNamespace(content=None, tool_calls=[called])
+def _piece(delta: dict[str, Any]) -> SimpleNamespace | None:
+    match {name: value for name, value in delta.items() if name != "role"}:
+        case {"content": str(text), **more} if not more:
+            return _chunk(text)
+        case {"reasoning_content": str(text), **more} | {"reasoning": str(text), **more} if not more:
+            return _chunk(reasoning_content=text)
+        case {"tool_calls": [{"index": int(index), "function": {"arguments": str(text), **named}, **call}], **more} if text:
+            typed = call.pop("type", None) in (None, "function")
+            if (
+                typed
+                and not more
+                and all(value in EMPTY for value in (*named.values(), *call.values()))
+                and not SURROGATE.search(text)
+            ):
+                return _chunk(tool_calls=[SimpleNamespace(index=index, function=SimpleNamespace(arguments=text))])
     return None
+
+
+def _chunk(content: str | None = None, **more: Any) -> SimpleNamespace:
+    """What is read of a chunk of litellm's."""
+    return SimpleNamespace(choices=[SimpleNamespace(index=0, delta=SimpleNamespace(content=content, **more))])

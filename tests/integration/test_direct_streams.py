@@ -9,7 +9,7 @@ from model_caller import LOOKUP, Caller
 from recorded_streams import AWS, bytes_of, player, replayed
 
 from holdfast.actors.worker import model
-from holdfast.actors.worker.plain_chunks import PlainChunks, plain
+from holdfast.actors.worker.plain_chunks import PlainChunks, said
 from holdfast.conversation import ModelReplied
 from holdfast.testing import ModelServer, events
 
@@ -149,6 +149,7 @@ STREAMS = {
     "a-piece-without-an-index": pieces(NAMED, {"function": {"arguments": "{}"}}),
     "an-odd-index": pieces(NAMED, called("0", arguments="{}"), called(True, arguments=" "), called(1.5, arguments=" ")),
     "arguments-that-are-no-text": pieces(NAMED, called(arguments={"order": 7})),
+    "empty-keys-of-pieces": pieces(NAMED, {"custom": {}, **called(arguments="{}")}, {"id": 0, **called(arguments=" ")}),
     "an-odd-type": pieces(NAMED, {"type": 7, **called(arguments="{}")}),
     "half-a-character-in-arguments": pieces(NAMED, called(arguments='"\ud83d'), called(arguments='\ude00"')),
     "half-a-character-in-text": [FIRST, chunk({"content": "\ud83d"}), chunk({"content": "\ude00"}), STOP, DONE],
@@ -169,6 +170,24 @@ STREAMS = {
     "no-end-at-all": [FIRST, *TEXT],
     "an-unknown-end": [FIRST, *TEXT, chunk({}, "weather"), DONE],
     "a-failed-end": [FIRST, *TEXT, chunk({}, "error"), DONE],
+    "a-first-chunk-of-its-role": [chunk({"role": "assistant"}), *TEXT, STOP, COUNTED, DONE],
+    "two-first-chunks": [FIRST, FIRST, *TEXT, STOP, COUNTED, DONE],
+    "a-first-chunk-that-ends": [chunk({"role": "assistant"}, "stop"), *TEXT, DONE],
+    "a-first-chunk-with-an-odd-role": [chunk({"role": 7, "content": ""}), *TEXT, STOP, DONE],
+    "a-first-chunk-without-a-role": [chunk({"content": ""}), *TEXT, STOP, DONE],
+    "counts-without-a-sum": [FIRST, *TEXT, STOP, {**COUNTED, "usage": {"prompt_tokens": 11}}, DONE],
+    "odd-counts": [FIRST, *TEXT, STOP, {**COUNTED, "usage": {"prompt_tokens": "11", "completion_tokens": None}}, DONE],
+    "counts-that-are-none": [FIRST, *TEXT, STOP, {**COUNTED, "usage": {}}, {**COUNTED, "usage": [1]}, DONE],
+    "counts-twice": [FIRST, *TEXT, STOP, COUNTED, {**COUNTED, "usage": {**USAGE, "completion_tokens": 9}}, DONE],
+    "counts-with-own-keys": [FIRST, *TEXT, STOP, COUNTED | {"provider_specific_fields": {"a": 1}}, DONE],
+    "counts-with-the-end": [FIRST, *TEXT, STOP | {"usage": USAGE}, DONE],
+    "an-end-after-another": [FIRST, *TEXT, chunk({}, "length"), STOP, COUNTED, TEXT[0], DONE],
+    "an-end-with-a-role": [FIRST, *TEXT, chunk({"role": "assistant", "content": ""}, "content_filter"), COUNTED, DONE],
+    "an-end-in-another-word": [FIRST, *TEXT, chunk({}, "end_turn"), COUNTED, DONE],
+    "an-end-without-calls": [FIRST, *TEXT, chunk({}, "tool_calls"), COUNTED, DONE],
+    "an-end-before-a-call": [FIRST, chunk({}, "tool_calls"), chunk({"tool_calls": [NAMED]}), DONE],
+    "an-end-with-reasoning": [FIRST, *TEXT, chunk({"reasoning_content": "hm"}, "stop"), DONE],
+    "an-error-after-the-counts": [FIRST, *TEXT, STOP, COUNTED, {"error": {"message": "late"}}],
     "an-empty-end": [FIRST, *[chunk({"content": "a"}, "")] * 2, STOP, DONE],
     "no-id": [FIRST, *({name: value for name, value in one.items() if name != "id"} for one in TEXT), STOP, DONE],
     "odd-ids": [FIRST, TEXT[0] | {"id": None}, TEXT[1] | {"id": 7}, STOP, DONE],
@@ -228,17 +247,13 @@ async def outcome_of(server, **more):
 @pytest.mark.parametrize("frames", STREAMS.values(), ids=STREAMS)
 async def test_an_answer_is_the_same_whoever_reads_its_plain_chunks(frames, by_litellm, caplog):
     async def played():
+        caplog.clear()
         with ModelServer(script=[events(*frames)] * model.ATTEMPTS) as server:
-            return await outcome_of(server)
+            return await outcome_of(server), {record.getMessage() for record in caplog.records}
 
-    def said():
-        return {record.getMessage() for record in caplog.records}
-
-    ours, warned = await played(), said()
-    caplog.clear()
+    ours = await played()
     by_litellm()
     assert await played() == ours
-    assert said() == warned
 
 
 BROKEN = {
@@ -257,11 +272,12 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("fault", BROKEN.values(), ids=BROKEN)
-async def test_an_error_is_the_same_whoever_reads_the_plain_chunks(fault, by_litellm):
+async def test_an_error_is_the_same_whoever_reads_the_plain_chunks(fault, by_litellm, caplog):
     async def played():
+        caplog.clear()
         with ModelServer(script=[events(FIRST, *TEXT, STOP, COUNTED, DONE)] * model.ATTEMPTS) as server:
             fault(server)
-            return await outcome_of(server)
+            return await outcome_of(server), {record.getMessage() for record in caplog.records}
 
     ours = await played()
     by_litellm()
@@ -296,8 +312,8 @@ async def test_most_chunks_of_an_answer_are_read_without_litellm(plainly):
     with ModelServer(script=[events(FIRST, *TEXT * 20, STOP, COUNTED, DONE)]) as server:
         outcome, _, _ = await outcome_of(server)
     assert isinstance(outcome, ModelReplied)
-    assert (outcome.input_tokens, plainly) == (11, [80])
+    assert (outcome.input_tokens, plainly) == (11, [83])
 
 
-def test_what_is_no_plain_event_is_none():
-    assert [plain(one) for one in (None, 7, {}, {"choices": []}, STOP, FIRST, COUNTED)] == [None] * 7
+def test_what_is_no_plain_event_says_nothing():
+    assert [said(one) for one in (None, 7, [], {}, {"choices": []}, COUNTED, ALSO)] == [None] * 7

@@ -397,7 +397,7 @@ async def test_calls_that_a_server_does_not_number_are_told_apart_by_their_ids()
     ]
 
 
-@pytest.mark.parametrize(("direct", "looked"), [(True, 1), (False, 200)])
+@pytest.mark.parametrize(("direct", "looked"), [(True, 0), (False, 200)])
 async def test_of_a_long_answer_litellm_keeps_no_more_than_its_end(direct, looked, monkeypatch):
     # given a bound on what is kept
     monkeypatch.setattr("holdfast.actors.worker.provider_stream.KEPT_CHUNKS", 10)
