@@ -91,7 +91,7 @@ class TurnTrace:
     def told(self, notice: Notice) -> None:
         """Begin and end the span of a suspension that settled."""
         event, call = notice.event, notice.before
-        if isinstance(event, events.CallSuspended) or call is None or call.suspension is None:
+        if isinstance(event, events.CallSuspended) or call is None or call.suspension is None or not traces.tracer_provider():
             return
         suspension, alone = call.suspension, self._settings.continuation is TraceContinuation.LINK
         who = event.principal

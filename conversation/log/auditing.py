@@ -9,6 +9,7 @@ An event without a salt is of format 1, which had no salts, and in which message
 
 import hashlib
 from dataclasses import asdict, dataclass
+from operator import attrgetter
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -31,6 +32,7 @@ LINKED = (
 )
 """The fields of an entry that a link covers, in this order."""
 SALT_DIGITS = 32
+_said = attrgetter(*LINKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +99,8 @@ class AuditEntry:
 
     def follows(self, previous: str) -> str:
         """The head after this entry, given the head before it."""
-        said = (getattr(self, name) for name in LINKED)
-        parts = ("\n".join(one) if isinstance(one, tuple | list) else str(one) for one in said)  # a role has no line break
+        # A role has no line break.
+        parts = ["\n".join(one) if isinstance(one, tuple | list) else str(one) for one in _said(self)]
         return _digest(f"{FORMAT}.{self.format}", previous, *parts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -182,9 +184,9 @@ def entry_of(conversation_id: str, seq: int, event: ChainLink) -> AuditEntry:
     """The entry of the audited event at `seq`, without the heads."""
     salt = event.salt
     said: dict[str, Any] = {
-        name: getattr(event, name, None) or "" for name in ("tool_call_id", "suspension_id", "request_id", "reason")
+        name: vars(event).get(name) or "" for name in ("tool_call_id", "suspension_id", "request_id", "reason")
     }
-    said |= _by(event.grant.by if isinstance(event, events.GrantGiven) else getattr(event, "principal", None))
+    said |= _by(event.grant.by if isinstance(event, events.GrantGiven) else vars(event).get("principal"))
     said["reason_digest"] = text_digest(said["reason"], salt)
     match event:
         case events.MessageAccepted():

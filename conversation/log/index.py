@@ -145,7 +145,7 @@ def _facts_of(event: Event, seq: int) -> Iterator[tuple[str, IdempotencyRecord]]
             yield result_key(event.tool_call_id), record(by=event.by)
         case GivenRevoked():
             yield from ((notes_key(vote.suspension_id), record()) for vote in event.votes)
-    request_id = getattr(event, "request_id", None)
+    request_id = vars(event).get("request_id")
     if request_id is not None:
         kind = event.what if isinstance(event, recorded.NothingCancelled) else _REQUESTS[type(event)]
         answered = record(head=head, digest=request_digest(kind, event))

@@ -155,7 +155,8 @@ class Request(_Command):
 
     def lookups(self) -> tuple[str, ...]:
         """The key of the request's receipt, by its idempotency key."""
-        return tuple(key(getattr(self, name)) for name, key in _KEYS.items() if name in type(self).model_fields)
+        said = vars(self)
+        return tuple([key(said[name]) for name, key in _KEYS.items() if name in said])
 
     def decision_digest(self, sent: "Resolve | Decided", needed: int) -> str:
         """The digest by which two decisions count as the same; if several people must agree, only those of one person."""
