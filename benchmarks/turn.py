@@ -21,7 +21,7 @@ from benchmarks import stack, usage
 from benchmarks.flight_driver import say
 from benchmarks.flight_process import Driven, Stub, driven, model
 from benchmarks.result import Part
-from benchmarks.turn_tables import KINDS, part_of
+from benchmarks.turn_tables import CALLS, KINDS, part_of
 from holdfast.persistence import redis_scripts
 
 SETTLE_S = 0.5
@@ -111,7 +111,8 @@ def timed(stub: Stub, size: Size) -> dict[str, Any]:
             say(f"{KINDS[kind]}, {level} at once")
             ours.warm(kind, level, size.warm_s)
             bare.warm("flight", level, size.warm_s / 6)
-            pairs = [(bare.window("flight", level, count), ours.window(kind, level, count)) for _ in range(size.windows)]
+            calls = count * CALLS[kind]
+            pairs = [(bare.window("flight", level, calls), ours.window(kind, level, count)) for _ in range(size.windows)]
             turns.append({"kind": kind, "level": level, "floor": [one for one, _ in pairs], "ours": [one for _, one in pairs]})
         stub.control(delay_s=size.delay_s)
         for _ in range(size.windows + 1):
