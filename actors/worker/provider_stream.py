@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import httpx
 
-from . import anthropic_blocks
+from . import anthropic_blocks, plain_requests
 from .anthropic_blocks import AnthropicBlocks
 from .chat_chunks import RESPONSES, ResponsesEvents, cohere_chunk
 from .gemini_parts import GeminiParts
@@ -111,6 +111,8 @@ class ProviderStream:
             self._chunks_heard = True
             _listen_to_bedrock(self._parser, self._answer)
             self._plain = PlainChunks.of(source, self._stream, self._answer, self._made) if self._direct else None
+            if self._plain is not None:
+                plain_requests.spare(source)
             return _Chunks(self._plain or source, self._answer, observed=self._observed)
         return source  # a client of the provider's own, which litellm reads in a thread
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from litellm.llms.custom_httpx.async_client_cleanup import close_litellm_async_clients
 from model_caller import LOOKUP, Caller
+from openai.resources.chat.completions import completions
 from recorded_streams import AWS, bytes_of, player, replayed
 
 from holdfast.actors.worker import model
@@ -313,6 +314,26 @@ async def test_most_chunks_of_an_answer_are_read_without_litellm(plainly):
         outcome, _, _ = await outcome_of(server)
     assert isinstance(outcome, ModelReplied)
     assert (outcome.input_tokens, plainly) == (11, [83])
+
+
+@pytest.mark.parametrize("more", [{}, {"extra_body": {"top_k": 3, "tools": []}}, {"temperature": 0.5, "seed": 1}])
+async def test_the_next_request_of_a_client_is_the_same_as_its_first(more, monkeypatch):
+    looked = []
+    convert = completions.async_maybe_transform
+
+    async def noted(data, expected):
+        looked.append((len(data["messages"]), isinstance(data["tools"], list)))
+        return await convert(data, expected)
+
+    monkeypatch.setattr(completions, "async_maybe_transform", noted)
+    with ModelServer(script=[events(FIRST, *TEXT, STOP, COUNTED, DONE)] * 2) as server:
+        caller = await Caller.of(server, tools=(LOOKUP,))
+        caller.own_options |= more
+        assert await caller.call() == await caller.call()
+        first, second = (request.body for request in server.requests)
+    assert first == second
+    assert list(first) == list(second)
+    assert looked == [(1, True), (0, False)]
 
 
 def test_what_is_no_plain_event_says_nothing():

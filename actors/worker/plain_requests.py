@@ -1,0 +1,26 @@
+"""Sending messages and tools by OpenAI's SDK as they are.
+
+The SDK looks at each key of a request for a value to convert, against every type that it might have. In JSON it finds none, and
+with a long history this took nine tenths of a call's processor time. Its `extra_body` goes out unseen.
+"""
+
+from typing import Any
+
+WHOLE = ("messages", "tools")
+
+
+class _Create:
+    def __init__(self, create: Any) -> None:
+        self._create = create
+
+    async def __call__(self, **asked: Any) -> Any:
+        whole = {name: asked[name] for name in WHOLE if isinstance(asked.get(name), list)}
+        extra = whole | (asked.get("extra_body") or {})
+        return await self._create(**asked | dict.fromkeys(whole, ()) | {"extra_body": extra})
+
+
+def spare(source: Any) -> None:
+    """Let the client of a stream, which litellm keeps for its next calls, send messages and tools as they are."""
+    raw = source._client.chat.completions.with_raw_response  # noqa: SLF001 - litellm does not hand out its clients
+    if not isinstance(raw.create, _Create):
+        raw.create = _Create(raw.create)
