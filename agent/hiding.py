@@ -15,7 +15,7 @@ from itertools import dropwhile, islice, pairwise, takewhile
 from holdfast.conversation.text.matching import PLAIN_PART, is_plain_script
 
 from . import programs
-from .known_programs import BARE, KNOWN, ODD, SILENT, TOOLS
+from .known_programs import BARE, BUILTINS, FED, KEEPING, KNOWN, MODULES, ODD, SILENT, TOOLS
 from .programs import is_interpreter, is_text_inert, kind_of, name_of
 
 TOKEN = re.compile(rf"(\n|;|&&|\|\|?)|((?:{PLAIN_PART})++)")
@@ -39,14 +39,18 @@ _SED_OPTION = re.compile(r"-[nErsuz]*i?|-e")
 _SHELL_OPTION, _SHELL_TEXT = re.compile(r"-[eux]+"), re.compile(r"-[leux]*c")
 _PYTHON_OPTION = re.compile(r"-[uBOsEI]+")
 _VERSION = frozenset({"--version", "--help", "-V", "-v"})
-_MODULES = frozenset({"venv", "json", "unittest", "compileall", "py_compile", "ensurepip", "http", "sysconfig", "site", "this"})
-"""Standard Python modules that do not run their words."""
 _TEST = re.compile(r"discover|-[vfbcqspt]+|tests?(?:[_./]\w*)*|\.")
 """A word that `unittest` takes for a test of the project: of others, it calls what they name."""
 _FOR_ANY_MODULE = re.compile(r"-(?![cm]).*|\d+|.*[./].*")
 """A word that is no subcommand of a module, and no program that it may run."""
 _NAMES = re.compile(r"[\s=,:;]+")
 _SYSTEM_PROGRAM = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[\w.+-]+")
+_ARGUMENT = re.compile(
+    r"(?!-[a-z]{0,3}[eE]|--e(?:val|xp)|.*__main__)(?:--?[\w.-]+=|[A-Z][A-Z\d_]*=)?(?!s/|[\d.]+e[a-z])(?:(?:[\w./@-]+::?)*+[\w./@-]+)?"
+)
+"""A word behind a script of the project that is no program for an interpreter, or `sed`, to which the script may give it."""
+_SCRIPTED = frozenset({"npm", "pnpm", "yarn", "bun", "just", "task", "make"})
+"""Tools that hand their words to scripts of the project."""
 _OWN = re.compile(
     r"(?i)_editmsg$|(?:^|/)\.(?!\.?(?:/|$)|(?:venv|env[\w.-]*|github|gitlab|circleci|husky|ci|devcontainer|yarn|vscode|tox"
     r"|claude|bin|next|build)(?:/|$))"
@@ -54,14 +58,14 @@ _OWN = re.compile(
 """A path to files that programs may write by themselves: most have a name that begins with a dot."""
 _SCRIPT = re.compile(r"\.(?:sh|bash|py|[cm]?[jt]sx?|rb|pl|php|lua)$|(?:^|/)(?:activate|artisan|console|rails|rake)$")
 """A path to a script that no tool makes of its words."""
-_SYSTEM = r"(?:usr|s?bin|lib\w*|etc|snap|nix|run|sys|boot)(?:/|$)"
-_SYSTEM_FOLDER = re.compile(rf"(?:^|[=,:@])/+(?:$|{_SYSTEM}(?!src(?:/|$)))|(?:^|/)usr/(?!src(?:/|$))|(?:^|/)\.\./{_SYSTEM}")
+_SYSTEM = r"(?:usr|s?bin|lib\w*|etc|snap|nix|run|sys|boot|var(?!/(?:www|log|tmp|folders)/))(?:/|$)"
+_SYSTEM_FOLDER = re.compile(rf"(?:^|[=,:@])/+(?:$|{_SYSTEM})|(?:^|/)usr/|(?:^|/)\.\./{_SYSTEM}")
 _FROM_ABOVE = re.compile(rf"(?:\./)*{_SYSTEM}")
 """A path that may lead into a folder of the system, from a folder above the one in which the text begins."""
 _LIBRARY = re.compile(r"(?:^|/)(?:python[\d.]*|site-packages|dist-packages|node_modules/npm|gems)/")
 """A path into what an interpreter brings along, or a package manager installs: no script of the project."""
 _ROUNDABOUT = re.compile(r"./\.{0,2}/|/\.\.?$")
-_LOG = re.compile(r"-a|(?!\.)(?:[\w-][\w.-]*/)*(?:[\w-]+\.(?:log|out)|(?:log|out|output)(?:\.txt)?)|/dev/null")
+_LOG = re.compile(r"-a|(?!\.)(?:[\w-][\w.-]*/)*(?:[\w-]+\.log|(?:log|out|output)\.txt)|/dev/null")
 _GLUED_OUTPUT = re.compile("-[bdfghiMnRrVcCmsuz]*o.")
 _IDLE = re.compile(r"/(?:\.?/)+")
 _OF_THE_SYSTEM = re.compile(r"(?:^|[=,:@]|^-\w+|\.\.)/(?:proc|dev(?!/(?:null|zero)$))(?:/|$)|(?:^|/)proc/", re.IGNORECASE)
@@ -97,6 +101,8 @@ class _Text:
     is_poured: bool = False  # the pipe has words of the text
     looks: int = 0  # how often words were read as a command, since the current command began
     is_above: bool = False  # a folder above the first one may be the current one
+    is_timed: bool = False  # a limit of time ends the current command
+    has_sourced: bool = False  # a script of the project may have changed PATH
     has_used_tool: bool = False  # a tool may have made files with names of its own
 
     def hides(self, text: str) -> bool:
@@ -131,8 +137,9 @@ class _Text:
         self.looks += 1
         if self.looks > _MOST_WORDS or not BARE.fullmatch(words[0]) or words[0][:1] in ("-", "+", "") or _leads_out(words[0]):
             return True
-        if name_of(words[0]).lower() in self.named:
+        if name_of(words[0]).lower() in self.named or (self.has_sourced and self.named):
             return True
+        self.has_sourced |= kind in programs.SOURCES
         if kind in ("cd", "pushd") and any(
             _leads_out(f"{word}/") or _OWN.search(word) or _LIBRARY.search(f"{word}/") or self._leads_into_the_system(word)
             for word in words[1:]
@@ -143,12 +150,17 @@ class _Text:
             return False
         if len(words) > _MOST_WORDS:
             return True
-        if (behind := _behind(words)) is not None:
+        if not _is_of_the_project(words[0]) and (behind := _behind(words)) is not None:
+            if (kind in TOOLS and self.writers) or (self.is_timed and kind in ("timeout", "sudo")):
+                return True  # the tool reads a configuration of its own; the limit of time does not end this command
+            was_timed, self.is_timed = self.is_timed, self.is_timed or kind == "timeout"
             before = words[: -len(behind)]
-            return not all(_HARMLESS.fullmatch(one) if ASSIGNMENT.match(one) else BARE.fullmatch(one) for one in before) or (
+            hidden = not all(_HARMLESS.fullmatch(one) if ASSIGNMENT.match(one) else BARE.fullmatch(one) for one in before) or (
                 self._command(behind)
             )
-        reads_log = kind not in programs.KEEPING and any(
+            self.is_timed = was_timed
+            return hidden
+        reads_log = kind not in KEEPING and any(
             log in word.lower() for log in self.logs for word in words[2 if kind == "git" else 0 :]
         )
         hidden = reads_log or any(map(_leads_out, words)) or self._runs(kind, words)
@@ -157,15 +169,15 @@ class _Text:
 
     def _runs(self, kind: str, words: Sequence[str]) -> bool:
         if kind in programs.SHELLS or kind in programs.SOURCES or (is_interpreter(words[0]) and kind not in KNOWN):
-            return self._script(kind, words[1:])
+            return (_is_of_the_project(words[0]) and bool(self.writers)) or self._script(kind, words[1:])
         if _is_of_the_project(words[0]):
             name = kind_of(words[0])
-            is_foreign = name in programs.INERT.keys() | programs.KEEPING | programs.PREFIXES.keys() | programs.FED
-            is_foreign |= any(map(ODD.search, words[1:]))
+            is_foreign = name in programs.INERT.keys() | KEEPING | (programs.PREFIXES.keys() - TOOLS) | FED
+            is_foreign |= name not in KNOWN and not self._may_pass(words[1:])
             return is_foreign or self._is_unsure_of(words[0]) or not is_text_inert(name, words[1:]) or self._wraps(name, words)
-        if kind in programs.KEEPING:
+        if kind in KEEPING:
             return kind in _UNDERSTOOD and not _UNDERSTOOD[kind](words[1:])
-        if kind in programs.BUILTINS or kind in programs.FED:
+        if kind in BUILTINS or kind in FED:
             return not _is_harmless(kind, words[1:])
         if kind == "find":
             return not _is_inert(kind, [word for word in words[1:] if word != "-delete"])
@@ -173,7 +185,14 @@ class _Text:
             return True
         if self.writers and not (kind == "git" and self.writers == {"git"} and programs.goes_on(words[1:])):
             return True
+        passed = words[1:] if kind in _SCRIPTED else list(dropwhile("--".__ne__, words)) if kind != "git" else ()
+        if not programs.installs(kind, words[1:]) and not self._may_pass(passed):
+            return True
         return not is_text_inert(kind, words[1:]) or self._wraps(kind, words)
+
+    def _may_pass(self, words: Sequence[str]) -> bool:
+        """Whether a script of the project that passes these words on passes no program."""
+        return all(map(_ARGUMENT.fullmatch, words)) and not any(map(self._leads_into_the_system, words))
 
     def _wraps(self, kind: str, words: Sequence[str]) -> bool:
         """Whether a word behind a program may begin a command that is not clear, or sets a variable."""
@@ -195,7 +214,7 @@ class _Text:
         word, rest = words[0], words[1:]
         if is_interpreter(word) or kind_of(word) in programs.SHELLS:
             return kind not in programs.CONTAINERS or (bool(rest) and self._script(kind_of(word), rest))
-        running = programs.FED | programs.PREFIXES.keys() | _UNDERSTOOD.keys()
+        running = FED | programs.PREFIXES.keys() | _UNDERSTOOD.keys()
         if kind in programs.CONTAINERS and rest and kind_of(word) in KNOWN and not is_text_inert(kind_of(word), rest):
             return True
         if kind_of(word) in running:
@@ -210,7 +229,7 @@ class _Text:
     def _script(self, kind: str, rest: Sequence[str]) -> bool:
         """Whether it is unknown what a shell or an interpreter runs."""
         if len(rest) == 1 and rest[0] in _VERSION:
-            return False
+            return bool(self.writers)
         option = _SHELL_OPTION if kind in programs.SHELLS else _PYTHON_OPTION if kind == "python" else None
         while rest and option and option.fullmatch(rest[0]):
             rest = rest[1:]
@@ -223,19 +242,19 @@ class _Text:
             package = rest[1].partition(".")[0]
             is_own = package in sys.stdlib_module_names or package == "test"
             if package in TOOLS:
-                return self._command([package, *rest[2:]])
+                return rest[1] != package or self._command([package, *rest[2:]])
             if rest[1] == "unittest" and not all(map(_TEST.fullmatch, rest[2:])):
                 return True
             is_clear = (
-                package in _MODULES
+                rest[1] in MODULES
                 if is_own
                 else not is_interpreter(package)
                 and all(_FOR_ANY_MODULE.fullmatch(word) and not self._is_unsure_of(f"./{word}") for word in rest[2:])
             )
             return not is_clear or bool(self.writers) or self._wraps("", rest[1:])
-        if kind_of(rest[0]) in KNOWN | programs.FED | programs.PREFIXES.keys() | programs.KEEPING and "/" in rest[0]:
+        if kind_of(rest[0]) in KNOWN | FED | programs.PREFIXES.keys() | KEEPING and "/" in rest[0]:
             return self._command(rest)
-        if any(map(ODD.search, rest[1:])):
+        if not self._may_pass(rest[1:]) or self._wraps("", rest):
             return True
         is_shell = kind in programs.SHELLS | programs.SOURCES
         is_word = "/" not in rest[0] and "." not in rest[0]  # a shell looks in PATH for it, and others have subcommands
@@ -263,14 +282,14 @@ class _Text:
         """Note what a command may have written."""
         kind = kind_of(words[0])
         if (
-            kind in SILENT | programs.BUILTINS | programs.SHELLS | programs.SOURCES
+            kind in SILENT | BUILTINS | programs.SHELLS | programs.SOURCES
             or (is_interpreter(kind) and not _writes_for(words[1:]))
             or (_is_of_the_project(words[0]) and kind not in KNOWN)
             or _is_inert(kind, words[1:])
         ):
             return
         is_log = kind == "tee" and not self.is_poured and all(map(_LOG.fullmatch, words[1:]))
-        is_named = not is_interpreter(kind) and kind not in KNOWN | programs.KEEPING  # by a rule, and by no table
+        is_named = not is_interpreter(kind) and kind not in KNOWN | KEEPING  # by a rule, and by no table
         is_tool = kind in TOOLS or is_named
         if is_tool or is_log:
             self.has_used_tool = True
@@ -305,7 +324,7 @@ def _writes_for(words: Sequence[str]) -> bool:
     """Whether an interpreter runs a module that may put words into a file."""
     module = next(islice((word for before, word in pairwise(words) if before == "-m"), 1), "")
     package = module.partition(".")[0]
-    return module.startswith("json") or bool(module and words[-1] != module and package not in _MODULES | TOOLS)
+    return module.startswith("json") or bool(module and words[-1] != module and {module, package}.isdisjoint(MODULES | TOOLS))
 
 
 def _names(word: str) -> Iterator[str]:

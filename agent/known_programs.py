@@ -13,6 +13,9 @@ _URL = r"https?://[^\s]*"
 _CONFIG = (
     r"(?:user|color|advice|push|http)\.\w+|pull\.(?:rebase|ff)|core\.(?:quotepath|autocrlf)|init\.defaultbranch|safe\.directory"
 )
+_OPERAND = r"(?:-m\t[^\t]*\t|-[^\t]*\t)*+[^-\t][^\t]*"
+_CONFIGURING = "global|local|list|unset|get|get-all|add"
+_MERGING = rf"(?:merge|pull\t{_OPERAND})\t{_OPERAND}\t{_OPERAND}\t"
 _REVISION = r"[\w./@:][\w./@:-]*[~^]\d*"
 _DEFINED = (
     "BUILD_TYPE|INSTALL_PREFIX|CXX_STANDARD|C_STANDARD|EXPORT_COMPILE_COMMANDS|BUILD_PARALLEL_LEVEL|POSITION_INDEPENDENT_CODE"
@@ -46,13 +49,13 @@ _MORE = {
 }
 """Further words of a program."""
 _UNLIKE = {
-    "git": rf"config\t(?!(?:(?:-l|--(?:global|local|list|unset|get|get-all|add))\t)*(?:(?:{_CONFIG})\t(?:[^\t]*\t)?)?$)",
+    "git": rf"{_MERGING}|config\t(?!(?:(?:-l|--(?:{_CONFIGURING}))\t)*(?:(?:{_CONFIG})\t(?:[^\t]*\t)?)?$)",
     "curl": ".*%output",
     "tar": r"(?!-|[cxtrzjJvfkpham]+\t)|.*:",
     "sqlite3": r"(?:.*\t)?\.(?=\w)(?!(?:tables|schema|databases|dump|indexes)\t)",
     "java": r"(?:.*\t)?(?:sun|jdk|java|com[./]sun)[./]",
     "dotnet": r"(?:.*\t)?/\w+:",
-    "make": r"(?:.*\t)?(?:(?!\w+=)[^=\t]*=|[^\t]*:)",
+    "make": r"(?:.*\t)?(?:(?!(?-i:[A-Z])\w*=)[^=\t]*=|[^\t]*:|(?<!-C\t)[^=\t]*\.\w)",
     **dict.fromkeys(("rspec", "mocha", "jest"), r"(?:.*\t)?(?:/|[^\t]*\bbin/)"),
     "psql": (
         r".*(?:[\\|$&;]|program|pg_|lo_|_to_xml|dblink|uescape|config"
@@ -135,7 +138,9 @@ def _tables() -> Iterator[tuple[str, dict[str, list[str]]]]:
 
 
 _TABLES = dict(_tables())
-_TOKENS = {name: tokens for table in _TABLES.values() for name, tokens in table.items()}
+_TOKENS = {name: tokens for table in ("tools", "silent", "others") for name, tokens in _TABLES[table].items()}
+BUILTINS, FED, KEEPING, MODULES = (frozenset(_TABLES[table]) for table in ("builtins", "fed", "keeping", "modules"))
+"""The names of these four tables; their headings in the file say what they have in common."""
 TOOLS = frozenset(name for name in _TABLES["tools"] if "/" not in name)
 """Programs that run code of the project or write files of their own, and write none that their words name."""
 SILENT = frozenset(_TABLES["silent"])

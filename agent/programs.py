@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import dropwhile
 
-from .known_programs import BARE, KNOWN, TOOLS, takes
+from .known_programs import BARE, FED, KEEPING, KNOWN, TOOLS, takes
 
 SHELLS = frozenset(
     ("sh", "bash", "rbash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "pwsh", "powershell", "cmd")
@@ -24,31 +24,14 @@ _READING = WRAPPERS | {
     *("split", "tar", "tmux", "screen", "entr"),
 }
 """Programs that may take a quoted word for commands or a program, where a rule finds them."""
-BUILTINS = frozenset(
-    {
-        *("eval", "trap", "alias", "unalias", "enable", "hash", "jobs", "fc", "bind", "complete", "compgen", "compopt"),
-        *("history", "read", "mapfile", "readarray", "getopts", "let", "declare", "typeset", "local", "readonly", "export"),
-        *("unset", "set", "shopt", "function", "coproc", "for", "select", "case", "while", "until", "builtin", "wait"),
-    }
-)
-"""Shell builtins that run words later, or change what names mean."""
-FED = frozenset(
-    {
-        *("xargs", "parallel", "at", "batch", "crontab", "run-parts", "split", "csplit", "script", "flock", "watch", "entr"),
-        *("su", "runuser", "newgrp", "sg", "chroot", "nsenter", "unshare", "capsh", "ssh", "ed", "ex", "vi", "vim", "emacs"),
-        *("m4", "gdb", "dc", "bc", "expect", "strace", "ltrace", "busybox", "rename", "prename", "rview"),
-        *("tmux", "screen", "nvim", "gvim", "rvim", "vimdiff", "vim.basic", "vim.tiny", "vim.nox", "emacsclient", "view"),
-    }
-)
-"""Programs that run words from outside the text."""
 PREFIXES = {
-    "timeout": re.compile(r"(?:-k \S+ |-s \w+ |--preserve-status |--foreground |-v )*[\d.]+[smhd]? "),
+    "timeout": re.compile(r"(?:-k \S+ |-s (?:TERM|KILL) )*[\d.]+[smhd]? "),
     "nice": re.compile(r"(?:-n -?\d+ |-n-?\d+ |-\d+ )?"),
     "env": re.compile(r"(?:-i |-u \w+ )*(?:\w+=\S* )*"),
     "sudo": re.compile(r"(?:-[nEH]+ |-u \w+ |\w+=\S* )*"),
     "stdbuf": re.compile(r"(?:-[ioe][0Ll] )+"),
     "time": re.compile(r"(?:-p )?"),
-    **dict.fromkeys(("nohup", "setsid", "command", "exec"), re.compile("")),
+    **dict.fromkeys(("nohup", "command", "exec"), re.compile("")),
     **dict.fromkeys(("uv", "poetry", "pipenv"), re.compile("run ")),
     "bundle": re.compile("exec "),
     "docker": re.compile(r"(?:compose )?exec (?:-[itT]+ )*[\w.-]+ "),
@@ -71,7 +54,7 @@ INERT = {
         re.compile(".*", re.DOTALL),
     ),
     "printf": re.compile(r"(?!.*%[-+ #\d.*'hlLjztq]*n)[^-].*", re.DOTALL),
-    "mkdir": BARE,
+    "mkdir": re.compile(rf"(?!.*\w\.\w){BARE.pattern}"),
     "test": re.compile(r"(?!-\w*v)[\w./=-]*"),
     "sort": re.compile(r"-[bdfghiMnRrVcCmsuz]+|-[kt].*|[^-].*"),
     "base64": re.compile(r"-[dDi]+|-w\d*|--decode|--wrap=\d+|[^-].*"),
@@ -86,13 +69,6 @@ PIPED = INERT.keys() | {"tee"}
 """Programs that run nothing of what they read."""
 CHOOSING = frozenset({"cat", "head", "tail", "grep", "tee"})
 """Programs that print only what they read."""
-KEEPING = frozenset(
-    {
-        *("cp", "mv", "ln", "chmod", "chown", "touch", "rm", "rmdir", "mkdir", "tee", "dd", "uniq", "sort", "sed", "awk"),
-        *("gzip", "gunzip"),
-    }
-)
-"""Programs that run no word, and no file that their words name."""
 _AFTER_COMMIT = frozenset({"push", "status", "log", "show", "diff", "branch", "tag", "rev-parse", "describe"})
 """git's subcommands that read no file in which it keeps a message."""
 _RUNNING = frozenset({"exec", "explore", "dlx", "foreach", "unshare", "devenv"})

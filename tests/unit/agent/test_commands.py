@@ -510,7 +510,7 @@ def test_a_program_that_a_rule_names_runs_none_of_its_words():
         ),
         *(
             "npm run build && node dist/x.js",
-            "bash scripts/x.sh | tee log",
+            "bash scripts/x.sh | tee x.log",
             "sed -i 's/a/b/' f && grep -n b f",
             "npm ci && npm test | tee test.log",
             "timeout 9 python -m pytest",
@@ -796,4 +796,69 @@ LISTED = (
 
 @pytest.mark.parametrize("command", LISTED)
 def test_a_known_program_with_words_that_are_known_is_clear(command):
+    assert not asks("Bash(rm *)", "Bash", command)
+
+
+UNNAMED = """awk 'BEGIN{print "x" > ("a" "b")}'; """
+PASSED = (
+    *(
+        UNNAMED + words
+        for words in ("./nice true", "bash ./nice true", "python3 d/timeout 5 ls", "d/uv run ls", "node ./time ls")
+    ),
+    *(UNNAMED + words for words in ("d/node --version", "d/sh -c true", "python3 -v", "pdb3 --help", "bash --version")),
+    *(UNNAMED + words for words in ("python3 -m poetry run ls", "kubectl exec x -- ls", "docker compose exec x ls")),
+    *("gzip -S .nicez a; gunzip -S z a.nicez; sh ./nice true", "tee a; cp -b -S ce x ni; sh ./nice true"),
+    *(". v/bin/activate; " + UNNAMED + "ls", ". v/bin/activate; tee v/bin/da; cp -b -S te x v/bin/da; time date"),
+    *("python3 -m unittest.__main__ x", "python3 -m http.cookies x", "python3 -m pip.x list"),
+    *("npm test -- -p a=b,c", "npm run x a,b", "npm t -- --eval=a.b", "npm run x -- -pe a", "yarn test -- a+b", "just x a=b"),
+    *("npm run x -- s/a.b/c/e", "npm run x 1ec", "cargo run -- a,b", "make x args=y", "make x A=1,2", "make x A=s/a/b/e"),
+    *(
+        "bash x.sh sed -e s,a,b,e f",
+        "python3 x.py env sed 1ec f",
+        ". x.sh node -e a",
+        "python3 x.py a,b",
+        "./x a=b",
+        "sh x.sh a:",
+    ),
+    *("sh /var/lib/x y", "/var/lib/x y", "cd /var/lib; sh ./x y", "npm run x -- /var/lib/x", "make x A=/var/lib/x"),
+    *("npm -C /usr/lib/x run y", "npm run y --prefix=/usr/lib/x", "make -C /usr/share/x y", "cd /usr/src/.. && sh share/x"),
+    *("setsid make", "nice setsid make", "sh x.sh setsid make", "timeout --foreground 1 make", "timeout -s HUP 1 make"),
+    *("timeout 1 timeout 2 make", "timeout 1 bash -c 'nice timeo\"\"ut 2 make'", "timeout 1 sudo make"),
+    *("make x.c", "make -C src x.o", "mkdir x.l && make x"),
+    *("git merge a b", "git merge --no-ff a -m x b", "git pull --no-rebase . a b"),
+    *("bash x.sh a | tee scripts/log && bash y.sh", "npm test | tee bin/out && npm start", "make x | tee a.out && make"),
+)
+"""Texts of two readers who had the source: a name that is a file of the project, words that a script of it passes on, a folder
+of the system, a command that goes on while the next one writes, and a rule that is built into a program."""
+
+
+@pytest.mark.parametrize("command", PASSED)
+def test_what_runs_by_another_name_or_gets_its_words_from_a_script_is_asked_about(command):
+    assert asks("Bash(rm *)", "Bash", command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("npm run x -- --port=3000 -p 80 @a/b src/a.ts:12", "npm run test:unit", "npm config set registry https://x.com"),
+        *(
+            "yarn workspace @a/b test",
+            "npm install a@1.2",
+            "make -C lib PORT=3000 all",
+            "make docs/html",
+            "cargo test -- --nocapture",
+        ),
+        *("python manage.py runserver 0.0.0.0:8000", "python x.py --lr 1e-3", "bash x.sh a -v b", "bin/bundle exec rspec"),
+        *("python3 -m http.server 8000", "python3 -m json.tool a.json", "python3 --version", "node -v && npm -v"),
+        *("timeout -k 5 60 make test && timeout 9 npm test", "timeout -s KILL 60 make", "sudo timeout 5 ls", "nohup npm start"),
+        *(
+            "git merge --no-ff -m 'a b' x",
+            "git pull --rebase origin main",
+            "cd /var/www/x && npm ci",
+            "mkdir -p .github/x && make",
+        ),
+        *(". v/bin/activate && pip install -e . && pytest | tee x.log", "docker compose exec web ls", "make | tee output.txt"),
+    ],
+)
+def test_an_ordinary_word_behind_a_script_and_an_ordinary_folder_are_clear(command):
     assert not asks("Bash(rm *)", "Bash", command)
