@@ -1,17 +1,20 @@
 """How much memory this process uses."""
 
+import os
 import sys
+from functools import cache
 
 import psutil
 from pydantic import BaseModel
 
 _ROOM = 1.5
 _PART_BYTES = 200
+_process = cache(psutil.Process)
 
 
 def resident_mb() -> float:
     """The resident memory of this process in MiB."""
-    return float(psutil.Process().memory_info().rss) / 2**20
+    return float(_process(os.getpid()).memory_info().rss) / 2**20
 
 
 def allowed_mb(configured: float) -> float:

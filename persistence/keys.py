@@ -5,8 +5,9 @@ Cluster; keys of no conversation have the hash tag `{<namespace>:meta}`.
 """
 
 import binascii
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 BUCKETS = 64
 STORE_ID = "holdfast:store-id"
@@ -69,7 +70,8 @@ class Keys:
         """A key of no conversation, by name."""
         return f"{{{self.namespace}:meta}}:{name}"
 
-    def of(self, conversation_id: str, names: Iterable[str]) -> list[str]:
+    @lru_cache(1024)  # noqa: B019 - it keeps names, and no store
+    def of(self, conversation_id: str, names: tuple[str, ...]) -> Sequence[str]:
         """These keys of a conversation and its bucket, in this order."""
         bucket = bucket_of(conversation_id)
         return [getattr(self, name)(bucket if name in {"attention", "paused"} else conversation_id) for name in names]

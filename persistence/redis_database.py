@@ -218,7 +218,7 @@ class RedisDatabase(Reads):
     async def _did(self, conversation_id: str, script: str, *args: str | bytes | int | None) -> bool:
         return bool((await self._on(conversation_id, script, *args))[0] == b"ok")
 
-    async def _script(self, name: str, keys: list[str], args: Sequence[str | bytes | int]) -> list[Any]:
+    async def _script(self, name: str, keys: Sequence[str], args: Sequence[str | bytes | int]) -> list[Any]:
         began_s = time.perf_counter()
         answer: list[Any] = await self._repeated(lambda: redis_scripts.run(self._redis, name, keys, args))
         if self._counts is not None and name not in UNCOUNTED:

@@ -17,7 +17,7 @@ AT_ONCE = 500
 TRIES = 5
 """How often a member is checked while its conversation keeps changing; then it is left to the next rebuild."""
 
-Script = Callable[[str, list[str], Sequence[str | bytes | int]], Awaitable[list[Any]]]
+Script = Callable[[str, Sequence[str], Sequence[str | bytes | int]], Awaitable[list[Any]]]
 
 
 @dataclass(slots=True)

@@ -24,9 +24,10 @@ def _declared(name: str) -> list[tuple[str, str, str]]:
     return KEY.findall(head[1]) if head is not None else []
 
 
-def keys(name: str) -> list[str]:
+@cache
+def keys(name: str) -> tuple[str, ...]:
     """The names of a script's keys in order, as its header declares them."""
-    return [key for key, _, _ in _declared(name)]
+    return tuple(key for key, _, _ in _declared(name))
 
 
 @cache
@@ -46,7 +47,7 @@ def _digest(name: str) -> str:
     return hashlib.sha1(source(name).encode()).hexdigest()  # noqa: S324 - what EVALSHA takes
 
 
-async def run(redis: Any, name: str, keys: list[str], args: Sequence[str | bytes | int]) -> Any:
+async def run(redis: Any, name: str, keys: Sequence[str], args: Sequence[str | bytes | int]) -> Any:
     """Run a script atomically; its answer is a list that begins with a word."""
     try:
         return await redis.evalsha(_digest(name), len(keys), *keys, *args)

@@ -129,7 +129,7 @@ def test_the_keys_of_a_conversation_are_those_that_scripts_name():
     made = Keys("n")
 
     assert made.of("c-1", redis_scripts.keys("append"))[:2] == [made.head("c-1"), made.log("c-1")]
-    assert made.of("c-1", ["attention"]) == [made.attention(bucket_of("c-1"))]
+    assert made.of("c-1", ("attention",)) == [made.attention(bucket_of("c-1"))]
 
 
 @pytest.mark.parametrize("name", RUN)
