@@ -46,7 +46,7 @@ _FOR_ANY_MODULE = re.compile(r"-(?![cm]).*|\d+|.*[./].*")
 _NAMES = re.compile(r"[\s=,:;]+")
 _SYSTEM_PROGRAM = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[\w.+-]+")
 _ARGUMENT = re.compile(
-    r"(?!-[a-z]{0,3}[eE]|--e(?:val|xp)|.*__main__)(?:--?[\w.-]+=|[A-Z][A-Z\d_]*=)?(?!s/|[\d.]+e[a-z])(?:(?:[\w./@-]+::?)*+[\w./@-]+)?"
+    r"(?!-[a-z]{0,3}[eE]|--e(?:val|xp)|.*__main__)(?:--?[\w.-]+=|[A-Z][A-Z\d_]*=)?(?!s/|[\d.]+e[a-z])(?::?(?:[\w./@-]+::?)*+[\w./@-]+)?"
 )
 """A word behind a script of the project that is no program for an interpreter, or `sed`, to which the script may give it."""
 _SCRIPTED = frozenset({"npm", "pnpm", "yarn", "bun", "just", "task", "make"})
@@ -154,10 +154,8 @@ class _Text:
             if (kind in TOOLS and self.writers) or (self.is_timed and kind in ("timeout", "sudo")):
                 return True  # the tool reads a configuration of its own; the limit of time does not end this command
             was_timed, self.is_timed = self.is_timed, self.is_timed or kind == "timeout"
-            before = words[: -len(behind)]
-            hidden = not all(_HARMLESS.fullmatch(one) if ASSIGNMENT.match(one) else BARE.fullmatch(one) for one in before) or (
-                self._command(behind)
-            )
+            before = ((_HARMLESS if ASSIGNMENT.match(one) else BARE).fullmatch(one) for one in words[: -len(behind)])
+            hidden = not all(before) or self._command(behind)
             self.is_timed = was_timed
             return hidden
         reads_log = kind not in KEEPING and any(
@@ -173,7 +171,7 @@ class _Text:
         if _is_of_the_project(words[0]):
             name = kind_of(words[0])
             is_foreign = name in programs.INERT.keys() | KEEPING | (programs.PREFIXES.keys() - TOOLS) | FED
-            is_foreign |= name not in KNOWN and not self._may_pass(words[1:])
+            is_foreign |= name not in KNOWN - _SCRIPTED and not self._may_pass(words[1:])
             return is_foreign or self._is_unsure_of(words[0]) or not is_text_inert(name, words[1:]) or self._wraps(name, words)
         if kind in KEEPING:
             return kind in _UNDERSTOOD and not _UNDERSTOOD[kind](words[1:])
@@ -214,7 +212,7 @@ class _Text:
         word, rest = words[0], words[1:]
         if is_interpreter(word) or kind_of(word) in programs.SHELLS:
             return kind not in programs.CONTAINERS or (bool(rest) and self._script(kind_of(word), rest))
-        running = FED | programs.PREFIXES.keys() | _UNDERSTOOD.keys()
+        running = FED | KEEPING | programs.PREFIXES.keys() | _UNDERSTOOD.keys()
         if kind in programs.CONTAINERS and rest and kind_of(word) in KNOWN and not is_text_inert(kind_of(word), rest):
             return True
         if kind_of(word) in running:
@@ -249,6 +247,7 @@ class _Text:
                 rest[1] in MODULES
                 if is_own
                 else not is_interpreter(package)
+                and self._may_pass(rest[2:])
                 and all(_FOR_ANY_MODULE.fullmatch(word) and not self._is_unsure_of(f"./{word}") for word in rest[2:])
             )
             return not is_clear or bool(self.writers) or self._wraps("", rest[1:])

@@ -15,7 +15,7 @@ _CONFIG = (
 )
 _OPERAND = r"(?:-m\t[^\t]*\t|-[^\t]*\t)*+[^-\t][^\t]*"
 _CONFIGURING = "global|local|list|unset|get|get-all|add"
-_MERGING = rf"(?:merge|pull\t{_OPERAND})\t{_OPERAND}\t{_OPERAND}\t"
+_MERGING = rf"(?:merge|pull\t{_OPERAND})\t{_OPERAND}\t{_OPERAND}\t|merge\t.*FETCH_HEAD"
 _REVISION = r"[\w./@:][\w./@:-]*[~^]\d*"
 _DEFINED = (
     "BUILD_TYPE|INSTALL_PREFIX|CXX_STANDARD|C_STANDARD|EXPORT_COMPILE_COMMANDS|BUILD_PARALLEL_LEVEL|POSITION_INDEPENDENT_CODE"

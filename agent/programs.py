@@ -54,7 +54,7 @@ INERT = {
         re.compile(".*", re.DOTALL),
     ),
     "printf": re.compile(r"(?!.*%[-+ #\d.*'hlLjztq]*n)[^-].*", re.DOTALL),
-    "mkdir": re.compile(rf"(?!.*\w\.\w){BARE.pattern}"),
+    "mkdir": re.compile(rf"(?!.*\.[a-z](?:/|$)){BARE.pattern}"),
     "test": re.compile(r"(?!-\w*v)[\w./=-]*"),
     "sort": re.compile(r"-[bdfghiMnRrVcCmsuz]+|-[kt].*|[^-].*"),
     "base64": re.compile(r"-[dDi]+|-w\d*|--decode|--wrap=\d+|[^-].*"),

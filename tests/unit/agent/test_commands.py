@@ -824,8 +824,9 @@ PASSED = (
     *("npm -C /usr/lib/x run y", "npm run y --prefix=/usr/lib/x", "make -C /usr/share/x y", "cd /usr/src/.. && sh share/x"),
     *("setsid make", "nice setsid make", "sh x.sh setsid make", "timeout --foreground 1 make", "timeout -s HUP 1 make"),
     *("timeout 1 timeout 2 make", "timeout 1 bash -c 'nice timeo\"\"ut 2 make'", "timeout 1 sudo make"),
-    *("make x.c", "make -C src x.o", "mkdir x.l && make x"),
-    *("git merge a b", "git merge --no-ff a -m x b", "git pull --no-rebase . a b"),
+    *("make x.c", "make -C src x.o", "mkdir x.l && make x", "mkdir -p x.l/y && make x"),
+    *("git merge a b", "git merge --no-ff a -m x b", "git pull --no-rebase . a b", "git fetch . a b && git merge FETCH_HEAD"),
+    *("python3 -m x a.b,c", "bin/make x a=b", "sh x.sh cp a Makefile && make"),
     *("bash x.sh a | tee scripts/log && bash y.sh", "npm test | tee bin/out && npm start", "make x | tee a.out && make"),
 )
 """Texts of two readers who had the source: a name that is a file of the project, words that a script of it passes on, a folder
@@ -848,7 +849,14 @@ def test_what_runs_by_another_name_or_gets_its_words_from_a_script_is_asked_abou
             "make docs/html",
             "cargo test -- --nocapture",
         ),
-        *("python manage.py runserver 0.0.0.0:8000", "python x.py --lr 1e-3", "bash x.sh a -v b", "bin/bundle exec rspec"),
+        *(
+            "python manage.py runserver 0.0.0.0:8000",
+            "python x.py --lr 1e-3",
+            "bash x.sh a -v b",
+            "./gradlew :app:test",
+            "mkdir x.app && make",
+            "bin/bundle exec rspec",
+        ),
         *("python3 -m http.server 8000", "python3 -m json.tool a.json", "python3 --version", "node -v && npm -v"),
         *("timeout -k 5 60 make test && timeout 9 npm test", "timeout -s KILL 60 make", "sudo timeout 5 ls", "nohup npm start"),
         *(
