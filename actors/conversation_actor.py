@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 from functools import partial
 
 import ray
@@ -16,6 +15,7 @@ from holdfast.redaction import Redaction
 from holdfast.work_context import about
 
 from . import logs, wire
+from .activation.judge import steady_ms
 from .actor_settings import ActorSettings, short_name
 from .answers import Failed, NotHosted
 from .host import Host
@@ -27,8 +27,6 @@ from .ray_workers import RayWorkers
 from .steps import reached_here
 from .trace_export import export_spans, flush_spans
 from .vault import Vault
-
-_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class ConversationActor:
@@ -98,7 +96,7 @@ class ConversationActor:
                     drained=drained,
                     timing=self._settings.timing,
                     process_limits=self._settings.process_limits,
-                    clock=_clock,
+                    clock=steady_ms,
                     leave=_leave,
                     counts=counts,
                     traces=self._settings.traces,
@@ -110,8 +108,3 @@ class ConversationActor:
 
 def _leave() -> None:
     ray.get_runtime_context().current_actor.leave.remote()
-
-
-def _clock() -> int:
-    """The actor's clock in ms: monotonic, and not stopped while the machine sleeps."""
-    return time.clock_gettime_ns(_STEADY) // 1_000_000

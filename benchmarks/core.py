@@ -178,7 +178,7 @@ async def revival(client: AsyncClient, floors: Floors, rounds: int) -> list[floa
 async def kill_host(client: AsyncClient, conversation_id: str) -> None:
     """Kill the actor that hosts the conversation; back when it is gone and the pool is full again, as after any pause."""
     transport, store = await client.gateway.stack.transport(), await client.gateway.stack.store()
-    pid = await transport.pid(conversation_id)
+    pid = await transport.held(conversation_id)
     if pid is not None:
         os.kill(pid, signal.SIGKILL)
     async with asyncio.timeout(60):

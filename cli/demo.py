@@ -97,7 +97,7 @@ async def _story(console: Console, folder: Path) -> bool:
         shown = (await client.pending()).items
         console.print(_table(shown))
         pid = await _kill(client, conversation)
-        _chapter(console, 3, f"kill -9 {pid}: the process that held the conversation is gone")
+        _chapter(console, 3, f"An actor takes it up; kill -9 {pid}, and that process is gone")
         still = (await client.pending()).items
         same = [item.suspension_id for item in still] == [item.suspension_id for item in shown]
         console.print(f"  still waiting: {len(still)} calls, {'the very same' if same else 'NOT the same'}")
@@ -112,10 +112,7 @@ async def _story(console: Console, folder: Path) -> bool:
 
 async def _kill(client: AsyncClient, conversation: AsyncConversation) -> int:
     transport = await at_stack(client.gateway).stack.transport()
-    pid = await transport.pid(conversation.id)
-    if pid is None:
-        message = "no process hosts the conversation"
-        raise RuntimeError(message)
+    pid = await transport.held(conversation.id)
     os.kill(pid, signal.SIGKILL)
     await asyncio.to_thread(_gone, pid)
     return pid

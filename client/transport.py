@@ -11,7 +11,8 @@ from typing import cast
 
 from holdfast.actors.actor_settings import ActorSettings, StoreAddress, release_with
 from holdfast.actors.proofs import signed
-from holdfast.actors.ray_launcher import named
+from holdfast.actors.ray_launcher import RayLauncher, named
+from holdfast.actors.ray_workers import RayWorkers
 from holdfast.actors.signature import vouched
 from holdfast.actors.vault import Vault
 from holdfast.agent import App
@@ -19,7 +20,7 @@ from holdfast.conversation import Start
 from holdfast.conversation.records.commands import Request
 from holdfast.daemon import in_daemon
 from holdfast.embedded.home import Home
-from holdfast.errors import AgentNotFound, AppNotPublished, ClusterStopped, HoldfastError, StoreError
+from holdfast.errors import AgentNotFound, AppNotPublished, ClusterStopped, ClusterUnavailable, HoldfastError, StoreError
 from holdfast.persistence import EVERYWHERE, Directory, Store
 from holdfast.registry import cluster as clusters
 from holdfast.registry.encryption import checked_cipher
@@ -27,6 +28,7 @@ from holdfast.registry.pool import Pool
 from holdfast.registry.ray_actors import RayActors
 from holdfast.registry.registry import Delivery, DeliveryResult, Registry
 from holdfast.registry.releases import end_other_releases, take_office
+from holdfast.registry.starts import Starts
 from holdfast.registry.sweeper import ensure_sweeper, restore_sweeper
 from holdfast.settings import Settings
 from holdfast.single_flight import SingleFlight
@@ -90,6 +92,8 @@ class RayTransport:
         actors = RayActors(settings, store)
         pool = Pool(store, actors, timing=settings.timing, process_limits=settings.process_limits)
         self._registry = Registry(store, actors, pool=pool, timing=settings.timing)
+        workers = RayWorkers(store, settings, RayLauncher(Vault(settings.store)))
+        self._starts = Starts(store, workers, settings.release, settings.traces)
 
     @classmethod
     async def open(
@@ -168,7 +172,9 @@ class RayTransport:
             await self._bond.check(within_s=delivery.left_s)
         except HoldfastError as error:
             return delivery.given_up(error)
-        return await self._registry.deliver(delivery)
+        first = isinstance(command, Start) and not delivery.handed and (delivery.proves or command.proven is None)
+        started = await self._starts.started(delivery) if first else None
+        return started or await self._registry.deliver(delivery)
 
     async def check_published(self, app: str, agent: str) -> None:
         """Check that an agent is published, else `AppNotPublished` or `AgentNotFound`; needless if this client publishes."""
@@ -183,12 +189,21 @@ class RayTransport:
             raise AgentNotFound("agent", f"the published app {app!r} has no agent {agent!r}", fix)
         self._published.add((app, agent))
 
+    async def held(self, conversation_id: str, *, timeout_s: float = 60) -> int:
+        """The id of the process that hosts the conversation, on its own machine; an actor takes it up if none hosts it."""
+        await self._registry.ensure_started(conversation_id, timeout_s=timeout_s)
+        pid = await self._registry.pid(conversation_id)
+        if pid is None:
+            raise ClusterUnavailable("the actor that took the conversation up has left it")
+        return pid
+
     async def pid(self, conversation_id: str) -> int | None:
         """The id of the process that hosts the conversation now, on its own machine; None if there is none."""
         return await self._registry.pid(conversation_id)
 
     async def close(self) -> None:
         """Leave Ray, if this client joined it."""
+        await self._starts.close()
         await self._registry.close()
         await in_daemon(clusters.leave, self.cluster)
 

@@ -74,8 +74,8 @@ class MemoryConversations(MemoryDatabase):
         check(bool(write.token) != (write.seen is not None) and bool(write.append_id), "arguments: an empty token or append id")
         found = self._unexpired(conversation_id) or Kept()
         now = self._clock()
-        away = found.quarantine is not None or found.paused or found.append_id not in (write.seen, write.append_id)
-        if found.token != write.token or (write.seen is not None and away):
+        away = found.token or found.quarantine is not None or found.paused or found.append_id != write.seen
+        if (found.append_id != write.append_id and away) if write.seen is not None else found.token != write.token:
             raise Fenced(conversation_id)
         if found.append_id == write.append_id:
             return Appended(now, found.tail_bytes)
@@ -83,6 +83,8 @@ class MemoryConversations(MemoryDatabase):
         known = await self.known(conversation_id, write.absent)
         if known:
             return KnownIds(now, known)
+        if write.seen is not None and not found.log and not write.events:  # a start that was refused leaves nothing
+            return Appended(now)
         first = write.before.seq + 1
         entries = [self.payloads.seal_event(conversation_id, seq, event) for seq, event in enumerate(write.events, first)]
         tail_bytes = write.tail_bytes + sum(map(len, entries))
@@ -99,7 +101,8 @@ class MemoryConversations(MemoryDatabase):
         found.postponed = 0
         if write.seen is not None:
             self._conversations[conversation_id] = found
-            found.epoch, found.looked_at = found.epoch + 1, now + write.lease_ms
+            found.epoch, look = found.epoch + 1, now + write.lease_ms
+            found.looked_at = min(look, found.looked_at) if found.busy else look
         if write.events:
             found.expires = None
         stood = found.standing

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -22,6 +23,14 @@ logger = logging.getLogger("holdfast.actor")
 
 AT_ONCE_S = 0.25
 """Seconds that a command waits at most for the turn that it begins; the turn can also begin with a later write."""
+
+
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def steady_ms() -> int:
+    """This machine's clock in ms: monotonic, and not stopped while the machine sleeps."""
+    return time.clock_gettime_ns(_STEADY) // 1_000_000
 
 
 class StoreClock:
@@ -57,9 +66,7 @@ class Held:
         unrecorded: Model calls found without a record; the next write makes one.
     """
 
-    def __init__(
-        self, store: Store, specs: SpecCache, clock: Callable[[], int], conversation_id: str, *, lease_ms: int
-    ) -> None:
+    def __init__(self, store: Store, specs: SpecCache, clock: StoreClock, conversation_id: str, *, lease_ms: int) -> None:
         self.conversation_id = conversation_id
         self.state = State(conversation_id=conversation_id)
         self.spec: AgentSpec | None = None
@@ -67,7 +74,7 @@ class Held:
         self.token = ""
         self.seen: str | None = None
         self.unrecorded: set[str] = set()
-        self.time = StoreClock(clock)
+        self.time = clock
         self.lease_ms = lease_ms
         self.store = store
         self._specs = specs
@@ -75,7 +82,6 @@ class Held:
     def visit(self, visited: Visited) -> None:
         """Hold what a guest has read, for its next write."""
         self.state, self.tail_bytes, self.seen = visited.state, visited.tail_bytes, visited.append_id
-        self.time.heard(visited.now)
 
     def granted(self, asked_at_s: float) -> None:
         """Note that a write was answered which was sent at that moment of the loop's time: an owner's lease is renewed."""
@@ -179,12 +185,13 @@ class Judge:
             ids = (*command.lookups(), *command.reasons()) if refusal is not None else command.lookups()
             asked_at_s = now_s()
             after = judgement.state or held.state
+            unbegun = held.seen is not None and after.busy and after.turn is None  # an actor begins the turn
             write = Append(
                 token=held.token,
                 append_id=uuid.uuid4().hex,
                 before=held.state,
                 after=after,
-                lease_ms=held.lease_ms,
+                lease_ms=0 if unbegun else held.lease_ms,
                 events=judgement.events,
                 absent=[key for key in ids if key not in known],
                 tail_bytes=held.tail_bytes,

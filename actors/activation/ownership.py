@@ -14,7 +14,7 @@ from holdfast.persistence import Acquired, Append, Appended, Blame, Moved, Run, 
 from holdfast.redaction import PLAIN
 
 from .context import ActivationContext
-from .judge import Held
+from .judge import Held, StoreClock
 
 logger = logging.getLogger("holdfast.actor")
 
@@ -92,7 +92,9 @@ class Ownership(Held):
     """
 
     def __init__(self, context: ActivationContext, conversation_id: str) -> None:
-        super().__init__(context.store, context.specs, context.clock, conversation_id, lease_ms=context.timing.lease_ms)
+        super().__init__(
+            context.store, context.specs, StoreClock(context.clock), conversation_id, lease_ms=context.timing.lease_ms
+        )
         self.over = False
         self.unsure = False
         self.runs: dict[str, Run] = {}

@@ -6,13 +6,14 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from holdfast.actors.activation.guest import Guest
 from holdfast.actors.steps import Reached, untrapped
+from holdfast.actors.workers import ModelRequest, RunRequest
 from holdfast.agent.callback import InThread
 from holdfast.persistence import Store
 from holdfast.redaction import PLAIN, Redaction
 
 from .gate import GrantGivers, RulesInForce
-from .guest import Guest
 from .work_spans import NO_CONTENT, Content
 
 _T = TypeVar("_T")
@@ -49,6 +50,7 @@ class Bench:
             any time); raises if new work is paused.
         givers: The API-key holders who gave grants; None if there are no keys.
         guest: Judges outcomes of conversations without an owner; None: actors do.
+        carry_on: Begins, in this worker, work that such an outcome has made outstanding.
     """
 
     store: Store
@@ -59,6 +61,7 @@ class Bench:
     admit: Callable[[str], Awaitable[int | None]] = at_any_time
     givers: GrantGivers | None = None
     guest: Guest | None = None
+    carry_on: Callable[[ModelRequest | RunRequest], None] = lambda _: None
     reached: Reached = untrapped
     redaction: Redaction = PLAIN
     content: Content = NO_CONTENT

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from holdfast.actors.steps import Step
 from holdfast.actors.workers import GRACE_S, ModelOutcome, ModelRequest, NoOutcome
@@ -12,7 +13,7 @@ from holdfast.redaction import PLAIN
 from .asking import JUDGING_S
 from .bench import Bench
 from .claims import Claim
-from .guest import deposit
+from .deposit import deposit
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -45,8 +46,9 @@ async def run(
     bench.reached(Step.MODEL_2_CLAIMED)
     outcome = await call()
     bench.reached(Step.MODEL_3_ANSWERED)
+    claim.ends = False  # from here on its own guest may settle it
     try:
-        counts = await deposit(bench.store, bench.guest, request, claim.incarnation, outcome, keeps_late=False)
+        counts = await deposit(bench, request, claim.incarnation, outcome, keeps_late=False)
     except (StoreError, ValueError, TypeError, OverflowError) as error:  # the answer is paid for; another would be like it
         logger.exception("model call %s of %s: its outcome cannot be recorded", request.effect_id, request.conversation_id)
         outcome = ModelFailed(
@@ -54,6 +56,6 @@ async def run(
             error=f"the model's answer cannot be recorded: {PLAIN.said(error, 300)}",
             reason=FailureReason.UNUSABLE,
         )
-        counts = await deposit(bench.store, bench.guest, request, claim.incarnation, outcome, keeps_late=False)
+        counts = await deposit(replace(bench, guest=None), request, claim.incarnation, outcome, keeps_late=False)
     bench.reached(Step.MODEL_4_RECORDED)
     return outcome if counts else NoOutcome.NOT_MINE

@@ -25,7 +25,7 @@ from holdfast.persistence.views import arguments_in
 
 from .bench import Bench
 from .claims import Claim
-from .guest import deposit
+from .deposit import deposit
 from .live import Progress
 from .run_rules import decided_alone, earliest, judged
 from .work_spans import run_span
@@ -154,7 +154,7 @@ async def run(
             span.suspended(outcome.title)
     bench.reached(Step.RUN_3_RETURNED)
     try:
-        await deposit(bench.store, bench.guest, request, claim.incarnation, outcome)
+        await deposit(bench, request, claim.incarnation, outcome)
     except StoreError:
         logger.exception("run %s of %s: its outcome cannot be recorded", request.effect_id, request.conversation_id)
     bench.reached(Step.RUN_4_RECORDED)

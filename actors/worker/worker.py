@@ -17,7 +17,7 @@ from ray.actor import exit_actor
 
 from holdfast import metrics
 from holdfast.actors import logs, wire
-from holdfast.actors.activation.effect_runner import begun
+from holdfast.actors.activation.guest import Guest
 from holdfast.actors.actor_settings import WorkerSettings, short_name
 from holdfast.actors.admission import Admission
 from holdfast.actors.logs import write_lines
@@ -54,7 +54,6 @@ from .attestation import Attestation, keep_sweeper
 from .bench import Bench, Room
 from .claims import Claim, Claims
 from .gate import CallRules, Gate, GrantGivers
-from .guest import GUESTS, Begin, Guest
 from .model_outcome import ModelCounts, spend, turn_of
 from .ongoing import Ongoing
 from .refusals import AppBroken, Dropped, ProcessSecrets, Succeeded, shared, told
@@ -112,6 +111,7 @@ class Worker:
         self._reached = reached_here()
         self._counts = Counts()
         self._spending = Background()
+        self._carrying = Background()
         model_calls = common.process_limits.model_calls
         alone = Turnstile(THREADS) if settings.alone else None  # one for all work
         self._models = alone or Turnstile(model_calls)
@@ -285,7 +285,8 @@ class Worker:
                 address = settings.actors.store
                 published = Published(store, address, partial(in_daemon, Vault(address).key))
                 read, agent = partial(published.record, settings.app), published.agent
-            admit = Admission(store).admit
+            admit, succession = Admission(store).admit, self._succession
+            counted: dict[str, Any] = {"counts": self._counts, "traces": settings.actors.traces}
             self._bench = Bench(
                 store,
                 settings.name,
@@ -293,17 +294,32 @@ class Worker:
                 room,
                 admit=admit,
                 givers=GrantGivers(store),
-                guest=self._guest(store, partial(begun, admit, agent)),
+                guest=Guest(
+                    store, admit=admit, published=agent, specs=self._specs, retired=lambda: succession.succeeded, **counted
+                ),
+                carry_on=self._carry_on,
                 reached=self._reached,
             )
         secrets = self.secrets
         return replace(self._bench, store=store, room=room, redaction=secrets.redaction, content=secrets.content)
 
-    def _guest(self, store: Store, begin: Begin) -> Guest | None:
-        if os.environ.get(GUESTS) == "0":
-            return None
-        traces, succession = self._settings.actors.traces, self._succession
-        return Guest(store, self._specs, begin, self._reached, self._counts, traces, lambda: not succession.succeeded)
+    def _carry_on(self, request: ModelRequest | RunRequest) -> None:
+        self._carrying.start(self._carried(request))
+
+    async def _carried(self, request: ModelRequest | RunRequest) -> None:
+        """Do work that an outcome from here has made outstanding, if there is room for it; else leave it to an actor."""
+        why: object = "it has other code, or may take a process down"
+        if request.code == self._settings.code and not (request.max_claims or self._settings.alone):
+            request = replace(request, waits=False)
+            with about(**log_fields(request)):
+                try:
+                    why = await (self._model_called(request) if isinstance(request, ModelRequest) else self._tool_run(request))
+                except Exception as error:  # noqa: BLE001 - an actor meets it again, and knows what to do
+                    why = error
+        left = isinstance(why, str | Exception) and why is not NoOutcome.NOT_MINE  # a `NoOutcome` is a str, too
+        if left and self._bench is not None:
+            assert self._bench.guest is not None  # noqa: S101 - it has judged the outcome
+            await self._bench.guest.leave(request, why)
 
     async def _joined(self, incarnation: str, *, briefly: bool) -> RunAnswer | ModelAnswer:
         if not incarnation.startswith(f"{self._incarnation}."):

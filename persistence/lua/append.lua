@@ -51,9 +51,8 @@ if not passed then return {'corrupt', 'the passing ids: their number'} end
 local now = clock()
 local h = redis.call('HMGET', head, 'token', 'seq', 'append_id', 'index', 'struck_by', 'quarantine', 'paused', 'epoch')
 if w.seen then
-  if h[3] == w.append_id then return {'ok', now} end
   if bad(h[8]) then return {'corrupt', 'the head: its epoch'} end
-  if h[1] or h[6] or h[7] or (h[3] or '') ~= w.seen then return {'fenced'} end
+  if h[3] ~= w.append_id and (h[1] or h[6] or h[7] or (h[3] or '') ~= w.seen) then return {'fenced'} end
 elseif h[1] ~= w.token then return {'fenced'} end
 if h[3] == w.append_id then return {'ok', now} end
 local seq = tonumber(h[2] or '0')
@@ -75,6 +74,7 @@ for _, id in ipairs(w.absent) do
   end
 end
 if #found > 2 then return found end
+if w.seen and seq == 0 and #w.events == 0 then return {'ok', now} end -- a start that was refused leaves nothing
 
 local gone, come = {}, {}
 local stands_otherwise = packed ~= (h[4] or '') or #w.opened + #w.closed > 0
@@ -141,6 +141,7 @@ for _, id in ipairs(w.remove) do
 end
 if w.progress and h[5] then redis.call('HDEL', head, 'strikes', 'struck_by', 'company') end
 change(gone, come)
+if w.seen and w.busy then lease = math.min(lease, tonumber(redis.call('ZSCORE', attention, conversation) or 'inf')) end
 attend(attention, conversation, busy, lease, due)
 if w.seen and not w.busy then shrink(log, copy) end
 if stands_otherwise or w.noted ~= '' then

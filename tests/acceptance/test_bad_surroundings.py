@@ -97,7 +97,7 @@ async def ask_everything(settings, conversation, text, spoil):
     """Read and command with little patience, on connections from before something was spoilt; what each came to."""
     async with AsyncClient.connect(**settings, timeout_s=SOON_S) as soon:
         same = soon.conversation(conversation.id)
-        await soon.gateway.stack.transport()
+        await (await soon.gateway.stack.transport()).held(conversation.id)  # an actor has it
         await asyncio.to_thread(spoil)
         readings = await asyncio.gather(same.pending(), same.messages(), soon.pending(), return_exceptions=True)
         commands = await asyncio.gather(

@@ -10,7 +10,7 @@ import time
 
 import pytest
 import redis.asyncio
-from stack_fixture import eventually, kill, kill_host, open_gate, pid_of, runs_of
+from stack_fixture import eventually, kill_host, open_gate, runs_of
 
 from holdfast.client import (
     Answer,
@@ -254,10 +254,7 @@ async def test_promise_7_a_call_nobody_answers_ends_at_its_deadline_also_when_it
     text = stack.scenarios.add("deadline", calls(call("ask_briefly", {"question": "?"})), "Never mind.")
     conversation = await client.start("support", text, conversation_id="deadline")
     (shown,) = (await conversation.wait(timeout_s=60)).pending
-    import ray  # noqa: PLC0415 - joined by now
-
-    owner = await store.owner(conversation.id)
-    await kill(await pid_of(ray.get_actor(owner.actor, namespace="holdfast")))
+    await kill_host(store, conversation.id)
     assert (await settled(conversation)).reply == "Never mind."
     (result,) = [message["content"] for message in await conversation.messages() if message["role"] == "tool"]
     assert json.loads(result) == {"ok": False, "error": "the user did not respond in time"}

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 from stack_fixture import client_of, eventually, open_gate, pid_of, results, runs_of
 
+from holdfast.actors.activation.guest import GUESTS
 from holdfast.actors.ray_launcher import find, named
 from holdfast.client import Answer, AsyncClient, Overloaded, Quarantined, Status
 from holdfast.persistence import RedisStore
@@ -171,7 +172,25 @@ async def test_what_takes_the_process_down_that_judges_the_models_answer_is_quar
     assert (await deadly.wait(timeout_s=120)).reply == "Survived."
 
 
+async def test_starts_are_acknowledged_at_the_cap(stack, monkeypatch):
+    monkeypatch.setenv("HOLDFAST_MAX_ACTORS", "1")
+    monkeypatch.setenv("HOLDFAST_STANDBY", "1")
+    text = stack.scenarios.add("started-at-the-cap", "Hello.")
+    async with client_of("cap", timeout_s=60) as client:
+        await (await client.start("support", text, conversation_id="cap-0")).wait(timeout_s=60)
+        prefix = client.gateway.stack._transport.settings.prefix
+        (worker,) = [await pid_of(find(name)) for name in named(prefix) if ":worker:" in name]
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            several = [await client.start("support", text, conversation_id=f"cap-{number}") for number in range(1, 9)]
+        finally:
+            os.kill(worker, signal.SIGCONT)
+        states = await asyncio.gather(*(one.wait(timeout_s=60) for one in several))
+        assert {state.reply for state in states} == {"Hello."}
+
+
 async def test_at_the_cap_a_caller_is_told_and_what_was_acknowledged_proceeds(stack, monkeypatch):
+    monkeypatch.setenv(GUESTS, "0")
     monkeypatch.setenv("HOLDFAST_MAX_ACTORS", "1")
     monkeypatch.setenv("HOLDFAST_STANDBY", "1")
     text = stack.scenarios.add("capped", "Hello.", "Hello.")

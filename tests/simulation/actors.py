@@ -1,6 +1,6 @@
 """Conversation actors as simulated processes, each with a real `Host`."""
 
-from holdfast.actors import conversation_actor
+from holdfast.actors.activation.judge import steady_ms
 from holdfast.actors.actor_settings import StoreAddress
 from holdfast.actors.host import Host
 from holdfast.actors.proofs import Proofs
@@ -131,7 +131,7 @@ class SimActors:
                 name=process.name,
                 timing=world.timing,
                 process_limits=world.process_limits,
-                clock=conversation_actor._clock,  # the one that the real actor gives to its host
+                clock=steady_ms,
                 leave=lambda: world.crash(process, "leaves"),
                 reached=lambda step: world.nemesis.reached(process, step),
                 check_proof=Proofs(SERVED, _servers_key).check,

@@ -8,8 +8,9 @@ import dataclasses
 import importlib
 from unittest import mock
 
-from holdfast.actors import admission, conversation_actor
+from holdfast.actors import admission
 from holdfast.actors import ray_workers as ray_crew
+from holdfast.actors.activation import judge
 from holdfast.actors.activation.activation import Activation
 from holdfast.actors.activation.judge import StoreClock
 from holdfast.actors.activation.ownership import Ownership
@@ -25,7 +26,7 @@ from holdfast.persistence import Appended, Due, KnownIds, MemoryStore, Run, RunS
 from holdfast.registry.pool import ActorDied
 from holdfast.registry.watchdog import Watchdog
 
-from . import shop
+from . import actors, shop
 from .actors import SimHandle
 from .loop import PROCESS
 from .network import Died, Unavailable
@@ -161,7 +162,7 @@ def a_loss_that_runs_everything_again():
 def an_outcome_that_is_not_recorded():
     """A worker does not keep its outcome in the store: with the actor that waited for it, it is lost."""
 
-    async def forget(store, guest, request, incarnation, outcome, *, keeps_late=True):
+    async def forget(bench, request, incarnation, outcome, *, keeps_late=True):
         return True
 
     return mock.patch.object(tool_run, "deposit", forget)
@@ -189,9 +190,9 @@ def an_actor_that_keeps_time_by_its_wall_clock():
     """An actor counts from what the store said last by a clock that anybody may set."""
 
     def wall_clock():
-        return conversation_actor.time.time_ns() // 1_000_000
+        return judge.time.time_ns() // 1_000_000
 
-    return mock.patch.object(conversation_actor, "_clock", wall_clock)
+    return mock.patch.object(actors, "steady_ms", wall_clock)
 
 
 def a_head_that_is_not_checked():

@@ -3,6 +3,7 @@
 import contextlib
 
 from holdfast.actors.proofs import signed
+from holdfast.actors.ray_workers import RayWorkers
 from holdfast.client.stack_gateway import reply_in
 from holdfast.conversation import (
     Answer,
@@ -29,11 +30,13 @@ from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.errors import HoldfastError, OutcomeUnknown
 from holdfast.registry.pool import Pool
 from holdfast.registry.registry import Delivery, Registry
+from holdfast.registry.starts import Starts
 
 from . import shop
 from .actors import SERVED, SERVERS_KEY, SimActors
 from .store import SimStore
 from .trace import shown
+from .workers import SimCluster
 
 FITTING = {
     "approval": (Approve(), Approve(), Approve({"ms": 10}), Deny("no")),
@@ -57,6 +60,13 @@ class Client:
         actors = SimActors(world)
         pool = Pool(self._store, actors, timing=world.timing, process_limits=world.process_limits)
         self._registry = Registry(self._store, actors, pool=pool, timing=world.timing)
+        settings = world.settings()
+        self._starts = Starts(
+            self._store,
+            RayWorkers(self._store, settings, SimCluster(world, settings.cluster)),
+            settings.release,
+            settings.traces,
+        )
         self._open = 0
         self.told = 0
         self._left = world.rng.randint(*self.left)
@@ -230,7 +240,8 @@ class Client:
             try:
                 sent = command if command.proven is None else signed(SERVERS_KEY, SERVED, conversation_id, command)
                 delivery = Delivery(conversation_id, sent, timeout_s=timeout_s, create=create)
-                answer = reply_in(await self._registry.deliver(delivery), what="it", retry_id="id")
+                started = await self._starts.started(delivery) if create and world.guests else None
+                answer = reply_in(started or await self._registry.deliver(delivery), what="it", retry_id="id")
             except Exception as raised:
                 error = raised
             world.ledger.answered(asked, answer, error)

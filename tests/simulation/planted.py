@@ -9,7 +9,7 @@ import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from . import bugs, campaign, grant_bugs, rule_bugs, vote_bugs
+from . import bugs, campaign, grant_bugs, guest_bugs, rule_bugs, vote_bugs
 from .seed import simulate
 
 SEEDS = 3000
@@ -30,6 +30,7 @@ PLANTED = (
     *rule_bugs.RULED,
     *grant_bugs.GRANTED,
     *vote_bugs.VOTING,
+    *guest_bugs.GUESTS,
 )
 
 

@@ -10,7 +10,8 @@ import uuid
 from dataclasses import dataclass
 from unittest import mock
 
-from holdfast.actors import conversation_actor, host, logs, memory
+from holdfast.actors import host, logs, memory
+from holdfast.actors.activation import judge
 from holdfast.actors.worker import succession, worker
 from holdfast.agent import Rules
 from holdfast.conversation.judging import granting
@@ -99,7 +100,7 @@ def _seeded(seed):
         with contextlib.ExitStack() as given:
             for module in (memory, host, succession):
                 given.enter_context(mock.patch.object(module, "resident_mb", _weightless))
-            for module in (conversation_actor, worker, succession):
+            for module in (judge, worker, succession):
                 given.enter_context(mock.patch.object(module, "time", Clocks()))
             given.enter_context(mock.patch.object(worker, "AppRuntime", SimRuntime))
             given.enter_context(mock.patch.object(os, "getloadavg", _idle))

@@ -109,7 +109,7 @@ async def freeze_the_sweeper(client):
 
 async def kill_the_host(client):
     """Kill the actor that hosts the conversation; nobody here takes its place."""
-    os.kill(await client.gateway.stack._transport.pid(NAME), signal.SIGKILL)
+    os.kill(await client.gateway.stack._transport.held(NAME), signal.SIGKILL)
     return {}
 
 

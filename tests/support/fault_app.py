@@ -48,12 +48,18 @@ async def pay_reviewed(context: ToolContext) -> str:
     return f"{done}: {context.decision.verdict}"
 
 
+@tool(on_lost="redispatch")
+async def look(context: ToolContext) -> str:
+    """Look it up, without asking anybody."""
+    return await _held("look", context)
+
+
 @tool(executor="human")
 def ask(question: str) -> str:
     """Ask the user."""
 
 
 app = App(
-    agents=[Agent(name="till", instructions="Sell.", tools=[pay, pay_once, pay_by_key, pay_by_two, pay_reviewed, ask])],
+    agents=[Agent(name="till", instructions="Sell.", tools=[pay, pay_once, pay_by_key, pay_by_two, pay_reviewed, look, ask])],
     env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"],
 )

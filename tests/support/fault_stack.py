@@ -11,6 +11,7 @@ import ray
 from stack_fixture import Scenarios, end_stack, pid_of, start_stack
 from trap_folder import Traps
 
+from holdfast.actors.activation.guest import GUESTS
 from holdfast.actors.actor_settings import RAY_NAMESPACE
 from holdfast.actors.ray_launcher import find
 from holdfast.actors.steps import TRAPS
@@ -19,8 +20,11 @@ from holdfast.registry import cluster, registry
 from holdfast.testing import ModelServer
 
 WITHIN_S = 90
-QUICK = {"HOLDFAST_LINGER_S": "1", "HOLDFAST_PARK_S": "3600", "HOLDFAST_STANDBY": "3"}
-"""Conversations that rest are left soon, those at work are not, and who takes one over finds an actor that is warm."""
+QUICK = {"HOLDFAST_LINGER_S": "1", "HOLDFAST_PARK_S": "3600", "HOLDFAST_STANDBY": "3", GUESTS: "0"}
+"""Conversations that rest are left soon, those at work are not, and who takes one over finds an actor that is warm.
+
+Without guests, actors do all that they can; `tests/faults/test_guests.py` has guests.
+"""
 
 
 @contextlib.contextmanager

@@ -25,6 +25,9 @@ from holdfast.embedded.home import Home
 from holdfast.embedded.local_ray import ensure_ray, stop_ray
 from holdfast.embedded.local_redis import ensure_redis, stop_redis
 from holdfast.registry import cluster
+from holdfast.registry.pool import Pool
+from holdfast.registry.ray_actors import RayActors
+from holdfast.registry.registry import Registry
 from holdfast.testing import ModelServer, say
 
 FAST = {
@@ -187,12 +190,21 @@ def sweeper_of(store: Any) -> str:
     return ActorSettings(address, cluster=cluster.current().cluster_id).sweeper_name
 
 
+async def host_of(store: Any, conversation_id: str) -> Any:
+    """The handle of the actor that hosts a conversation, which one takes up if none does."""
+    address = StoreAddress(store.url, store.namespace, store.store_id)
+    settings = ActorSettings(address, cluster=cluster.current().cluster_id)
+    actors = RayActors(settings, store)
+    pool = Pool(store, actors, timing=settings.timing, process_limits=settings.process_limits)
+    registry = Registry(store, actors, pool=pool, timing=settings.timing)
+    name, _ = await registry.ensure_started(conversation_id, timeout_s=60)
+    await registry.close()
+    return ray.get_actor(name, namespace=RAY_NAMESPACE)
+
+
 async def kill_host(store: Any, conversation_id: str) -> None:
     """Kill the actor that hosts a conversation."""
-    owner = await store.owner(conversation_id)
-    assert owner is not None
-    assert owner.actor
-    await kill(await pid_of(ray.get_actor(owner.actor, namespace=RAY_NAMESPACE)))
+    await kill(await pid_of(await host_of(store, conversation_id)))
 
 
 async def kill(pid: int) -> None:

@@ -15,6 +15,7 @@ from hosted import GATED, FakeWorkers, stored
 from writer import call
 
 from holdfast import Approve, AsyncClient
+from holdfast.actors.activation.guest import GUESTS
 from holdfast.actors.actor_settings import ActorSettings, StoreAddress
 from holdfast.actors.conversation_actor import ConversationActor
 from holdfast.actors.host import Host
@@ -99,6 +100,7 @@ async def hosted(monkeypatch):
     )
     await actor._host.offer_blank()
     monkeypatch.setattr(ray_actors, "find", {name: Actor(actor)}.get)
+    monkeypatch.setenv(GUESTS, "0")  # no worker would take what a start makes outstanding
     client = AsyncClient.connect(redis_url="redis://nowhere", ray_address="nowhere:1")
     connection = at_stack(client.gateway)
     stack = connection.stack

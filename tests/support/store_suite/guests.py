@@ -224,6 +224,27 @@ class Visiting:
         await writer.release()
         await Writer.visiting(store, "c-1").do(start())
 
+    async def test_a_start_that_is_refused_leaves_nothing(self, store: Store) -> None:
+        guest = Writer.visiting(store, "c-1")
+        assert isinstance(await store.append("c-1", guest.write()), Appended)
+        assert await store.owner("c-1") is None
+        await guest.do(start())
+
+    async def test_a_guest_does_not_put_off_when_the_work_of_others_is_looked_at(self, store: Store) -> None:
+        await parked(store, call("lookup", "charge"), look_ms=1)
+        guest = await visit(store, "call_4_1#1")
+        await guest.do(finish("call_4_1#1"))
+        assert guest.state.busy
+        await is_due(store)
+
+    async def test_a_guests_write_can_be_repeated_after_the_next_takeover(self, store: Store) -> None:
+        await parked(store)
+        guest = await visit(store)
+        write = guest.judged(reply(), now=await store.now())
+        await store.append("c-1", write)
+        await Writer.of(store, "c-1")
+        assert isinstance(await store.append("c-1", write), Appended)
+
     async def test_a_guest_hears_of_known_ids(self, store: Store) -> None:
         await parked(store, send(message_id="m-2"))
         guest = await visit(store)

@@ -4,16 +4,17 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from given_worker import bench_at
 from writer import APP, DESK, LEASE_MS, Writer, begin, call, cancel, reply, send, start
 
 from holdfast import metrics
 from holdfast.actors.activation import judge as judging
-from holdfast.actors.activation.effect_runner import begun
-from holdfast.actors.published import SpecCache, unsigned
+from holdfast.actors.activation.guest import LOOK_MS, Guest
+from holdfast.actors.published import unsigned
 from holdfast.actors.steps import Step
-from holdfast.actors.worker import guest as guests
+from holdfast.actors.worker import deposit as deposits
 from holdfast.actors.worker.bench import at_any_time
-from holdfast.actors.worker.guest import LOOK_MS, Guest, deposit
+from holdfast.actors.worker.deposit import deposit
 from holdfast.actors.workers import ModelRequest, RunRequest, WorkPaused
 from holdfast.conversation import ModelReplied, RunFinished, Status
 from holdfast.conversation.records.commands import ProposedCall
@@ -24,6 +25,18 @@ from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
 
 REQUEST = ModelRequest(
     code="code-1", conversation_id="c-1", agent="desk", spec_digest=DESK.digest, effect_id="t1.m1", upto_seq=3, attempt=1
+)
+RUN = RunRequest(
+    code="code-1",
+    conversation_id="c-1",
+    agent="desk",
+    spec_digest=DESK.digest,
+    effect_id="call_4_1#1",
+    turn_id="t1",
+    tool_call_id="call_4_1",
+    tool="lookup",
+    attempt=1,
+    arguments_at=4,
 )
 REPLIED = ModelReplied(effect_id="t1.m1", content="Hi.")
 CLAIM = "process-1.x"
@@ -40,16 +53,14 @@ async def parked(*steps, effect_id="t1.m1"):
     return store
 
 
-def visitor(store, *, reached=lambda _: None, admit=at_any_time, **more):
-    async def begins(effect, state):
-        return await begun(admit, lambda app, agent: unsigned(store, app, agent), effect, state)
-
-    return Guest(store, SpecCache(), begins, reached, **more)
+def visitor(store, *, admit=at_any_time, **more):
+    return Guest(store, admit=admit, published=lambda app, agent: unsigned(store, app, agent), **more)
 
 
-async def recorded(store, outcome=REPLIED, request=REQUEST, **more):
+async def recorded(store, outcome=REPLIED, request=REQUEST, *, reached=lambda _: None, carry_on=lambda _: None, **more):
+    bench = bench_at(store, guest=visitor(store, **more), reached=reached, carry_on=carry_on)
     async with asyncio.timeout(20):
-        return await deposit(store, visitor(store, **more), request, CLAIM, outcome, keeps_late=isinstance(request, RunRequest))
+        return await deposit(bench, request, CLAIM, outcome, keeps_late=isinstance(request, RunRequest))
 
 
 async def log(store):
@@ -106,22 +117,10 @@ async def test_a_paused_agents_next_turn_waits_for_an_actor():
 
 async def test_a_run_that_ends_after_its_call_was_settled_is_late_once():
     store = await parked(call("lookup"), effect_id="call_4_1#1")
-    run = RunRequest(
-        code="k",
-        conversation_id="c-1",
-        agent="desk",
-        spec_digest=DESK.digest,
-        effect_id="call_4_1#1",
-        turn_id="t1",
-        tool_call_id="call_4_1",
-        tool="lookup",
-        attempt=1,
-        arguments_at=4,
-    )
     writer = await Writer.of(store, "c-1")
     await writer.do(cancel())
     await writer.release()
-    assert not await recorded(store, RunFinished(effect_id="call_4_1#1", ok=True, content="{}"), run)
+    assert not await recorded(store, RunFinished(effect_id="call_4_1#1", ok=True, content="{}"), RUN)
     assert list(await store.late("c-1")) == ["call_4_1#1"]
 
 
@@ -145,7 +144,7 @@ async def test_an_outcome_whose_conversation_never_stands_still_is_left_to_an_ac
         store._seen("c-1").append_id = f"another-{len(came)}"
 
     assert await recorded(store, reached=reached)
-    assert came == [Step.GUEST_1_READ] * guests.TRIES
+    assert came == [Step.GUEST_1_READ] * deposits.TRIES
     assert (await store.run("c-1", "t1.m1")).status is RunStatus.DONE
     assert (await store.attention(9)).conversation_ids == ["c-1"]
 
@@ -195,7 +194,7 @@ async def test_an_outcome_that_cannot_be_judged_here_is_left_to_an_actor(monkeyp
 
 async def test_a_worker_that_is_succeeded_only_records():
     store = await parked()
-    assert await recorded(store, allowed=lambda: False)
+    assert await recorded(store, retired=lambda: True)
     assert (await store.run("c-1", "t1.m1")).status is RunStatus.DONE
     assert await log(store) == []
 
@@ -210,13 +209,28 @@ async def test_an_outcome_of_an_owned_conversation_is_its_owners():
 
 async def test_without_a_guest_outcomes_are_recorded():
     store = await parked()
-    assert await deposit(store, None, REQUEST, CLAIM, REPLIED)
-    assert not await deposit(store, None, REQUEST, "process-2.y", REPLIED)
+    assert await deposit(bench_at(store), REQUEST, CLAIM, REPLIED)
+    assert not await deposit(bench_at(store), REQUEST, "process-2.y", REPLIED)
     assert (await store.run("c-1", "t1.m1")).status is RunStatus.DONE
 
 
 async def test_a_record_of_unknown_fate_is_tried_again():
-    inner = await parked()
-    assert await deposit(
-        FaultyStore(inner, Faults(finish={1: FailBefore(StoreUnavailable("x"))})), None, REQUEST, CLAIM, REPLIED
-    )
+    faulty = FaultyStore(await parked(), Faults(finish={1: FailBefore(StoreUnavailable("x"))}))
+    assert await deposit(bench_at(faulty), REQUEST, CLAIM, REPLIED)
+
+
+async def test_outcomes_that_come_at_once_are_judged_one_after_the_other():
+    store, told = await parked(call(*["lookup"] * 8), effect_id="call_4_1#1"), []
+    for number in range(2, 9):
+        await store.claim("c-1", f"call_4_{number}#1", incarnation=CLAIM, worker="w-1", bound_ms=LEASE_MS)
+    bench = bench_at(store, guest=visitor(store), reached=lambda _: None, carry_on=told.append)
+
+    async def ended(number):
+        name = f"call_4_{number}"
+        request = replace(RUN, effect_id=f"{name}#1", tool_call_id=name)
+        await asyncio.sleep(0)
+        return await deposit(bench, request, CLAIM, RunFinished(effect_id=f"{name}#1", ok=True, content="{}"))
+
+    assert all(await asyncio.gather(*(ended(number) for number in range(1, 9))))
+    assert (await store.load("c-1")).status is Status.GENERATING
+    assert [request.effect_id for request in told] == ["t1.m2"]

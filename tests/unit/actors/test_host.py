@@ -7,8 +7,8 @@ import pytest
 from hosted import soon
 from writer import Writer, start
 
-from holdfast.actors import conversation_actor
 from holdfast.actors.activation import outstanding as outstanding_module
+from holdfast.actors.activation.judge import steady_ms
 from holdfast.actors.answers import Failed, Hosted, Occupied
 from holdfast.actors.host import Host
 from holdfast.conversation import Wake
@@ -75,10 +75,10 @@ async def test_what_cannot_be_taken_up_for_a_reason_that_nobody_foresaw_is_refus
 
 
 def test_an_actor_keeps_time_by_a_clock_that_nobody_sets(monkeypatch):
-    before = conversation_actor._clock()
+    before = steady_ms()
     monkeypatch.setattr(time, "time_ns", lambda: 0)
     monkeypatch.setattr(time, "time", lambda: 0.0)
-    assert before <= conversation_actor._clock() < before + 3_600_000
+    assert before <= steady_ms() < before + 3_600_000
 
 
 async def test_what_cannot_be_begun_leaves_nothing_at_work(monkeypatch):
@@ -203,7 +203,7 @@ async def test_an_actor_stays_on_offer_while_commands_leave_its_conversation_at_
 ):
     store = FaultyStore(MemoryStore(), Faults())
     timing = Timing(tick_ms=60_000, lease_ms=600_000, linger_ms=60_000)
-    clock, process_limits = conversation_actor._clock, ProcessLimits()
+    clock, process_limits = steady_ms, ProcessLimits()
     host = Host(store, None, name="actor-1", timing=timing, process_limits=process_limits, clock=clock, leave=lambda: None)
     assert await host.activate("c-1", "", TakeoverReason.ASKED, create=True) == Hosted()
     await soon(lambda: store.calls["offer"] == 1)

@@ -1,0 +1,133 @@
+"""Guests: an activation that lasts one write, of a conversation that nobody owns.
+
+A process that has something to say (a start, an outcome) judges it by what it has read, and writes without being the owner. If
+another writer comes first, it is `Fenced`, and nothing was written.
+"""
+
+import asyncio
+import logging
+import os
+import uuid
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+from weakref import WeakValueDictionary
+
+from holdfast.actors.published import SpecCache
+from holdfast.actors.workers import ModelRequest, PublishedAgent, RunRequest
+from holdfast.conversation import BeginTurn, CallModel, Command, Reply, RunTool, State, outstanding
+from holdfast.conversation.records.commands import TurnPrepared
+from holdfast.counting import Counts
+from holdfast.errors import StoreError
+from holdfast.persistence import Append, Appended, Store, Visited
+from holdfast.settings import TraceSettings
+from holdfast.work_context import REQUEST
+
+from .counted import Counted
+from .effect_runner import begun
+from .judge import Held, Judge, StoreClock, steady_ms
+from .notices import tell
+from .turn_trace import TurnTrace
+
+logger = logging.getLogger("holdfast.actor")
+
+LOOK_MS = 10_000
+"""How long (ms) a conversation is left to a guest, and to the workers for the work that it has made outstanding."""
+GUESTS = "HOLDFAST_GUESTS"
+"""The variable that turns guests off, with the value 0, in tests of what actors do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrote:
+    """What a guest has written, and the trace context for the work that follows."""
+
+    reply: Reply
+    write: Append
+    traceparent: str | None
+
+    def requests(self) -> Iterator[ModelRequest | RunRequest]:
+        """The work that the write has made outstanding, for workers: its records are there, and nobody has claimed them."""
+        write, state = self.write, self.write.after
+        scheduled = set(write.delta.scheduled)
+        said: dict[str, Any] = {
+            "conversation_id": state.conversation_id,
+            "agent": state.agent,
+            "request": REQUEST.get(),
+            "traceparent": self.traceparent,
+        }
+        for effect in outstanding(state) if scheduled else ():
+            if effect.effect_id not in scheduled:
+                continue
+            if isinstance(effect, CallModel):
+                tail = tuple(write.events) if effect.upto_seq == state.seq else ()
+                yield ModelRequest(**vars(effect), **said, attempt=1, log_tail=tail, lineage=uuid.uuid4().hex)
+            elif isinstance(effect, RunTool):
+                yield RunRequest(**vars(effect), **said, max_claims=int(effect.attempt - effect.resumed > 1))
+
+
+@dataclass(frozen=True)
+class Guest:
+    """What one process judges with as a guest.
+
+    `admit` raises if an agent's new work is paused; `published` finds the code and spec of a turn that begins; a `retired`
+    process writes nothing.
+    """
+
+    store: Store
+    _: KW_ONLY
+    admit: Callable[[str], Awaitable[object]]
+    published: Callable[[str, str], Awaitable[PublishedAgent | None]]
+    specs: SpecCache = field(default_factory=SpecCache)
+    counts: Counts = field(default_factory=Counts)
+    traces: TraceSettings = field(default_factory=TraceSettings)
+    retired: Callable[[], bool] = lambda: False
+    turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+
+    def turn(self, conversation_id: str) -> asyncio.Lock:
+        """The lock by which outcomes of one conversation that come at once in this process are judged one after the other."""
+        return self.turns.setdefault(conversation_id, asyncio.Lock())
+
+    @property
+    def allowed(self) -> bool:
+        """Whether this process may write as a guest."""
+        return os.environ.get(GUESTS) != "0" and not self.retired()
+
+    async def judged(self, conversation_id: str, visited: Visited, command: Command) -> Wrote:
+        """Judge a command and write its events.
+
+        Raises:
+            Fenced: Another writer came first; nothing was written.
+            HoldfastError: The command was refused; after a `StoreError` it is unknown whether it was written.
+        """
+        clock = StoreClock(steady_ms)
+        clock.heard(visited.now)
+        held = Held(self.store, self.specs, clock, conversation_id, lease_ms=LOOK_MS)
+        held.visit(visited)
+        trace, counted, writes = TurnTrace(conversation_id, self.traces), Counted(self.counts), list[Append]()
+
+        def wrote(write: Append, written: Appended, command: Command) -> None:
+            del written  # the workers of settled work find out themselves
+            writes.append(write)
+            tell((trace, counted), write, command)
+            trace.written(write)
+            counted.written(write)
+
+        if visited.state.busy:
+            trace.for_work(visited.state)
+        try:
+            reply = await Judge(held, trace, begin=self._begun, wrote=wrote).judged(command)
+            (write,) = writes
+            return Wrote(reply, write, trace.for_work(write.after) if write.after.busy else None)
+        finally:
+            trace.left()
+
+    async def _begun(self, effect: BeginTurn, state: State) -> TurnPrepared:
+        return await begun(self.admit, self.published, effect, state)
+
+    async def leave(self, request: ModelRequest | RunRequest, why: object) -> None:
+        """Leave work that no worker has begun to an actor."""
+        logger.info("%s of %s is left to an actor: %s", request.effect_id, request.conversation_id, why)
+        try:
+            await self.store.give_back(request.conversation_id, request.effect_id, incarnation="guest")
+        except StoreError as error:  # it is looked at after `LOOK_MS`
+            logger.debug("%s of %s waits: %s", request.effect_id, request.conversation_id, error)

@@ -1,0 +1,62 @@
+"""Bugs to plant in guests, as those in `bugs.py`: guests that write where they may not, or leave work that nobody does."""
+
+import contextlib
+import dataclasses
+from unittest import mock
+
+from holdfast.actors.activation import guest
+from holdfast.conversation import evolve
+from holdfast.persistence import MemoryStore
+from holdfast.registry.starts import Starts
+
+append = MemoryStore.append
+
+
+def a_guest_that_writes_though_owned():
+    """The store does not look whether a conversation has an owner when a guest writes."""
+
+    async def careless(self, conversation_id, write):
+        found = self._conversations.get(conversation_id)
+        if write.seen is None or found is None:
+            return await append(self, conversation_id, write)
+        token, found.token = found.token, ""
+        try:
+            return await append(self, conversation_id, write)
+        finally:
+            found.token = token
+
+    return mock.patch.object(MemoryStore, "append", careless)
+
+
+def a_guest_that_judges_an_old_state():
+    """What a guest decided by what it read is written after whatever others have written since."""
+
+    async def belated(self, conversation_id, write):
+        found = self._conversations.get(conversation_id)
+        if write.seen is not None and found is not None and found.append_id not in (write.seen, write.append_id):
+            before = after = self._state(conversation_id, found)
+            with contextlib.suppress(ValueError):
+                for event in write.events:
+                    after = evolve(after, event)
+                write = dataclasses.replace(write, seen=found.append_id, before=before, after=after)
+        return await append(self, conversation_id, write)
+
+    return mock.patch.object(MemoryStore, "append", belated)
+
+
+@contextlib.contextmanager
+def work_of_a_guest_that_nobody_is_told_of():
+    """What a guest makes outstanding is told to no worker, and needs no attention."""
+
+    async def silent(self, app, request):
+        del self, app, request
+
+    with mock.patch.object(guest, "LOOK_MS", 10**12), mock.patch.object(Starts, "_worked", silent):
+        yield
+
+
+GUESTS = (
+    a_guest_that_writes_though_owned,
+    a_guest_that_judges_an_old_state,
+    work_of_a_guest_that_nobody_is_told_of,
+)
