@@ -64,6 +64,7 @@ class Starts:
                     delivery.handed = True
                     wrote = await self._guest.judged(conversation_id, visited, delivery.command)
             except Fenced:
+                delivery.handed = False
                 return None
             except StoreError as error:
                 delivery.handed = isinstance(error, StoreUnavailable | CorruptStore)  # else nothing was written

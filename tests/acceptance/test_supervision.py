@@ -288,6 +288,7 @@ async def test_actors_and_workers_are_replaced_after_so_much_use(stack, monkeypa
     monkeypatch.setenv("HOLDFAST_ADOPTIONS", "2")
     monkeypatch.setenv("HOLDFAST_EFFECTS", "3")
     monkeypatch.setenv("HOLDFAST_MAX_ACTORS", "4")
+    monkeypatch.setenv(GUESTS, "0")
     text = stack.scenarios.add("recycled", "Hello.")
     async with (
         client_of("recycled", timeout_s=60) as client,

@@ -25,6 +25,10 @@ SDK = ["openai", "azure"]
 """Routes whose streams litellm takes from OpenAI's SDK."""
 
 
+KEPT = []
+"""What the cache held of other tests' clients: their loops are closed, so they cannot be closed, only be kept to the end."""
+
+
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
     monkeypatch.setattr(model, "FIRST_DELAY_S", 0.0)
@@ -39,6 +43,7 @@ async def closed():
     """Closes litellm's clients, one of each server, before litellm's cache drops them unclosed."""
     yield
     await close_litellm_async_clients()
+    KEPT.append(dict(model.litellm.in_memory_llm_clients_cache.cache_dict))
     model.litellm.in_memory_llm_clients_cache.flush_cache()
 
 

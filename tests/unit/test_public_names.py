@@ -51,7 +51,7 @@ PUBLIC = {
         Changes ConversationRow Conversations ConversationsAndRuns Directory DirectoryAndRuns Due EVERYWHERE Finding KnownIds
         Late Listing Lists Living Look MemoryStore Moved
         Overdue Owner PAUSE_LAG_MS Pause Paused Pausing Place Quarantine Rebuilt RedisStore Run RunStatus Runs
-        Store Survey Suspended Takeover TakeoverReason Tallies Ticket TicketKind Tickets Trouble Waiting opened
+        Store Survey Suspended Takeover TakeoverReason Tallies Ticket TicketKind Tickets Trouble Visited Waiting opened
     """,
     "actors": """
     """,

@@ -67,10 +67,12 @@ async def test_a_start_is_acknowledged_with_its_turn_begun_and_a_worker_told(inn
     assert (await inner.survey()).counts[f"{metrics.STARTED.name}|desk"] == 1
 
 
-async def test_an_id_that_is_taken_is_for_an_actor(inner):
-    await (await Writer.of(inner, "c-1")).do(start())
+@pytest.mark.parametrize("message", ["m-1", "m-2"])
+async def test_an_id_that_is_taken_is_for_an_actor(inner, message):
+    await (await Writer.of(inner, "c-1")).do(start(message_id=message))
     delivery = delivered()
     assert await starting(inner).started(delivery) is None
+    assert not delivery.handed
     assert len(await inner.read("c-1")) == 2
 
 
