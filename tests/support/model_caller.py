@@ -23,6 +23,9 @@ from holdfast.persistence.memory_store import MemoryStore
 from holdfast.redaction import PLAIN
 from holdfast.testing import ModelServer
 
+# Each test has a server of its own, and so a client in litellm's cache, which drops the oldest of 200 without closing it.
+model.litellm.in_memory_llm_clients_cache.max_size_in_memory = 10**9
+
 _T = TypeVar("_T")
 LOOKUP = ToolSpec(name="lookup", parameters='{"type":"object","properties":{"order":{"type":"integer"}}}')
 SEARCH = ToolSpec(
