@@ -63,7 +63,7 @@ class EffectRunner:
     async def _call_model(self, effect: CallModel, attempt: int, lost: str) -> WorkAnswer:
         request = ModelRequest(
             **vars(effect),
-            **self._shared(self._owned.blame.max_claims),
+            **shared(self._state, self.traceparent, self._owned.blame.max_claims),
             attempt=attempt,
             log_tail=self._log_tail.upto(effect.upto_seq),
             lineage=self._log_tail.lineage,
@@ -73,17 +73,8 @@ class EffectRunner:
 
     async def _run_tool(self, effect: RunTool) -> WorkAnswer:
         max_claims = self._owned.blame.max_claims or int(effect.attempt - effect.resumed > 1)
-        request = RunRequest(**vars(effect), **self._shared(max_claims))
+        request = RunRequest(**vars(effect), **shared(self._state, self.traceparent, max_claims))
         return await self._context.workers.run_tool(self._state.app, effect.code, request)
-
-    def _shared(self, max_claims: int) -> dict[str, Any]:
-        return {
-            "conversation_id": self._state.conversation_id,
-            "agent": self._state.agent,
-            "max_claims": max_claims,
-            "request": REQUEST.get(),
-            "traceparent": self.traceparent,
-        }
 
     async def _followed(self, effect: CallModel | RunTool, dispatch: Callable[[str], Awaitable[WorkAnswer]]) -> Command | None:
         bound_s = self._bound_s(effect)
@@ -174,6 +165,12 @@ class EffectRunner:
             return self._spec.limits.model_timeout_s
         spec = self._spec.tool(effect.tool)
         return (spec.run_timeout_s if spec is not None else None) or self._spec.limits.run_timeout_s
+
+
+def shared(state: State, traceparent: str | None, max_claims: int) -> dict[str, Any]:
+    """The fields of a request for work that its conversation says."""
+    said = {"conversation_id": state.conversation_id, "agent": state.agent, "traceparent": traceparent}
+    return said | {"max_claims": max_claims, "request": REQUEST.get()}
 
 
 async def begun(

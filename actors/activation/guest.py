@@ -10,7 +10,6 @@ import os
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
 from weakref import WeakValueDictionary
 
 from holdfast.actors.published import SpecCache
@@ -21,10 +20,9 @@ from holdfast.counting import Counts
 from holdfast.errors import StoreError
 from holdfast.persistence import Append, Appended, Store, Visited
 from holdfast.settings import TraceSettings
-from holdfast.work_context import REQUEST
 
 from .counted import Counted
-from .effect_runner import begun
+from .effect_runner import begun, shared
 from .judge import Held, Judge, StoreClock, steady_ms
 from .notices import tell
 from .turn_trace import TurnTrace
@@ -49,20 +47,17 @@ class Wrote:
         """The work that the write has made outstanding, for workers: its records are there, and nobody has claimed them."""
         write, state = self.write, self.write.after
         scheduled = set(write.delta.scheduled)
-        said: dict[str, Any] = {
-            "conversation_id": state.conversation_id,
-            "agent": state.agent,
-            "request": REQUEST.get(),
-            "traceparent": self.traceparent,
-        }
         for effect in outstanding(state) if scheduled else ():
             if effect.effect_id not in scheduled:
                 continue
             if isinstance(effect, CallModel):
                 tail = tuple(write.events) if effect.upto_seq == state.seq else ()
-                yield ModelRequest(**vars(effect), **said, attempt=1, log_tail=tail, lineage=uuid.uuid4().hex)
+                yield ModelRequest(
+                    **vars(effect), **shared(state, self.traceparent, 0), attempt=1, log_tail=tail, lineage=uuid.uuid4().hex
+                )
             elif isinstance(effect, RunTool):
-                yield RunRequest(**vars(effect), **said, max_claims=int(effect.attempt - effect.resumed > 1))
+                again = int(effect.attempt - effect.resumed > 1)
+                yield RunRequest(**vars(effect), **shared(state, self.traceparent, again))
 
 
 @dataclass(frozen=True)

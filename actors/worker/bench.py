@@ -61,7 +61,7 @@ class Bench:
     admit: Callable[[str], Awaitable[int | None]] = at_any_time
     givers: GrantGivers | None = None
     guest: Guest | None = None
-    carry_on: Callable[[ModelRequest | RunRequest], None] = lambda _: None
+    carry_on: Callable[[ModelRequest | RunRequest], object] = lambda _: None
     reached: Reached = untrapped
     redaction: Redaction = PLAIN
     content: Content = NO_CONTENT

@@ -31,7 +31,6 @@ from holdfast.actors.workers import (
     ModelOutcome,
     ModelRequest,
     NoOutcome,
-    PublishedAgent,
     RunAnswer,
     RunOutcome,
     RunRequest,
@@ -110,8 +109,7 @@ class Worker:
         self._succession = Succession(settings)
         self._reached = reached_here()
         self._counts = Counts()
-        self._spending = Background()
-        self._carrying = Background()
+        self._background = Background()
         model_calls = common.process_limits.model_calls
         alone = Turnstile(THREADS) if settings.alone else None  # one for all work
         self._models = alone or Turnstile(model_calls)
@@ -280,13 +278,15 @@ class Worker:
     def _bench_at(self, store: Store, room: Room) -> Bench:
         if self._bench is None:
             settings, read = self._settings, partial(store.app, self._settings.app)
-            agent: Callable[[str, str], Awaitable[PublishedAgent | None]] = partial(unsigned, store)
+            agent: Callable[[str, str], Awaitable[Any]] = partial(unsigned, store)
             if ray.is_initialized():
-                address = settings.actors.store
-                published = Published(store, address, partial(in_daemon, Vault(address).key))
+                published = Published(store, settings.actors.store, partial(in_daemon, Vault(settings.actors.store).key))
                 read, agent = partial(published.record, settings.app), published.agent
             admit, succession = Admission(store).admit, self._succession
             counted: dict[str, Any] = {"counts": self._counts, "traces": settings.actors.traces}
+            guest = Guest(
+                store, admit=admit, published=agent, specs=self._specs, retired=lambda: succession.succeeded, **counted
+            )
             self._bench = Bench(
                 store,
                 settings.name,
@@ -294,21 +294,15 @@ class Worker:
                 room,
                 admit=admit,
                 givers=GrantGivers(store),
-                guest=Guest(
-                    store, admit=admit, published=agent, specs=self._specs, retired=lambda: succession.succeeded, **counted
-                ),
-                carry_on=self._carry_on,
+                guest=guest,
+                carry_on=lambda request: self._background.start(self._carried(guest, request)),
                 reached=self._reached,
             )
-        secrets = self.secrets
-        return replace(self._bench, store=store, room=room, redaction=secrets.redaction, content=secrets.content)
+        return replace(self._bench, store=store, room=room, redaction=self.secrets.redaction, content=self.secrets.content)
 
-    def _carry_on(self, request: ModelRequest | RunRequest) -> None:
-        self._carrying.start(self._carried(request))
-
-    async def _carried(self, request: ModelRequest | RunRequest) -> None:
+    async def _carried(self, guest: Guest, request: ModelRequest | RunRequest) -> None:
         """Do work that an outcome from here has made outstanding, if there is room for it; else leave it to an actor."""
-        why: object = "it has other code, or may take a process down"
+        why: object = NoOutcome.FULL  # also if it is for other code, or may take a process down
         if request.code == self._settings.code and not (request.max_claims or self._settings.alone):
             request = replace(request, waits=False)
             with about(**log_fields(request)):
@@ -316,10 +310,8 @@ class Worker:
                     why = await (self._model_called(request) if isinstance(request, ModelRequest) else self._tool_run(request))
                 except Exception as error:  # noqa: BLE001 - an actor meets it again, and knows what to do
                     why = error
-        left = isinstance(why, str | Exception) and why is not NoOutcome.NOT_MINE  # a `NoOutcome` is a str, too
-        if left and self._bench is not None:
-            assert self._bench.guest is not None  # noqa: S101 - it has judged the outcome
-            await self._bench.guest.leave(request, why)
+        if isinstance(why, NoOutcome | Exception) and why is not NoOutcome.NOT_MINE:
+            await guest.leave(request, why)
 
     async def _joined(self, incarnation: str, *, briefly: bool) -> RunAnswer | ModelAnswer:
         if not incarnation.startswith(f"{self._incarnation}."):
@@ -449,7 +441,7 @@ class Worker:
             )
             span.ended(outcome, tries=counts.tries)
         counts.ended(outcome)
-        self._spending.start(spend(store, request.conversation_id, outcome, counts.cost_usd))
+        self._background.start(spend(store, request.conversation_id, outcome, counts.cost_usd))
         return outcome
 
     async def _spec(self, store: Store, digest: str) -> AgentSpec:

@@ -398,6 +398,6 @@ async def test_what_a_model_call_used_counts_for_the_key_that_its_conversation_i
     await Worker._model(worker, worker.store, worker, model_request(1), DESK, [], rules=None)
 
     async with asyncio.timeout(10):
-        while len(worker._spending):
+        while len(worker._background):
             await asyncio.sleep(0)
     assert (await worker.store.used(["k1"]))[0].amounts == {TOKENS: 10, COST: NANOS // 4}
