@@ -37,6 +37,7 @@ async def warm(stack, client, name):
 
 @pytest.mark.gate
 async def test_a_turn_that_nobody_disturbs_has_no_actor(stack, client, store, oracle):
+    await warm(stack, client, "nobody")  # a worker that opens its app takes longer than a guest is waited for
     text = stack.scenarios.add("nobody", calls(call("look", {})), "Done.")
     conversation = await client.start("till", text, conversation_id="nobody")
     open_gate(stack, "nobody")
@@ -44,8 +45,7 @@ async def test_a_turn_that_nobody_disturbs_has_no_actor(stack, client, store, or
     await oracle.at_rest("nobody")
     owner = await store.owner("nobody")
     assert (owner.token, owner.actor) == ("", "")
-    counts = (await store.survey()).counts
-    assert not [name for name in counts if name.startswith("holdfast_activations_total")]
+    assert owner.epoch == 4  # the start, the answer with the call, the call's result, the last answer
 
 
 @pytest.mark.parametrize("step", GUEST)
