@@ -22,7 +22,7 @@ from .admission import Admission
 from .answers import AnswerToActivate, AnswerToAsk, Failed, Hosted, NotHosted, Occupied, OwnedElsewhere, Replied
 from .memory import allowed_mb, resident_mb
 from .proofs import CheckProof, refuse_proof
-from .steps import Reached, Step, untrapped
+from .steps import Reached, Step, logged
 from .telling import tell
 from .workers import Workers
 
@@ -49,7 +49,7 @@ class Host:
         drained: Callable[[Collection[str]], Awaitable[bool]] | None = None,
         counts: Counts | None = None,
         traces: TraceSettings | None = None,
-        reached: Reached = untrapped,
+        reached: Reached = logged,
         check_proof: CheckProof = refuse_proof,
     ) -> None:
         self._store = store

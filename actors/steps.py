@@ -1,9 +1,10 @@
 """The numbered steps of actors and workers.
 
 At each step a process may die, freeze, or outlive its replacement; the fault tests and the simulation force that at every step.
-In production no listener is set, and a step costs one call.
+In production each step is a log line of level DEBUG.
 """
 
+import logging
 import os
 from collections.abc import Callable
 from enum import StrEnum
@@ -41,24 +42,23 @@ class Step(StrEnum):
 Reached: TypeAlias = Callable[[Step], None]
 """A function that is called with each step."""
 
+logged: Reached = logging.getLogger("holdfast.step").debug
+"""The step listener of a process without traps."""
+
 TRAPS = "HOLDFAST_TRAPS"
 """The variable that names a folder of traps, in tests of faults."""
 LISTENERS = "holdfast.steps"
 """The entry points by which a package makes a process's step listener from that folder."""
 
 
-def untrapped(_: Step) -> None:
-    """Listen to no step."""
-
-
 def reached_here() -> Reached:
-    """The step listener of this process: none, unless `HOLDFAST_TRAPS` is set.
+    """The step listener of this process: its log, unless `HOLDFAST_TRAPS` is set.
 
     The variable names a folder, never code: the listener is one that an installed package has registered.
     """
     folder = os.environ.get(TRAPS)
     if not folder:
-        return untrapped
+        return logged
     (registered,) = entry_points(group=LISTENERS)
     listener: Reached = registered.load()(Path(folder))
     return listener

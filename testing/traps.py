@@ -9,7 +9,7 @@ import signal
 import threading
 from pathlib import Path
 
-from holdfast.actors.steps import Reached, Step, untrapped
+from holdfast.actors.steps import Reached, Step, logged
 
 SIGNALS = frozenset({signal.SIGKILL, signal.SIGSTOP})
 """What a trap may do to the process that it catches."""
@@ -25,7 +25,7 @@ def trapped(folder: Path) -> Reached:
     """
     if not folder.is_dir() or folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022:
         logger.error("%s is no folder, or others may write to it: its traps are ignored", folder)
-        return untrapped
+        return logged
 
     def reached(step: Step) -> None:
         trap = folder / step

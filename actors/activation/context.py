@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from holdfast.actors.admission import Admission
 from holdfast.actors.published import SpecCache
-from holdfast.actors.steps import Reached, untrapped
+from holdfast.actors.steps import Reached, logged
 from holdfast.actors.workers import Workers
 from holdfast.counting import Counts
 from holdfast.persistence import Store
@@ -38,4 +38,4 @@ class ActivationContext:
     patience: Patience = field(default_factory=Patience)
     counts: Counts = field(default_factory=Counts)
     traces: TraceSettings = field(default_factory=TraceSettings)
-    reached: Reached = untrapped
+    reached: Reached = logged

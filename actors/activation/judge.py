@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 
 from holdfast.actors.published import SpecCache
-from holdfast.actors.steps import Reached, Step, untrapped
+from holdfast.actors.steps import Reached, Step, logged
 from holdfast.actors.workers import NoWorker, WorkPaused
 from holdfast.backoff import now_s
 from holdfast.conversation import AgentSpec, BeginTurn, Command, Event, Judgement, Reply, State, decide, outstanding
@@ -145,7 +145,7 @@ class Judge:
         *,
         begin: Callable[[BeginTurn, State], Awaitable[TurnPrepared]],
         wrote: Callable[[Append, Appended, Command], None],
-        reached: Reached = untrapped,
+        reached: Reached = logged,
     ) -> None:
         self._held = held
         self._trace = trace

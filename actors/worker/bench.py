@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from holdfast.actors.activation.guest import Guest
-from holdfast.actors.steps import Reached, untrapped
+from holdfast.actors.steps import Reached, logged
 from holdfast.actors.workers import ModelRequest, RunRequest
 from holdfast.agent.callback import InThread
 from holdfast.persistence import Store
@@ -62,6 +62,6 @@ class Bench:
     givers: GrantGivers | None = None
     guest: Guest | None = None
     carry_on: Callable[[ModelRequest | RunRequest], object] = lambda _: None
-    reached: Reached = untrapped
+    reached: Reached = logged
     redaction: Redaction = PLAIN
     content: Content = NO_CONTENT

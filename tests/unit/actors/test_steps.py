@@ -1,10 +1,11 @@
+import logging
 import signal
 import subprocess
 import sys
 
 import pytest
 
-from holdfast.actors.steps import TRAPS, Step, reached_here, untrapped
+from holdfast.actors.steps import TRAPS, Step, logged, reached_here
 from holdfast.testing import traps
 
 
@@ -22,9 +23,11 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_process_whose_environment_names_no_folder_is_told_nothing(monkeypatch):
+def test_a_process_whose_environment_names_no_folder_logs_its_steps(monkeypatch, caplog):
     monkeypatch.delenv(TRAPS, raising=False)
-    assert reached_here() is untrapped
+    with caplog.at_level(logging.DEBUG, "holdfast.step"):
+        reached_here()(Step.RUN_2_CLAIMED)
+    assert caplog.messages == ["run-2-claimed"]
 
 
 def test_a_process_without_traps_does_not_load_what_sends_signals():
@@ -56,11 +59,11 @@ def test_a_trap_sends_no_other_signal(folder, sent):
 def test_a_folder_into_which_others_may_write_holds_no_traps(folder, sent):
     (folder / Step.RUN_2_CLAIMED).write_text(str(int(signal.SIGKILL)))
     folder.chmod(0o777)
-    assert reached_here() is untrapped
+    assert reached_here() is logged
 
 
 def test_the_variable_names_no_code(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "evil.py").write_text("raise SystemExit")
     monkeypatch.setenv(TRAPS, "evil")
-    assert reached_here() is untrapped
+    assert reached_here() is logged
