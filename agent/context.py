@@ -23,7 +23,6 @@ class Report(Protocol):
 
     def __call__(self, value: Any, message: str | None, **how_far: Any) -> None:
         """Take a JSON value, a text, and `status`, `loaded` and `total` if given."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

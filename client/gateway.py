@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from holdfast.conversation import Answer, Approve, Command, Decision, Principal, Receipt, Reply
-from holdfast.errors import HoldfastError, StaleCall, StaleReason
+from holdfast.errors import StaleCall, StaleReason
 from holdfast.persistence.access import AccessScope
 
 from .arguments import encodes
@@ -40,7 +40,6 @@ class Verb(Generic[R]):
         scope: The scope that a server's caller needs; None: no caller has to say who it is.
         also: Further scopes that a caller needs.
         checks: The checks of its arguments, in their order.
-        raises: Its special errors.
         command: The command, where the operation is one command.
         renamed: The command's names of arguments, where they differ.
         read: Reads the reply from the store, where the operation is one read.
@@ -55,7 +54,6 @@ class Verb(Generic[R]):
     also: tuple[AccessScope, ...] = ()
     operation: str = ""
     checks: Checks = field(default_factory=dict)
-    raises: tuple[type[HoldfastError], ...] = ()
     command: Callable[..., Command] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     read: Callable[..., Awaitable[Any]] | None = None
@@ -108,23 +106,18 @@ class Gateway(Protocol):
     @property
     def access(self) -> "Access":
         """The API keys of the namespace."""
-        ...
 
     def acting_as(self, principal: Principal) -> "Gateway":
         """The same gateway, with this principal for all commands."""
-        ...
 
     async def ask(self, verb: Verb[R], arguments: Mapping[str, Any]) -> R:
         """What an operation replies."""
-        ...
 
     def stream(self, verb: Verb[R], arguments: Mapping[str, Any]) -> AsyncGenerator[R, None]:
         """The items that an operation replies with."""
-        ...
 
     async def aclose(self) -> None:
         """Close the connections."""
-        ...
 
 
 async def asked(gateway: Gateway, verb: Verb[R], **given: Any) -> R:

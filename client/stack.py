@@ -63,11 +63,9 @@ class Reads(Protocol):
 
     async def store(self) -> "Store":
         """The store, opened in time."""
-        ...
 
     async def read(self, work: "Callable[[Store], Awaitable[T]]", *, block_ms: int = 0) -> T:
         """The result of some work on the store, within a call's deadline and the `block_ms` that it may wait for news."""
-        ...
 
 
 def announce(line: str) -> None:

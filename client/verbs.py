@@ -4,8 +4,7 @@ A row says how each argument is checked, where the operation is over HTTP, and w
 command that the stack delivers; a read's row names the function that reads the store. What an operation needs beyond its row is
 a function in `stack_gateway.py` and one in `http_gateway.py`, registered there under the row.
 
-A method's docstring lists only its special errors, the row's `raises`; `holdfast.client` lists what every read and every
-command raises.
+A method's docstring lists only its special errors; `holdfast.client` lists what every read and every command raises.
 """
 
 from collections.abc import Awaitable, Callable
@@ -101,15 +100,10 @@ STARTED = Verb(
         "context": of.context_of,
         "attended": of.attended_of,
     },
-    raises=(
-        *(errors.AgentNotFound, errors.AppNotFound, errors.AppNotPublished, errors.ConversationExists),
-        *(errors.InvalidConversationId, errors.InvalidMessage),
-    ),
 )
 RESOLVE = Verb(
     *("resolve", "POST /v1/pending/{suspension_id}/resolve", Receipt, "the decision", DECIDE),
     checks={"conversation_id": check_conversation_id, "suspension_id": _as_it_is, "decision": DecisionRecord.of, **_DECISION},
-    raises=(errors.StaleCall, errors.InvalidDecision, errors.NotPermitted, errors.AlreadyVoted),
 )
 RESOLVE_CALL = Verb(
     *("resolve", f"POST {_CONVERSATION}/resolve", Receipt, "the decision", DECIDE),
@@ -121,14 +115,12 @@ RESOLVE_CALL = Verb(
         "suspension_id": of.optional(of.id_of("suspension_id")),
         "tool_call_id": of.id_of("tool_call_id"),
     },
-    raises=RESOLVE.raises,
     command=Resolve,
     renamed={"decision": "ruling"},
 )
 RESOLVE_EACH = Verb(
     *("resolve_each", "POST /v1/pending/resolve-each", list[Receipt | errors.HoldfastError], "the decisions", DECIDE),
     checks={"decisions": pairs_of, **_DECISION},
-    raises=(errors.InvalidDecision,),
 )
 PENDING = Verb(
     *("pending", "GET /v1/pending", Page[AsyncPendingCall], "the pending calls"),
@@ -139,7 +131,6 @@ PENDING_CALL = Verb(
     *("pending_call", "GET /v1/pending/{suspension_id}", AsyncPendingCall, "the pending call"),
     operation="getPending",
     checks={"suspension_id": _as_it_is, "conversation_id": of.optional(check_conversation_id)},
-    raises=(errors.StaleCall, errors.InvalidInput, errors.InvalidConversationId),
 )
 CONVERSATIONS = Verb(
     *("conversations", "GET /v1/conversations", Page[ConversationRow], "the conversations"),
@@ -161,9 +152,8 @@ LIST_EVENTS = Verb(
 READY = Verb(
     *("ready", "GET /ready", bool, "whether the server is ready"),
     scope=None,
-    raises=(errors.ClusterUnavailable, errors.ClusterStopped),
 )
-AGENTS = Verb("agents", "GET /v1/agents", list[AgentRow], "the agents", operation="listAgents", raises=(errors.AppNotFound,))
+AGENTS = Verb("agents", "GET /v1/agents", list[AgentRow], "the agents", operation="listAgents")
 CHECK_RULES = Verb(
     *("check_rules", "POST /v1/rules/check", RuleCheck, "the check of the rules"),
     checks={
@@ -172,12 +162,10 @@ CHECK_RULES = Verb(
         "arguments": arguments_of,
         "app": of.optional(partial(named, "app")),
     },
-    raises=(errors.AppNotPublished, errors.AgentNotFound, errors.InvalidInput),
 )
 PAUSE = Verb(
     *("pause", "POST /v1/pause", Pause, "the pause", ADMIN),
     checks={"agent": of.pausable, **_REASON},
-    raises=(errors.InvalidInput,),
 )
 UNPAUSE: Verb[Pause | None] = Verb(
     *("unpause", "POST /v1/unpause", Pause, "the lifting of the pause", ADMIN),
@@ -194,13 +182,11 @@ SEND = Verb(
         "message_id": partial(of.key_of, "message_id", errors.InvalidMessage),
         "text": partial(of.text_of, errors.InvalidMessage),
     },
-    raises=(errors.InvalidMessage, errors.QueueFull),
     command=Send,
 )
 RESOLVE_MANY = Verb(
     *("resolve_many", f"POST {_CONVERSATION}/resolve-many", Receipts, "the decisions", DECIDE),
     checks={**_ONE, **_DECISION, "decisions": rulings_of},
-    raises=(errors.BatchRefused, errors.InvalidDecision),
     command=many_of,
 )
 STATE = Verb(
@@ -219,7 +205,6 @@ MESSAGE = Verb(
     *("message", f"GET {_CONVERSATION}/messages/{{message_id}}", Message, "the message"),
     operation="getMessage",
     checks={**_ONE, "message_id": partial(check_request_id, "message_id", error=errors.InvalidMessage)},
-    raises=(errors.InvalidMessage, errors.MessageNotFound),
     read=what_became,
 )
 TURNS_PAGE = Verb(
@@ -232,7 +217,6 @@ TURN = Verb(
     *("turn", f"GET {_CONVERSATION}/turns/{{turn_id}}", Turn, "the turn"),
     operation="getTurn",
     checks={**_ONE, "turn_id": _as_it_is},
-    raises=(errors.TurnNotFound,),
     read=_turn,
 )
 EVENTS = Verb(
@@ -246,7 +230,6 @@ LATEST = Verb(
 CANCEL = Verb(
     *("cancel", f"POST {_CONVERSATION}/cancel", Cancelled, "the cancellation", START),
     checks={**_ONE, **_REQUEST, "turn_id": of.turn_id_of, "wait_s": of.wait_of},
-    raises=(errors.TurnNotFound,),
     command=CancelTurn,
 )
 CANCEL_PENDING = Verb(
@@ -263,13 +246,11 @@ REVOKE = Verb(
     *("revoke", f"DELETE {_CONVERSATION}/grants/{{grant_id}}", Receipt, "the revocation", DECIDE),
     operation="revokeGrant",
     checks={**_ONE, **_REQUEST, "grant_id": of.grant_id_of, **_REASON},
-    raises=(errors.InvalidInput,),
     command=Revoke,
 )
 REVOKE_GIVEN = Verb(
     *("revoke_given", f"POST {_CONVERSATION}/revoke-given", Receipt, "the revocation", DECIDE),
     checks={**_ONE, **_REQUEST, "by": of.giver_of, **_PROOF, **_REASON},
-    raises=(errors.InvalidInput,),
     command=RevokeGiven,
 )
 AUDIT = Verb("audit", f"GET {_CONVERSATION}/audit", AuditReport, "the audit", checks={**_ONE, "receipts": _as_it_is})
@@ -281,13 +262,11 @@ AUDIT_LINES = Verb(
 ASSIGN = Verb(
     *("assign", "POST /v1/pending/{suspension_id}/assign", Receipt, "the assignment", DECIDE),
     checks={**_ONE, **_REQUEST, **_NOTED, "to": _as_it_is},
-    raises=(errors.StaleCall, errors.NotPermitted, errors.InvalidInput),
     command=Assign,
 )
 COMMENT = Verb(
     *("comment", "POST /v1/pending/{suspension_id}/comment", Receipt, "the comment", DECIDE),
     checks={**_ONE, **_REQUEST, **_NOTED, "text": partial(of.text_of, errors.InvalidInput)},
-    raises=(errors.StaleCall, errors.NotPermitted, errors.InvalidInput),
     command=Comment,
 )
 RETRY = Verb(

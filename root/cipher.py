@@ -27,11 +27,9 @@ class Cipher(Protocol):
 
         `context`, the kind and the owner of the payload, is to be authenticated with it; it is not stored beside it.
         """
-        ...
 
     def decrypt(self, data: bytes, context: bytes) -> bytes:
         """The payload of a ciphertext. An unknown key or another context raises an exception."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

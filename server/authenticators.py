@@ -110,7 +110,6 @@ class Authenticator(Protocol):
 
     def found(self, request: Presented) -> Credential | Caller | None:
         """The credential that a request presents in this way; its caller if nothing is left to verify; None for neither."""
-        ...
 
 
 class ApiKeys:
