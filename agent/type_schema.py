@@ -8,7 +8,6 @@ from pydantic.json_schema import GenerateJsonSchema
 
 UNUSABLE = (PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError, NameError, TypeError)
 """The errors for a type that has no schema."""
-_DEFINITIONS = "#/$defs/"
 MAX_INLINED = 5_000
 """The most values of a schema with its definitions inlined: models nested in each other can double at each level."""
 
@@ -37,59 +36,29 @@ def of(adapter: TypeAdapter[Any]) -> dict[str, Any]:
 
 def inlined(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema with its definitions inlined, as providers read it best; unchanged if one recurs or it would be huge."""
-    definitions = schema.get("$defs", {})
-    if any(_reaches(definitions[name], name, definitions, set()) for name in definitions):
+    definitions = {f"#/$defs/{name}": one for name, one in schema.get("$defs", {}).items()}
+    room = iter(range(MAX_INLINED))
+
+    def placed(node: Any, within: frozenset[str]) -> Any:
+        if next(room, None) is None:
+            raise OverflowError
+        if isinstance(node, list):
+            return [placed(item, within) for item in node]
+        if not isinstance(node, dict):
+            return node
+        made = {key: placed(value, within) for key, value in node.items()}
+        match made:
+            case {"discriminator": {"mapping": _}}:  # it names definitions
+                del made["discriminator"]
+        match made:
+            case {"$ref": str(name)} if name in within:
+                raise OverflowError
+            case {"$ref": str(name), **beside} if name in definitions:
+                return {**placed(definitions[name], within | {name}), **beside}
+        return made
+
+    try:
+        whole: dict[str, Any] = placed({key: value for key, value in schema.items() if key != "$defs"}, frozenset())
+    except OverflowError:
         return schema
-    bare = {key: value for key, value in schema.items() if key != "$defs"}
-    if _size(bare, definitions, {}) > MAX_INLINED:
-        return schema
-    whole: dict[str, Any] = _placed(bare, definitions)
     return whole
-
-
-def _placed(node: Any, definitions: dict[str, Any]) -> Any:
-    if isinstance(node, list):
-        return [_placed(item, definitions) for item in node]
-    if not isinstance(node, dict):
-        return node
-    name = _referred(node, definitions)
-    if name is None:
-        mapped = isinstance(node.get("discriminator"), dict) and "mapping" in node["discriminator"]  # it names definitions
-        return {key: _placed(value, definitions) for key, value in node.items() if not (mapped and key == "discriminator")}
-    beside = {key: value for key, value in node.items() if key != "$ref"}
-    return {**_placed(definitions[name], definitions), **_placed(beside, definitions)}
-
-
-def _size(node: Any, definitions: dict[str, Any], known: dict[str, int]) -> int:
-    if isinstance(node, list):
-        return 1 + sum(_size(item, definitions, known) for item in node)
-    if not isinstance(node, dict):
-        return 1
-    name = _referred(node, definitions)
-    if name is not None and name not in known:
-        known[name] = _size(definitions[name], definitions, known)
-    referred = 0 if name is None else known[name]
-    return 1 + referred + sum(_size(value, definitions, known) for value in node.values())
-
-
-def _reaches(node: Any, target: str, definitions: dict[str, Any], seen: set[str]) -> bool:
-    if isinstance(node, list):
-        return any(_reaches(item, target, definitions, seen) for item in node)
-    if not isinstance(node, dict):
-        return False
-    name = _referred(node, definitions)
-    if name == target:
-        return True
-    if name is not None and name not in seen:
-        seen.add(name)
-        if _reaches(definitions[name], target, definitions, seen):
-            return True
-    return any(_reaches(value, target, definitions, seen) for value in node.values())
-
-
-def _referred(node: dict[str, Any], definitions: dict[str, Any]) -> str | None:
-    reference = node.get("$ref")
-    if not isinstance(reference, str) or not reference.startswith(_DEFINITIONS):
-        return None
-    name = reference.removeprefix(_DEFINITIONS)
-    return name if name in definitions else None
