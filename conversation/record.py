@@ -1,4 +1,4 @@
-"""The base of everything that is stored or sent: frozen, strict about unknown fields."""
+"""The base class of everything that is stored or sent."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
@@ -10,7 +10,7 @@ _new, _set = object.__new__, object.__setattr__
 
 
 class Record(BaseModel):
-    """A frozen value with named fields.
+    """A frozen value with named fields; unknown fields are refused.
 
     Fields are written in the order of their declaration, a base class's first. `LAST` names fields that are written after all
     others: it keeps the byte order from before fields moved to a base class.
@@ -20,7 +20,7 @@ class Record(BaseModel):
     LAST: ClassVar[str] = ""
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with changed fields: quicker than pydantic's, as a record has only fields, which never change."""
+        """A copy with changed fields. Quicker than pydantic's: a record has nothing but its fields, and they never change."""
         if deep:
             return super().model_copy(update=update, deep=True)
         copied = _new(type(self))

@@ -1,1 +1,1 @@
-"""The judgement of a command: from `machine`, by the table, to the resulting events."""
+"""The judgement of commands: `machine` looks each one up in `table`, and its judge returns the events."""

@@ -29,7 +29,7 @@ NO_ANSWER = {
 def cancel(state: State, command: CancelTurn) -> Judgement:
     """Cancel the turn that is going on or about to begin; each open call ends with an error result.
 
-    A `turn_id` limits the cancellation to that turn: one that comes too late ends no later turn.
+    With a `turn_id`, only that turn is cancelled: a late cancellation never ends a later turn.
     """
     present = state.present_turn_id
     if command.turn_id not in (None, present) and not is_turn_id(command.turn_id or "", last=state.turns):
@@ -85,7 +85,7 @@ def wake(state: State, command: Wake) -> Judgement:
 def why_cancelled(call: Call, reason: str = "") -> str:
     """The error text that tells the model why a call was cancelled, and whether it may have run.
 
-    A call with a lost run awaits a decision although it ran, and a client's call runs where Holdfast does not see it.
+    A lost run may have taken effect, and so may a client's call, whose execution Holdfast does not see.
     """
     at_client = call.suspension is not None and call.suspension.kind is SuspensionKind.CLIENT_EXEC
     what = CANCELLED_RUN if call.attempt else CANCELLED_CLIENT if at_client else CANCELLED
@@ -97,7 +97,7 @@ def _ending(state: State, command: CancelTurn | End) -> Draft:
 
 
 def _nothing_cancelled(state: State, command: CancelTurn | CancelPending) -> Judgement:
-    """The judgement of a cancellation that finds nothing to cancel; its repetition cancels nothing that came later."""
+    """The judgement of a cancellation that finds nothing to cancel. It is recorded, so a retry cancels no later work."""
     known = IdempotencyRecord(seq=state.seq, at=command.now, digest=command.kind)
     reply = Cancelled(conversation_id=state.conversation_id)
     return Judgement(reply=reply, passing={request_key(command.request_id): known})

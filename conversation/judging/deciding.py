@@ -1,6 +1,6 @@
 """The judgement of decisions: who may decide, whether the decision fits its suspension, and what follows for the call.
 
-A command brings one decision, or several of one conversation, of which all are taken or none.
+A command brings one decision, or several for one conversation: all of them are taken, or none.
 """
 
 import contextlib
@@ -39,17 +39,17 @@ from .progress import Draft, advance, begin, check_words, drafted, finish, go_on
 MOST = 1000
 """How many decisions one command may bring."""
 MOST_BYTES = 4 << 20
-"""How many bytes the bodies of these decisions may have together, as they are written at once."""
+"""How many bytes their bodies may have together: one append writes them all."""
 MOST_EDITS = 8
 """How often the arguments of a call with several approvers may be edited: each edit asks all of them again."""
 REVIEW_BYTES = 64
-"""The most that a review's JSON text has besides its notes, in bytes."""
+"""The most bytes that a review's JSON text has besides its notes."""
 _YES = frozenset({DecisionKind.APPROVE, DecisionKind.ANSWER, DecisionKind.REDISPATCH})
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A decision that fits its suspension; `value` is its parsed body. If nobody sent it, its id and digest are empty."""
+    """A decision that fits its suspension; `value` is its parsed body. An unattended agent's has no id and no digest."""
 
     call: Call
     suspension: Suspension
@@ -60,24 +60,24 @@ class Fitted:
 
     @property
     def is_yes(self) -> bool:
-        """Whether it lets the call go on or is its result: a vote, if several must agree. A no settles at once."""
+        """Whether it lets the call go on or gives its result. If several must agree, a yes is a vote; a no settles at once."""
         if self.ruling.kind is DecisionKind.REVIEW:
             return bool(self.value["verdict"] == ReviewVerdict.ALLOW)
         return self.ruling.kind in _YES
 
     @property
     def is_edit(self) -> bool:
-        """Whether it edits arguments that several must approve."""
+        """Whether it edits the arguments of a call that several must approve."""
         return self.call.needed > 1 and self.ruling.kind is DecisionKind.APPROVE and self.ruling.body is not None
 
     @property
     def on(self) -> str:
-        """The subject of a vote, in short; of a review, the verdict without its notes."""
+        """A short digest of what a vote agrees to: the decision's kind and body, of a review the verdict without the notes."""
         said = self.value["verdict"] if self.ruling.kind is DecisionKind.REVIEW else self.ruling.body
         return payload_digest("vote", self.ruling.kind, said or "")[:16]
 
     def result(self, tool: ToolSpec) -> JsonText:
-        """The JSON text of the result that an answer gives; for questions, the answers to all of them."""
+        """The JSON text of the result that an answer gives."""
         if tool.questions and self.suspension.kind is SuspensionKind.ELICITATION:
             return jsontext.dumps({"answers": self.value})
         return self.ruling.body or "null"
@@ -165,7 +165,7 @@ def _named(state: State, command: Resolve) -> tuple[Call, Suspension]:
 
 
 def _stale(state: State, command: Resolve | ResolveMany, suspension_id: str, tool_call_id: str | None = None) -> StaleCall:
-    """The reason that a suspension (of this call, if given) takes no decision."""
+    """The error that says why a suspension (of this call, if given) takes no decision."""
     known = command.known.get(suspension_key(suspension_id))
     if known is None or tool_call_id not in (None, known.tool_call_id):
         return StaleCall(state.conversation_id, tool_call_id or suspension_id, StaleReason.UNKNOWN)
@@ -238,9 +238,9 @@ def _check_accepted(
     if ruling.body is not None and Choice.EDIT not in tool.decisions:
         problem = f"{tool.name} lets nobody edit its arguments (Tool.decisions)"
         raise InvalidDecision("decision.arguments", problem, "leave them out, or decide otherwise")
-    if ruling.body is None and Choice.APPROVE not in tool.decisions and not edited:  # for arguments that another has edited
-        problem = f"{tool.name} is not approved as it is (Tool.decisions)"
-        raise InvalidDecision("decision.arguments", problem, "give edited arguments")
+    if ruling.body is None and Choice.APPROVE not in tool.decisions and not edited:
+        problem = f"{tool.name} is approved only with edited arguments (Tool.decisions)"
+        raise InvalidDecision("decision.arguments", problem, "give them")
 
 
 def _check_review(body: Any) -> None:
@@ -276,13 +276,13 @@ def check_permitted(draft: Draft, call: Call) -> None:
 
 
 def check_vote(draft: Draft, fitted: Fitted) -> None:
-    """Refuse a fitting decision that conflicts with votes: a person's second one, another answer, a scope, too many edits."""
+    """Refuse a decision that conflicts with the votes: a person's second one, another answer, a scope, too many edits."""
     call, votes, terms = fitted.call, fitted.suspension.votes, fitted.call.deciders
     if terms is None:
         return
     if fitted.ruling.scope is not None and not terms.grantable:
-        problem = "several have to agree to this call" if terms.minimum > 1 else "it matters who asks for this call"
-        raise InvalidDecision("decision.scope", f"{problem} each time", "approve this call alone")
+        problem = "several people must agree to it" if terms.minimum > 1 else "each call needs its own"
+        raise InvalidDecision("decision.scope", f"no grant can replace this decision: {problem}", "approve this call alone")
     principal = draft.principal
     if principal is None or not fitted.is_yes:
         return
@@ -300,7 +300,7 @@ def check_vote(draft: Draft, fitted: Fitted) -> None:
 
 
 def cast(draft: Draft, fitted: Fitted, votes: int) -> int:
-    """Count a decision as a vote, the `votes`-th; returns its event's `seq`."""
+    """Record a decision as the `votes`-th vote; returns its event's `seq`."""
     call, ruling = fitted.call, fitted.ruling
     if draft.principal is None:
         raise ValueError(f"a vote of nobody on call {call.tool_call_id!r}")
@@ -324,7 +324,7 @@ def cast(draft: Draft, fitted: Fitted, votes: int) -> int:
 
 
 def settle(draft: Draft, fitted: Fitted) -> Receipt:
-    """Settle a suspension by a decision and carry it out for its call, or count the decision as a vote."""
+    """Settle a suspension by a decision and carry the decision out, or record it as a vote."""
     call, ruling, needed = fitted.call, fitted.ruling, fitted.call.needed
     votes = len(fitted.suspension.votes) if needed else 0
     if needed and fitted.is_yes:

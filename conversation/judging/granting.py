@@ -16,12 +16,12 @@ from holdfast.errors import InvalidDecision, InvalidInput
 from .judgement import Judgement
 from .progress import Draft, advance, check_words, go_on, granted, settled
 
-MAY_NOT = "whoever gave the grant may not decide this any more"
-"""The reason of a grant that ended because a run could not begin by it."""
+MAY_NOT = "the giver of the grant may no longer decide this call"
+"""The recorded reason of a grant's end if a run by that grant was blocked."""
 
 
 def check_room(state: State, more: int, *, now: int) -> None:
-    """Refuse (`InvalidDecision`) so many more grants than the conversation has room for."""
+    """Raise `InvalidDecision` if the conversation has no room for so many more grants."""
     standing = sum(grant.is_active(now) for grant in state.grants)
     if standing + more > MOST_GRANTS:
         problem = f"the conversation has {standing} grants, {MOST_GRANTS} are allowed"
@@ -67,14 +67,14 @@ def _why(command: Revoke | RevokeGiven) -> dict[str, Any]:
 
 
 def given(state: State, by: str, proof: Proof | None = None) -> tuple[list[Grant], list[Suspension]]:
-    """The grants of `by`, proven by `proof` (None: in any way), and the suspensions that wait with its vote."""
+    """The grants that `by`, proven by `proof` (None: in any way), gave, and the open suspensions with its vote."""
     grants = [one for one in state.grants if one.by is not None and gave(one.by.id, one.by.proof, by, proof)]
     waiting = [call.suspension for call in (() if state.ended else state.calls.awaiting()) if call.suspension is not None]
     return grants, [one for one in waiting if any(gave(vote.by, vote.proof, by, proof) for vote in one.votes)]
 
 
 def revoke_given(state: State, command: RevokeGiven) -> Judgement:
-    """End the grants of a principal, and its votes in calls that wait."""
+    """End a principal's grants and withdraw its votes on pending calls."""
     check_words(command.reason, command.limits.note_bytes, "reason", InvalidInput)
     grants, voted = given(state, command.by, command.proof)
     if not grants and not voted:
@@ -92,7 +92,7 @@ def revoke_given(state: State, command: RevokeGiven) -> Judgement:
 
 
 def lapse(draft: Draft, grant_ids: Sequence[str]) -> None:
-    """End grants whose givers may no longer decide the calls that these let run."""
+    """End these grants, whose givers may no longer decide the calls that they let run."""
     lapsed = [grant for grant in draft.state.grants if grant.grant_id in grant_ids and grant.by is not None]
     for by, proof in dict.fromkeys((grant.by.id, grant.by.proof) for grant in lapsed if grant.by is not None):
         mine = tuple(one.grant_id for one in lapsed if one.by is not None and (one.by.id, one.by.proof) == (by, proof))

@@ -20,16 +20,16 @@ class Receipt(Record):
     accepted_at: int = Field(description="The time of that event, in integer milliseconds UTC.")
     duplicate: bool = Field(default=False, description="Whether the request was recorded before, under the same key.")
     settled: bool = Field(default=True, description="Whether the call is decided; false if others must agree, too.")
-    votes: int = Field(default=0, description="How many people have agreed, this one included, if several must; else 0.")
+    votes: int = Field(default=0, description="How many people have agreed, this one included; 0 if one is enough.")
     needed: int = Field(default=0, description="How many people must agree; 0 if one is enough.")
     audit_head: str = Field(
         default="",
-        description="The head of the audit chain with what was sent or decided; empty for an assignment and a comment.",
+        description="The head of the audit chain after the request; empty for an assignment or a comment, which it leaves out.",
     )
 
 
 class Cancelled(Record):
-    """The calls and turn that a cancellation really cancelled."""
+    """What a cancellation cancelled."""
 
     conversation_id: str
     turn_id: str | None = Field(default=None, description="The turn of the calls; None if there was nothing to cancel.")
@@ -39,7 +39,7 @@ class Cancelled(Record):
         default=(), description="The cancelled calls whose bodies still ran when this was returned (`wait_s` waits for them)."
     )
     audit_head: str = Field(
-        default="", description="The head of the audit chain with the cancellation; empty if there was nothing to cancel."
+        default="", description="The head of the audit chain after the cancellation; empty if there was nothing to cancel."
     )
 
 
@@ -57,8 +57,8 @@ class Judgement:
     """The events that a command leads to, in order, and the caller's reply once the events are durable.
 
     `ignored` is the reason if the command was deliberately ignored; `state` is the state after the events, None if there are
-    none. A request that changes nothing leads to no event: `passing` is its idempotency record by key, which the store forgets
-    after a while.
+    none. A request that changes nothing has no event: `passing` holds its idempotency record by key, which the store keeps for
+    a while only.
     """
 
     events: tuple[Event, ...] = ()
@@ -68,5 +68,5 @@ class Judgement:
     passing: Mapping[str, IdempotencyRecord] = field(default_factory=dict)
 
     def then(self, later: "Judgement") -> "Judgement":
-        """This judgement and that of a follow-up command of the machine, made on the state after this one: for one write."""
+        """This judgement and one that was made on the state after it, as one judgement for one write."""
         return Judgement((*self.events, *later.events), self.reply, state=later.state or self.state)

@@ -1,7 +1,7 @@
 """The machine: three pure functions, `decide`, `evolve` and `outstanding`.
 
-`decide` judges a command, `evolve` folds an event, `outstanding` lists the work that must be going on now. None of them knows a
-clock, I/O or Ray; a live and a revived conversation take the same path through them.
+`decide` judges a command, `evolve` folds an event, `outstanding` lists the work that must be under way. None of them uses a
+clock, I/O or Ray; a live and a recovered conversation take the same path through them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -67,14 +67,14 @@ def decide(state: State, command: Command) -> Judgement:
     Raises:
         StaleCall: The suspension is unknown, settled, expired, cancelled or superseded.
         NotPermitted: The caller may not decide this call, or take it on.
-        AlreadyVoted: Several people must agree to the call, and the same person has already.
+        AlreadyVoted: Several people must agree to the call, and this person already has.
         InvalidDecision: The decision does not fit, or its id was used for another decision.
         BatchRefused: One of several decisions cannot be taken, so none was.
         InvalidMessage: The message cannot be used, or its id was used for another message.
         InvalidInput: The conversation or request id cannot be used, or the request id was used for another request.
         QueueFull: As many messages are queued as the limits allow.
         ConversationNotFound: The conversation was never started.
-        ConversationExists: The conversation was started with something else.
+        ConversationExists: The conversation was started before, with another message, agent or context.
         ConversationEnded: The conversation has ended.
         TurnNotFound: The conversation has had no turn of the id that a cancellation names.
     """

@@ -12,8 +12,8 @@ from .judgement import Judgement
 from .progress import Draft, check_words
 
 MOST_NOTES = 64
-"""A suspension with this many votes, assignments and comments takes no more of the latter two, as the state holds their `seq`.
-Votes are always taken: by `MOST_VOTES` they settle it."""
+"""How many votes, assignments and comments a suspension may have before it takes no more assignments and comments: the state
+holds the `seq` of each. Votes are always taken; `MOST_VOTES` bounds them."""
 
 
 def note(state: State, command: Assign | Comment) -> Judgement:

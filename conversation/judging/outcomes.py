@@ -49,20 +49,20 @@ FRUITLESS = {
     ),
     StopReason.CONTENT_FILTER: (
         "the provider's filter cut the model's answer off (finish_reason content_filter) before there was anything to go on "
-        "with: put it otherwise"
+        "with: rephrase the request"
     ),
 }
 TERMS = f"the names of those who may decide this call have more than {MOST_BYTES} bytes"
 PAUSED = "pause_turn"
 """The finish reason of an answer that the provider continues at the next model call."""
 NAME_CHARS = 256
-"""How many characters of a tool's name, as the model wrote it, are kept; the names of tools are shorter."""
+"""How many characters of a tool's name, as the model wrote it, are kept; real names are shorter."""
 MAX_CALLS = "the model asked for {} calls in one answer, {} are allowed (Limits.max_calls)"
 PROVIDER_TIMES = 6
 PROVIDER_ROOM = 64 * 1024
 """The bound of an answer's `provider`: PROVIDER_TIMES bytes for each byte of `reply_bytes`, plus PROVIDER_ROOM bytes. The field
-is JSON, whose escapes take up to six bytes for one, and some routes repeat the reasoning in it. The answer itself is
-measured as it came."""
+is JSON, whose escapes take up to six bytes for one, and some routes repeat the reasoning in it. `reply_bytes` itself bounds the
+answer as it came."""
 REPLY_BYTES = "the model's answer has {} bytes, {} are allowed (Limits.reply_bytes)"
 
 
@@ -90,7 +90,7 @@ def turn_prepared(state: State, command: TurnPrepared) -> Judgement:
 
 
 def model_replied(state: State, command: ModelReplied) -> Judgement:
-    """Record the model's message; each of its calls runs, is suspended or gets an error result, as its tool demands."""
+    """Record the model's message; each of its calls runs, is held, is suspended or gets an error result."""
     if state.turn is None:
         return Judgement(ignored=LATE.why)
     draft = drafted(state, command)
@@ -192,7 +192,7 @@ def _unshowable(call: Call, command: RunSuspended) -> str | None:
 
 
 def _ruled(draft: Draft, call: Call, ruled: RuleVerdict) -> None:
-    """Settle or suspend a call whose run the rules now forbid to begin; an approval of these arguments stands."""
+    """Settle or suspend a call whose run the rules in force block. An approval of the same arguments still counts."""
     granting.lapse(draft, ruled.lapsed)
     if ruled.effect is RuleEffect.DENY:
         deny(draft, call.tool_call_id, ruled)
@@ -204,15 +204,15 @@ def _ruled(draft: Draft, call: Call, ruled: RuleVerdict) -> None:
 
 
 def _ask_first(draft: Draft, call: Call, ruled: RuleVerdict) -> None:
-    """Ask about a run that has not begun: only approvers who have not approved these arguments yet, and only they decide."""
+    """Suspend a run before it begins, for those of its approvers who have not approved these arguments yet."""
     both = joined(call.approvers, ruled.approvers)
     if both is not None and not both.fits:
         finish(draft, call.tool_call_id, failure(TERMS), by=SettledBy.REFUSAL)
         return
     lacking = call.unfulfilled(ruled.approvers)
     if ruled.approvers is not None and call.grants and granted(draft, call) is not None:
-        lacking = [ruled.approvers]  # the grant stands for the others' approval while it lasts
-    asked_by = call.rule if call.grants or call.fulfilled is not None else ""  # else it names the rule that allowed the call
+        lacking = [ruled.approvers]  # while the grant lasts, it replaces the approval of the others
+    asked_by = call.rule if call.grants or call.fulfilled is not None else ""  # otherwise `rule` allowed the call
     changes = {
         "approval": Approval.REQUIRED,
         "rule": ruled.rule or asked_by,
@@ -237,7 +237,7 @@ def _lost(draft: Draft, call: Call) -> None:
 
 
 def _clean(call: ProposedCall) -> ProposedCall:
-    """The call in a form that can be logged; arguments with a lone surrogate become the call's `problem`."""
+    """The call as the log can hold it; a lone surrogate in its arguments becomes its `problem`."""
     cleaned = {name: jsontext.clean(getattr(call, name)) for name in ("tool_call_id", "arguments", "problem", "prompt")}
     if cleaned["arguments"] != call.arguments:
         cleaned["problem"] = "a lone surrogate"
@@ -281,7 +281,7 @@ def _take_up(draft: Draft, proposed: Mapping[str, ProposedCall], seq: int) -> No
 
 
 def _usable(call_id: str, proposed: ProposedCall, spec: AgentSpec | None, seq: int) -> Call | RuleVerdict | str:
-    """The call; else the rule that denies it, or the error text for the model if it cannot be used."""
+    """The call; the verdict, if a rule denies it; the error text for the model, if it cannot be used."""
     tool = spec.tool(proposed.name) if spec is not None else None
     problem = _problem(proposed, tool)
     if tool is None or problem is not None:
@@ -320,7 +320,7 @@ def _fits(target: CallTarget) -> bool:
 
 
 def _approval(tool: ToolSpec, ruled: RuleVerdict | None) -> Approval:
-    """Whether a person must approve the call: as rules say of a server's or client's tool, else as its tool says."""
+    """Whether a person must approve the call: the rules decide for server and client tools, otherwise the tool does."""
     if ruled is None or tool.executor in (Executor.HUMAN, Executor.PROVIDER):
         return tool.approval
     return Approval.REQUIRED if ruled.effect is RuleEffect.ASK else Approval.AUTO

@@ -59,7 +59,7 @@ class Draft:
 
     @property
     def principal(self) -> Principal | None:
-        """The sender of the command; None if nobody said."""
+        """The sender of the command; None if unknown."""
         return self.command.principal if isinstance(self.command, Request) else None
 
     @property
@@ -68,7 +68,7 @@ class Draft:
         return "" if self.state.turn is None else self.state.turn.batch_id
 
     def tool_of(self, call: CallDetails) -> ToolSpec:
-        """The tool of a call as the spec has it; if the spec lacks it, a tool with nothing but its name."""
+        """The call's tool in the spec; if the spec lacks it, a tool with only a name."""
         return (self.spec.tool(call.tool) if self.spec is not None else None) or ToolSpec(name=call.tool)
 
     def emit(self, event: Event) -> int:
@@ -96,7 +96,7 @@ class Draft:
         return Cancelled(conversation_id=self.state.conversation_id, turn_id=turn_id, calls=calls, audit_head=head)
 
     def head_at(self, seq: int) -> str:
-        """The head of the audit chain with this draft's event at `seq`; empty if the event is no link."""
+        """The head of the audit chain after this draft's event at `seq`; empty if the event is no link."""
         event = self.events[seq - self.state.seq - 1]
         return event.head if isinstance(event, ChainLink) else ""
 
@@ -155,7 +155,7 @@ def asks(draft: Draft, call: Call) -> bool:
 
 
 def granted(draft: Draft, call: Call) -> tuple[str, ...] | None:
-    """The grants by which a call runs, of its deciders if it is suspended; None if they do not cover all its targets."""
+    """The ids of the grants that let a call run; None if those of its approvers do not cover all its targets."""
     targets = (tool_target(call.tool),) if call.targets is None else call.targets
     approvers = call.approvers if call.suspension is None else call.deciders
     found = covering(draft.state.grants, targets, at=draft.now, approvers=approvers)
@@ -203,7 +203,7 @@ def finish(
     untrusted: bool = False,
     rule: str = "",
 ) -> None:
-    """Give a call its result: the envelope that the model reads. A run, which has the arguments, marks edited ones itself."""
+    """Give a call its result, the envelope that the model reads, and mark edited arguments in it (a run has marked them)."""
     call = draft.state.calls.of(tool_call_id)
     if by is not SettledBy.RUN and call is not None and is_edited(draft, call):
         content = edited(content)

@@ -10,7 +10,7 @@ from holdfast.errors import ConversationEnded, ConversationExists, ConversationN
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """The command is judged on its merits."""
+    """The command's judge decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,4 +57,4 @@ TABLE: dict[Status, dict[str, Cell]] = {
     Status.FAILED: _row(requests=_HANDLED, wake=_NOTHING),
     Status.ENDED: _row(requests=_ENDED, start=_ENDED, wake=_NOTHING),
 }
-"""The treatment of each command kind in each status. Known duplicates are answered before the table is consulted."""
+"""What happens to each kind of command in each status. Known duplicates are answered before the table is consulted."""

@@ -1,6 +1,6 @@
-"""Calls that would ask a person in an unattended conversation: the agent decides them, in the same write.
+"""Unattended conversations: the agent decides, in the same write, the calls that would ask a person.
 
-Each such call is suspended and settled as by a person, so the log says what was asked and what became of it.
+Each such call is suspended and settled as by a person, so the log holds the question and the decision.
 """
 
 from holdfast.conversation.records.calls import Call, CallStatus
@@ -23,7 +23,7 @@ NOBODY = "nobody attends this conversation"
 
 
 def ruling_at_proposal(state: State, spec: AgentSpec | None, call: Call, proposed: ProposedCall) -> DecisionRecord | None:
-    """The decision about a call that would ask; None if a person is asked."""
+    """The agent's decision about a new call that would ask a person; None: a person is asked after all."""
     if state.attended or spec is None:
         return None
     if call.executor is Executor.HUMAN:
@@ -34,7 +34,7 @@ def ruling_at_proposal(state: State, spec: AgentSpec | None, call: Call, propose
 
 
 def followed(before: State, command: Command, judgement: Judgement) -> Judgement:
-    """The judgement with the agent's decisions in an unattended conversation; a call that none fits waits for a person."""
+    """The judgement with the agent's decisions added. A call without a fitting decision waits for a person."""
     draft = Draft(judgement.state or before, command, list(judgement.events))
     place = 0
     while place < len(draft.events):
@@ -91,7 +91,7 @@ def _about_questions(spec: AgentSpec, tool: ToolSpec | None, proposed: ProposedC
 
 
 def _decide(draft: Draft, asked: CallSuspended, ruling: DecisionRecord | None) -> None:
-    """Settle a suspension by a ruling. One that does not fit, or has a scope (only people give scopes), settles nothing."""
+    """Settle a suspension by a ruling, unless the ruling does not fit or has a scope: only people give scopes."""
     call, suspension = draft.state.calls.open_suspension(asked.suspension_id) or (None, None)
     if call is None or suspension is None or ruling is None or ruling.scope is not None:
         return

@@ -4,7 +4,7 @@ A link is a SHA-256 over a fixed tuple of strings, never over a record's dump, s
 reasons enter it only as digests, so the chain can be checked after they are erased. Each digest also covers a salt, which the
 event holds beside the body: once both are erased, nobody can guess a short body from the digest.
 
-An event without a salt is of format 1, which had no salts, and in which messages were not links.
+An event without a salt has format 1: there were no salts, and messages were not links.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from holdfast.conversation.terms.principal import Principal
 from holdfast.conversation.text.jsontext import NotJson, loads
 
 FORMAT = "holdfast.audit"
-"""With the number of its format, the first string under a link's hash; with that of format 1, the first under any genesis."""
+"""The first string under each hash, with a format number: a link's own, and 1 for every genesis."""
 LINKED = (
     *("conversation_id", "seq", "at", "kind", "tool_call_id", "suspension_id", "subject", "shown_digest", "settled_by"),
     *("decision", "body_digest", "reason_digest", "principal_id", "roles", "proof", "request_id"),
@@ -40,7 +40,7 @@ class AuditEntry:
     """One link of a conversation's audit chain: a request or decision, and its principal.
 
     Digests are SHA-256 in 64 hexadecimal digits, over the event's salt and the digested text (format 1: the text alone).
-    Digests and texts are empty if there is nothing to say.
+    A digest or text that does not apply is empty.
     """
 
     conversation_id: str
@@ -59,8 +59,8 @@ class AuditEntry:
     subject: Annotated[
         str,
         Field(
-            description="What else it is about: the turn, the grant, the rule, the grants that settled it, one a line, or how "
-            "many of how many have agreed."
+            description="What else it is about: the turn, the grant, the rule, the grants that settled it (one a line), or the "
+            "count of votes (`1 of 2`)."
         ),
     ] = ""
     shown_digest: Annotated[str, Field(description="The digest of what was shown to the person who decided.")] = ""
@@ -71,7 +71,7 @@ class AuditEntry:
             "`rule`."
         ),
     ] = ""
-    decision: Annotated[str, Field(description="The kind of decision; empty if nobody decided this call itself.")] = ""
+    decision: Annotated[str, Field(description="The kind of decision; empty if no decision named this call.")] = ""
     body_digest: Annotated[
         str,
         Field(
@@ -81,19 +81,17 @@ class AuditEntry:
     ] = ""
     reason_digest: Annotated[str, Field(description="The digest of the reason, if the body does not hold it.")] = ""
     principal_id: Annotated[
-        str, Field(description="The id of the person who sent or decided it; empty if nobody did, or nobody said.")
+        str, Field(description="The id of the person who sent or decided it; empty if it was nobody, or is unknown.")
     ] = ""
     roles: Annotated[tuple[str, ...], Field(description="The roles of that person.")] = ()
     proof: Annotated[str, Field(description="How that was proven: `stated`, `link`, `key`, `oidc` or `proxy`.")] = ""
     request_id: Annotated[str, Field(description="The idempotency key of the message, decision or request.")] = ""
     tool: Annotated[
-        str, Field(description="The name of the call's tool; no part of the link, since the digest of what was shown holds it.")
+        str, Field(description="The name of the call's tool; not part of the link, but under the digest of what was shown.")
     ] = ""
-    reason: Annotated[str, Field(description="Why, in words; no part of the link, since the digests hold it.")] = ""
+    reason: Annotated[str, Field(description="Why, in words; not part of the link, which holds its digest.")] = ""
     previous: Annotated[str, Field(description="The head before this link.")] = ""
-    head: Annotated[
-        str, Field(description="The head with this link; empty for what an older release wrote, before the chain began.")
-    ] = ""
+    head: Annotated[str, Field(description="The head after this link; empty for an event of a release that had no chain.")] = ""
     problem: Annotated[str | None, Field(description="Why the link does not hold; None if it does.")] = None
     format: Annotated[int, Field(description="The format of the link.")] = 1
 
@@ -121,7 +119,7 @@ def is_audited(event: Event) -> bool:
 
 
 def linked(state: State, event: Event, salt: str) -> Event:
-    """The event, given its salt and head if it is a link; it follows directly on the state.
+    """The event, which must directly follow the state, with its salt and, if it is a link, its head.
 
     `salt` is the random text of its command, from which the event's own salt is derived; empty: no salt.
     """

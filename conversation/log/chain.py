@@ -17,16 +17,14 @@ from .auditing import AuditEntry, entry_of, genesis, is_audited, shown_digest
 MOST_BREAKS = 100
 """How many breaks a check keeps: the first ones."""
 _BOUND = FIRST_WORDS | {SuspensionKind.CLIENT_EXEC}
-"""The suspensions whose ids stand for the arguments of the model's answer, or for their `seq`."""
+"""The suspension kinds whose ids are derived from the model's arguments, or from their `seq`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditBreak:
     """A break of the chain at a place in the log."""
 
-    seq: Annotated[
-        int | None, Field(description="The place in the log; None for the head of a receipt whose place is not known.")
-    ]
+    seq: Annotated[int | None, Field(description="The place in the log; None for the head of a receipt without a known place.")]
     problem: Annotated[str, Field(description="What is wrong there.")]
 
 
@@ -38,7 +36,7 @@ class _Shown:
 
 
 class ChainCheck:
-    """The check of one conversation's chain. It is fed the log in order, and keeps at most one turn's part of it.
+    """The check of one conversation's chain. It is fed the log in order, and holds the calls of one answer at a time.
 
     `kept` are heads from receipts that somebody has kept, each with the receipt's `seq` (None: without one).
     """
@@ -72,7 +70,7 @@ class ChainCheck:
         return None
 
     def unreadable(self, seq: int, why: str) -> AuditEntry:
-        """Record that the entry at `seq` cannot be read; an entry that says so."""
+        """Record that the entry at `seq` cannot be read, and return an entry that says so."""
         self.seq, self._adrift = seq, True
         self.note(seq, f"the entry cannot be read: {why}")
         return AuditEntry(self.conversation_id, seq, problem=why)

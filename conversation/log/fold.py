@@ -182,16 +182,16 @@ def _suspension_settled(state: State, event: events.SuspensionSettled) -> State:
 
 
 def _said(call: Call, event: events.SuspensionSettled, seq: int) -> dict[str, object]:
-    """The changes that a decision makes to its call: who has approved it, and what its body is given."""
+    """The changes that a decision makes to its call: who has approved it, and which decision its body is given."""
     if call.suspension is None:
         return {}
     passed = call.passes(call.suspension, event.decision)
     edited = event.decision is DecisionKind.APPROVE and event.body is not None
-    found: dict[str, object] = {"passed_at": seq if passed else 0} if passed or edited else {}  # a review is of what was shown
-    if event.by is SettledBy.EDIT:  # others have to agree to these arguments, too
+    found: dict[str, object] = {"passed_at": seq if passed else 0} if passed or edited else {}  # an edit voids earlier reviews
+    if event.by is SettledBy.EDIT:  # the others must agree to these arguments, too
         found["fulfilled"] = None
     elif event.decision in (DecisionKind.APPROVE, DecisionKind.REDISPATCH) or (passed and call.undecided):
-        before = call.fulfilled if call.fulfilled is not None and not edited else ()  # of these arguments only
+        before = call.fulfilled if call.fulfilled is not None and not edited else ()  # approvals of other arguments are void
         found["fulfilled"] = before if call.deciders is None else with_fulfilled(before, call.deciders)
     return found
 

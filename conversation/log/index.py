@@ -1,4 +1,4 @@
-"""What the store's indexes hold of a conversation: functions of its state; and what a write changes in them, and adds."""
+"""The store's index entries of a conversation, derived from its state, and how a write changes them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class PendingEntry(Record):
 
 
 def has_given(state: State) -> bool:
-    """Whether the conversation has grants, or votes in calls that wait."""
+    """Whether the conversation has grants, or votes on pending calls."""
     return not state.ended and (bool(state.grants) or state.calls.any_voted)
 
 
@@ -67,7 +67,7 @@ class Delta:
 
 
 def delta(before: State, after: State, events: Sequence[Event]) -> Delta:
-    """The changes between two states, given the events that lead from one to the other; the cost is that of the events."""
+    """The changes between two states, given the events between them; the cost grows with the events, not with the states."""
     ids = {event.tool_call_id: None for event in events if isinstance(event, CallEvent | SuspensionSettled | CallResolved)}
     old, new = _calls(before), _calls(after)
     if _answer(before) != _answer(after):  # the calls of an earlier answer are over, named or not
@@ -118,7 +118,7 @@ def _run(call: Call | None) -> str | None:
 
 
 def facts(log: Sequence[Event], first_seq: int) -> dict[str, IdempotencyRecord]:
-    """The idempotency records, by key, of events of which the first has `first_seq`."""
+    """The idempotency records of consecutive events, by key; `first_seq` is the first event's `seq`."""
     return {key: known for seq, event in enumerate(log, first_seq) for key, known in _facts_of(event, seq)}
 
 

@@ -18,8 +18,8 @@ class Transcript:
     others are shown.
 
     An assistant message has up to three additional keys, which are not sent to providers as they are: `reasoning_content`, the
-    part of the model's thinking that it showed; `provider`, a dict that only the provider can read; `finish_reason`, if the
-    message was cut off ("length", "content_filter") or paused ("pause_turn").
+    thinking that the model showed; `provider`, a dict that only the provider can read; `finish_reason`, if the message was cut
+    off ("length", "content_filter") or paused ("pause_turn").
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,4 @@
-"""The outstanding work of a state: effects, which the machine wants done.
-
-An effect's outcome is accepted only while its id is outstanding.
-"""
+"""Effects: the work that a state requires. An outcome is accepted only while its effect is outstanding."""
 
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
@@ -39,10 +36,10 @@ class RunTool:
 
     `attempt` is the number of the run, `resumed` counts the runs that followed a decision on a suspension of the previous run.
     `message_seq` is the turn's message, `decided_at` the decision that let the call run, `passed_at` the decision that the body
-    is given (0: none). `rule` names the permission rule by which it runs without asking, `grants` the grants. The run is
-    claimed only if no grant was revoked since (`grants_epoch`), and before the first of them ends. `granted_at` is the decision
-    that gave the first grant; `givers` are the grants by holders of API keys, as pairs of grant and holder's name. `approvers`
-    may decide the call; `fulfilled` are the terms by which people have approved it (`()`: anybody might, None: not approved).
+    is given (0: none). `rule` or `grants` let it run without asking. The run is claimed only if no grant was revoked since it
+    was scheduled (`grants_epoch`), and before the first of its grants ends (`grants_until`). `granted_at` is the decision that
+    gave the first grant; `givers` are pairs of a grant and the API key that gave it. `approvers` may decide the call;
+    `fulfilled` are the terms under which it was approved (`()`: anybody could approve it; None: it was not).
     """
 
     kind: ClassVar = "run_tool"
@@ -72,7 +69,7 @@ Effect: TypeAlias = BeginTurn | CallModel | RunTool
 
 
 def outstanding(state: State) -> tuple[Effect, ...]:
-    """The effects that must be going on now: the turn's beginning, the model call or the runs."""
+    """The effects that must be under way: the turn's beginning, the model call or the runs."""
     if state.ended or state.seq == 0:
         return ()
     turn = state.turn
@@ -94,7 +91,7 @@ def outstanding(state: State) -> tuple[Effect, ...]:
 
 
 def effect_of(state: State, effect_id: str) -> Effect | None:
-    """The outstanding effect of that id, None if there is none; a run is found without listing the others."""
+    """The outstanding effect of that id; None if there is none."""
     if state.turn is not None and state.turn.calls.any_running:
         call = None if state.ended else state.turn.calls.run(effect_id)
         return None if call is None else _run_tool(state, state.turn, call)
@@ -118,7 +115,7 @@ def _run_tool(state: State, turn: Turn, call: Call) -> RunTool:
 
 
 def _until(state: State, call: Call) -> int | None:
-    """The earliest end (ms UTC) of the grants by which a call runs; None if none ends, 0 if one has been ended."""
+    """The earliest end (ms UTC) of the grants by which a call runs; None if all last, 0 if one is no longer in force."""
     standing = {grant.grant_id: grant.ends_at for grant in state.grants} if call.grants else {}
     ends = (standing.get(grant_id, 0) for grant_id in call.grants)
     return min((at for at in ends if at is not None), default=None)

@@ -34,7 +34,7 @@ MOST_REVIEWS = 8
 
 
 class Vote(Record):
-    """A yes of `by` to a call that several must approve: `on` is its subject in short, `seq` that of its `VoteCast`."""
+    """A yes of `by` to a call that several must approve: `on` is a short digest of the decision, `seq` its `VoteCast`'s."""
 
     by: str
     on: str
@@ -73,7 +73,7 @@ class CallDetails(Record):
         tool: The tool's name.
         arguments_at: The `seq` of the event that has the arguments: a `model_answered`, or a `suspension_settled` that edited
             them.
-        on_lost: What a loss of the call's run means.
+        on_lost: What happens if the call's run is lost.
         rule: The name of the permission rule that lets the call run or asks about it; empty if no rule does.
         targets: What the call touches; None if its tool does not say.
         approvers: Who may decide the call; None: anybody may.
@@ -103,9 +103,9 @@ class Call(CallDetails):
 
     `attempt` counts its runs, `resumed` those that followed a decision on a suspension of the previous run. `decided_at` is the
     `seq` of the decision that its next or current run follows from; 0: none. `held_at` is the `seq` of the event with a held
-    call's prompt. `grants` are the ids of the grants by which it runs. `fulfilled` are the terms by which people have approved
-    these arguments; `()`: anybody may approve, None: not approved yet. `passed_at` is the `seq` of the decision that its body
-    is given; 0: none.
+    call's prompt. `grants` are the ids of the grants by which it runs. `fulfilled` are the terms under which these arguments
+    were approved; `()`: anybody could approve them, None: not approved yet. `passed_at` is the `seq` of the decision that its
+    body is given; 0: none.
     """
 
     LAST: ClassVar[str] = (
@@ -196,7 +196,7 @@ class VoteView(Record):
 class CommentView(Record):
     """A comment on a pending call, for its other approvers."""
 
-    by: Principal | None = Field(description="Who wrote it; None if nobody said.")
+    by: Principal | None = Field(description="Who wrote it; None if unknown.")
     at: int = Field(description=MS)
     text: str
 
@@ -204,7 +204,7 @@ class CommentView(Record):
 class Cut(Record):
     """A field that is too long for a list."""
 
-    size_bytes: int = Field(description="The size of the field; of a value, that of its JSON text.")
+    size_bytes: int = Field(description="The size of the field's text; of a JSON value, that of its JSON text.")
     begins: str = Field(default="", description="Its first characters.")
 
 
@@ -217,7 +217,9 @@ class PendingView(Record):
     conversation_id: str
     agent: str = Field(default="", description="The name of the conversation's agent.")
     tool_call_id: str = ""
-    suspension_id: str = Field(description="Binds a decision to this call, this phase and these arguments.")
+    suspension_id: str = Field(
+        description="The id of this wait: a decision that names it is for this call and these arguments."
+    )
     tool: str = Field(default="", description="The tool's name.")
     arguments: dict[str, Any] = Field(default_factory=dict, description="The arguments, a JSON object.")
     executor: Executor | None = Field(default=None, description="Who produces the result.")
@@ -232,7 +234,7 @@ class PendingView(Record):
     )
     problem: str | None = Field(
         default=None,
-        description="Why not all of the call can be read: a newer Holdfast wrote it, the store is corrupt, it nests too "
+        description="Why part of the call cannot be read: a newer Holdfast wrote it, the store is corrupt, it nests too "
         "deeply, or it is gone. Fields that could not be read are empty or None.",
     )
     batch_id: str = Field(
@@ -240,8 +242,8 @@ class PendingView(Record):
     )
     decisions: tuple[str, ...] = Field(
         default=(),
-        description="What may be decided: of an approval `approve`, `edit`, `deny`, `answer`, as its tool allows, and "
-        "`cancel`; else kinds of decisions.",
+        description="The decisions that settle it. For an approval: `cancel` and what its tool allows of `approve`, `edit`, "
+        "`deny` and `answer`.",
     )
     title: str | None = Field(default=None, description="What a review is about, in one line.")
     action: str | None = Field(default=None, description="What a review asks for, in one word.")
@@ -258,14 +260,12 @@ class PendingView(Record):
         "covers the call. None: its tool does not say, and a grant for the tool covers it.",
     )
     approvers: ApproverTerms | None = Field(
-        default=None, description="Who may decide the call, and how many must agree; None: anybody who may decide at all."
+        default=None, description="Who may decide the call, and how many must agree; None: anybody with the right to decide."
     )
-    requester: Principal | None = Field(
-        default=None, description="Who sent the message that led to the call; None if nobody said."
-    )
+    requester: Principal | None = Field(default=None, description="Who sent the message that led to the call; None if unknown.")
     votes: tuple[VoteView, ...] = Field(default=(), description="The votes so far, if several people must agree.")
-    assigned: str = Field(default="", description="Who has taken the call on; empty if nobody has.")
-    comments: tuple[CommentView, ...] = Field(default=(), description="What those who may decide the call wrote to each other.")
+    assigned: str = Field(default="", description="Who the call is assigned to; empty for nobody.")
+    comments: tuple[CommentView, ...] = Field(default=(), description="The approvers' comments for each other.")
     questions: tuple[Question, ...] | None = Field(
         default=None,
         description="The questions of a call of `ask_user_questions`, which takes `{id: value}` as an answer; None for every "
@@ -273,6 +273,6 @@ class PendingView(Record):
     )
     cut: dict[str, Cut] = Field(
         default_factory=dict,
-        description="The fields that are too long for a list, by their names: they are empty or None there. The call by itself "
-        "is shown whole. Of `votes` and `comments` that are too long together each is shortened (its end is `…`).",
+        description="The fields that are too long for a list, by name: there they are empty or None; the call by itself has "
+        "them whole. If `votes` or `comments` are too long together, each text is shortened and ends in `…`.",
     )

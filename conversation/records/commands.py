@@ -50,7 +50,7 @@ def places_of_prompts(state: State, spec: AgentSpec | None, *, settles: int | No
 def _places(
     state: State, spec: AgentSpec | None, calls: Iterable[Call | None], rulings: Sequence[DecisionRecord]
 ) -> tuple[int, ...]:
-    """The `seq` of all that decisions on these calls are judged by, and of what is suspended next."""
+    """The `seq` of the log entries by which decisions on these calls are judged, and of the prompts that are shown next."""
     waiting = [call for call in calls if call is not None and call.suspension is not None]
     # A scope may let other calls go on, too.
     settles = None if any(ruling.scope is not None for ruling in rulings) else len(rulings)
@@ -82,7 +82,7 @@ _KEYS = {"message_id": message_key, "decision_id": decision_key, "request_id": r
 
 
 class _Stamped:
-    """Marks a field that only code of ours sets: it is not validated, and its large schema is not built for each command."""
+    """Marks a field that only Holdfast sets: it is not validated, and its large schema is not built for each command."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _: object, __: GetCoreSchemaHandler) -> CoreSchema:
@@ -159,7 +159,7 @@ class Request(_Command):
         return tuple([key(said[name]) for name, key in _KEYS.items() if name in said])
 
     def decision_digest(self, sent: "Resolve | Decided", needed: int) -> str:
-        """The digest by which two decisions count as the same; if several people must agree, only those of one person."""
+        """The digest by which two decisions count as the same; it covers the sender if several people must agree."""
         ruling, named = sent.ruling, sent.tool_call_id if isinstance(sent, Resolve) else ""
         parts = (named, sent.suspension_id or "", ruling.kind, "-" if ruling.body is None else "+", ruling.body or "")
         scope = None if ruling.scope is None else jsontext.dumps(ruling.scope.model_dump(mode="json"))
@@ -304,7 +304,7 @@ class Revoke(Numbered, _Advance):
 
 
 class RevokeGiven(Numbered, _Advance):
-    """End the grants of a principal, proven by `proof` (None: in any way), and its votes in calls that wait."""
+    """End the grants of a principal, proven by `proof` (None: in any way), and withdraw its votes on pending calls."""
 
     kind: Literal["revoke_given"] = "revoke_given"
     by: str
@@ -333,12 +333,12 @@ class TurnPrepared(Outcome):
 
 
 class ProposedCall(Record):
-    """A tool call as the model wrote it, with the verdict of the worker, which has the app.
+    """A tool call as the model wrote it, with what the app's code says about it.
 
     `problem` says why the call's arguments cannot be used; `prompt` is the tool's prompt, rendered for this call; `ruled` is
     the verdict of permission rules, if there are any. `targets` are what it touches; None: its tool does not say, empty:
-    unknown, so no grant covers the call. `approvers` are its approvers by its tool; None: anybody. `ruling` is the decision of
-    a function of the app about a call that would ask, in an unattended conversation.
+    unknown, so no grant covers the call. `approvers` are those that its tool names; None: anybody. `ruling` is the app's
+    decision about the call if it would ask a person in an unattended conversation.
     """
 
     tool_call_id: str
@@ -405,7 +405,7 @@ class RunSuspended(Outcome, _Advance):
 
 
 class RunRuled(Outcome, _Advance):
-    """The outcome of `RunTool` if the rules in force block the run: nothing was claimed, and no body ran."""
+    """The outcome of `RunTool` if the rules in force block the run; it was not claimed and did not begin."""
 
     kind: Literal["run_ruled"] = "run_ruled"
     ruled: RuleVerdict

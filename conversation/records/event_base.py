@@ -26,8 +26,8 @@ class FailureReason(StrEnum):
     MAX_MODEL_CALLS = "max_model_calls"  # Limits.max_model_calls is reached
     MAX_CALLS = "max_calls"  # one answer asked for more calls than Limits.max_calls
     REPLY_BYTES = "reply_bytes"  # one answer was larger than Limits.reply_bytes
-    UNUSABLE = "unusable"  # an answer came, and cannot be recorded
-    NO_AGENT = "no_agent"  # the store does not know the conversation's app or agent (any more)
+    UNUSABLE = "unusable"  # the answer cannot be recorded
+    NO_AGENT = "no_agent"  # the store does not have the conversation's app or agent
 
 
 class EventBase(Record, defer_build=True):
@@ -46,7 +46,7 @@ class ChainLink(EventBase):
 
     Attributes:
         salt: The salt of its digests in the audit chain; empty if an older release wrote it.
-        head: The head of the audit chain with this event; empty if it is no link, as in older releases.
+        head: The head of the audit chain after this event; empty if it is no link, as in older releases.
     """
 
     LAST: ClassVar[str] = "salt head"
@@ -91,7 +91,7 @@ class Note(OnSuspension):
 
     Attributes:
         request_id: The idempotency key of the request.
-        principal: Who made it, and how that was proven; None if nobody said.
+        principal: Who made it, and how that was proven; None if unknown.
         noted: The `seq` of earlier votes, assignments and comments on the suspension.
     """
 

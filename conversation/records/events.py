@@ -1,8 +1,7 @@
 """The machine's decisions, in the past tense. The log holds these and nothing else.
 
 An event's `seq` is its place in the log (from 1) and is not repeated inside it. Texts of JSON are kept as they came: see
-`jsontext`. A trace context is a W3C `traceparent`, and None if nothing is traced. The record versions are the codec's
-(`holdfast.persistence`).
+`jsontext`. A trace context is a W3C `traceparent`, None if nothing is traced. `holdfast.persistence` has the record versions.
 """
 
 from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
@@ -28,7 +27,7 @@ class ConversationStarted(EventBase):
         agent: The name of the conversation's agent.
         app: The import path of the agent's app, `package.module:app`.
         context: The JSON text of `start(context=...)`: tools read it, the model does not see it.
-        attended: Whether there is somebody to ask; if not, the agent's `unattended` says what is done instead.
+        attended: Whether there is a person to ask; if not, the agent's `unattended` says what is done instead.
     """
 
     kind: Literal["conversation_started"] = "conversation_started"
@@ -40,13 +39,13 @@ class ConversationStarted(EventBase):
 
 
 class MessageAccepted(ChainLink):
-    """A user's message is in; its turn begins when those before it are done.
+    """A user's message was accepted; its turn begins when the turns of earlier messages are over.
 
     Attributes:
         message_id: The message's idempotency key.
         digest: The digest that a repetition with the same id is compared with.
         text: The user's text.
-        principal: Who sent it, and how that was proven; None if nobody said.
+        principal: Who sent it, and how that was proven; None if unknown.
         traceparent: The sender's trace context.
     """
 
@@ -59,7 +58,7 @@ class MessageAccepted(ChainLink):
 
 
 class TurnStarted(OfTurn):
-    """The turn of the message at `message_seq` began, with this spec and this code.
+    """The turn of a queued message began, with this spec and this code.
 
     Attributes:
         message_seq: The `seq` of its message.
@@ -78,7 +77,7 @@ class TurnStarted(OfTurn):
 
 
 class RequestedCall(Record):
-    """A tool call as the model asked for it; `original_id` if its own id had to be rewritten.
+    """A tool call as the model asked for it.
 
     Attributes:
         tool_call_id: The call's id, unique in the conversation for ever.
@@ -148,7 +147,7 @@ class CallHeld(CallEvent):
         resumed: How many of the call's runs so far do not count as attempts: each was followed by a decision, or did not begin.
         decided_at: The `seq` of the `suspension_settled` that approved the call; 0 if there is none.
         prompt: The question to a person, as the tool's `prompt` rendered it.
-        rule_reason: Why that rule asks, in its words.
+        rule_reason: Why the permission rule asks, in its words.
         ruling: The decision of an unattended conversation if the call would ask; None if a person is asked.
     """
 
@@ -169,19 +168,19 @@ class CallSuspended(CallEvent):
     Attributes:
         executor: Who produces the call's result.
         approval: Whether a person has to approve the call.
-        suspension_id: The suspension, which a decision names: it stands for this call, phase and arguments.
+        suspension_id: The suspension. A decision that names it is for this call and these arguments.
         suspension_kind: The kind of decision that the call waits for.
         expires_at: The deadline, in integer milliseconds UTC by the store's clock.
         prompt: The question to a person, as the tool's `prompt` rendered it.
         response_schema: The JSON text of the schema that an answer must fit; None for an approval.
         traceparent: The trace context of the turn's span in which the call was suspended.
-        decisions: What a person may say of an approval, if that is not the default.
+        decisions: What a person may decide about an approval; None: the default.
         resume: What a decision does with the call.
         title: What a review is about, in one line.
         action: What a review asks for, in one word.
         report_md: The report for the reviewer, in markdown.
         payload: The JSON text of what a review is about, as data.
-        rule_reason: Why a person is asked, in the rule's words.
+        rule_reason: Why the permission rule asks, in its words.
         grants: The grants by which a client executes the call without asking.
         message_at: The `seq` of the message that the turn answers, which says who asked for it; 0 if unknown.
         questions: Whether the call's arguments are questions, which an answer has to fit.
@@ -225,11 +224,11 @@ class SuspensionSettled(OnSuspension, ChainLink):
         decision_id: The decision's idempotency key; None if no decision ended it.
         digest: The digest that a repetition with the same `decision_id` is compared with; empty if no decision ended it.
         decision: The kind of the decision; None if no decision ended it.
-        principal: Who decided or cancelled it, and how that was proven; None if nobody did, or nobody said.
+        principal: Who decided or cancelled it, and how that was proven; None if nobody did, or if unknown.
         traceparent: The trace context of the span with which the turn goes on; None if it goes on with the same one.
         grants: The grants that cover the call, if they ended it.
-        votes: How many people had agreed with this decision, if several have to.
-        needed: How many have to; 0 if one is enough.
+        votes: How many people had agreed with this decision; 0 if one is enough.
+        needed: How many must agree; 0 if one is enough.
         shown: The digest of what the suspension showed; empty if an older release suspended the call.
     """
 
@@ -257,10 +256,10 @@ class VoteCast(OnSuspension, ChainLink):
         decision_id: The decision's idempotency key.
         digest: The digest that a repetition with the same `decision_id` is compared with.
         principal: Who agreed, and how that was proven.
-        on: The subject of the vote, in short: votes for another answer do not count together.
+        on: A short digest of the decision: only votes with the same digest count together.
         reason: The reason of the decision.
         votes: How many people have agreed by now.
-        needed: How many have to.
+        needed: How many must agree.
         noted: The `seq` of earlier votes, assignments and comments on the suspension.
         shown: The digest of what the suspension showed.
     """
@@ -323,7 +322,7 @@ class CallResolved(ChainLink):
 
 
 class TurnCompleted(OfTurn):
-    """The turn ended with the model's final answer, at `reply_seq`; `stopped` says what cut its text off, if anything did.
+    """The turn ended with the model's final answer.
 
     Attributes:
         reply_seq: The `seq` of the `model_answered` that has the reply.
@@ -354,7 +353,7 @@ class TurnCancelled(OfTurn, ChainLink):
     Attributes:
         calls: The ids of the calls that were open, and have an error result now.
         request_id: The cancellation's idempotency key; None if the conversation's end cancelled the turn.
-        principal: Who cancelled it, and how that was proven; None if nobody said.
+        principal: Who cancelled it, and how that was proven; None if unknown.
     """
 
     kind: Literal["turn_cancelled"] = "turn_cancelled"
@@ -369,7 +368,7 @@ class PendingCancelled(OfTurn, ChainLink):
     Attributes:
         calls: The ids of the calls, which have an error result now.
         request_id: The cancellation's idempotency key.
-        principal: Who cancelled them, and how that was proven; None if nobody said.
+        principal: Who cancelled them, and how that was proven; None if unknown.
     """
 
     kind: Literal["pending_cancelled"] = "pending_cancelled"
@@ -396,7 +395,7 @@ class GrantRevoked(ChainLink):
         grant_id: The grant.
         request_id: The revocation's idempotency key.
         reason: The reason of the revocation.
-        principal: Who revoked it, and how that was proven; None if nobody said.
+        principal: Who revoked it, and how that was proven; None if unknown.
     """
 
     kind: Literal["grant_revoked"] = "grant_revoked"
@@ -407,7 +406,7 @@ class GrantRevoked(ChainLink):
 
 
 class WithdrawnVote(Record):
-    """A vote that no longer counts: its suspension, and the `seq` of earlier votes, assignments and comments on that."""
+    """A vote that no longer counts: its suspension, and the `seq` of earlier votes, assignments and comments there."""
 
     suspension_id: str
     noted: tuple[int, ...] = ()
@@ -421,10 +420,10 @@ class GivenRevoked(ChainLink):
         proof: How that principal had been proven; None: in any way.
         grants: The grants that were ended.
         votes: The votes that were withdrawn.
-        request_id: The revocation's idempotency key; None if a run by these grants could not begin, since their giver may no
-            longer decide its call.
+        request_id: The revocation's idempotency key; None if Holdfast ended them, since their giver may no longer decide a call
+            that was about to run.
         reason: The reason of the revocation.
-        principal: Who revoked them, and how that was proven; None if nobody said.
+        principal: Who revoked them, and how that was proven; None if unknown.
     """
 
     kind: Literal["given_revoked"] = "given_revoked"
@@ -442,7 +441,7 @@ class NothingCancelled(EventBase):
 
     Attributes:
         request_id: The cancellation's idempotency key.
-        what: What was to be cancelled: a turn (`cancel`), or the calls that wait (`cancel_pending`).
+        what: What was to be cancelled: a turn (`cancel`), or the pending calls (`cancel_pending`).
     """
 
     kind: Literal["nothing_cancelled"] = "nothing_cancelled"
@@ -451,11 +450,11 @@ class NothingCancelled(EventBase):
 
 
 class Ended(ChainLink):
-    """Nothing follows.
+    """The conversation ended for good; no event follows.
 
     Attributes:
         request_id: The idempotency key of the end.
-        principal: Who ended it, and how that was proven; None if nobody said.
+        principal: Who ended it, and how that was proven; None if unknown.
     """
 
     kind: Literal["conversation_ended"] = "conversation_ended"

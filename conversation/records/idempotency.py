@@ -1,8 +1,8 @@
-"""Idempotency records: receipts, settled suspensions and used call ids, kept beside the log of a conversation by id.
+"""Idempotency records: receipts, settled suspensions and used call ids, kept by id beside a conversation's log.
 
-They are never part of `State`, which would grow without end. The store keeps them as long as the conversation, except those of
-requests that changed nothing, which it forgets (`Judgement.passing`). It writes them in the same append as the events, and
-returns the records of the ids that a command names.
+They are not part of `State`, which would grow without end. The store writes them in the same append as the events, returns
+those that a command names, and keeps them as long as the conversation; those of requests that changed nothing it keeps for a
+while only (`Judgement.passing`).
 """
 
 from holdfast.conversation.ids import payload_digest
@@ -15,7 +15,7 @@ from .events import SettledBy
 class IdempotencyRecord(Record):
     """The store's record of one id: the event that used or settled it, its `seq` and its time (ms UTC).
 
-    `head` is the head of the audit chain with that event, for the receipt; empty if the event is no link.
+    `head` is the head of the audit chain after that event, for the receipt; empty if the event is no link.
     """
 
     seq: int
@@ -66,7 +66,7 @@ _COMPARED = {
     "revoke": ("grant_id", "reason"),
     "revoke_given": ("by", "proof", "reason"),
 }
-"""The fields in which two requests of a kind must agree to count as the same; requests of other kinds need not."""
+"""The fields in which two requests of a kind must agree to count as the same; requests of other kinds always do."""
 
 
 def request_digest(kind: str, about: Record) -> str:

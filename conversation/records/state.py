@@ -330,7 +330,7 @@ class State(Record):
 
     `queued_traces` are the trace contexts of queued messages that have one. `grants_epoch` counts revoked grants: a run that a
     grant allowed is claimed only in the epoch of its scheduling. `audit_head` is the head of the audit chain, empty before its
-    first link. `attended` says whether there is somebody to ask.
+    first link. `attended` says whether there is a person to ask.
     """
 
     conversation_id: str
@@ -379,7 +379,7 @@ class State(Record):
 
     @property
     def busy(self) -> bool:
-        """Whether any effect is outstanding, found without listing the effects."""
+        """Whether any effect is outstanding."""
         if self.ended or self.seq == 0:
             return False
         return bool(self.queue) if self.turn is None else self.calls.any_running or not self.calls.any_awaiting
@@ -391,5 +391,5 @@ class State(Record):
 
     @property
     def resting(self) -> bool:
-        """Whether the conversation rests (`RESTING`): nothing goes on, or a call awaits a decision, whatever else runs."""
+        """Whether the conversation rests (`RESTING`): nothing is outstanding, or a call awaits a decision."""
         return self.status in RESTING

@@ -16,11 +16,11 @@ from holdfast.visible import shows_whole
 from .principal import Principal, Proof
 
 MOST_VOTES = 16
-"""How many people may have to agree, at most."""
+"""The most people that may have to agree."""
 MOST_NAMES = 64
 """How many roles and ids one list may have."""
 MOST_BYTES = 4096
-"""How many bytes the names of one call's terms may have together, as they are in the conversation's state."""
+"""How many bytes the names of one call's terms may have together: they are part of the conversation's state."""
 LONGEST_LINE = 200
 """How many characters of a list of names are shown."""
 _NAME = re.compile(r"(?:role|id):\S(?:.{0,198}\S)?")
@@ -36,7 +36,7 @@ class Approvers:
     principal (from code in the cluster, or the command line) counts only with `stated=True`. An anonymous caller never counts.
 
     Args:
-        who: Roles and ids, at most 64: `role:finance`, `id:ana@shop.example`. None: any principal with an id.
+        who: Roles and ids, at most 64: `role:finance`, `id:ana@shop.example`. Without any: every principal with an id.
         minimum: How many different people must agree, 1 to 16. One denial settles it.
         not_requester: Whether the sender of the message that led to the call is excluded. If the sender is unknown, nobody may
             decide; the sender must be proven too, unless `stated`.
@@ -102,7 +102,7 @@ class ApproverTerms(Record):
 
     who: tuple[tuple[str, ...], ...] = Field(
         default=(),
-        description="Lists of roles (`role:finance`) and ids (`id:ana`): a decider is in each. Empty: anybody with an id.",
+        description="Lists of roles (`role:finance`) and ids (`id:ana`): a decider must be in each. Empty: anybody with an id.",
     )
     minimum: int = Field(default=1, ge=1, le=MOST_VOTES, description="How many different people must agree.")
     not_requester: bool = Field(
@@ -150,7 +150,7 @@ class ApproverTerms(Record):
         return None
 
     def problem(self, principal: Principal | None, requester: Principal | None) -> str | None:
-        """Why a principal may not decide, None if it may; `requester` sent the message, None if nobody said who did."""
+        """Why a principal may not decide, None if it may; `requester` sent the message, None if unknown who did."""
         outside = self.outsider(principal)
         if outside is not None or not self.not_requester or principal is None:
             return outside
@@ -169,9 +169,9 @@ def is_same(one: str, other: str) -> bool:
 
 
 def gave(giver: str, proven: Proof, by: str, proof: Proof | None) -> bool:
-    """Whether a giver counts as the principal with the id `by`; `proof` None: however it was proven.
+    """Whether a giver is the principal `by`, proven by `proof` (None: in any way).
 
-    Spellings of an id are one person's, except those of API key holders, whose names are compared exactly.
+    Ids are compared by `is_same`, but names of API keys exactly.
     """
     return proof in (None, proven) and (giver == by if proof is Proof.KEY else is_same(giver, by))
 
@@ -181,7 +181,7 @@ def _spelled(name: str) -> str:
 
 
 def joined(first: ApproverTerms | None, second: ApproverTerms | None) -> ApproverTerms | None:
-    """The terms that require both."""
+    """Terms that are fulfilled only if both are; None if both are None."""
     if first is None or second is None or first == second:
         return first or second
     return ApproverTerms(
@@ -194,7 +194,7 @@ def joined(first: ApproverTerms | None, second: ApproverTerms | None) -> Approve
 
 
 def with_fulfilled(before: Sequence[ApproverTerms], terms: ApproverTerms) -> tuple[ApproverTerms, ...]:
-    """The fulfilled terms with `terms` added: without implied ones, and if they are too long only the latest."""
+    """The fulfilled terms with `terms` added. Implied ones are dropped, and the oldest if all are too long together."""
     if any(one.implies(terms) for one in before):
         return tuple(before)
     found = (*(one for one in before if not terms.implies(one)), terms)
@@ -225,7 +225,7 @@ def _named(given: object, field: str) -> tuple[str, ...]:
 
 
 def checked_names(given: object) -> tuple[str, ...]:
-    """Roles and ids, once each of them is checked, without repetitions."""
+    """The roles and ids, each checked, without repetitions."""
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise ConfigurationError("approvers", f"{given!r:.60} is no list", 'give a list: ["role:finance", "id:ana"]')
     for one in given:

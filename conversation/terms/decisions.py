@@ -42,7 +42,7 @@ class SuspensionKind(StrEnum):
 
 
 FIRST_WORDS = frozenset({SuspensionKind.APPROVAL, SuspensionKind.ELICITATION})
-"""The suspensions that come before anything is done with a call."""
+"""The kinds of suspension that come before a call has done anything."""
 ACCEPTED: dict[SuspensionKind, tuple[DecisionKind, ...]] = {
     SuspensionKind.APPROVAL: (DecisionKind.APPROVE, DecisionKind.DENY, DecisionKind.ANSWER, DecisionKind.CANCEL),
     SuspensionKind.ELICITATION: (DecisionKind.ANSWER, DecisionKind.DENY, DecisionKind.CANCEL),
@@ -92,8 +92,8 @@ class Approve:
     scope: Annotated[
         Scope | None,
         Field(
-            description="Lets what it covers run without asking, both later calls of the conversation and those that wait; it "
-            "does not go with edited arguments."
+            description="Lets the pending and later calls of the conversation that it covers run without asking. It cannot be "
+            "given with edited arguments."
         ),
     ] = field(default=None, kw_only=True)
 
@@ -192,7 +192,7 @@ class DecisionRecord(Record):
         if self.body is not None and not SAYS[self.kind]:
             raise ValueError(f"{self.kind} takes no body")
         if self.scope is not None and (self.kind is not DecisionKind.APPROVE or self.body is not None):
-            raise ValueError("a scope goes with an approval of a call as it is")
+            raise ValueError("only an approval without edited arguments has a scope")
         return self
 
     @classmethod
@@ -205,7 +205,7 @@ class DecisionRecord(Record):
         reason = "" if "reason" in names else _text("decision.reason", getattr(decision, "reason", ""))
         edited = isinstance(decision, Approve) and decision.arguments is not None
         if edited and isinstance(scope, Scope):
-            problem = "edited arguments are no example of what a scope is to cover"
+            problem = "a scope cannot be given with edited arguments"
             raise InvalidDecision("decision.scope", problem, "approve the call as it is, or leave the scope out")
         said = {name: _CHECKS.get(name, _any)(f"decision.{name}", getattr(decision, name)) for name in names}
         if not said or (isinstance(decision, Approve) and not edited):

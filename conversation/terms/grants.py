@@ -1,4 +1,4 @@
-"""Grants: permissions of an approver for later calls of a conversation to run without asking, by the calls' targets.
+"""Grants: an approver's permissions for later calls of a conversation to run without asking, by the calls' targets.
 
 A call's targets are what it touches. A grant covers a target of its own kind, up to its own level, whose value certainly
 matches its pattern. A call runs by grants only if they cover all of its targets, and each target is in its canonical form.
@@ -93,7 +93,7 @@ class CallTarget(Record):
 
     kind: str = Field(description="`tool`, `path`, `domain`, `command`, or a name of the app's own.")
     value: str = Field(description="The name of what is touched.")
-    level: Level = Field(default=Level.EXECUTE, description="How far the call goes with it.")
+    level: Level = Field(default=Level.EXECUTE, description="How much the call does with it.")
 
     @property
     def is_canonical(self) -> bool:
@@ -140,12 +140,12 @@ class Scope:
     pattern: Annotated[str, Field(description="A glob over their values, 1 to 256 bytes: `src/**`, `*.example.com`, `npm *`.")]
     level: Annotated[
         Level | str,
-        Field(description="Up to which level (`read`, `write`, `execute`, `admin`); each includes those before it."),
+        Field(description="The highest level allowed: `read`, `write`, `execute` or `admin`; each includes those before it."),
     ] = field(kw_only=True)
     ends_s: Annotated[
         float | None,
         Field(
-            description="After how many seconds it ends, at most ten years; None: with the conversation, or when it is revoked."
+            description="The seconds until it ends, at most ten years; None: it ends with the conversation, or when revoked."
         ),
     ] = field(default=None, kw_only=True)
     everything: Annotated[
@@ -173,14 +173,15 @@ class Grant(Record):
     grant_id: str = Field(description="Its id in the conversation.")
     kind: str = Field(description="The kind of targets that it covers.")
     pattern: str = Field(description="The glob over their values.")
-    level: Level = Field(description="Up to which level.")
+    level: Level = Field(description="The highest level that it allows.")
     ends_at: int | None = Field(
-        default=None, description="In integer milliseconds UTC. None: with the conversation, or when it is revoked."
+        default=None, description="In integer milliseconds UTC; None: it ends with the conversation, or when revoked."
     )
-    by: Principal | None = Field(default=None, description="Who gave it; None if nobody said.")
+    by: Principal | None = Field(default=None, description="Who gave it; None if unknown.")
     seq: int = Field(description="The place in the log of the decision that gave it.")
     approvers: str = Field(
-        default="", description="The digest of who might decide the call at which it was given; empty: anybody might."
+        default="",
+        description="The digest of the approvers of the call that it was given with; empty: anybody could decide it.",
     )
 
     @classmethod
@@ -223,8 +224,8 @@ def covering(
 ) -> tuple[Grant, ...] | None:
     """The grants by which a call with these targets may run at `at` (ms UTC), each once; None if they do not cover all targets.
 
-    Only grants by approvers of the call count, and of several that cover a target the first. `targets` is `tool_target` for a
-    tool that does not say.
+    Only grants by approvers of the call count; for each target, the first one that covers it is taken. The target of a call
+    whose tool names none is `tool_target`.
     """
     if not 1 <= len(targets) <= MOST_TARGETS:
         return None
@@ -253,7 +254,7 @@ def _is_canonical(kind: str, value: str) -> bool:
 
 
 def _covers_everything(pattern: str) -> bool:
-    """Whether a pattern excludes nothing that matters: it has no letter and no digit."""
+    """Whether a pattern covers practically every value: it has no letter and no digit."""
     return not any(char.isalnum() for char in pattern)
 
 
@@ -279,7 +280,7 @@ def _pattern_problem(kind: str, pattern: str) -> tuple[str, str] | None:
         case "command" if not is_plain_command(said):
             return "is more than one command", "write one command without what a shell expands or joins: npm *"
         case _ if not _is_canonical(kind, said):
-            return "is read in more than one way", "write it plainly, without spaces around it"
+            return "can be read in more than one way", "write it plainly, without spaces around it"
         case _:
             return None
 
@@ -305,7 +306,7 @@ def _check_text(name: str, text: object, error: type[InvalidInput]) -> None:
         problem = "it is empty" if text == "" else f"it has {size_bytes(text)} bytes"
         raise error(name, problem, f"give 1 to {LONGEST_VALUE} bytes")
     if not text.isprintable():
-        raise error(name, f"{text!a:.80} does not show whole", "leave out characters that nobody sees")
+        raise error(name, f"{text!a:.80} does not show whole", "leave out invisible characters and line breaks")
 
 
 def _level(name: str, level: object, error: type[InvalidInput]) -> Level:

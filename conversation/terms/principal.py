@@ -42,9 +42,9 @@ class Principal:
         ),
     ]
     roles: Annotated[
-        tuple[str, ...], Field(description="What the principal is besides, at most 64 names of the same form: `finance`.")
+        tuple[str, ...], Field(description="The principal's roles, at most 64 names of the same form: `finance`.")
     ] = field(default=(), kw_only=True)
-    proof: Annotated[Proof, Field(description="How it was proven; whoever verifies a principal sets it.")] = field(
+    proof: Annotated[Proof, Field(description="How it was proven; set by the code that verified it.")] = field(
         default=Proof.STATED, kw_only=True
     )
 
@@ -61,15 +61,14 @@ class Principal:
         object.__setattr__(self, "proof", Proof(self.proof))
 
     def check_visible(self) -> "Principal":
-        """The principal itself, once it is checked that a person sees every character of its names.
+        """The principal itself; `InvalidInput` if its names have characters that a person does not see as they are.
 
         Principals from outside must pass this: names with invisible characters, characters that reverse the order of text, or
-        look-alikes of a plain space could be mistaken for others in lists and logs. Names already in a log are read as they
-        are.
+        look-alikes of a plain space could be mistaken for others. Names already in a log are read unchecked.
         """
         for what, name in (("principal.id", self.id), *(("principal.roles", role) for role in self.roles)):
             if not shows_whole(name):
-                fix = "leave out characters that nobody sees, that turn the order of text, or that look like a plain space"
+                fix = "leave out invisible characters, and those that reverse text or look like a plain space"
                 raise InvalidInput(what, f"{name!a:.60} does not show whole", fix)
         return self
 
@@ -80,9 +79,9 @@ def is_name(name: object) -> bool:
 
 
 def unproven(principal: Principal) -> InvalidInput:
-    """The error for a principal whose proof claims a server's, although no server has proven it."""
+    """The error for a principal that claims a proof which no server has made."""
     problem = f"no server has proven {principal.id!r:.60} by {principal.proof.value}"
-    fix = "leave the proof out, which states the principal; over `holdfast serve`, whoever signs in or shows a key is proven"
+    fix = "leave the proof out; to be proven, sign in to `holdfast serve` or use an API key"
     return InvalidInput("principal.proof", problem, fix)
 
 

@@ -15,7 +15,7 @@ MOST_QUESTIONS = 16
 MOST_OPTIONS = 32
 """How many options one question may have."""
 LONGEST_ID, LONGEST_TEXT, LONGEST_OPTION, LONGEST_ANSWER = 64, 2_000, 200, 8_000
-"""The longest id and text of a question, option, and answer in words; in characters."""
+"""The longest id and text of a question, option, and free-text answer; in characters."""
 
 Given: TypeAlias = str | Sequence[str]
 Answers: TypeAlias = dict[str, str | list[str]]
@@ -24,26 +24,22 @@ Answers: TypeAlias = dict[str, str | list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question to a person: a choice of one option, a choice of several, or a text in free words.
+    """One question to a person, answered by one option, by several options or by free text.
 
     Raises:
         InvalidInput: A part of it cannot be used; the error names the part.
     """
 
-    id: Annotated[
-        str, Field(description="The name of its answer: 1 to 64 characters that a person sees, without spaces around them.")
-    ]
+    id: Annotated[str, Field(description="The name of its answer: 1 to 64 visible characters, without spaces around them.")]
     text: Annotated[str, Field(description="What the person is asked, 1 to 2,000 characters.")]
     options: Annotated[
         Sequence[str] | None,
-        Field(
-            description="What there is to choose from, at most 32 texts of at most 200 characters; None: a text in free words."
-        ),
+        Field(description="The texts to choose from, at most 32 of at most 200 characters; None: the answer is free text."),
     ] = field(default=None, kw_only=True)
     multiple: Annotated[bool, Field(description="Whether several options may be chosen.")] = field(default=False, kw_only=True)
     required: Annotated[bool, Field(description="Whether it has to be answered.")] = field(default=True, kw_only=True)
     default: Annotated[
-        Given | None, Field(description="What counts if it is left out: a text, an option, or several options.")
+        Given | None, Field(description="The answer if none is given: a text, an option, or several options.")
     ] = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -149,14 +145,14 @@ def check(questions: Sequence[Question], value: object) -> Answers:
 
 
 def defaults(questions: Sequence[Question]) -> Answers | None:
-    """The answers by default; None if a required question has no default."""
+    """The default answers; None if a required question has none."""
     if any(question.required and question.default is None for question in questions):
         return None
     return check(questions, {})
 
 
 def schema_of(questions: Sequence[Question]) -> dict[str, Any]:
-    """A JSON Schema of the answers, from which forms are drawn; only `check` judges answers."""
+    """A JSON Schema of the answers, for drawing forms; only `check` judges answers."""
     return {
         "type": "object",
         "properties": {question.id: _schema_of(question) for question in questions},
@@ -230,7 +226,7 @@ def _default(question: Question) -> Given:
 
 def _check_line(part: str, value: object, longest: int) -> None:
     if not _is_line(value, longest):
-        fix = f"give 1 to {longest} characters that a person sees, in one line and without spaces around them"
+        fix = f"give 1 to {longest} visible characters, in one line and without spaces around them"
         raise InvalidInput(f"question.{part}", f"{value!a:.80} cannot be used", fix)
 
 

@@ -1,4 +1,4 @@
-"""The verdict of permission rules on a call, as the machine knows it; it is made where the app's code is."""
+"""The verdict of permission rules on a call. Workers, which have the app's code, make it."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""The data that a turn runs with: the agent's spec and its tools, stored by digest and without credentials."""
+"""The agent's spec and its tools, which a turn runs with: stored by digest and without credentials."""
 
 import hashlib
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ class Approval(StrEnum):
 
 
 class OnLost(StrEnum):
-    """The treatment of a lost run, whose worker is gone without an outcome."""
+    """What happens to a lost run: its worker is gone and has reported no outcome."""
 
     REDISPATCH = "redispatch"  # the call runs again, with the same idempotency key and `attempt` + 1
     ERROR = "error"  # the model reads "outcome unknown"
@@ -54,7 +54,7 @@ class OnLost(StrEnum):
 
 
 class Resume(StrEnum):
-    """The effect of a decision on its suspended call."""
+    """What a decision does with its suspended call."""
 
     REPLAY = "replay"  # an approved call runs, with the arguments that were approved
     USE_AS_RESULT = "use_as_result"  # the decision is the call's result
@@ -64,13 +64,13 @@ class Resume(StrEnum):
 class Execution(StrEnum):
     """The order in which the calls of one model answer are carried out."""
 
-    PARALLEL = "parallel"  # side by side; calls that need nobody do not wait for the others
+    PARALLEL = "parallel"  # side by side; a call that asks nobody does not wait for the others
     SEQUENTIAL = "sequential"  # one after the other, in the model's order
-    BATCH = "batch"  # none begins until all that need somebody are decided
+    BATCH = "batch"  # none begins until every call that asks somebody is decided
 
 
 class Choice(StrEnum):
-    """A choice that a tool gives a person about a call that needs an approval."""
+    """A decision that a tool allows about its calls that need an approval."""
 
     APPROVE = "approve"  # run it as it is
     EDIT = "edit"  # run it with other arguments
@@ -79,14 +79,14 @@ class Choice(StrEnum):
 
 
 class UnattendedApprovals(StrEnum):
-    """The treatment of an approval in an unattended conversation."""
+    """What happens to an approval in an unattended conversation."""
 
     ASK = "ask"  # it still waits for a person
     DENY = "deny"  # it is denied at once
 
 
 class UnattendedQuestions(StrEnum):
-    """The treatment of a question in an unattended conversation."""
+    """What happens to a question in an unattended conversation."""
 
     ASK = "ask"  # it still waits for a person
     CANCEL = "cancel"  # it is cancelled at once
@@ -94,7 +94,7 @@ class UnattendedQuestions(StrEnum):
 
 
 class UnattendedSpec(Record):
-    """The agent's treatment of questions and approvals in unattended conversations; its functions are not stored."""
+    """What the agent does with questions and approvals in unattended conversations; its functions are not stored."""
 
     approvals: UnattendedApprovals = UnattendedApprovals.ASK
     questions: UnattendedQuestions = UnattendedQuestions.ASK

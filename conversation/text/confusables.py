@@ -16,7 +16,7 @@ _ALIKE = {
     **dict(zip("ıȷɡɑɩʟɪʀꜱᴀᴄᴅᴇᴊᴋᴍɴᴏᴘᴛᴜᴠᴡᴢłøđħŧ", "ijgailirsacdejkmnoptuvwzlodht", strict=True)),
     # Armenian
     **dict(zip("ոսօհցզյքա", "nuohgqjpw", strict=True)),
-    # The Chinese and Japanese full stop of hosts, and slashes, hyphens, quotes and colons that look like those of ASCII
+    # The Chinese and Japanese full stop, which separates labels of hosts, and punctuation that looks like that of ASCII
     **dict.fromkeys("\u3002\u2024\u00b7", "."),
     **dict.fromkeys("\u2044\u2215\u29f8\u2571", "/"),
     **dict.fromkeys("\u2216\u29f5\u29f9", "\\"),

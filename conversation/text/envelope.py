@@ -29,11 +29,11 @@ def failure(error: str, *, untrusted: bool = False) -> JsonText:
 
 
 def reviewed(verdict: str, notes: str) -> JsonText:
-    """The envelope of a person's verdict; notes are a value inside it, so they cannot pose as an envelope."""
+    """The envelope of a person's verdict on a review."""
     return success(jsontext.dumps({"_kind": REVIEWED, "decision": verdict, "notes": notes}))
 
 
 def edited(envelope: JsonText, arguments: JsonText | None = None) -> JsonText:
-    """The envelope, marked as of edited arguments: with the arguments, unless they are long or unknown."""
+    """The envelope with a mark for edited arguments: the arguments themselves, or `true` if they are long or unknown."""
     whole = arguments is not None and jsontext.size_bytes(arguments) <= EDITED_BYTES
     return f'{envelope[:-1]},"edited_arguments":{arguments if whole else "true"}}}'

@@ -43,7 +43,7 @@ class Glob:
                 stars.append("**" if len(said) > 1 else "*")
                 parts.append("")
             elif said == "\\":
-                raise BadGlob("a backslash takes the next character as it stands, and there is none", token.start())
+                raise BadGlob("no character follows the backslash, which escapes the next one", token.start())
             elif said in "?[]{}":
                 raise BadGlob(_ELSEWHERE.format(said), token.start())
             else:

@@ -1,4 +1,4 @@
-"""Whether a glob certainly covers a text, as permissions require; and the canonical forms of paths, domains and commands.
+"""Globs for permissions, which cover a text only if that is certain, and the canonical forms of paths, domains and commands.
 
 The meaning of a wildcard depends on the glob. A glob with white space is a command: a wildcard stands for words of that one
 command. One with a slash is a path: a wildcard never leads out of the folder before it. One with `://` is a URL. A glob like
@@ -87,7 +87,7 @@ class Matcher:
 
     def _is_settled_path(self, path: str) -> bool:
         if path.startswith("/") != self.glob.text.startswith("/"):
-            return False  # a leading wildcard leads only into folders below
+            return False  # a leading wildcard stands only for folders below the current one
         return is_settled_path(path.removeprefix("./") if self.glob.text.startswith("./") else path)
 
 
@@ -97,7 +97,7 @@ def is_domain_glob(glob: Glob) -> bool:
 
 
 def is_settled_path(path: str) -> bool:
-    """Whether a path is unambiguous as a text: no way up, no second spelling, nothing that a system cuts off."""
+    """Whether a path has one reading: no `..`, no second spelling, no spaces or dots that a system would cut off."""
     return (
         path != ""
         and _LINK.search(path) is None
@@ -113,7 +113,7 @@ def leads_up(text: str) -> bool:
 
 
 def is_settled_word(text: str) -> bool:
-    """Whether a text is not blank, has no way up in it, and no space around it."""
+    """Whether a text is not blank, does not lead up, and has no space around it."""
     return text.strip(". ") != "" and not leads_up(text) and text == text.strip()
 
 
@@ -150,7 +150,7 @@ def _is_clear(host: str) -> bool:
 
 
 def _is_settled_number(text: str) -> bool:
-    """Whether a text's last label is no name: `10.1.2.3`, but not a host such as `10.x.com`."""
+    """Whether a text is no host name: its last label is a number (`10.1.2.3`, but not `10.x.com`)."""
     return is_settled_word(text) and _LETTERS_AT_END.search(text) is None
 
 

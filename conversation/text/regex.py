@@ -42,7 +42,7 @@ class Regex:
             problem = f"it is too large: a part counts as often as it may be repeated, and {MAX_STATES} states are allowed"
             raise BadRegex(problem)
         self.pattern = pattern
-        self._found = _compiled(pattern)  # before it is put into brackets, which could balance its own
+        self._found = _compiled(pattern)  # by itself first: the brackets below could balance brackets of its own
         self._whole = _compiled(f"^(?:{pattern})$")
 
     def __repr__(self) -> str:
@@ -60,7 +60,7 @@ class Regex:
 def pattern_size(pattern: str) -> int:
     """The approximate upper bound of states in a pattern's automaton: a part that is repeated n times counts n times.
 
-    Any number for a pattern that the engine refuses.
+    For a pattern that the engine refuses, the number means nothing.
     """
     stack: list[list[int]] = [[0, 0]]  # for each open group: the states before its last atom, and the states of that atom
     for token in _TOKEN.finditer(pattern):
@@ -92,7 +92,7 @@ def literal(text: str) -> str:
 
 
 def _compiled(pattern: str) -> "jsonschema_rs.Validator":
-    import jsonschema_rs  # noqa: PLC0415 - only who has such an expression pays for it
+    import jsonschema_rs  # noqa: PLC0415 - imported only if there is an expression
 
     options = jsonschema_rs.RegexOptions(size_limit=_COMPILED_BYTES, dfa_size_limit=_COMPILED_BYTES)
     try:

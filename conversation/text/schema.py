@@ -28,7 +28,7 @@ class _Judge(NamedTuple):
 def problem(schema: JsonText | None, value: Any) -> str | None:
     """The problem of a value, and its place (`$.amount: ...`); None if the value fits, or there is no schema.
 
-    Under a schema that an older release accepted and this one does not, every value has a problem.
+    If this release refuses a schema that an older one accepted, every value has a problem.
     """
     if schema is None:
         return None

@@ -1,8 +1,8 @@
 """The work of validating a value by a JSON Schema, computed before the validation begins.
 
-A running validation cannot be stopped, and twenty lines of schema can make it apply one subschema 2^20 times to one value. So
-the schema is read as a graph of the subschemas that apply to the same value (`$ref`, `anyOf`, ...) and to the values inside it
-(`items`, `properties`, ...). The graph bounds, depth by depth, how often each subschema is applied.
+A running validation cannot be stopped, and twenty lines of schema can make it apply one subschema 2^20 times to one value. The
+schema is therefore read as a graph: each subschema leads to those for the same value (`$ref`, `anyOf`, ...) and to those for
+the values inside it (`items`, `properties`, ...). From this follows, depth by depth, how often each one is applied at most.
 """
 
 import re
@@ -18,12 +18,12 @@ MAX_SUBSCHEMAS = 2_000
 MAX_REFERENCES = 500
 """How many references one schema may have."""
 MAX_PATTERNS = 50_000
-"""How large the patterns of one schema may be together, in states of their automata: a tenth of a second to build them."""
+"""How many states the automata of one schema's patterns may have together: about a tenth of a second to build them."""
 MAX_STEPS = 20_000_000
-"""How many steps one validation may take, at about ten nanoseconds each: well under a second of an actor's loop."""
+"""How many steps one validation may take, at about ten nanoseconds each: it blocks an actor's loop for under a second."""
 MAX_LOCATED = 1_000, 5_000_000
-"""The bounds for asking the validator for the place of a misfit, for which it copies the value at each branch that it has
-tried: how often a single value may be judged, and that number times the size of the whole value."""
+"""The bounds for asking the validator where a value does not fit, since it copies the value at each branch that it has tried:
+how often a single value may be judged, and that number times the size of the whole value."""
 
 _ESCAPED = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 _SAME_ONE = ("not", "if", "then", "else")
@@ -105,7 +105,7 @@ class Workload:
         return self.steps > MAX_STEPS
 
     def located(self, size: Size) -> bool:
-        """Whether the validator may be asked for the place of a misfit."""
+        """Whether the validator may be asked where the value does not fit."""
         spread, whole = MAX_LOCATED
         return self.spread <= spread and self.spread * (sum(size.values) + sum(size.characters)) <= whole
 
@@ -152,7 +152,7 @@ class SchemaGraph:
         return Workload(steps, spread)
 
     def _spread(self, applied: dict[int, int]) -> dict[int, int]:
-        """How often each subschema is applied to the same values in the end, by its number."""
+        """How often each subschema is applied to the values of one depth, by its number."""
         found = dict(applied)
         for number in self._order:
             times = found.get(number, 0)

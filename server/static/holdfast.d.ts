@@ -19,7 +19,7 @@ export interface Call {
   /** The name of the conversation's agent. */
   agent: string;
   tool_call_id: string;
-  /** Binds a decision to this call, this phase and these arguments. */
+  /** The id of this wait: a decision that names it is for this call and these arguments. */
   suspension_id: string;
   /** The tool's name. */
   tool: string;
@@ -37,11 +37,11 @@ export interface Call {
   created_at: number;
   /** The deadline, in integer milliseconds UTC; null if the call has none. */
   expires_at: number | null;
-  /** Why not all of the call can be read: a newer Holdfast wrote it, the store is corrupt, it nests too deeply, or it is gone. Fields that could not be read are empty or null. */
+  /** Why part of the call cannot be read: a newer Holdfast wrote it, the store is corrupt, it nests too deeply, or it is gone. Fields that could not be read are empty or null. */
   problem: string | null;
   /** The model call whose answer asked for the call; calls of one answer have the same. */
   batch_id: string;
-  /** What may be decided: of an approval `approve`, `edit`, `deny`, `answer`, as its tool allows, and `cancel`; else kinds of decisions. */
+  /** The decisions that settle it. For an approval: `cancel` and what its tool allows of `approve`, `edit`, `deny` and `answer`. */
   decisions: string[];
   /** What a review is about, in one line. */
   title: string | null;
@@ -57,19 +57,19 @@ export interface Call {
   rule_reason: string;
   /** What the call touches, which a grant for it has to cover. Empty: its tool cannot tell, and no grant covers the call. null: its tool does not say, and a grant for the tool covers it. */
   targets: Target[] | null;
-  /** Who may decide the call, and how many must agree; null: anybody who may decide at all. */
+  /** Who may decide the call, and how many must agree; null: anybody with the right to decide. */
   approvers: Approvers | null;
-  /** Who sent the message that led to the call; null if nobody said. */
+  /** Who sent the message that led to the call; null if unknown. */
   requester: Person | null;
   /** The votes so far, if several people must agree. */
   votes: Vote[];
-  /** Who has taken the call on; empty if nobody has. */
+  /** Who the call is assigned to; empty for nobody. */
   assigned: string;
-  /** What those who may decide the call wrote to each other. */
+  /** The approvers' comments for each other. */
   comments: Comment[];
   /** The questions of a call of `ask_user_questions`, which takes `{id: value}` as an answer; null for every other call. */
   questions: Question[] | null;
-  /** The fields that are too long for a list, by their names: they are empty or null there. The call by itself is shown whole. Of `votes` and `comments` that are too long together each is shortened (its end is `…`). */
+  /** The fields that are too long for a list, by name: there they are empty or null; the call by itself has them whole. If `votes` or `comments` are too long together, each text is shortened and ends in `…`. */
   cut: { [name: string]: Cut };
 }
 /** A call that runs, or waits for a worker. */
@@ -137,11 +137,11 @@ export interface Resolved {
   duplicate: boolean;
   /** Whether the call is decided; false if others must agree, too. */
   settled: boolean;
-  /** How many people have agreed, this one included, if several must; else 0. */
+  /** How many people have agreed, this one included; 0 if one is enough. */
   votes: number;
   /** How many people must agree; 0 if one is enough. */
   needed: number;
-  /** The head of the audit chain with what was sent or decided; empty for an assignment and a comment. */
+  /** The head of the audit chain after the request; empty for an assignment or a comment, which it leaves out. */
   audit_head: string;
   decision_id: string;
 }
@@ -154,7 +154,7 @@ export interface Sent {
   accepted_at: number;
   /** Whether the request was recorded before, under the same key. */
   duplicate: boolean;
-  /** The head of the audit chain with what was sent or decided; empty for an assignment and a comment. */
+  /** The head of the audit chain after the request; empty for an assignment or a comment, which it leaves out. */
   audit_head: string;
   message_id: string;
 }
@@ -167,7 +167,7 @@ export interface Revoked {
   accepted_at: number;
   /** Whether the request was recorded before, under the same key. */
   duplicate: boolean;
-  /** The head of the audit chain with what was sent or decided; empty for an assignment and a comment. */
+  /** The head of the audit chain after the request; empty for an assignment or a comment, which it leaves out. */
   audit_head: string;
   request_id: string;
 }
@@ -182,7 +182,7 @@ export interface Cancelled {
   duplicate: boolean;
   /** The cancelled calls whose bodies still ran when this was returned (`wait_s` waits for them). */
   running: string[];
-  /** The head of the audit chain with the cancellation; empty if there was nothing to cancel. */
+  /** The head of the audit chain after the cancellation; empty if there was nothing to cancel. */
   audit_head: string;
   request_id: string;
 }
@@ -190,24 +190,24 @@ export interface Cancelled {
 export interface Person {
   /** The name, 1 to 200 characters without control characters and without white space around it: `ana@shop.example`. */
   id: string;
-  /** What the principal is besides, at most 64 names of the same form: `finance`. */
+  /** The principal's roles, at most 64 names of the same form: `finance`. */
   roles: string[];
-  /** How it was proven; whoever verifies a principal sets it. */
+  /** How it was proven; set by the code that verified it. */
   proof: Proof;
 }
-/** One question to a person: a choice of one option, a choice of several, or a text in free words. */
+/** One question to a person, answered by one option, by several options or by free text. */
 export interface Question {
-  /** The name of its answer: 1 to 64 characters that a person sees, without spaces around them. */
+  /** The name of its answer: 1 to 64 visible characters, without spaces around them. */
   id: string;
   /** What the person is asked, 1 to 2,000 characters. */
   text: string;
-  /** What there is to choose from, at most 32 texts of at most 200 characters; null: a text in free words. */
+  /** The texts to choose from, at most 32 of at most 200 characters; null: the answer is free text. */
   options: string[] | null;
   /** Whether several options may be chosen. */
   multiple: boolean;
   /** Whether it has to be answered. */
   required: boolean;
-  /** What counts if it is left out: a text, an option, or several options. */
+  /** The answer if none is given: a text, an option, or several options. */
   default: string | string[] | null;
 }
 /** A target of a call, as the log keeps it. */
@@ -216,12 +216,12 @@ export interface Target {
   kind: string;
   /** The name of what is touched. */
   value: string;
-  /** How far the call goes with it. */
+  /** How much the call does with it. */
   level: Level;
 }
 /** The approvers of one call. */
 export interface Approvers {
-  /** Lists of roles (`role:finance`) and ids (`id:ana`): a decider is in each. Empty: anybody with an id. */
+  /** Lists of roles (`role:finance`) and ids (`id:ana`): a decider must be in each. Empty: anybody with an id. */
   who: string[][];
   /** How many different people must agree. */
   minimum: number;
@@ -244,7 +244,7 @@ export interface Vote {
 }
 /** A comment on a pending call, for its other approvers. */
 export interface Comment {
-  /** Who wrote it; null if nobody said. */
+  /** Who wrote it; null if unknown. */
   by: Person | null;
   /** In integer milliseconds UTC. */
   at: number;
@@ -252,7 +252,7 @@ export interface Comment {
 }
 /** A field that is too long for a list. */
 export interface Cut {
-  /** The size of the field; of a value, that of its JSON text. */
+  /** The size of the field's text; of a JSON value, that of its JSON text. */
   size_bytes: number;
   /** Its first characters. */
   begins: string;
@@ -276,11 +276,11 @@ export interface Grant {
   kind: string;
   /** The glob over their values. */
   pattern: string;
-  /** Up to which level. */
+  /** The highest level that it allows. */
   level: Level;
-  /** In integer milliseconds UTC. null: with the conversation, or when it is revoked. */
+  /** In integer milliseconds UTC; null: it ends with the conversation, or when revoked. */
   ends_at: number | null;
-  /** Who gave it; null if nobody said. */
+  /** Who gave it; null if unknown. */
   by: Person | null;
   /** The place in the log of the decision that gave it. */
   seq: number;
@@ -291,9 +291,9 @@ export interface Scope {
   kind: string;
   /** A glob over their values, 1 to 256 bytes: `src/**`, `*.example.com`, `npm *`. */
   pattern: string;
-  /** Up to which level (`read`, `write`, `execute`, `admin`); each includes those before it. */
+  /** The highest level allowed: `read`, `write`, `execute` or `admin`; each includes those before it. */
   level: "read" | "write" | "execute" | "admin";
-  /** After how many seconds it ends, at most ten years; null: with the conversation, or when it is revoked. */
+  /** The seconds until it ends, at most ten years; null: it ends with the conversation, or when revoked. */
   ends_s?: number | null;
   /** Whether the pattern may cover every value of its kind; a pattern that does is refused without it. */
   everything?: boolean;
@@ -304,7 +304,7 @@ export interface ApproveDecision {
   arguments?: { [name: string]: Json } | null;
   /** Why; the log keeps it. */
   reason?: string;
-  /** Lets what it covers run without asking, both later calls of the conversation and those that wait; it does not go with edited arguments. */
+  /** Lets the pending and later calls of the conversation that it covers run without asking. It cannot be given with edited arguments. */
   scope?: Scope | null;
   decision: "approve";
 }

@@ -41,7 +41,7 @@ def test_a_text_that_was_cut_off_is_the_reply_and_is_marked(begun, finish_reason
 
 
 @pytest.mark.parametrize("content", [None, ""])
-@pytest.mark.parametrize(("finish_reason", "fix"), [("length", "max_tokens"), ("content_filter", "put it otherwise")])
+@pytest.mark.parametrize(("finish_reason", "fix"), [("length", "max_tokens"), ("content_filter", "rephrase the request")])
 def test_an_answer_that_was_cut_off_before_it_said_anything_fails_the_turn(begun, content, finish_reason, fix):
     answer(begun, content=content, reasoning="hm", finish_reason=finish_reason)
     assert (begun.log[-1].kind, begun.log[-1].reason) == ("turn_failed", FailureReason(finish_reason))

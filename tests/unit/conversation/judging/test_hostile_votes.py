@@ -87,7 +87,7 @@ def test_a_scope_for_everything_lets_nothing_go_that_is_for_others(begun):
     begun.resolve(Approve(scope=Scope("tool", "*", level="admin", everything=True)), mine, principal=MALLORY)
     assert {stands(begun, call) for call in (others, both)} == {CallStatus.AWAITING}
     begun.finish(mine)
-    with begun.unchanged(), pytest.raises(InvalidDecision, match="several have to agree"):
+    with begun.unchanged(), pytest.raises(InvalidDecision, match="several people must agree"):
         begun.resolve(Approve(scope=Scope("tool", "*", level="admin", everything=True)), both, principal=ANA)
 
 

@@ -404,7 +404,7 @@ def test_no_scope_is_given_where_one_persons_word_cannot_stand_for_later_calls(c
     conversation.start("hello", principal=BO)
     conversation.begin()
     [call] = conversation.call(proposed(Approvers("role:finance", **more).terms, targets=target()))
-    with conversation.unchanged(), pytest.raises(InvalidDecision, match="each time"):
+    with conversation.unchanged(), pytest.raises(InvalidDecision, match="no grant can replace"):
         conversation.do(resolving(conversation, ANA, Approve(scope=Scope("path", "src/**", level="write")), call))
 
 
