@@ -59,7 +59,16 @@ if TYPE_CHECKING:
     from holdfast.conversation.records.event_base import StopReason as StopReason
     from holdfast.conversation.records.state import Status as Status
     from holdfast.conversation.terms.approvers import Approvers as Approvers
-    from holdfast.conversation.terms.decisions import *  # noqa: F403 - the decisions
+    from holdfast.conversation.terms.decisions import Answer as Answer
+    from holdfast.conversation.terms.decisions import Approve as Approve
+    from holdfast.conversation.terms.decisions import Cancel as Cancel
+    from holdfast.conversation.terms.decisions import Decision as Decision
+    from holdfast.conversation.terms.decisions import Deny as Deny
+    from holdfast.conversation.terms.decisions import Fail as Fail
+    from holdfast.conversation.terms.decisions import Redispatch as Redispatch
+    from holdfast.conversation.terms.decisions import Review as Review
+    from holdfast.conversation.terms.decisions import ReviewVerdict as ReviewVerdict
+    from holdfast.conversation.terms.decisions import SuspensionKind as SuspensionKind
     from holdfast.conversation.terms.grants import Grant as Grant
     from holdfast.conversation.terms.grants import Level as Level
     from holdfast.conversation.terms.grants import Scope as Scope
@@ -72,48 +81,9 @@ if TYPE_CHECKING:
     from holdfast.persistence import Pause as Pause
 
     from .errors import *  # noqa: F403 - all errors
+    from .errors import StaleReason as StaleReason
 
-_HOMES = {
-    "agent.agent": ("Agent",),
-    "agent.app": ("App",),
-    "agent.approving": ("TurnContext",),
-    "agent.context": ("Report", "ToolContext"),
-    "agent.questions": ("ask_user_questions",),
-    "agent.rule": ("Rule",),
-    "agent.rules": ("Rules",),
-    "agent.suspend": ("Suspend",),
-    "agent.tool": ("Tool", "tool"),
-    "agent.unattended": ("Unattended", "UnattendedCall"),
-    "client.agents": ("AgentRow", "ToolRow"),
-    "client.async_client": ("AsyncClient",),
-    "client.audit": ("AuditReport",),
-    "client.blocking": ("Client", "Conversation"),
-    "client.cautions": ("AppDiffersWarning", "DurabilityWarning"),
-    "client.conversation": ("AsyncConversation",),
-    "client.given": ("Given", "GivenVote"),
-    "client.list_events": ("AsyncListEvent", "ListEvent", "ListEventKind"),
-    "client.log_pages": ("MessagePage",),
-    "client.results": ("AsyncPendingCall", "ConversationState", "Event", "LateResult", "Page", "PendingCall", "RunningCall"),
-    "client.rule_check": ("RuleCheck",),
-    "client.turns": ("Message", "MessageStatus", "Turn", "TurnStatus", "Usage"),
-    "conversation.terms.approvers": ("Approvers",),
-    "conversation.log.auditing": ("AuditEntry",),
-    "conversation.log.chain": ("AuditBreak",),
-    "conversation.terms.decisions": (
-        *("Answer", "Approve", "Cancel", "Decision", "Deny", "Fail", "Redispatch", "Review", "ReviewVerdict", "SuspensionKind"),
-    ),
-    "conversation.records.event_base": ("FailureReason", "StopReason"),
-    "conversation.terms.grants": ("Grant", "Level", "Scope", "Target"),
-    "conversation.judging.judgement": ("Cancelled", "Receipt"),
-    "conversation.terms.principal": ("Principal", "Proof"),
-    "conversation.terms.questions": ("Question",),
-    "conversation.terms.spec": ("Limits",),
-    "conversation.records.state": ("Status",),
-    "errors": ("StaleReason",),
-    "persistence": ("ConversationRow", "Pause"),
-}
-
-_imported = lazily(__name__, _HOMES, rest=("errors", "HoldfastError"))
+_imported = lazily(__name__, family=("holdfast.errors", "HoldfastError"))
 
 
 def __getattr__(name: str) -> Any:

@@ -54,17 +54,4 @@ if TYPE_CHECKING:
     from holdfast.conversation.terms.spec import OnLost as OnLost
     from holdfast.conversation.terms.spec import Resume as Resume
 
-_HOMES = {
-    "client.results": ("Event", "EventBody"),
-    "conversation.terms.decisions": ("DecisionKind", "SuspensionKind"),
-    "conversation.records.event_base": ("FailureReason", "StopReason"),
-    "conversation.records.events": ("RequestedCall",),
-    "errors": ("SettledBy",),
-    "conversation.terms.approvers": ("ApproverTerms",),
-    "conversation.terms.grants": ("CallTarget", "Grant", "Level"),
-    "conversation.records.live": ("ArgumentsDelta", "ProgressReported", "ReasoningDelta", "TextDelta"),
-    "conversation.terms.principal": ("Principal", "Proof"),
-    "conversation.terms.spec": ("Approval", "Choice", "Executor", "OnLost", "Resume"),
-}
-
-__getattr__ = lazily(__name__, _HOMES, package="holdfast", rest=("conversation.records.events", "EventBase"))
+__getattr__ = lazily(__name__)

@@ -34,17 +34,4 @@ if TYPE_CHECKING:
     from .transcripts import read_script as read_script
     from .transcripts import say as say
 
-__getattr__ = lazily(
-    __name__,
-    {
-        "anthropic_messages": ("blocks",),
-        "blocking_rehearsal": ("BlockingRehearsal", "run_sync"),
-        "faulty_store": ("Delay", "FailAfter", "FailBefore", "Fault", "Faults", "FaultyStore"),
-        "model_server": ("ModelServer",),
-        "redis_server": ("RedisServer",),
-        "rehearsal": ("NeverRested", "Rehearsal", "run"),
-        "rehearsal_result": ("RehearsalResult", "ToolRun"),
-        "toy_cipher": ("ToyCipher",),
-        "transcripts": ("NoAnswer", "Replay", "Request", "call", "calls", "events", "read_script", "say"),
-    },
-)
+__getattr__ = lazily(__name__)
