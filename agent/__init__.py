@@ -1,7 +1,7 @@
 """The declarations of a user: agents, their tools, and the app that holds them.
 
-A declaration is checked where it stands, so that a wrong one fails at import: with a `ConfigurationError` (for a permission
-rule, an `InvalidRule`) that names the field, the problem and the fix.
+A declaration is checked when it is made, so a wrong one fails at import: with a `ConfigurationError` (for a permission rule, an
+`InvalidRule`) that names the field, the problem and the fix.
 """
 
 import typing

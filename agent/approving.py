@@ -19,7 +19,7 @@ class TurnContext:
     Attributes:
         conversation_id: The conversation.
         agent: The agent's name.
-        requester: The sender of the message that the turn answers, and how that was proven; None: not stated.
+        requester: The sender of the message that the turn answers, and how that was proven; None if unknown.
         context: The JSON value that `start` was given for this conversation.
         attended: Whether there is a person to ask, as `start` was told.
     """

@@ -126,7 +126,7 @@ def _attempt(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
 
 @contextmanager
 def _unforked() -> Iterator[None]:
-    """End a process that the body has forked and that leaves the body: it must not become a second worker."""
+    """End a forked child when it leaves the body: it must not go on as a second worker."""
     process = os.getpid()
     try:
         yield
@@ -140,7 +140,7 @@ def _ended(error: BaseException) -> RuntimeError:
 
 
 def _body(function: Any) -> Any:
-    """The function in a `functools.partial` or an object with `__call__`, for its kind and its globals."""
+    """The function behind a `functools.partial` or an object with `__call__`."""
     while isinstance(function, partial):
         function = function.func
     if not inspect.isroutine(function):

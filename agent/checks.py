@@ -1,4 +1,4 @@
-"""Checks of a user's declarations: each returns the value in the form that is kept, or raises a `ConfigurationError`."""
+"""Checks of a user's declarations: each returns the value in its stored form, or raises a `ConfigurationError`."""
 
 import math
 from collections.abc import Iterable, Mapping

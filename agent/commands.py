@@ -84,7 +84,7 @@ class Commands:
         )
 
     def possible(self, known: frozenset[str]) -> str | None:
-        """What else may run, as text to search; None if unknown. The first plain word of a program in `known` is no program."""
+        """What else may run, as text to search (None: unknown). The first plain word behind a `known` program is no program."""
         if known not in self._possible:
             self._possible[known] = None if self.unclear else self._words_but_of(known)
         return self._possible[known]

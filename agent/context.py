@@ -35,9 +35,9 @@ class ToolContext:
         tool_call_id: The call, unique in its conversation. Conversation and call together are the idempotency key: a lost run
             is run again under the same key.
         attempt: 1 at first, and one more each time a lost run is run again.
-        requester: The sender of the message that this turn answers, and how that was proven; None: not stated.
+        requester: The sender of the message that this turn answers, and how that was proven; None if unknown.
         approver: The person who let the call run, and how that was proven; for a call that runs by grants, the giver of the
-            first one. None: no approval, or its principal is not stated.
+            first one. None if nobody did, or if unknown.
         decision: The decision, for a tool with `resume="pass_to_tool"` and a body that continues after it raised `Suspend`;
             None at first.
         context: The JSON value that `start` was given for this conversation.
@@ -60,10 +60,10 @@ class ToolContext:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the result is not awaited any more: the turn was cancelled, or the run's time limit has passed.
+        """Whether nobody waits for the result any more: the turn was cancelled, or the run's time limit has passed.
 
-        The body is not interrupted, since it may be in the middle of something. A long one checks this now and then, and ends
-        where that does no harm; its result is kept as a late outcome that the model does not read.
+        The body is not interrupted, since it may be in the middle of something. A long one checks this now and then, and
+        returns at a safe point; its result is kept as a late outcome that the model does not read.
         """
         return self.cancellation.is_set
 
@@ -109,7 +109,7 @@ class ToolContext:
             raise InvalidInput("progress", f"it is not JSON ({error})", "report only what JSON can carry") from error
         if size > PROGRESS_BYTES:
             problem = f"it has {size} bytes, {PROGRESS_BYTES} are allowed"
-            raise InvalidInput("progress", problem, "report how far it is, and return what it leads to")
+            raise InvalidInput("progress", problem, "report less; the data itself belongs in the result")
         self.report(value, message, **how_far)
 
 

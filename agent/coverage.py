@@ -1,4 +1,4 @@
-"""Whether a pattern covers a call: certainly, as rules that allow need, or possibly, as rules that deny or ask need."""
+"""Whether a pattern covers a call: certainly (for rules that allow) or possibly (for rules that deny or ask)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -33,11 +33,11 @@ class Covered(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shells:
-    """What the rules about a tool say of commands.
+    """What the rules about a tool say about commands.
 
     Attributes:
         arguments: The arguments that hold commands; None stands for the primary one.
-        programs: The programs that rules name: their first word that is no option is known not to be a program.
+        programs: The programs that rules name: the first word after one of them, options aside, is not a program.
     """
 
     arguments: frozenset[str | None]
@@ -60,7 +60,7 @@ class Inspected:
         arguments: The call's arguments: an object, or the text of one as the model wrote it.
         primary: The name of the tool's primary argument; None if it has none.
         defaults: The values of arguments that are left out.
-        shells: What the tool's rules say of commands.
+        shells: What the tool's rules say about commands.
 
     Attributes:
         opaque: Whether the arguments cannot be inspected: they are no JSON object, too many, or nested too deep.

@@ -1,4 +1,4 @@
-"""How much of a tool's exception is told to the model and to the readers of the store."""
+"""How much of a tool's exception the model reads and the store keeps."""
 
 import inspect
 import logging

@@ -1,4 +1,4 @@
-"""What an app declares of calls, for all of them or by a function: who may decide them, and what they touch."""
+"""Declarations about a tool's calls, as a value or as a function: who may decide them, and what they touch."""
 
 import copy
 import inspect
@@ -52,7 +52,7 @@ def asked(call: Callable[[], Any], read: Callable[[Any], T], failed: str) -> T:
 
 
 class Declared(Generic[T]):
-    """What a tool declares of its calls: the same for each, or by a plain function of the arguments.
+    """What a tool declares about its calls: one value for all, or a plain function of the arguments.
 
     Args:
         declared: The value, or the function.
@@ -86,7 +86,7 @@ class Declared(Generic[T]):
 Who: TypeAlias = Approvers | Sequence[str]
 """Who may decide: `Approvers`, or a list of roles and ids."""
 DecidedBy: TypeAlias = Who | Callable[[dict[str, Any]], Who | None]
-"""Who may decide a tool's calls: the same for each, or a plain function of the arguments; None: anybody may decide."""
+"""Who may decide a tool's calls: one value for all, or a plain function of the arguments; None: anybody may decide."""
 _FIX_DECIDERS = (
     'give Approvers("role:finance"), a list ["role:finance"], or a function (not async) of the arguments that returns one'
 )
@@ -105,7 +105,7 @@ class Deciders(Declared[ApproverTerms | None]):
 
 
 Touched: TypeAlias = Sequence[Target] | Callable[[dict[str, Any]], Sequence[Target]]
-"""The targets of a tool's calls: the same for each call, or a plain function of the arguments."""
+"""The targets of a tool's calls: one list for all, or a plain function of the arguments."""
 _FIX_TOUCHED = (
     'give [Target("path", "src/a", level="write")], or a function (not async) of the arguments that returns such a list'
 )

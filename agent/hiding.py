@@ -1,8 +1,8 @@
 """Whether a plain text may run something that its words do not say.
 
-It may unless all of these hold: each command has a known program, with only bare words or others that the program does not
-run; pipes lead only into filters; whatever runs code of the project (a tool, a shell, an interpreter) stands before everything
-that may have written such code; no builtin and no variable changes the meaning of names.
+It does not if all of these hold: each command has a known program, with only bare words or others that the program does not
+run; pipes lead only into filters; commands that run code of the project (a tool, a shell, an interpreter) stand before all that
+may have written such code; no builtin and no variable changes the meaning of names.
 """
 
 import re
@@ -40,7 +40,7 @@ _SHELL_OPTION, _SHELL_TEXT = re.compile(r"-[eux]+"), re.compile(r"-[leux]*c")
 _PYTHON_OPTION = re.compile(r"-[uBOsEI]+")
 _VERSION = frozenset({"--version", "--help", "-V", "-v"})
 _TEST = re.compile(r"discover|-[vfbcqspt]+|tests?(?:[_./]\w*)*|\.")
-"""A word that `unittest` takes for a test of the project: of others, it calls what they name."""
+"""A word that `unittest` takes for a test of the project; it imports and calls what any other word names."""
 _FOR_ANY_MODULE = re.compile(r"-(?![cm]).*|\d+|.*[./].*")
 """A word that is no subcommand of a module, and no program that it may run."""
 _NAMES = re.compile(r"[\s=,:;]+")
@@ -48,7 +48,7 @@ _SYSTEM_PROGRAM = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[\w.+-]+")
 _ARGUMENT = re.compile(
     r"(?!-[a-z]{0,3}[eE]|--e(?:val|xp)|.*__main__)(?:--?[\w.-]+=|[A-Z][A-Z\d_]*=)?(?!s/|[\d.]+e[a-z])(?::?(?:[\w./@-]+::?)*+[\w./@-]+)?"
 )
-"""A word behind a script of the project that is no program for an interpreter, or `sed`, to which the script may give it."""
+"""A word that is no program text, if a script of the project passes it on to an interpreter or to `sed`."""
 _SCRIPTED = frozenset({"npm", "pnpm", "yarn", "bun", "just", "task", "make"})
 """Tools that hand their words to scripts of the project."""
 _OWN = re.compile(
@@ -57,13 +57,13 @@ _OWN = re.compile(
 )
 """A path to files that programs may write by themselves: most have a name that begins with a dot."""
 _SCRIPT = re.compile(r"\.(?:sh|bash|py|[cm]?[jt]sx?|rb|pl|php|lua)$|(?:^|/)(?:activate|artisan|console|rails|rake)$")
-"""A path to a script that no tool makes of its words."""
+"""A path to a script; no tool creates such a file from its words."""
 _SYSTEM = r"(?:usr|s?bin|lib\w*|etc|snap|nix|run|sys|boot|var(?!/(?:www|log|tmp|folders)/))(?:/|$)"
 _SYSTEM_FOLDER = re.compile(rf"(?:^|[=,:@])/+(?:$|{_SYSTEM})|(?:^|/)usr/|(?:^|/)\.\./{_SYSTEM}")
 _FROM_ABOVE = re.compile(rf"(?:\./)*{_SYSTEM}")
-"""A path that may lead into a folder of the system, from a folder above the one in which the text begins."""
+"""A path that may lead into a system folder if the current folder is above the one in which the text begins."""
 _LIBRARY = re.compile(r"(?:^|/)(?:python[\d.]*|site-packages|dist-packages|node_modules/npm|gems)/")
-"""A path into what an interpreter brings along, or a package manager installs: no script of the project."""
+"""A path into the files of an interpreter or of installed packages, which are no scripts of the project."""
 _ROUNDABOUT = re.compile(r"./\.{0,2}/|/\.\.?$")
 _LOG = re.compile(r"-a|(?!\.)(?:[\w-][\w.-]*/)*(?:[\w-]+\.log|(?:log|out|output)\.txt)|/dev/null")
 _GLUED_OUTPUT = re.compile("-[bdfghiMnRrVcCmsuz]*o.")
@@ -189,7 +189,7 @@ class _Text:
         return not is_text_inert(kind, words[1:]) or self._wraps(kind, words)
 
     def _may_pass(self, words: Sequence[str]) -> bool:
-        """Whether a script of the project that passes these words on passes no program."""
+        """Whether these words are no program text, in case a script of the project passes them on."""
         return all(map(_ARGUMENT.fullmatch, words)) and not any(map(self._leads_into_the_system, words))
 
     def _wraps(self, kind: str, words: Sequence[str]) -> bool:
@@ -201,7 +201,7 @@ class _Text:
         if (run := programs.run_by(kind, words[1:])) and self._command(run):
             return True
         if kind in ("git", "gh") or programs.installs(kind, words[1:]):
-            return False  # their rows leave out what runs other words
+            return False  # their rows list no option that runs other words
         is_run = kind not in TOOLS or is_interpreter(words[1])
         is_script = words[1] in ("run", "run-script") and words[2:3] != ["env"]  # npm has that script for every project
         first = 1 if is_run else 3 if is_script else 2
@@ -264,7 +264,7 @@ class _Text:
         )
 
     def _is_unsure_of(self, path: str) -> bool:
-        """Whether a file that runs may be one that did not exist before the text, or that programs write by themselves."""
+        """Whether a file that runs may have been written by the text, or may be one that programs write by themselves."""
         return (
             bool(self.writers)
             or path[:1] in ("-", "+", "")
@@ -288,7 +288,7 @@ class _Text:
         ):
             return
         is_log = kind == "tee" and not self.is_poured and all(map(_LOG.fullmatch, words[1:]))
-        is_named = not is_interpreter(kind) and kind not in KNOWN | KEEPING  # by a rule, and by no table
+        is_named = not is_interpreter(kind) and kind not in KNOWN | KEEPING  # only a rule names it
         is_tool = kind in TOOLS or is_named
         if is_tool or is_log:
             self.has_used_tool = True

@@ -1,4 +1,4 @@
-"""The words that known programs take without running or writing something that the words do not say; `known_programs.txt`."""
+"""The words for which known programs run and write nothing that the words do not name; from `known_programs.txt`."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ _COMPILING = (
     r"|f(?:diagnostics-color|color-diagnostics)(?:=\w+)?|march=[\w-]+|mtune=[\w-]+|pthread|shared|static|S|E|M[DPM]*|pedantic|ansi)"
 )
 _MORE = {
-    **dict.fromkeys(("alembic", "flask"), r"\w[\w ]*"),  # what is said goes into a file of Python
+    **dict.fromkeys(("alembic", "flask"), r"\w[\w ]*"),  # these words end up in a Python file
     "git": rf"{_REVISION}|-X(?:ours|theirs)|-[LSG][\w.,:/]+|-U\d+",
     "curl": _URL,
     "wget": _URL,
@@ -63,10 +63,10 @@ _UNLIKE = {
     ),
     "pytest": r".*__main__",
 }
-"""What a program may run, among its words with a tab behind each."""
+"""Words of a program, each with a tab behind it, of which the program may run something."""
 _SAFE_SETTING = re.compile(rf"(?i:{_CONFIG})=?{_WORD}")
 ODD = re.compile(r"__main__|__[.:,\w]*=|[\w.]\+[A-Za-z/]|[\w/.]\+\+[A-Za-z]")
-"""Signs between letters that make a program of a bare word, as in Perl's `system+q.x.`."""
+"""Signs between letters that make a bare word a program text, such as Perl's `system+q.x.`."""
 _VERSION = frozenset({"--version", "--help", "-V", "-v", "-h"})
 _COMMON = ("letters", "options", "said", "signs")
 _CLUSTER, _NUMBER = re.compile(r"-([A-Za-z]+)(\d*)"), re.compile(r"-\d+")
@@ -96,7 +96,7 @@ class Row:
 
     @classmethod
     def of(cls, tokens: Sequence[str]) -> "Row":
-        """The row that a line of the tables says."""
+        """The row of these tokens from a table."""
         marked = {mark: [token[1:] for token in tokens if token[:1] == mark and token[1:]] for mark in "^'>~"}
         said = [("-" + one[1:]) if one[:1] == "~" else one for one in marked["'"]]
         return cls(
@@ -110,7 +110,7 @@ class Row:
         )
 
     def beside(self, base: "Row") -> "Row":
-        """This row with all that the program's own has."""
+        """This row of a subcommand, with all that the program's own row has."""
         return Row(base.first, self.second, base.before, *(getattr(self, one) | getattr(base, one) for one in _COMMON))
 
     def takes(self, option: str) -> bool:
@@ -142,11 +142,11 @@ _TOKENS = {name: tokens for table in ("tools", "silent", "others") for name, tok
 BUILTINS, FED, KEEPING, MODULES = (frozenset(_TABLES[table]) for table in ("builtins", "fed", "keeping", "modules"))
 """The names of these four tables; their headings in the file say what they have in common."""
 TOOLS = frozenset(name for name in _TABLES["tools"] if "/" not in name)
-"""Programs that run code of the project or write files of their own, and write none that their words name."""
+"""Programs that run code of the project or write files of their own, and write no files that their words name."""
 SILENT = frozenset(_TABLES["silent"])
 """Programs that write nothing."""
 KNOWN = frozenset(name for name in _TOKENS if "/" not in name)
-"""Programs of which it is known which words they take without running any. What is not here asks, if no rule names it."""
+"""Programs whose harmless words are known. A command with any other program asks, unless a rule names the program."""
 
 
 @cache
@@ -174,7 +174,7 @@ def takes(kind: str, words: Sequence[str]) -> bool:
 
 
 def _behind_the_options(kind: str, row: Row, words: Sequence[str]) -> Sequence[str] | None:
-    """The words from the subcommand on; None if what stands there is not known."""
+    """The words from the subcommand on; None if the subcommand or an option before it is not known."""
     place = 0
     while place < len(words) and words[place][:1] == "-":
         option, glued, value = words[place].partition("=")

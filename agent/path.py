@@ -74,7 +74,7 @@ def module_of(path: str, *, main_file: str | None = None) -> ModuleType:
             return sys.modules[MAIN] if main_file is None else _script(Path(main_file).resolve())
         return importlib.import_module(name)
     except ConfigurationError:
-        raise  # it names the fault better than an error about the path
+        raise  # it describes the fault better than an error about the path
     except (Exception, SystemExit) as error:  # noqa: BLE001 - importing runs the user's code
         _refuse(name, error)
 

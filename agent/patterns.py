@@ -146,8 +146,8 @@ class StrictText:
 class StrictRegex:
     """A regular expression that must cover a text certainly.
 
-    The author of `npm .*` does not mean `;`. A character that can give a text another meaning (`;`, `$`, `@`, a newline, a way
-    up) is covered only if the expression itself contains it, escaped if it is special there.
+    `npm .*` is not meant to allow `;`. A part that can give a text another meaning (`;`, `$`, `@`, a newline, `..`) is covered
+    only if the expression itself contains it, escaped if it is special there.
     """
 
     __slots__ = ("_doubtful", "_regex", "_up")
@@ -177,7 +177,7 @@ def parsed(text: str) -> Pattern:
         raise BadPattern(f"a pattern has 1 to {LONGEST} characters", min(len(text), LONGEST))
     for at, char in enumerate(text):
         if not char.isprintable():
-            raise BadPattern("a pattern is one line, in which every character is seen", at)
+            raise BadPattern("a pattern is one line of visible characters", at)
     regex: Regex | None = None
     if text.startswith("/"):
         end = _end_of_regex(text)
@@ -194,7 +194,7 @@ def parsed(text: str) -> Pattern:
     if at == len(text):
         return Pattern(text, tool, regex, (), strict, loose)
     if text[at] != "(" or not text.endswith(")"):
-        raise BadPattern("after the tool's name comes nothing, or what its arguments must be in ( )", at)
+        raise BadPattern("after the tool's name comes nothing, or a condition on its arguments in ( )", at)
     return Pattern(text, tool, regex, tuple(_conditions(text, at + 1, len(text) - 1)), strict, loose)
 
 
@@ -214,7 +214,7 @@ def _conditions(text: str, at: int, end: int) -> list[Condition]:
         begin = _ARGUMENT.match(text, at, end)
         if begin is None:
             if found:
-                raise BadPattern('write conditions as argument ~ "text", with =, ~ or =~, and commas between them', at)
+                raise BadPattern('write conditions as argument ~ "text", with =, ~ or =~, separated by commas', at)
             return [_primary(text[at:end], at)]
         quoted = _QUOTED.match(text, begin.end(), end)
         if quoted is None:
@@ -227,7 +227,7 @@ def _conditions(text: str, at: int, end: int) -> list[Condition]:
         if not rest.strip():
             return found
         if not rest.lstrip().startswith(","):
-            raise BadPattern("conditions have commas between them", at)
+            raise BadPattern("separate conditions with commas", at)
         at = text.index(",", at) + 1
 
 
@@ -235,7 +235,7 @@ def _primary(text: str, at: int) -> Condition:
     if unquoted := _UNQUOTED.match(text):
         raise BadPattern('the text of a condition stands in quotes: argument ~ "text"', at + unquoted.end())
     if text.endswith(":*") and not text.endswith("\\:*"):
-        problem = "elsewhere :* stands for any words: write `npm *` for these, or \\:* where a colon is meant"
+        problem = ":* is no wildcard here: write a space and * for any words (`npm *`), or \\:* for a colon"
         raise BadPattern(problem, at + len(text) - 2)
     return _glob(None, text, at)
 

@@ -1,4 +1,4 @@
-"""What programs do with the words of their command: which are known to run no text, or to write no file."""
+"""What programs do with the words of their commands: which programs run no text, and which write no file."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ WRAPPERS = SHELLS | {
     *("timeout", "stdbuf", "setsid", "xargs", "parallel", "find", "fd", "flock", "script", "watch", "busybox", "docker"),
     *("sudo", "doas", "su", "runuser", "ssh"),
 }
-"""Programs that run commands among their words, where a rule certainly finds them; in other programs only possibly."""
+"""Programs whose words include commands that they run: a rule finds those certainly, in words of other programs possibly."""
 _READING = WRAPPERS | {
     *("declare", "typeset", "local", "readonly", "export", "test", "read", "unset", "compgen", "complete"),
     *("split", "tar", "tmux", "screen", "entr"),
@@ -37,7 +37,7 @@ PREFIXES = {
     "docker": re.compile(r"(?:compose )?exec (?:-[itT]+ )*[\w.-]+ "),
     "kubectl": re.compile(r"exec (?:-[it]+ )*(?:-n [\w.-]+ )?[\w./-]+ -- "),
 }
-"""Programs that run the words behind them as a command, and what may stand before those."""
+"""Programs that run the words behind them as a command, each with the expression of what may stand before that."""
 
 _FIND = (
     r"i?name|i?path|wholename|type|maxdepth|mindepth|size|[acm]time|[acm]min|newer\w*|not|o|a|or|and|print0?|printf|empty|prune"
@@ -70,7 +70,7 @@ PIPED = INERT.keys() | {"tee"}
 CHOOSING = frozenset({"cat", "head", "tail", "grep", "tee"})
 """Programs that print only what they read."""
 _AFTER_COMMIT = frozenset({"push", "status", "log", "show", "diff", "branch", "tag", "rev-parse", "describe"})
-"""git's subcommands that read no file in which it keeps a message."""
+"""git's subcommands that do not read a stored message."""
 _RUNNING = frozenset({"exec", "explore", "dlx", "foreach", "unshare", "devenv"})
 _RUN_OPTIONS = frozenset({"--", "-y", "--yes", "-i", "-t", "-it", "-ti", "-T", "-d"})
 _RUNNERS = frozenset({"uv", "poetry", "pdm", "hatch", "conda"})
@@ -88,11 +88,11 @@ _UNTOLD = frozenset(
 _SETTING = frozenset({"pkg", "set-script", "env", "alias", "g", "generate", "version", "init", "new", "edit", "extension"}) | {
     *("set-credentials", "set-context", "set-cluster"),
 }
-"""Subcommands with which tools write what they, or others, obey."""
+"""Subcommands that write settings, which the tool or others obey."""
 _PATCHING = frozenset({"apply", "am"})
 _COVERAGE_OPTIONS = frozenset({"-a", "--append", "--branch", "-q"})
 _COPYING = frozenset({"cp", "mv", "sync", "download"})
-"""Subcommands with which tools write what others have."""
+"""Subcommands that copy files."""
 _TELLING = frozenset({"config", "configure", "set"})
 
 
@@ -125,7 +125,7 @@ def reads_text(name: str) -> bool:
 
 
 def run_by(kind: str, words: Sequence[str]) -> Sequence[str]:
-    """The command that a tool's subcommand runs, given the words behind the tool; it begins with an unknown option, if any."""
+    """The command that a tool's subcommand runs, given the words behind the tool, with any unknown option before it."""
     if kind == "coverage" and words[0] == "run":
         said = list(dropwhile(lambda word: word in _COVERAGE_OPTIONS or (word[:2] == "--" and "=" in word), words[1:]))
         return ["python", *(said[2:] if said[:1] == ["--source"] else said)]
@@ -138,18 +138,18 @@ def run_by(kind: str, words: Sequence[str]) -> Sequence[str]:
 
 
 def goes_on(words: Sequence[str]) -> bool:
-    """Whether git, given these words, uses nothing of a message that it was told before."""
+    """Whether git, given these words, uses no message that an earlier command has stored."""
     return not _AFTER_COMMIT.isdisjoint(words[:1]) and all(map(BARE.fullmatch, words))
 
 
 def installs(kind: str, words: Sequence[str]) -> bool:
-    """Whether a tool takes its words for names of packages and the like."""
+    """Whether a tool takes its words for names, such as those of packages."""
     rest = dropwhile(lambda word: word[:1] == "-", words) if kind in _PACKAGERS else iter(words)
     return kind in TOOLS and next(rest, "") in _INSTALLING
 
 
 def is_obeyed(kind: str, words: Sequence[str]) -> bool:
-    """Whether a tool may write what it, or another tool, later obeys: its settings."""
+    """Whether a tool may write settings, which it or another tool later obeys."""
     return not (_PATCHING if kind == "git" else _SETTING).isdisjoint(words)
 
 
@@ -165,7 +165,7 @@ def tells(kind: str, words: Sequence[str]) -> bool:
 
 
 def is_text_inert(kind: str, words: Sequence[str]) -> bool:
-    """Whether a program is known not to run its words, bare ones aside."""
+    """Whether a program is known to run none of its words, except perhaps bare ones."""
     if kind in KNOWN:
         return takes(kind, words)
     return kind in KEEPING or all(map(BARE.fullmatch, words))

@@ -33,7 +33,7 @@ _QUESTION = {
         "required": {"type": "boolean", "description": "Whether the user has to answer; true by default."},
         "default": {
             "anyOf": [{"type": "string", "maxLength": LONGEST_ANSWER}, {"type": "array", "items": {"type": "string"}}],
-            "description": "What counts where the user says nothing: a text, an option, or a list of options.",
+            "description": "The answer if the user gives none: a text, an option, or a list of options.",
         },
     },
     "required": ["id", "text"],
@@ -48,7 +48,7 @@ _PARAMETERS = {
 
 
 class _Questions(Tool):
-    """A human tool whose arguments are questions: the core checks them when the model asks, and the answers by them."""
+    """A human tool whose arguments are questions. The core checks the questions, and later the answers against them."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name, description=_DESCRIPTION, parameters=_PARAMETERS, executor=Executor.HUMAN)

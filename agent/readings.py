@@ -32,7 +32,7 @@ _CUT = re.compile(r"[*?$]|~[0-9]")  # cut by a shell's substitution, or by Windo
 _FILE = re.compile(r"\bfile:[/\\]{2}[^/\\\s]*")
 _NUMBER = re.compile(r"\s*[+-]?[0_]*[0-9](?:_?[0-9]){0,29}(?:\.[0-9]{0,30}0*)?(?:e[+-]?0*[0-9]{1,2})?\s*", re.IGNORECASE)
 _TRUE, _FALSE = frozenset({"true", "1", "on", "t", "y", "yes"}), frozenset({"false", "0", "off", "f", "n", "no"})
-"""Texts that a tool's parameter takes for true and false, besides the values themselves."""
+"""Texts that a tool may read as true and false."""
 
 
 class Readings:
@@ -241,7 +241,7 @@ def _behind_links(path: str) -> tuple[str | None, bool]:
 
 
 def _outside(path: str) -> Iterator[str]:
-    """The path without the folder that a shell puts in first, if the path leads out of that."""
+    """The rest of a path that begins with `~` or `$NAME`, if it leads out of that folder."""
     if _BASES.match(path) and (rest := posixpath.normpath(_BASES.sub("", path))).startswith(".."):
         yield rest
 

@@ -71,7 +71,7 @@ def _text(field: str, given: object, longest: int, *, least: int = 0) -> str:
         problem = f"{type(given).__name__} is not text" if not isinstance(given, str) else f"it has {len(given)} characters"
         raise InvalidRule(field, problem, f"give a text of {least} to {longest} characters")
     if without_hidden(given, lambda _: "", kept="\n" if least == 0 else "") != given:
-        raise InvalidRule(field, f"{given!a:.60} does not show whole", "leave out characters that nobody sees")
+        raise InvalidRule(field, f"{given!a:.60} does not show whole", "leave out invisible characters")
     return given
 
 

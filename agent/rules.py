@@ -23,7 +23,7 @@ MOST = 1000
 _FIELDS = ("allow", "ask", "deny", "default")
 _RULE_FIELDS = ("pattern", "name", "reason", "approvers")
 _KNOWN_TOOLS = 512
-_UNCLEAR = "what the command runs cannot be told from it, and this rule may be about it"
+_UNCLEAR = "it is unclear what the command runs, and this rule may cover it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class Rules:
             defaults: The values of arguments that are left out.
         """
         deny, ask, allow, shells = self._about(tool)
-        alone = executor in (Executor.HUMAN, Executor.PROVIDER)  # its calls cannot be approved by a person
+        alone = executor in (Executor.HUMAN, Executor.PROVIDER)  # no person can approve its calls
         if not (deny or ask or allow) and not alone:
             return self._otherwise((), required=required)
         call = Inspected(tool, arguments, primary, defaults, shells=shells)
@@ -239,7 +239,7 @@ class Rules:
         return any(not rule.pattern.conditions for rule in self._about(tool)[0])
 
     def _about(self, tool: str) -> tuple[tuple[Rule, ...], tuple[Rule, ...], tuple[Rule, ...], Shells]:
-        """The rules that deny, ask and allow a tool, and what they say of commands."""
+        """The rules that deny, ask about and allow a tool, and what they say about commands."""
         found = self._by_tool.get(tool)
         if found is None:
             if len(self._by_tool) >= _KNOWN_TOOLS:
@@ -277,8 +277,8 @@ def _rule(field: str, effect: str, given: object, *, of_data: bool) -> Rule:
         fix = 'write a pattern in quotes, "Bash(npm *)", or a rule'
         raise InvalidRule(field, f"{given!r:.60} is neither a pattern nor a rule", fix)
     if given.approvers and effect != RuleEffect.ASK:
-        fix = "put the rule into ask, or leave it out"
-        raise InvalidRule(f"{field}.approvers", "nobody approves what this rule is about", fix)
+        fix = "put the rule into ask, or leave the approvers out"
+        raise InvalidRule(f"{field}.approvers", "only a rule that asks has approvers", fix)
     return given
 
 

@@ -47,7 +47,7 @@ def _check_bounds(text: str) -> None:
     deep = 0
     for number, event in enumerate(yaml.parse(text, Loader=yaml.SafeLoader)):
         if isinstance(event, yaml.AliasEvent):
-            problem = f"*{event.anchor} refers to another place, which rules may not"
+            problem = f"*{event.anchor} is an alias, and rules may have none"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
         deep += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if deep > _MOST_DEEP or number > _MOST_EVENTS:

@@ -38,17 +38,17 @@ class Terms:
 class Suspend(BaseException):
     """Raised in the body of a server tool: the call waits for a person's verdict, and no process waits with it.
 
-    It is no `Exception`, so that an `except Exception` lets it pass. The body is left as by any exception, and what it has done
-    stays done. By default the person's answer is the call's result, which the agent reads: a `Review` of `"review"` sends it
-    back to the agent with the notes. With `resume="pass_to_tool"` the body runs again from its start, and reads the decision in
-    `ToolContext.decision`. One call may be suspended 8 times.
+    It is no `Exception`, so an `except Exception` lets it pass. The body ends as by any exception, and what it has done stays
+    done. By default the person's decision is the call's result, which the agent reads; a `Review` with the verdict `"review"`
+    asks the agent to revise it by the notes. With `resume="pass_to_tool"` the body runs again from its start, and reads the
+    decision in `ToolContext.decision`. One call may be suspended 8 times.
 
     Args:
         title: What it is about, in one line of at most 200 characters.
         message: What the person is asked, as text.
         report_md: What the person should read, in markdown.
-        payload: What it is about as data: any JSON value, or what pydantic can make one of.
-        action: What is asked for, in one word: the label of the wait.
+        payload: What it is about, as data: a JSON value, or a value that pydantic can turn into one.
+        action: What is asked for, in one word; lists of pending calls show it.
         response_schema: The JSON Schema of an `Answer`, if one is accepted besides a `Review`.
         resume: `use_as_result`, or `pass_to_tool`.
         expires_s: How long the call may wait, in seconds; by default as long as an approval of the tool.
@@ -143,7 +143,7 @@ def _expires_s(declared: float | None) -> float | None:
 def _line(field: str, value: object, longest: int) -> str:
     text = checks.text(value, field)
     if not text.strip() or len(text) > longest or without_hidden(text, lambda _: "") != text:
-        raise ConfigurationError(field, f"{text!a:.60} is no line of text", f"give 1 to {longest} characters that are seen")
+        raise ConfigurationError(field, f"{text!a:.60} is no line of text", f"give 1 to {longest} visible characters")
     return text
 
 

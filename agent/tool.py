@@ -57,9 +57,9 @@ class Tool:
         response_schema: The type of a human or client tool's answer: a pydantic model, any type that pydantic knows, or a JSON
             Schema.
         streaming: Whether the body reports progress.
-        on_lost: The treatment of a run whose worker is gone: `redispatch` (run again with the same idempotency key; default of
-            ungated tools), `ask` (a person has it run again, or gives its result; default of gated tools) or `error` (the model
-            reads "outcome unknown").
+        on_lost: What happens to a run whose worker is gone: `redispatch` (it runs again with the same idempotency key; default
+            of tools without approval), `ask` (a person has it run again, or gives its result; default of tools with approval)
+            or `error` (the model reads "outcome unknown").
         approval_timeout_s: How long an approval may take, in seconds; the agent's limit by default.
         answer_timeout_s: How long an answer of a human or client tool may take, in seconds; the agent's limit by default.
         run_timeout_s: How long the body may run, in seconds; the agent's limit by default.
@@ -75,8 +75,8 @@ class Tool:
             in a worker. No grant covers a call whose function fails or returns more than 8; without `targets`, only a grant for
             the tool itself covers a call.
         approvers: Who may decide a call that waits: `Approvers`, a list of roles and ids, or a plain function of the arguments
-            that returns one of them or None, run in a worker. If the function fails, the call does not run. None: anybody who
-            may decide at all.
+            that returns one of them or None, run in a worker. If the function fails, the call does not run. None: anybody with
+            the right to decide.
 
     Attributes:
         name: The tool's name.
@@ -170,7 +170,7 @@ class Tool:
             functools.update_wrapper(self, callback, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The result of the plain function, as if it were not a tool."""
+        """Call the plain function, as if it were not a tool."""
         if self.callback is None:
             raise TypeError(f"tool {self.name!r} has no callback to call")
         return self.callback(*args, **kwargs)
@@ -219,7 +219,7 @@ class Tool:
         return self._approving.needed(arguments, turn)
 
     def deciders(self, arguments: Mapping[str, Any]) -> ApproverTerms | None:
-        """Who may decide a call with these arguments; None: anybody who may decide at all."""
+        """Who may decide a call with these arguments; None: anybody with the right to decide."""
         return None if self._deciders is None else self._deciders.of(arguments)
 
     def touched(self, arguments: Mapping[str, Any]) -> tuple[CallTarget, ...] | None:
@@ -309,7 +309,7 @@ def _name(name: str | None, callback: Function | None) -> str:
     if found is None:
         raise ConfigurationError("tool.name", "the tool has no name", "give name=")
     if not isinstance(found, str) or not _NAME.fullmatch(found):
-        problem = "OpenAI's format carries only [a-zA-Z0-9_-]{1,64}"
+        problem = "OpenAI's format allows only [a-zA-Z0-9_-]{1,64}"
         raise ConfigurationError(f"tool {found!r}.name", problem, "give another name=")
     return found
 

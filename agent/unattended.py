@@ -48,8 +48,8 @@ Deciding: TypeAlias = Callable[[UnattendedCall], Decision | None]
 class Unattended:
     """What an agent does instead of asking, in conversations that were started with `attended=False`.
 
-    No call is allowed by default: if a function fails, returns None or an unfitting decision, a person is asked. A permission
-    rule that denies wins over everything here. Reviews, lost runs and client tools are as in every conversation.
+    If a function fails, or returns None or a decision that does not fit, a person is asked. A permission rule that denies wins
+    over everything here. Reviews, lost runs and client tools are treated as in every conversation.
 
     Args:
         approvals: What happens to a call that needs an approval: `ask` (it waits for a person), `deny`, or a plain function of
@@ -112,5 +112,5 @@ def _ruling(said: Any) -> DecisionRecord | None:
 
 
 def call_of(tool: str, arguments: Mapping[str, Any], turn: TurnContext, **said: Any) -> UnattendedCall:
-    """The call for a function of the app: with a copy of the arguments, and the further fields in `said`."""
+    """The call as it is given to a function of the app: with a copy of the arguments, and the fields in `said`."""
     return UnattendedCall(tool=tool, arguments=copy.deepcopy(dict(arguments)), turn=turn, **said)

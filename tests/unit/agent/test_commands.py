@@ -116,7 +116,7 @@ def test_who_approves_an_unclear_command_is_one_of_those_whom_each_rule_names_th
     found = verdict(Rules(deny=[Rule("Bash(rm *)", reason="No.")], ask=[push, publish]), "$X")
 
     assert (found.effect, found.rule) == (RuleEffect.ASK, "Bash(rm *)")
-    assert found.reason == "what the command runs cannot be told from it, and this rule may be about it: No."
+    assert found.reason == "it is unclear what the command runs, and this rule may cover it: No."
     assert [str(one) for one in (found.approvers, *found.also)] == ["role:maintainer", "role:owner"]
 
 

@@ -169,7 +169,10 @@ def test_each_scope_is_said_with_options(monkeypatch, options, scope):
         (["--approve", "--scope", "path:src/**", "--level", "write", "--for", "soon"], "--for: 'soon' is no time"),
         (["--approve", "--scope", "path:src/**", "--level", "write", "--for", "0s"], "scope.ends_s"),
         (["--deny", "no", "--scope", "path:src/**", "--level", "write"], "--scope: it does not go with this decision"),
-        (["--approve", "--arguments", "{}", "--scope", "path:src/**", "--level", "write"], "decision.scope: a scope cannot be given"),
+        (
+            ["--approve", "--arguments", "{}", "--scope", "path:src/**", "--level", "write"],
+            "decision.scope: a scope cannot be given",
+        ),
     ],
 )
 def test_a_scope_that_cannot_be_meant_is_refused(writer, capsys, options, problem):
