@@ -1,13 +1,18 @@
-"""The lists over all conversations in memory."""
+"""The lists over all conversations in memory, and their changes."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from holdfast.conversation import Status, SuspensionKind
 from holdfast.conversation.log.index import PendingEntry, pending_entries
+from holdfast.conversation.records.idempotency import notes_key
+from holdfast.errors import StoreError
 from holdfast.redaction import PLAIN
 
+from . import pages
+from .changes import CHANGES_AT_ONCE, Change, ChangePage, Place, page
 from .hashes import parts_of
 from .keys import BUCKETS, bucket_of
 from .lists import (
@@ -18,6 +23,7 @@ from .lists import (
     TROUBLE_MS,
     TROUBLES,
     Census,
+    ConversationRow,
     Due,
     Overdue,
     Pause,
@@ -27,11 +33,13 @@ from .lists import (
     Waiting,
     too_many,
 )
-from .memory_database import MemoryDatabase, check
+from .memory_conversations import MemoryConversations, check
+from .pages import PendingPlace
+from .views import Entry, naming
 
 
-class MemoryLists(MemoryDatabase):
-    """The verbs of `Lists`, `Pausing` and `Tallies`, in memory."""
+class MemoryLists(MemoryConversations):
+    """The verbs of `Lists`, `Changes`, `Pausing` and `Tallies`, in memory."""
 
     async def reindex(self) -> AsyncIterator[Rebuilt]:
         for bucket in range(BUCKETS):
@@ -151,6 +159,72 @@ class MemoryLists(MemoryDatabase):
             paused=sum(found.paused for found in listed),
             unhosted={status: max(statuses[status] - in_actors[status], 0) for status in Status},
         )
+
+    async def changes(self, place: Place | None = None, *, block_ms: int = 0) -> ChangePage:
+        if place is None:
+            return ChangePage((), (await self.changes(Place.before_all_of(self._clock()))).place)
+        if block_ms and not self._after(place):
+            await self._awaited(lambda: bool(self._after(place)), block_ms)
+        found, kept = self._after(place), self._changes
+        missed = len(found) >= CHANGES_AT_ONCE and len(kept) == kept.maxlen and kept[0].id >= found[0].id
+        return page({0: found}, place, missed=missed)
+
+    def _after(self, place: Place) -> list[Change]:
+        return [change for change in self._changes if place.before(change)][:CHANGES_AT_ONCE]
+
+    async def _found(self, suspension_id: str) -> list[PendingPlace]:
+        if not pages.is_name(suspension_id):
+            return []
+        listed = {name: found for name, found in self._conversations.items() if found.listed is not None}
+        pages.check_scan(sum(len(found.pending) for found in listed.values()))
+        return [
+            PendingPlace(name, entry.seq, suspension_id, entry.created_at)
+            for name, found in listed.items()
+            for entry in found.pending.values()
+            if entry.suspension_id == suspension_id
+        ][:1]
+
+    async def _rows(self, places: Sequence[tuple[int, str]]) -> list[ConversationRow]:
+        return [self._row(*place) for place in places]
+
+    def _row(self, created_at: int, conversation_id: str) -> ConversationRow:
+        found = self._seen(conversation_id)
+        agent = "" if found.listed is None else found.listed.agent
+        return ConversationRow(conversation_id, agent, found.status, created_at, found.at, len(found.pending))
+
+    async def _entries(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
+        return [self._entry(*place) for place in places]
+
+    async def _within(self, places: Sequence[tuple[str, int]], most: int, least: int) -> tuple[list[Entry], int]:
+        logs = [(self._seen(name).log, seq) for name, seq in places]
+        sums = list(accumulate(len(log[seq - 1]) if 1 <= seq <= len(log) else 0 for log, seq in logs))
+        count = max(least, sum(size <= most for size in sums))
+        return await self._entries(places[:count]), sums[count - 1]
+
+    async def _last_notes(self, places: Sequence[PendingPlace]) -> list[int]:
+        known = [self._seen(place.conversation_id).known.get(notes_key(place.suspension_id)) for place in places]
+        return [0 if data is None else self._noted_at(place, data) for place, data in zip(places, known, strict=True)]
+
+    async def _page(
+        self, index: str, limit: int, after: str, agent: str | None = None, other: str | None = None
+    ) -> tuple[list[str], bool]:
+        pages.check_limit(limit)
+        found = sorted(
+            member
+            for conversation_id, kept in self._conversations.items()
+            if kept.listed is not None and agent in (None, kept.listed.agent)
+            for member in kept.members(index, conversation_id, other)
+            if member > after
+        )
+        return found[:limit], len(found) > limit
+
+    def _entry(self, conversation_id: str, seq: int) -> Entry:
+        log = self._seen(conversation_id).log
+        try:
+            with naming(conversation_id):
+                return self.payloads.open_event(conversation_id, seq, log[seq - 1]) if 1 <= seq <= len(log) else None
+        except StoreError as error:
+            return error
 
 
 def _waiting(agent: str, entries: list[PendingEntry], every: list[PendingEntry]) -> Waiting:

@@ -8,11 +8,11 @@ from holdfast.conversation import Event
 from holdfast.errors import CorruptStore
 
 from .conversations import Visited
-from .memory_database import Kept, MemoryDatabase, check
+from .memory_conversations import Kept, MemoryConversations, check
 from .runs import CLAIMS_MS, PROGRESS_MS, Late, Run, RunStatus
 
 
-class MemoryRuns(MemoryDatabase):
+class MemoryRuns(MemoryConversations):
     """The verbs of `Runs`, in memory."""
 
     async def claim(

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from . import codec
 from .access import COST, MOST_API_KEYS, TOKENS, WINDOW_MS, ApiKey, Exceeded, Ticket, Used, Want, too_many_keys
 from .directory import Binding, Living
-from .memory_conversations import MemoryConversations
 from .memory_lists import MemoryLists
 from .memory_runs import MemoryRuns
 
@@ -15,7 +14,7 @@ def _id(cluster: str) -> str:
     return cluster.partition("@")[0]
 
 
-class MemoryStore(MemoryConversations, MemoryRuns, MemoryLists):
+class MemoryStore(MemoryRuns, MemoryLists):
     """The verbs of `Store`, in this process's memory."""
 
     async def offer(self, actor: str, since: int | None) -> bool:

@@ -38,7 +38,7 @@ from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.errors import ConversationEnded
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus, codec
-from holdfast.persistence.memory_database import Kept
+from holdfast.persistence.memory_conversations import Kept
 from holdfast.persistence.redis_values import run_of
 
 VERSIONS = range(1, codec.VERSION + 1)

@@ -1,6 +1,7 @@
 """Events of the lists as a client gives them: what they say, how many listeners share one reader, and who falls behind."""
 
 import asyncio
+from collections import deque
 from contextlib import aclosing
 
 import pytest
@@ -156,7 +157,7 @@ async def test_resumed_after_each_cursor_nothing_is_missing(store, client):
 
 
 async def test_who_was_away_for_too_long_is_told_so_and_goes_on(store, client, monkeypatch):
-    monkeypatch.setattr("holdfast.persistence.memory_conversations.CHANGES_KEPT", 30)
+    store._changes = deque(maxlen=30)
     async with aclosing(client.events()) as events:
         cursor = (await anext(events)).cursor
     writer = await suspended(store, "c-1", "ask")
@@ -264,7 +265,7 @@ async def _all(waiting, events):
 
 async def test_who_wants_nothing_of_what_changes_looks_nothing_up_and_is_given_a_cursor(store, client, monkeypatch):
     cursor = (await store.changes()).place.cursor
-    for number in range(30):
+    for number in range(15):
         await suspended(store, f"c-{number}", "ask")
     looked_up = []
     real = store.pending_at
@@ -281,7 +282,7 @@ async def test_who_wants_nothing_of_what_changes_looks_nothing_up_and_is_given_a
 
 
 async def test_nothing_is_passed_over_between_missed_and_what_is_left(store, client, monkeypatch):
-    monkeypatch.setattr("holdfast.persistence.memory_conversations.CHANGES_KEPT", 30)
+    store._changes = deque(maxlen=30)
     monkeypatch.setattr(list_feed, "PASSED_S", 0)
     cursor = (await store.changes()).place.cursor
     writer = await suspended(store, "c-1", "ask")
