@@ -7,7 +7,7 @@ from typing import Any
 from holdfast import persistence
 from holdfast.cipher import CipherAt
 from holdfast.conversation.ids import digest
-from holdfast.settings import LogSettings, ProcessLimits, Timing, TraceSettings
+from holdfast.settings import LogSettings, ProcessLimits, Settings, Timing, TraceSettings
 
 from . import wire
 from .build import CIPHER, CIPHER_DIGITS, this_release
@@ -85,6 +85,12 @@ class ActorSettings(_Sealed):
     sweeper: Callable[..., object] | None = field(default=None, compare=False)
     log: LogSettings = field(default_factory=LogSettings)
     traces: TraceSettings = field(default_factory=TraceSettings)
+
+    @classmethod
+    def of(cls, settings: Settings, store: StoreAddress, cluster: str, **more: Any) -> "ActorSettings":
+        """The settings of actors of this process's release, for a store and on a Ray cluster; `more` are further fields."""
+        told = (settings.timing, settings.process_limits, release_with(store.cipher), cluster)
+        return cls(store, *told, log=settings.log, traces=settings.tracing, **more)
 
     @property
     def family(self) -> str:

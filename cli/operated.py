@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from holdfast.actors.actor_settings import ActorSettings, StoreAddress, release_with
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress
 from holdfast.embedded.home import Home
 from holdfast.embedded.local_ray import running_ray
 from holdfast.embedded.local_redis import running_redis
@@ -102,15 +102,9 @@ async def operated(where: Where) -> AsyncIterator[Operated]:
         from holdfast.registry.sweeper import restore_sweeper  # noqa: PLC0415 - once Ray was joined
 
         kept_in = str(home.path) if home is not None and settings.redis_url is None else ""
-        actors = ActorSettings(
-            store=StoreAddress(url, settings.namespace, standing.store_id, kept_in, cipher),
-            timing=settings.timing,
-            process_limits=settings.process_limits,
-            release=release_with(cipher),
-            cluster=joined.cluster_id,
-            gone=embedded.gone if embedded is not None else (),
-            sweeper=restore_sweeper,
-        )
+        place = StoreAddress(url, settings.namespace, standing.store_id, kept_in, cipher)
+        gone = embedded.gone if embedded is not None else ()
+        actors = ActorSettings.of(settings, place, joined.cluster_id, gone=gone, sweeper=restore_sweeper)
         yield Operated(store, actors, joined)
     finally:
         await store.close()

@@ -70,13 +70,7 @@ async def ray_checks(
         return [*joining, *checks]
     checks += [_binding(joined, standing.bound), *_release(settings, standing.release)]
     if store is not None:
-        actors = ActorSettings(
-            store=store,
-            timing=settings.timing,
-            process_limits=settings.process_limits,
-            release=release_with(settings.cipher_at),
-            cluster=joined.cluster_id,
-        )
+        actors = ActorSettings.of(settings, store, joined.cluster_id)
         checks += await bounded("sweeper", _sweeper(actors), within_s=3 * ANSWER_S)
     checks += await bounded("nodes", _nodes(store, app), within_s=NODES_S)
     return [*joining, *checks]

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,8 +62,8 @@ async def redis_checks(url: str, namespace: str) -> list[Check]:
 
 
 async def _look(url: str, namespace: str) -> _Seen:
-    redis = client(url, lambda: None)
-    try:
+    settings: dict[str, str] = {}
+    async with aclosing(client(url, lambda: None)) as redis:
         async with translated():
             info = await redis.info()
             before = time.time()
@@ -70,16 +71,11 @@ async def _look(url: str, namespace: str) -> _Seen:
             after = time.time()
         store_id = await _read(redis.get, STORE_ID)
         layout = await _read(redis.hgetall, Keys(namespace).meta("layout"))
-        settings: dict[str, str] = {}
         for name in _SETTINGS:
-            try:
+            with suppress(HoldfastError):  # a Redis service often forbids CONFIG
                 async with translated():
                     found = await redis.config_get(name)
-            except HoldfastError:  # a Redis service often forbids CONFIG
-                continue
-            settings |= {_text(key): _text(value) for key, value in found.items()}
-    finally:
-        await redis.aclose()
+                settings |= {_text(key): _text(value) for key, value in found.items()}
     return _Seen(
         info,
         settings,

@@ -4,6 +4,7 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing, suppress
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -32,15 +33,15 @@ async def door_checks(url: str, namespace: str = "holdfast") -> list[Check]:
 
 async def answers_strangers(url: str, namespace: str = "holdfast") -> bool | None:
     """Whether the Redis at a URL lets a client without credentials read; None where its answer does not tell."""
-    redis, keys = client(anonymous(url), lambda: None), Keys(namespace)
-    # Redis permits keys to a user by their names: one key may be refused, and another not.
-    looks: tuple[Callable[[], Awaitable[object]], ...] = (
-        lambda: redis.get(STORE_ID),
-        lambda: redis.exists(keys.meta("layout")),
-        lambda: redis.hgetall(keys.meta("layout")),
-        lambda: redis.zcard(keys.conversations(0, None, None)),
-    )
-    try:
+    keys = Keys(namespace)
+    async with aclosing(client(anonymous(url), lambda: None)) as redis:
+        # Redis permits keys to a user by their names: one key may be refused, and another not.
+        looks: tuple[Callable[[], Awaitable[object]], ...] = (
+            lambda: redis.get(STORE_ID),
+            lambda: redis.exists(keys.meta("layout")),
+            lambda: redis.hgetall(keys.meta("layout")),
+            lambda: redis.zcard(keys.conversations(0, None, None)),
+        )
         for look in looks:
             try:
                 async with translated():
@@ -52,8 +53,6 @@ async def answers_strangers(url: str, namespace: str = "holdfast") -> bool | Non
                     continue
                 return False if any(word in str(error) for word in _ASKS) or _wants_certificate(url, error) else None
             return True
-    finally:
-        await redis.aclose()
     return False
 
 
@@ -112,8 +111,8 @@ async def _port(scheme: str, port: int, namespace: str) -> Check:
 
 async def _ports(url: str) -> list[tuple[str, int]] | None:
     """The TCP ports of a server that is reached by a socket, each with its URL scheme; None if the server does not tell."""
-    redis = client(url, lambda: None)
-    try:
+    asked: Mapping[str, Any] = {}
+    async with aclosing(client(url, lambda: None)) as redis:
         try:
             async with translated():
                 ports = tcp_ports(await redis.info("server"))
@@ -121,13 +120,9 @@ async def _ports(url: str) -> list[tuple[str, int]] | None:
             return None
         if not ports:
             return None if ports is None else []
-        try:
+        with suppress(HoldfastError):  # a Redis service often forbids CONFIG
             async with translated():
                 asked = await redis.config_get("tls-port")
-        except HoldfastError:  # a Redis service often forbids CONFIG
-            asked = {}
-    finally:
-        await redis.aclose()
     secure = {int(value) for value in asked.values()} - {0}
     return [("rediss" if port in secure else "redis", port) for port in sorted(ports | secure)]
 

@@ -1,6 +1,7 @@
 """The checks of `holdfast doctor` on a store: its cipher, pauses, size and problems, and the workers' reports on the app."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from functools import partial
 
 from holdfast.actors.actor_settings import StoreAddress
@@ -79,12 +80,8 @@ async def pause_checks(at: Looked) -> list[Check]:
 
 async def stored_checks(at: Looked) -> list[Check]:
     """The check of the stored amount and its growth per day."""
-    redis = client(at.store.url, lambda: None)
-    try:
-        async with translated():
-            info = await redis.info("memory")
-    finally:
-        await redis.aclose()
+    async with aclosing(client(at.store.url, lambda: None)) as redis, translated():
+        info = await redis.info("memory")
     return [headroom.stored(info, await at.store.census(since=await at.store.now() - headroom.DAY_MS))]
 
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from holdfast.actors.actor_settings import ActorSettings, StoreAddress, release_with
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress
 from holdfast.actors.proofs import signed
 from holdfast.actors.ray_launcher import RayLauncher, named
 from holdfast.actors.ray_workers import RayWorkers
@@ -129,17 +129,7 @@ class RayTransport:
                 redis_url=store.url, namespace=store.namespace, store_id=store.store_id or "", home=home, cipher=cipher
             )
             key = await in_daemon(_key, settings, where, makes=publishes and app is not None)  # before a process needs it
-            actor_settings = ActorSettings(
-                store=where,
-                timing=settings.timing,
-                process_limits=settings.process_limits,
-                release=release_with(cipher),
-                cluster=joined.cluster_id,
-                gone=tuple(gone),
-                sweeper=restore_sweeper,
-                log=settings.log,
-                traces=settings.tracing,
-            )
+            actor_settings = ActorSettings.of(settings, where, joined.cluster_id, gone=tuple(gone), sweeper=restore_sweeper)
             await take_office(store, actor_settings.release, roll_back=roll_back, other_builds=publishes)
             if lift:
                 await store.withhold(EVERYWHERE, lift=True)

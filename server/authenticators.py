@@ -4,7 +4,6 @@ An authenticator only reads the request and looks nothing up: `Callers` verifies
 moment, and bounds the number of attempts.
 """
 
-import asyncio
 import logging
 import math
 import time
@@ -18,6 +17,7 @@ from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.types import Scope
 
+from holdfast.background import Background
 from holdfast.client.access import API_KEY, Access, ApiKey, TicketKind, fits
 from holdfast.conversation import Principal, Proof
 from holdfast.errors import HoldfastError, InvalidInput
@@ -124,7 +124,7 @@ class ApiKeys:
         self._table: Mapping[str, ApiKey] = {}
         self._read_at = float("-inf")
         self._reading = SingleFlight(self._read)
-        self._noting: set[asyncio.Task[None]] = set()
+        self._noting = Background()
 
     def found(self, request: Presented) -> Credential | None:
         """See `Authenticator.found`."""
@@ -169,9 +169,7 @@ class ApiKeys:
         """Record that a key was used, about once an hour, without making the request wait."""
         if (key.used_at is not None and now - key.used_at < NOTED_MS) or len(self._noting) >= MOST_NOTING:
             return
-        task = asyncio.create_task(self._noted(key.key_id, now))
-        self._noting.add(task)
-        task.add_done_callback(self._noting.discard)
+        self._noting.start(self._noted(key.key_id, now))
 
     async def _noted(self, key_id: str, now: int) -> None:
         try:
@@ -180,12 +178,17 @@ class ApiKeys:
             logger.warning("the use of the API key %s was not noted: %s", key_id, PLAIN.said(error, 300))
 
 
-class TicketLooks:
-    """Lookups of sessions' and pages' tickets, limited for addresses with too many failures."""
+class PageTokens:
+    """The tokens of pages, as a bearer. Lookups of all tickets are limited for addresses with too many failures."""
 
     def __init__(self, tickets: Tickets) -> None:
         self._tickets = tickets
         self._looks = Rates(TICKET_LOOKS_PER_S, TICKET_LOOKS_PER_S)
+
+    def found(self, request: Presented) -> Credential | None:
+        """See `Authenticator.found`."""
+        token = PAGE_TOKEN.fullmatch(request.bearer or "")
+        return None if token is None else self.credential(TicketKind.PAGE, token[1])
 
     def credential(self, kind: TicketKind, secret: str) -> Credential:
         """The credential of a ticket's secret."""
@@ -201,23 +204,11 @@ class TicketLooks:
         return True
 
 
-class PageTokens:
-    """The tokens of pages, as a bearer."""
-
-    def __init__(self, looks: TicketLooks) -> None:
-        self._looks = looks
-
-    def found(self, request: Presented) -> Credential | None:
-        """See `Authenticator.found`."""
-        token = PAGE_TOKEN.fullmatch(request.bearer or "")
-        return None if token is None else self._looks.credential(TicketKind.PAGE, token[1])
-
-
 class SessionCookies:
     """The cookies of signed-in browsers. An ended session costs one lookup: browsers go on sending its cookie for long."""
 
-    def __init__(self, looks: TicketLooks) -> None:
-        self._looks = looks
+    def __init__(self, pages: PageTokens) -> None:
+        self._pages = pages
         self._gone: OrderedDict[str, None] = OrderedDict()
 
     def found(self, request: Presented) -> Credential | None:
@@ -225,7 +216,7 @@ class SessionCookies:
         value = self.value_of(request) if request.is_ambient else None
         if value is None or digest_of(value) in self._gone:
             return None
-        ticket = self._looks.credential(TicketKind.SESSION, value)
+        ticket = self._pages.credential(TicketKind.SESSION, value)
 
         async def verified() -> Verified:
             try:

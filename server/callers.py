@@ -24,7 +24,6 @@ from .authenticators import (
     Presented,
     ProxyHeaders,
     SessionCookies,
-    TicketLooks,
     Verified,
     unauthenticated,
 )
@@ -60,10 +59,10 @@ class Callers:
         self._authentication = authentication
         self._tickets = tickets
         self._clock = time.monotonic
-        looks, issuer, proxy = TicketLooks(tickets), authentication.issuer, authentication.proxy
-        self._keys, self._cookies = ApiKeys(client.access), SessionCookies(looks)
+        pages, issuer, proxy = PageTokens(tickets), authentication.issuer, authentication.proxy
+        self._keys, self._cookies = ApiKeys(client.access), SessionCookies(pages)
         issued = [] if issuer is None else [IssuedTokens(Tokens(issuer), proxy.token_header)]
-        own: list[Authenticator] = [self._keys, PageTokens(looks), self._cookies, *issued, ProxyHeaders(proxy)]
+        own: list[Authenticator] = [self._keys, pages, self._cookies, *issued, ProxyHeaders(proxy)]
         self._chain = [*own, *authenticators]
         self._bounds = bounds
         self._rates = Rates(bounds.caller_per_s, bounds.caller_burst)

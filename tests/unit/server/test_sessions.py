@@ -159,13 +159,13 @@ async def test_guesses_of_an_address_keep_no_session_out_and_are_looked_at_in_pa
 
     monkeypatch.setattr(store, "ticket", counted)
     browser = Browser(stack, bounds=Bounds(failures_burst=1, failures_per_s=0.001))
-    browser.serving.callers._cookies._looks._looks._clock = lambda: 0.0
+    browser.serving.callers._cookies._pages._looks._clock = lambda: 0.0
     cookie = await server.serving.tickets.opened(LOCAL)
     guesses = [f"holdfast-8484={number:064x}" for number in range(60)]
     assert await browser.status(headers={"Cookie": guesses[0]}) == 401
     assert {await browser.status(headers={"Cookie": guess}) for guess in guesses[1:]} == {429}
     assert len(looked) == 1 + authenticators.TICKET_LOOKS_PER_S
-    browser.serving.callers._cookies._looks._looks = callers.Rates(1, 1)
+    browser.serving.callers._cookies._pages._looks = callers.Rates(1, 1)
     assert await browser.status(headers={"Cookie": f"holdfast-8484={cookie}"}) == 200
     assert await browser.status(headers={"Cookie": f"holdfast-8484={cookie}"}) == 200, "it is known by now"
 
