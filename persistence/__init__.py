@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from holdfast.lazy import lazily
 
 if TYPE_CHECKING:
-    from .access import *  # noqa: F403 - which names are offered, says the table below
-    from .app_record import *  # noqa: F403 - which names are offered, says the table below
-    from .changes import *  # noqa: F403 - which names are offered, says the table below
-    from .conversations import *  # noqa: F403 - which names are offered, says the table below
-    from .directory import *  # noqa: F403 - which names are offered, says the table below
-    from .lists import *  # noqa: F403 - which names are offered, says the table below
-    from .memory_store import *  # noqa: F403 - which names are offered, says the table below
-    from .redis_store import *  # noqa: F403 - which names are offered, says the table below
-    from .runs import *  # noqa: F403 - which names are offered, says the table below
-    from .store import *  # noqa: F403 - which names are offered, says the table below
+    from .access import *  # noqa: F403 - the table below lists the names
+    from .app_record import *  # noqa: F403 - the table below lists the names
+    from .changes import *  # noqa: F403 - the table below lists the names
+    from .conversations import *  # noqa: F403 - the table below lists the names
+    from .directory import *  # noqa: F403 - the table below lists the names
+    from .lists import *  # noqa: F403 - the table below lists the names
+    from .memory_store import *  # noqa: F403 - the table below lists the names
+    from .redis_store import *  # noqa: F403 - the table below lists the names
+    from .runs import *  # noqa: F403 - the table below lists the names
+    from .store import *  # noqa: F403 - the table below lists the names
 
 __getattr__ = lazily(
     __name__,

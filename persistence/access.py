@@ -97,7 +97,7 @@ class ApiKeyList(NamedTuple):
 def too_many_keys() -> InvalidInput:
     """The error for a key beyond `MOST_API_KEYS`."""
     return InvalidInput(
-        "name", f"{MOST_API_KEYS} API keys stand already", "revoke those that nobody uses (`holdfast keys list`)"
+        "name", f"there are {MOST_API_KEYS} API keys already", "revoke those that nobody uses (`holdfast keys list`)"
     )
 
 

@@ -1,4 +1,4 @@
-"""Published messages of a Redis, over one connection for all listeners of this process.
+"""Messages published in a Redis, received over one connection for all listeners of this process.
 
 A broken connection may lose messages. Listeners are then told of a gap instead of an error: they read the stored values again,
 and learn from that read whether the server is gone.

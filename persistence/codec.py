@@ -146,7 +146,7 @@ def unpack(data: bytes) -> Any:
 
 
 def number_of(value: bytes, what: str) -> int:
-    """A number in the digits that Holdfast writes."""
+    """The number in decimal digits, as Holdfast writes it."""
     if value.isdigit() and len(value) <= MOST_DIGITS:
         return int(value)
     raise CorruptStore(f"{what} reads {value[:20]!r}")

@@ -50,7 +50,7 @@ class TakeoverReason(StrEnum):
 class Takeover:
     """What a takeover compares and sets, in the order of `acquire.lua`: the owner's token as it was seen, and the next owner's.
 
-    With `create` an id may be taken under which nothing was started.
+    With `create`, the id may be one under which nothing was started.
     """
 
     seen_token: str
@@ -123,10 +123,10 @@ class Acquired:
 
 @dataclass(frozen=True, slots=True)
 class Visited:
-    """A conversation without an owner, as a guest read it: a guest judges one command and writes what follows, as no owner.
+    """A conversation without an owner, as a guest read it. A guest judges one command and writes without becoming the owner.
 
-    `now` is the store's clock, in ms UTC; `append_id` that of the last write, by which the guest's own (`Append.seen`) is
-    refused once another was made; `tail_bytes` the size of the log after the last snapshot.
+    `now` is the store's clock, in ms UTC; `append_id` is the id of the last write (`Append.seen` of the guest's write, which is
+    refused if another came first); `tail_bytes` is the size of the log after the last snapshot.
     """
 
     now: int
@@ -257,19 +257,19 @@ class Conversations(Database, Protocol):
 
         Raises:
             CipherFailed: A payload cannot be encrypted, or a known record cannot be decrypted; nothing was written.
-            Fenced: The token is not the owner's; to a guest: the conversation has an owner, stands in quarantine or was
-                released as paused, or another write came first.
+            Fenced: The token is not the owner's; for a guest: the conversation has an owner, is in quarantine or was released
+                as paused, or another write came first.
             CorruptStore: The log does not end where the writer's state does, or a key has the wrong type.
         """
 
     async def finish_as_guest(
         self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes, keeps_late: bool, look_ms: int
     ) -> Visited | bool:
-        """As `finish`, and read a conversation without an owner, so that the caller judges the outcome as a guest.
+        """Like `finish`; if the conversation has no owner, also read it, so that the caller judges the outcome as a guest.
 
-        Then nobody is told of the outcome. A guest that writes nothing calls `finish` again, which tells; if it dies, the
-        conversation needs attention after `look_ms`. A bool is the answer of `finish`: there is an owner, or a quarantine, or
-        the caller cannot read the conversation.
+        Listeners are not told then: a guest that writes nothing must call `finish`, which tells them. If the guest dies, the
+        conversation needs attention after `look_ms`. Returns the answer of `finish` (a bool) if the conversation has an owner,
+        is in quarantine, or cannot be read by the caller.
         """
 
     async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:

@@ -1,4 +1,4 @@
-"""Verbs that read and write hashes alone: written once, above the hashes of Redis or of this process."""
+"""The verbs that only read and write hashes, shared by the stores on Redis and in memory."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from .lists import TROUBLE_MS, Trouble
 from .payloads import Payloads
 
 SINCE = "|since"
-"""The suffix of the field with the time since when workers cannot run an app; no app's path ends so."""
+"""The suffix of the field with the time since which workers cannot run an app; no app's path ends with it."""
 
 Put = tuple[str, str, str | bytes | int]
 """A key, a field, and the value to write."""
@@ -183,7 +183,7 @@ class Hashes(ABC):
 
 
 def parts_of(trouble: bytes) -> tuple[int, int, bytes] | None:
-    """When a trouble began and was last met (ms UTC), and its reason; None for an unreadable record, which hides no other."""
+    """When a trouble began and was last met (ms UTC), and its reason; None if the record is unreadable."""
     since, _, rest = trouble.partition(b"|")
     last, _, reason = rest.partition(b"|")
     return (int(since), int(last), reason) if since.isdigit() and last.isdigit() else None

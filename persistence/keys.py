@@ -1,7 +1,7 @@
 """The names of Redis keys, and the bucket of a conversation.
 
 Keys of a conversation and of its bucket's indexes share the hash tag `{<namespace>:<bucket>}`, and so a slot of a Redis
-Cluster; keys of no conversation have the hash tag `{<namespace>:meta}`.
+Cluster; keys that belong to no conversation have the hash tag `{<namespace>:meta}`.
 """
 
 import binascii
@@ -67,7 +67,7 @@ class Keys:
         return f"{self.bucket(bucket)}{_index('conversations', agent, status)}"
 
     def meta(self, name: str) -> str:
-        """A key of no conversation, by name."""
+        """A key that belongs to no conversation, by name."""
         return f"{{{self.namespace}:meta}}:{name}"
 
     @lru_cache(1024)  # noqa: B019 - it keeps names, and no store

@@ -12,9 +12,9 @@ from holdfast.errors import InvalidInput
 from .database import Database
 
 PAUSE_LAG_MS = 1_000
-"""The greatest age (ms) of a worker's view of the pauses when it begins work: later than this, no paused work begins."""
+"""The greatest age (ms) of a worker's view of the pauses: this long after a pause, no paused work begins any more."""
 MOST_PAUSED = 64
-"""The most pauses to which an agent's can be added, since each look reads all. The namespace's is never refused."""
+"""The most pauses, since each look reads all of them; only the namespace's own pause may exceed this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,7 @@ class Pause:
     since: Annotated[int, Field(description="The start of the pause, in integer milliseconds UTC by the store's clock.")]
     duplicate: Annotated[
         bool,
-        Field(
-            description="Whether the pause stood already when it was requested; the other fields are then those of the earlier "
-            "pause."
-        ),
+        Field(description="Whether the work was paused already; the other fields are then those of the earlier pause."),
     ] = False
 
 
@@ -49,7 +46,7 @@ class Paused:
 def too_many() -> InvalidInput:
     """The error for a pause beyond `MOST_PAUSED`."""
     fix = "lift some of them (`holdfast unpause --agent NAME`), or pause the whole namespace"
-    return InvalidInput("agent", f"{MOST_PAUSED} pauses stand already", fix)
+    return InvalidInput("agent", f"there are {MOST_PAUSED} pauses already", fix)
 
 
 class Pausing(Protocol):
@@ -69,7 +66,7 @@ class Pausing(Protocol):
         """The pauses: the namespace's first, then those of agents by name."""
 
     async def readmit(self, limit: int) -> int:
-        """Have conversations that were released as paused need attention again once no pause holds them; returns how many.
+        """Put conversations that were released as paused, and are held no longer, up for attention again; returns how many.
 
         At most `limit` conversations in each bucket are readmitted at a time.
         """
@@ -80,7 +77,7 @@ PAGE_BYTES = 8 * 1024 * 1024
 TROUBLES = 1000
 """The most conversations in trouble that a store names; further ones are supervised all the same."""
 TROUBLE_MS = 300_000
-"""How long (ms) a trouble is kept without being met again: it ended unseen, or moved on."""
+"""How long (ms) a trouble is kept after it was last met."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,7 @@ class Kept:
         return None if self.listed is None else (self.listed.agent, self.status, len(self.pending))
 
     def members(self, index: str, conversation_id: str, other: str | None) -> list[str]:
-        """Its members of an index of lists, of all or of one kind of suspension or status."""
+        """Its members of an index of lists; `other` selects a kind of suspension or a status."""
         if self.listed is None:
             return []
         if index == "pending":  # each append's delta opens and closes suspensions, as in Redis

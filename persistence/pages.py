@@ -21,7 +21,7 @@ MOST_SCANNED = 10_000
 Fetch = Callable[[Sequence[int], int], Awaitable[Sequence[Sequence[str]]]]
 _CURSOR = re.compile(r"([0-9]{1,15})\.([A-Za-z0-9._:-]{1,128})")
 _RAW_BYTES = 512
-"""How many bytes of a member that Holdfast never wrote its cursor holds: enough to tell it from others."""
+"""The most bytes that a cursor holds of a member that Holdfast never wrote: enough to tell members apart."""
 _RAW_CURSOR = re.compile(rf"x\.((?:[0-9a-f]{{2}}){{0,{_RAW_BYTES}}})(\+?)")
 _NAME = "[A-Za-z0-9._:-]{1,128}"
 _CONVERSATION_MEMBER = re.compile(rf"([0-9]{{15}})\|({_NAME})")

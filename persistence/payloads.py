@@ -21,7 +21,7 @@ from holdfast.errors import CipherFailed, CipherMissing, StoreError
 from . import codec
 
 PROBE = b"holdfast: a payload that no Redis ever sees"
-UNENCRYPTED = "(why cannot be said here: it could not be encrypted; see the logs)"
+UNENCRYPTED = "(the reason could not be encrypted: see the logs)"
 UNREADABLE = "(the reason is encrypted and cannot be decrypted here: HOLDFAST_CIPHER must name the cipher)"
 
 IMPORT_S = 30.0
@@ -143,7 +143,7 @@ class Payloads:
             return
         if moved == PROBE:
             raise CipherFailed(
-                "probe", "decrypt takes another context than that of encrypt: a payload could be moved elsewhere"
+                "probe", "decrypt accepts another context than encrypt was given: a payload could be moved elsewhere"
             )
 
     async def prepare(self) -> None:
@@ -187,5 +187,7 @@ class Payloads:
     def _context(self, place: tuple[str, ...]) -> bytes:
         store_id = self._store_id()
         if not store_id:
-            raise CipherFailed(" ".join(place), "the store was not opened, and its id is a part of the context")
+            raise CipherFailed(
+                " ".join(place), "the store's id, which is part of the context, is unknown: open the store first"
+            )
         return codec.pack(["holdfast", store_id, self._namespace, *place])

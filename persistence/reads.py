@@ -1,4 +1,4 @@
-"""Verbs that show suspended calls and lists: written once, above the entries, heads and indexes of either store."""
+"""The verbs that show suspended calls and lists, shared by the stores on Redis and in memory."""
 
 from abc import abstractmethod
 from collections.abc import Sequence

@@ -42,7 +42,7 @@ class RedisChanges(RedisDatabase):
         if not after:
             return {}
         if block_ms:
-            got = await self._repeated(  # a blocking read: its duration is no measure
+            got = await self._repeated(  # a blocking read: its duration is not counted
                 lambda: self._bounded(block_ms, self._blocking.xread(after, count=CHANGES_AT_ONCE, block=block_ms)), waits=True
             )
         else:

@@ -201,7 +201,7 @@ class RedisConversations(RedisChanges):
             elif not block_ms or not self._broadcasts.hears(self._keys.live(conversation_id)):
                 entries = await self._read_now(conversation_id, after, limit)
             if block_ms and not entries:
-                entries = await self._repeated(  # a blocking read: its duration is no measure
+                entries = await self._repeated(  # a blocking read: its duration is not counted
                     lambda: self._read_later(conversation_id, after, limit, block_ms), waits=True
                 )
             found = [redis_values.entry_of(conversation_id, entry_id, fields, self.payloads) for entry_id, fields in entries]

@@ -292,7 +292,7 @@ class RedisDatabase(Reads):
 
 
 class _Room(asyncio.Semaphore):
-    """Room for so many operations. Waiting for it longer than a server may take to answer raises `TimeoutError`."""
+    """A semaphore for operations: waiting longer than `SOCKET_TIMEOUT_S`, as for a server, raises `TimeoutError`."""
 
     async def __aenter__(self) -> None:
         if not self.locked():
@@ -303,7 +303,7 @@ class _Room(asyncio.Semaphore):
 
 
 _WAITING = nullcontext()
-"""The room of operations that wait on the server: unbounded."""
+"""In place of the semaphore, for operations that wait on the server: unbounded."""
 
 
 def _gone(cause: BaseException | None) -> bool:

@@ -94,7 +94,7 @@ class RedisLists(RedisDatabase):
         record = dict(zip(found[::2], found[1::2], strict=True)).get((agent or "").encode())
         if record is None:
             return None
-        # If the script runs again after a lost reply, it lifts no other pause; the pause read here is lifted either way.
+        # Run again after a lost reply, the script lifts no other pause; the pause read here is lifted either way.
         await self._script("unpause", [self._keys.meta("pauses")], [agent or "", record])
         return _pause(agent or "", record)
 

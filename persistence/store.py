@@ -16,7 +16,7 @@ from .runs import Runs
 
 
 class ConversationsAndRuns(Conversations, Runs, Protocol):
-    """The part of a store that tells the progress of a conversation's work."""
+    """The part of a store that knows conversations and their work."""
 
 
 class DirectoryAndRuns(Directory, Runs, Protocol):

@@ -1,4 +1,4 @@
-"""Rows of lists: suspended calls, put together from their places in the log, and rows that say why they cannot be read.
+"""Rows of lists: suspended calls, put together from log entries, and rows that say why something cannot be read.
 
 A list never fails for one row: an unreadable call or conversation (corrupt, newer, nested too deeply, gone) is a row with a
 `problem`.
@@ -34,7 +34,7 @@ from .pages import PendingPlace
 SHORT_BYTES = 4 * 1024
 """The most bytes of a field that stays whole."""
 BEGINNING, NOTE = 500, 200
-"""How many characters of a too long field, and of each vote and comment, are shown."""
+"""How many characters are shown of a field, and of each vote and comment, that is too long."""
 
 
 @dataclass(slots=True)

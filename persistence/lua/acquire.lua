@@ -7,8 +7,8 @@
 -- Returns {'ok', epoch, now, seq, snapshot, runs, entries, strikes, company} | {'missing'} | {'moved', token, epoch, holder}
 --       | {'busy', ms left} | {'quarantined', reason, at} | {'newer', record, version} | {'sealed'} | {'corrupt', what}
 -- Before the start the head expires, so that an actor that dies then leaves nothing behind.
--- A caller only takes over what it can read: snapshot, tail and runs are checked before the owner changes, also for encrypted
--- ones if the caller has no cipher.
+-- A caller only takes over what it can read: snapshot, tail and runs are checked before the owner changes. Without a cipher, the
+-- caller can read no encrypted ones.
 
 local UNSTARTED_LEASES, UNSTARTED_MS = 10, 2000
 local seen, new, because, holder, conversation = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[7]

@@ -1,7 +1,7 @@
 -- Pause the new work of the namespace, or of one agent.
 --
 -- KEYS  pauses (hash: '' for the namespace, or the agent's name -> 'since|by|reason', since in ms)
--- ARGV  1 whose   2 by, without '|'   3 reason   4 the most pauses to which an agent's can be added; the namespace's always can
+-- ARGV  1 whose   2 by, without '|'   3 reason   4 the most pauses; only the namespace's own may exceed this
 -- Returns {'ok', 1 if it stood before, else 0, record} | {'full'} | {'corrupt', what}
 
 local most = integer(ARGV[4])

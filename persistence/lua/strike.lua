@@ -7,7 +7,7 @@
 -- Returns {'ok', strikes, 1 if in quarantine now, else 0, company} | {'fenced'} | {'corrupt', what}
 -- Company is the most claims at once of a process that runs this conversation's work; 0 for any number. A death with more claims
 -- than ARGV[8] is no strike, but halves it. It only shrinks, so a wrong number of claims cannot prolong the search.
--- One process's death counts once, however many effects it took along and however often it is told, also after a retry.
+-- One process's death counts once, however many effects ended with it and however often it is reported, also after a retry.
 -- Neither snapshot nor log is read, and unreadable index entries stay: a broken conversation can be set aside too.
 
 local conversation, prefix = ARGV[5], ARGV[6]

@@ -52,7 +52,7 @@ class Keeping:
     async def test_there_are_no_more_api_keys_than_may_be(self, store: Store) -> None:
         for number in range(MOST_API_KEYS):
             await store.put_api_key(key(f"k{number}"))
-        with pytest.raises(InvalidInput, match="stand already"):
+        with pytest.raises(InvalidInput, match="API keys already"):
             await store.put_api_key(key("one-more"))
         await store.put_api_key(key("k7"))  # the repetition of a write
         await store.remove_api_key("k7")

@@ -115,7 +115,7 @@ def test_what_is_sealed_opens_in_its_place_and_in_no_other():
 
 
 def test_no_payload_is_sealed_before_the_store_is_known():
-    with pytest.raises(CipherFailed, match="not opened"):
+    with pytest.raises(CipherFailed, match="open the store"):
         payloads(ToyCipher(), store_id=None).seal(b"a word", "log", "c-1", "1")
 
 
@@ -152,7 +152,7 @@ class Wrong(ToyCipher):
         (Wrong(encrypt=lambda data, _context: b"x" + data), "encrypt returned what it was given"),
         (Wrong(decrypt=b"another"), "does not give back"),
         (Wrong(decrypt="text"), "returned str, not bytes"),
-        (Wrong(encrypt=lambda data, _context: data[::-1], decrypt=lambda data, _context: data[::-1]), "takes another context"),
+        (Wrong(encrypt=lambda data, _context: data[::-1], decrypt=lambda data, _context: data[::-1]), "accepts another context"),
         (Wrong(encrypt=lambda data: data), "raised TypeError"),
     ],
 )
