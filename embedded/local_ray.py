@@ -42,7 +42,15 @@ _DAEMONS = ("gcs_server", "raylet")
 
 # Where `ray[default]` is installed, `ray start` opens more ports than a plain one and a Ray Client server on port 10001,
 # which no option turns off. It does so where it can import grpc, so that import fails here; the daemons can import it.
-_RAY = "import sys; sys.modules['grpc'] = None; from ray.scripts.scripts import main; sys.exit(main())"
+# Without a dashboard it starts the dashboard's process all the same, for usage statistics, which are off; that takes 80 MB.
+_RAY = """
+import sys
+sys.modules["grpc"] = None
+from ray._private import services
+services.start_api_server = lambda *given, **named: (None, None)
+from ray.scripts.scripts import main
+sys.exit(main())
+"""
 
 # Variables that would lead the new head, or a process that joins it, to another cluster.
 _MISLEADING = ("RAY_ADDRESS", "RAY_REDIS_ADDRESS", "RAY_AUTH_TOKEN", "RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_CLIENT_MODE")

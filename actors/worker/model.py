@@ -54,6 +54,22 @@ litellm.suppress_debug_info = True
 litellm.telemetry = False
 litellm.drop_params = False
 
+
+class _Tokenizer:
+    """litellm's tokenizer, which takes 40 MB, loaded once something of it is needed: most answers say their token counts."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(litellm.main.encoding, name)
+
+
+def _tokens(*given: Any, count: Callable[..., int] = litellm.cost_calculator.token_counter, **named: Any) -> int:
+    return 0 if named.get("text") == "" else count(*given, **named)
+
+
+litellm.main._encoding_cache = _Tokenizer()  # noqa: SLF001 - every call hands it to its provider's part
+litellm.cost_calculator.token_counter = _tokens  # a stream is priced as it begins, with no text
+vars(litellm.utils).pop("json_data", None)  # what a tokenizer was parsed from
+
 ATTEMPTS = 5
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 8.0

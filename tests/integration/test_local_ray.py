@@ -205,6 +205,13 @@ def test_a_detached_actor_survives_its_driver_and_has_the_starters_environment(r
     assert answer(driver(address, address.env, ask)) == ["inherited", "True", "joined"]
 
 
+def test_no_process_serves_a_dashboard(raced):
+    programs = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in members(raced[0])}
+
+    assert pid_of(raced[0], "raylet") in programs
+    assert not [program for program in programs.values() if b"dashboard.py" in program]
+
+
 def test_nobody_gets_in_without_the_token(raced, tmp_path):
     address = running_ray(raced[0])
     (tmp_path / "wrong").write_text("0" * 64)
