@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from holdfast.conversation import AgentSpec
 from holdfast.persistence import AppRecord, Directory
-from holdfast.persistence.payloads import UNENCRYPTED
+from holdfast.persistence.codec import UNENCRYPTED
 
 from .actor_settings import StoreAddress
 from .signature import vouched

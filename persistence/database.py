@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from .payloads import Payloads
+    from .codec import Payloads
 
 
 class Database(Protocol):

@@ -10,10 +10,10 @@ from holdfast.errors import CorruptStore, NewerRecord
 from . import codec
 from .access import ApiKey, ApiKeyList, UnreadableApiKey
 from .app_record import AppRecord
+from .codec import Payloads
 from .directory import NO_RULES, Binding, BrokenApp
 from .keys import Keys
 from .lists import TROUBLE_MS, Trouble
-from .payloads import Payloads
 
 SINCE = "|since"
 """The suffix of the field with the time since which workers cannot run an app; no app's path ends with it."""

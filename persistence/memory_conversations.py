@@ -18,6 +18,7 @@ from holdfast.settings import check_namespace
 
 from . import pages
 from .changes import CHANGES_KEPT, Change, Suspended
+from .codec import Payloads
 from .conversations import (
     MOST_PASSING,
     PASSING_MS,
@@ -38,7 +39,6 @@ from .hashes import Put
 from .keys import Keys
 from .lists import PAGE_BYTES, Pause
 from .pages import PendingPlace
-from .payloads import Payloads
 from .reads import Reads
 from .runs import Late, Run, RunStatus
 from .views import naming

@@ -19,11 +19,11 @@ from holdfast.settings import check_namespace
 
 from . import pages, redis_scripts, redis_values
 from .broadcasts import Broadcasts
+from .codec import Payloads
 from .hashes import Put
 from .keys import BUCKETS, STORE_ID, Keys
 from .lists import ConversationRow
 from .pages import PendingPlace
-from .payloads import Payloads
 from .reads import Reads
 from .redis_connection import SOCKET_TIMEOUT_S, client, is_wrong_type, translated
 from .views import Entry, naming, unreadable_row

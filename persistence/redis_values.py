@@ -13,10 +13,10 @@ from holdfast.conversation.text import jsontext
 from holdfast.errors import CorruptStore, NewerRecord
 
 from . import codec, pages
+from .codec import Payloads
 from .conversations import MOST_PASSING, PASSING_MS, Append, Quarantine
 from .keys import BUCKETS
 from .lists import ConversationRow
-from .payloads import Payloads
 from .runs import Late, Run, RunStatus
 
 LAYOUT_VERSION = 1

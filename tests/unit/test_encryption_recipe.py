@@ -15,7 +15,7 @@ from store_suite.runs import Running
 from holdfast.cipher import CipherAt
 from holdfast.errors import CipherFailed
 from holdfast.persistence import MemoryStore
-from holdfast.persistence.payloads import Payloads
+from holdfast.persistence.codec import Payloads
 
 PAGE = Path(__file__).parents[2] / "docs" / "encryption.md"
 (SOURCE,) = re.findall(r"^```python\n(# payload_keys\.py\n.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)

@@ -8,7 +8,7 @@ import pytest
 from holdfast.cipher import CipherAt
 from holdfast.errors import CipherFailed, CipherMissing, ConfigurationError, CorruptStore, NewerRecord
 from holdfast.persistence import codec
-from holdfast.persistence.payloads import Payloads
+from holdfast.persistence.codec import Payloads
 from holdfast.testing import ToyCipher
 
 KEY_TEXT = "c2VjcmV0LWtleQ"
@@ -197,7 +197,7 @@ def test_a_module_that_does_not_import_is_not_imported_for_each_payload(tmp_path
         with pytest.raises(CipherFailed, match="does not import"):
             sealing.seal(b"a word", "log")
     assert tried.read_text() == "x"
-    monkeypatch.setattr("holdfast.persistence.payloads.AGAIN_S", 0)
+    monkeypatch.setattr("holdfast.persistence.codec.AGAIN_S", 0)
     with pytest.raises(CipherFailed):
         sealing.seal(b"a word", "log")
     assert tried.read_text() == "xx"
@@ -212,7 +212,7 @@ async def test_a_module_whose_import_hangs_holds_up_no_loop_and_whoever_needs_th
         return ToyCipher()
 
     monkeypatch.setattr(CipherAt, "load", hang)
-    monkeypatch.setattr("holdfast.persistence.payloads.IMPORT_S", 0.05)
+    monkeypatch.setattr("holdfast.persistence.codec.IMPORT_S", 0.05)
     sealing = payloads(CipherAt("slow:cipher"))
     await sealing.prepare()
     await sealing.prepare()
@@ -229,7 +229,7 @@ async def test_where_no_thread_can_be_started_the_first_use_imports_the_cipher(m
     async def refuse(_work):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("holdfast.persistence.payloads.in_daemon", refuse)
+    monkeypatch.setattr("holdfast.persistence.codec.in_daemon", refuse)
     monkeypatch.setattr(CipherAt, "load", lambda _: ToyCipher())
     sealing = payloads(CipherAt("slow:cipher"))
     await sealing.prepare()
