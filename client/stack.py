@@ -12,6 +12,7 @@ import sys
 import time
 import warnings
 import weakref
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from holdfast.actors import logs
 from holdfast.backoff import Backoff
 from holdfast.cipher import CipherAt
-from holdfast.conversation import Receipt
+from holdfast.conversation import Receipt, State
 from holdfast.counting import Counts
 from holdfast.daemon import in_daemon
 from holdfast.errors import ClusterUnavailable, ConfigurationError, HoldfastError
@@ -49,7 +50,6 @@ LONGEST_PAUSE_S = 5.0
 """The longest pause between two attempts to join a configured Ray again, in seconds."""
 SILENT_S = 20.0
 """Seconds of silence after which a configured Ray is left: its GCS may come back, but Ray ends a process after 60 s."""
-
 T = TypeVar("T")
 
 logger = logging.getLogger("holdfast.client")
@@ -96,6 +96,8 @@ class Stack:
         self._leaving: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._asking: set[asyncio.Timeout] = set()
+        self.begun: OrderedDict[str, State] = OrderedDict()
+        """The states that the last starts from here wrote, of conversations that nobody has waited for yet."""
         self._opened = False
         self._may_leave = True
         self.absent: str | None = None

@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter
 
 from holdfast.conversation import Event as LogEvent
 from holdfast.conversation import Receipt, State, evolve
-from holdfast.conversation.records.events import CallSuspended, Ended
+from holdfast.conversation.records.events import CallSuspended, Ended, RunScheduled
 from holdfast.conversation.records.live import LiveEvent
 from holdfast.conversation.text import jsontext
 from holdfast.errors import StoreUnavailable
@@ -74,16 +74,28 @@ async def resting(
     async def found(store: Conversations) -> tuple[State, Quarantine | None]:
         return await asyncio.gather(store.load(conversation_id), store.quarantine(conversation_id))  # in one round trip
 
-    state, quarantine = await on.read(found)
-    while quarantine is None and not rests(state, after):
+    begun = on.stack.begun.pop(conversation_id, None)
+    followed: dict[int, LogEvent] | None = None if begun is None or timeout_s == 0 else {}
+    if begun is None or followed is None:
+        state, quarantine = await on.read(found)
+    else:  # what was written since comes with the first news
+        state, quarantine = begun, None
+    full = False
+    while quarantine is None and (full or not rests(state, after)):
         left_ms = BLOCK_MS if give_up is None else min(BLOCK_MS, int((give_up - loop.time()) * 1000))
         if left_ms <= 0:
             break
-        for _, event in await news(on, conversation_id, state.seq, left_ms):
+        entries = await news(on, conversation_id, state.seq, left_ms)
+        full = len(entries) == READ_AT_ONCE
+        for seq, event in entries:
             state = evolve(state, event)
+            if isinstance(event, RunScheduled):
+                followed = None
+            elif followed is not None:
+                followed[seq] = event
         if not rests(state, after):
             quarantine = await on.read(lambda store: store.quarantine(conversation_id))
-    return await on.read(lambda store: shown(store, state, on.resolve))
+    return await on.read(lambda store: shown(store, state, on.resolve, followed))
 
 
 async def _durable(on: Reads, conversation_id: str, after: int) -> AsyncIterator[Event]:

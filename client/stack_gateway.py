@@ -47,6 +47,8 @@ LAPSED_MS = PAUSE_LAG_MS + 100
 """Milliseconds after a pause in which workers may still use an older view; the work that it allowed has begun by then."""
 SILENT_MS = 15_000
 """Milliseconds without a renewal after which a cluster counts as silent; its sweeper renews its binding all the time."""
+MOST_BEGUN = 1000
+"""Of how many started conversations the state is kept for who waits for them."""
 
 logger = logging.getLogger("holdfast.client")
 
@@ -149,7 +151,12 @@ class StackGateway:
         said = {"principal": self.principal, "traceparent": work_context.caller_traceparent()}
         command = command.model_copy(update={name: value for name, value in said.items() if value is not None})
         delivery = Delivery(conversation_id, command, timeout_s=self.allowed_s, create=create, proves=self._proves)
-        return reply_in(await self._delivered(delivery), what=what, retry_id=retry_id)
+        reply = reply_in(await self._delivered(delivery), what=what, retry_id=retry_id)
+        if delivery.began is not None:
+            self.stack.begun[conversation_id] = delivery.began
+            if len(self.stack.begun) > MOST_BEGUN:
+                self.stack.begun.popitem(last=False)
+        return reply
 
     async def _delivered(self, delivery: Delivery) -> DeliveryResult:
         """The result of a delivery. If Ray dies, the delivery goes on over the next Ray, with the same ids."""

@@ -24,14 +24,20 @@ logger = logging.getLogger("holdfast.client")
 
 
 async def shown(
-    store: Store, state: State, resolve: Callable[..., Awaitable[Receipt]]
+    store: Store, state: State, resolve: Callable[..., Awaitable[Receipt]], followed: Mapping[int, Event] | None = None
 ) -> ConversationState[Awaitable[Receipt]]:
-    """A state as a client shows it; `resolve` decides its pending calls."""
+    """A state as a client shows it; `resolve` decides its pending calls.
+
+    `followed` are the events since the start, if no run was scheduled. Once they complete a turn, nothing else is read: there
+    is no run whose result may be late, a worker has just run the app, and who is in quarantine completes nothing.
+    """
     name, last, reply, end = state.conversation_id, state.last, None, None
     seqs = [] if last is None else [last.reply_seq or last.seq, last.seq]
-    quarantine, entries, late, problem = await asyncio.gather(  # in one round trip
-        store.quarantine(name), store.at(name, seqs), late_results(store, name), problem_of(store, state.app)
-    )
+    quarantine, entries, late, problem = None, [(followed or {}).get(seq) for seq in seqs], list[LateResult](), None
+    if not (entries and state.turn is None and isinstance(entries[0], ModelAnswered) and isinstance(entries[1], TurnCompleted)):
+        quarantine, entries, late, problem = await asyncio.gather(  # in one round trip
+            store.quarantine(name), store.at(name, seqs), late_results(store, name), problem_of(store, state.app)
+        )
     if entries:
         answer, end = entries
         reply = answer.content if isinstance(answer, ModelAnswered) else None

@@ -43,6 +43,9 @@ from .views import naming
 
 logger = logging.getLogger("holdfast.persistence")
 
+MOST_BLOCKED = 16
+"""The most readers of a process that block on the server for news of a conversation."""
+
 
 class RedisConversations(RedisChanges):
     """The verbs of `Conversations`, in Redis."""
@@ -194,16 +197,16 @@ class RedisConversations(RedisChanges):
     ) -> Sequence[tuple[int, Event]]:
         with naming(conversation_id):
             entries: list[tuple[bytes, Any]] = []
-            if not (block_ms or whole):
-                begin = max(before - 1, 0) if before else after + 1
-                args = f"{begin}-0", limit, PAGE_BYTES, before > 0
-                _, *entries = await self._on(conversation_id, "log_page", *args)
-            elif not block_ms or not self._broadcasts.hears(self._keys.live(conversation_id)):
-                entries = await self._read_now(conversation_id, after, limit)
-            if block_ms and not entries:
+            if block_ms:
                 entries = await self._repeated(  # a blocking read: its duration is not counted
                     lambda: self._read_later(conversation_id, after, limit, block_ms), waits=True
                 )
+            elif whole:
+                entries = await self._read_now(conversation_id, after, limit)
+            else:
+                begin = max(before - 1, 0) if before else after + 1
+                args = f"{begin}-0", limit, PAGE_BYTES, before > 0
+                _, *entries = await self._on(conversation_id, "log_page", *args)
             found = [redis_values.entry_of(conversation_id, entry_id, fields, self.payloads) for entry_id, fields in entries]
             return found[::-1] if before else found
 
@@ -212,9 +215,22 @@ class RedisConversations(RedisChanges):
         return await self._do(lambda: self._redis.xrange(log, min=f"{after + 1}-0", count=limit))
 
     async def _read_later(self, conversation_id: str, after: int, limit: int, block_ms: int) -> Any:
-        """The log entries after a place, once one was published or `block_ms` are over."""
+        """The log entries after a place, once there is one or `block_ms` are over.
+
+        A few readers block on the server, each on a connection of its own, which takes one round trip. The rest share the
+        connection for published messages, as do readers of a conversation that is listened to already.
+        """
+        live, log = self._keys.live(conversation_id), self._keys.log(conversation_id)
+        if self._blocked < MOST_BLOCKED and not self._broadcasts.hears(live):
+            self._blocked += 1
+            try:
+                blocking = self._blocking.xread({log: f"{after}-0"}, count=limit, block=block_ms)
+                found = await self._bounded(block_ms, blocking)
+            finally:
+                self._blocked -= 1
+            return found[0][1] if found else []
         until = asyncio.get_running_loop().time() + block_ms / 1000
-        async with self._broadcasts.listening(self._keys.live(conversation_id)) as listener:
+        async with self._broadcasts.listening(live) as listener:
             entries = await self._read_now(conversation_id, after, limit)
             while not entries:
                 try:

@@ -68,6 +68,7 @@ class RedisDatabase(Reads):
         self.payloads = Payloads(self.namespace, lambda: self.store_id, cipher)
         self._room = _Room(AT_ONCE)
         self._closed = False
+        self._blocked = 0
         self._redis: Any = client(url, lambda: self.store_id)
         self._blocking: Any = client(url, lambda: self.store_id, blocking=True)
         self._broadcasts = Broadcasts(self._blocking.connection_pool.make_connection)

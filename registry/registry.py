@@ -69,7 +69,8 @@ class Delivery:
     It may take `timeout_s` from now on, until `until` in the loop's time. `create` lets the command start the conversation.
     `proves` says that this process has verified the command's principal, so it signs the command. `waits_for_store` has an
     unavailable store retried while there is time. `handed` says whether an actor may have judged the command, also when the
-    delivery is cancelled. `answer` is that of the actor that got the command with the takeover, if one did.
+    delivery is cancelled. `answer` is that of the actor that got the command with the takeover, if one did. `began` is the
+    state of a conversation that this process started itself.
     """
 
     conversation_id: str
@@ -82,6 +83,7 @@ class Delivery:
     until: float = field(init=False)
     handed: bool = field(default=False, init=False)
     answer: AnswerToAsk | None = field(default=None, init=False)
+    began: State | None = field(default=None, init=False)
 
     def __post_init__(self, timeout_s: float) -> None:
         self.until = now_s() + timeout_s

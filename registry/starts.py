@@ -81,6 +81,7 @@ class Starts:
                     self._background.start(self._worked(app, request))
         if self._telling is None or self._telling.done():
             self._telling = asyncio.create_task(self._tell())
+        delivery.began = wrote.write.after
         return Replied(wrote.reply)
 
     async def close(self) -> None:

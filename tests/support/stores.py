@@ -1,6 +1,7 @@
 """What a client stands on in unit tests: a store at hand, and no way to the actors, or writers in their place."""
 
 import time
+from collections import OrderedDict
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -24,6 +25,7 @@ class InMemory:
         self.may_start = False
         self.absent: str | None = None
         self.counts = Counts()
+        self.begun: OrderedDict[str, Any] = OrderedDict()
 
     @property
     def ready(self) -> Any:

@@ -8,10 +8,16 @@ import pytest
 from writer import Writer, begin, call, send, start
 
 from holdfast.errors import StoreUnavailable, WrongStore
-from holdfast.persistence import RedisStore, broadcasts
+from holdfast.persistence import RedisStore, broadcasts, redis_conversations
 from holdfast.persistence.keys import STORE_ID, Keys
 
 WAIT_S = 30
+
+
+@pytest.fixture(autouse=True)
+def nobody_blocks(monkeypatch):
+    """All readers share one connection, also the first few."""
+    monkeypatch.setattr(redis_conversations, "MOST_BLOCKED", 0)
 
 
 async def soon(fact):

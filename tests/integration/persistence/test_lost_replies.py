@@ -152,7 +152,7 @@ async def test_the_driver_repeats_nothing(proxy, hasty, store):
         (b"EVALSHA", lambda: hasty.claim("c-1", lookup, incarnation="i-1", worker="w-1")),
         (b"TIME", hasty.now),
         (b"HMGET", lambda: hasty.owner("c-1")),
-        (b"XRANGE", lambda: hasty.read("c-1", after=0, block_ms=1000)),
+        (b"XRANGE", lambda: hasty.read("c-1", after=0, whole=True)),
         (b"XREAD", hasty.changes),
         (b"ZADD", lambda: hasty.offer("actor-1", 0)),
         (b"ZRANGEBYLEX", lambda: hasty.pending(limit=10)),

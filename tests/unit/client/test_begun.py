@@ -1,0 +1,94 @@
+"""Waiting for a conversation that this client has just started: what it wrote is not read again."""
+
+import asyncio
+
+import pytest
+from stores import InMemory
+from writer import Writer, begin, call, fail_model, reply, send, start
+
+from holdfast.client import AsyncClient, stack_events
+from holdfast.client.stack_gateway import StackGateway
+from holdfast.persistence import MemoryStore
+
+READS = ("load", "quarantine", "at", "late", "problem", "pending_of")
+
+
+class Counted(MemoryStore):
+    """A store that notes which reads are asked of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    def __getattribute__(self, name):
+        if name in READS:
+            self.asked.append(name)
+        return super().__getattribute__(name)
+
+
+@pytest.fixture
+def store():
+    return Counted()
+
+
+@pytest.fixture
+async def writer(store):
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin())
+    return writer
+
+
+@pytest.fixture
+def stack(store, writer):
+    stack = InMemory(store)
+    stack.begun["c-1"] = writer.state
+    store.asked.clear()
+    return stack
+
+
+@pytest.fixture
+def conversation(stack):
+    return AsyncClient(StackGateway(stack, timeout_s=30)).conversation("c-1")
+
+
+async def waited(conversation, writer, *steps):
+    waiting = asyncio.create_task(conversation.wait(timeout_s=30))
+    for step in steps:
+        await asyncio.sleep(0)
+        await writer.do(step)
+    return await waiting
+
+
+async def test_an_answer_is_shown_from_what_was_read_while_waiting(store, stack, conversation, writer):
+    state = await waited(conversation, writer, reply("Hi."))
+
+    assert "load" not in store.asked and "at" not in store.asked and "late" not in store.asked
+    assert state.reply == "Hi."
+    assert stack.begun == {}
+    assert state == await conversation.state()
+
+
+@pytest.mark.parametrize("steps", [[fail_model("no key")], [call("ask")], [call("lookup"), None]])
+async def test_another_end_is_read_as_ever(store, conversation, writer, steps):
+    if steps[-1] is None:
+        await writer.do(steps[0])
+        state = await conversation.wait(timeout_s=0.05)
+        assert state.running
+    else:
+        state = await waited(conversation, writer, *steps)
+    assert "quarantine" in store.asked
+    assert state == await conversation.state()
+
+
+async def test_the_present_state_is_read_from_the_store(store, conversation, writer):
+    await writer.do(reply("Hi."))
+    assert (await conversation.state()).reply == "Hi."
+    assert "load" in store.asked
+
+
+async def test_a_log_longer_than_a_page_is_followed_to_its_end(conversation, writer, monkeypatch):
+    monkeypatch.setattr(stack_events, "READ_AT_ONCE", 2)
+    await writer.do(reply("Hi."))
+    await writer.do(send("and then?"), begin(), reply("Then."))
+    state = await conversation.wait(timeout_s=30)
+    assert (state.reply, state.seq) == ("Then.", writer.state.seq)
