@@ -54,8 +54,10 @@ async def run_of(store, status):
 async def test_a_start_is_acknowledged_with_its_turn_begun_and_a_worker_told(inner):
     workers = Told(inner)
     starts = starting(inner, workers)
-    answer = await starts.started(delivered())
+    delivery = delivered()
+    answer = await starts.started(delivery)
     assert isinstance(answer, Replied)
+    assert delivery.began == await inner.load("c-1")
     assert [event.kind for _, event in await inner.read("c-1")] == ["conversation_started", "message_accepted", "turn_started"]
     owner = await inner.owner("c-1")
     assert (owner.token, owner.epoch) == ("", 1)
