@@ -33,7 +33,8 @@ async def shown(
     """
     name, last, reply, end = state.conversation_id, state.last, None, None
     seqs = [] if last is None else [last.reply_seq or last.seq, last.seq]
-    quarantine, entries, late, problem = None, [(followed or {}).get(seq) for seq in seqs], list[LateResult](), None
+    entries: Sequence[Event | None] = [(followed or {}).get(seq) for seq in seqs]
+    quarantine, late, problem = None, list[LateResult](), None
     if not (entries and state.turn is None and isinstance(entries[0], ModelAnswered) and isinstance(entries[1], TurnCompleted)):
         quarantine, entries, late, problem = await asyncio.gather(  # in one round trip
             store.quarantine(name), store.at(name, seqs), late_results(store, name), problem_of(store, state.app)
