@@ -116,12 +116,17 @@ async def _start(gateway: HttpGateway, *, context: str, attended: bool, **given:
     return await gateway.requested(verbs.STARTED, given)
 
 
-async def _resolve(
-    gateway: HttpGateway, *, conversation_id: str, suspension_id: str, decision: DecisionRecord, decision_id: str
-) -> Receipt:
-    await _check_fits(gateway, suspension_id, conversation_id)
-    ids = {"suspension_id": suspension_id, "conversation_id": conversation_id, "decision_id": decision_id}
-    return await gateway.requested(verbs.RESOLVE, ids | said(decision))
+async def _about(gateway: HttpGateway, verb: Verb[R], *, suspension_id: str, conversation_id: str | None, **asked: Any) -> R:
+    """What an operation on a suspension replies.
+
+    An id that cannot stand in a path is refused with `StaleCall`: Holdfast makes none such, so no suspension has it.
+    """
+    ids = {"suspension_id": suspension_id, "conversation_id": conversation_id}
+    if fits(suspension_id):
+        return await gateway.requested(verb, ids | asked)
+    if conversation_id is not None:
+        await gateway.requested(verbs.STATE, {"conversation_id": conversation_id})
+    raise errors.StaleCall(conversation_id or "", suspension_id, errors.StaleReason.UNKNOWN)
 
 
 async def _resolve_many(
@@ -200,23 +205,8 @@ def _chunks(items: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Mappin
         yield chunk
 
 
-async def _pending_call(gateway: HttpGateway, *, suspension_id: str, conversation_id: str | None) -> AsyncPendingCall:
-    await _check_fits(gateway, suspension_id, conversation_id)
-    ids = {"suspension_id": suspension_id, "conversation_id": conversation_id}
-    return await gateway.requested(verbs.PENDING_CALL, ids)
-
-
 async def _pending_of(gateway: HttpGateway, *, conversation_id: str) -> list[AsyncPendingCall]:
     return (await gateway.requested(verbs.STATE, {"conversation_id": conversation_id})).pending
-
-
-async def _check_fits(gateway: HttpGateway, suspension_id: str, conversation_id: str | None) -> None:
-    """Refuse with `StaleCall` an id that cannot stand in a path: Holdfast makes none such, so no suspension has it."""
-    if fits(suspension_id):
-        return
-    if conversation_id is not None:
-        await gateway.requested(verbs.STATE, {"conversation_id": conversation_id})
-    raise errors.StaleCall(conversation_id or "", suspension_id, errors.StaleReason.UNKNOWN)
 
 
 async def _state(
@@ -299,18 +289,12 @@ async def _audit_lines(
     yield found.verdict()
 
 
-async def _assign(gateway: HttpGateway, *, to: Principal | str | EllipsisType | None, **noted: Any) -> Receipt:
-    taker = None if isinstance(to, EllipsisType) else taker_of(to, None)  # None: whoever the token is of
-    return await _noted(gateway, verbs.ASSIGN, to=taker, **noted)
-
-
-async def _noted(
-    gateway: HttpGateway, verb: Verb[Receipt], *, suspension_id: str, conversation_id: str, **said: Any
+async def _assign(
+    gateway: HttpGateway, *, to: Principal | str | EllipsisType | None, tool_call_id: str | None, **ids: Any
 ) -> Receipt:
-    del said["tool_call_id"]  # the server finds it by the suspension
-    await _check_fits(gateway, suspension_id, conversation_id)
-    ids = {"suspension_id": suspension_id, "conversation_id": conversation_id}
-    return await gateway.requested(verb, ids | said)
+    del tool_call_id  # the server finds it by the suspension
+    taker = None if isinstance(to, EllipsisType) else taker_of(to, None)  # None: whoever the token is of
+    return await _about(gateway, verbs.ASSIGN, to=taker, **ids)
 
 
 def _events(gateway: HttpGateway, *, conversation_id: str, after: int, live: bool) -> AsyncGenerator[Event, None]:
@@ -320,12 +304,12 @@ def _events(gateway: HttpGateway, *, conversation_id: str, after: int, live: boo
 
 _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.STARTED: _start,
-    verbs.RESOLVE: _resolve,
+    verbs.RESOLVE: lambda gateway, decision, **ids: _about(gateway, verbs.RESOLVE, **ids, **said(decision)),
     verbs.RESOLVE_CALL: lambda gateway, decision, **ids: gateway.requested(verbs.RESOLVE_CALL, ids | said(decision)),
     verbs.RESOLVE_EACH: _resolve_each,
     verbs.RESOLVE_MANY: _resolve_many,
     verbs.PENDING: lambda gateway, approver, **where: gateway.requested(verbs.PENDING, where | asked_for(approver)),
-    verbs.PENDING_CALL: _pending_call,
+    verbs.PENDING_CALL: lambda gateway, **ids: _about(gateway, verbs.PENDING_CALL, **ids),
     verbs.PENDING_OF: _pending_of,
     verbs.STATE: _state,
     verbs.TURN: _turn,
@@ -333,7 +317,7 @@ _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.CANCEL: _cancel,
     verbs.AUDIT: _audit,
     verbs.ASSIGN: _assign,
-    verbs.COMMENT: lambda gateway, **noted: _noted(gateway, verbs.COMMENT, **noted),
+    verbs.COMMENT: lambda gateway, tool_call_id, **asked: _about(gateway, verbs.COMMENT, **asked),  # noqa: ARG005 - as in `_assign`
     verbs.READY: lambda gateway: gateway.requested(verbs.READY, {}, read=lambda _: True),
 }
 _STREAMS: Mapping[Verb[Any], Callable[..., AsyncGenerator[Any, None]]] = {

@@ -5,7 +5,6 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast import errors, work_context
@@ -293,30 +292,17 @@ async def _going_on(gateway: StackGateway, conversation_id: str, calls: Sequence
         await asyncio.sleep(min(pauses.next_s(), left_s))
 
 
-async def _assign(
-    gateway: StackGateway, *, conversation_id: str, to: Principal | str | EllipsisType | None, **said: Any
-) -> Receipt:
-    taker = taker_of(to, gateway.principal)
-    said["tool_call_id"] = await _noted(gateway, conversation_id=conversation_id, **said)
-    return await gateway.commanded(verbs.ASSIGN, conversation_id, to=taker, **said)
-
-
-async def _comment(gateway: StackGateway, *, conversation_id: str, **said: Any) -> Receipt:
-    said["tool_call_id"] = await _noted(gateway, conversation_id=conversation_id, **said)
-    return await gateway.commanded(verbs.COMMENT, conversation_id, **said)
-
-
 async def _noted(
-    gateway: StackGateway, *, conversation_id: str, suspension_id: str, tool_call_id: str | None, **_: object
-) -> str:
-    """The id of a suspension's call, settled ones included; empty if there was none."""
-    if tool_call_id:
-        return tool_call_id
-    state = await gateway.read(lambda store: store.load(conversation_id))
-    found = waiting(state, suspension_id)
-    if found is not None:
-        return found
-    return (await gateway.read(lambda store: settled(store, suspension_id, conversation_id))).tool_call_id
+    gateway: StackGateway, verb: Verb[R], *, conversation_id: str, suspension_id: str, tool_call_id: str | None, **said: Any
+) -> R:
+    """The receipt of a note on a suspension, which may be settled by now."""
+    if not tool_call_id:
+        state = await gateway.read(lambda store: store.load(conversation_id))
+        tool_call_id = waiting(state, suspension_id)
+    if tool_call_id is None:
+        tool_call_id = (await gateway.read(lambda store: settled(store, suspension_id, conversation_id))).tool_call_id
+    ids = {"suspension_id": suspension_id, "tool_call_id": tool_call_id}
+    return await gateway.commanded(verb, conversation_id, **ids, **said)
 
 
 async def _ready(gateway: StackGateway) -> bool:
@@ -364,8 +350,8 @@ _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.LATEST: _latest,
     verbs.CANCEL: _cancel,
     verbs.AUDIT: lambda gateway, conversation_id, receipts: report(gateway.read, conversation_id, receipts),
-    verbs.ASSIGN: _assign,
-    verbs.COMMENT: _comment,
+    verbs.ASSIGN: lambda gateway, to, **said: _noted(gateway, verbs.ASSIGN, to=taker_of(to, gateway.principal), **said),
+    verbs.COMMENT: lambda gateway, **said: _noted(gateway, verbs.COMMENT, **said),
     verbs.READY: _ready,
     verbs.AGENTS: _agents,
     verbs.CHECK_RULES: _check_rules,
