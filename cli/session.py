@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.actors.logs import write_lines
 from holdfast.client import AsyncClient
-from holdfast.client.arguments import this_user
 from holdfast.client.async_client import over_http
+from holdfast.client.operation import this_user
 from holdfast.client.stack import Stack
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Principal

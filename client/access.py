@@ -32,7 +32,7 @@ from holdfast.persistence.access import (
     Want,
 )
 
-from .arguments import is_time, pausable
+from .operation import is_time, pausable
 from .stack import Reads
 
 API_KEY = re.compile(r"hf_([0-9a-f]{12})_([0-9a-f]{64})")

@@ -24,12 +24,12 @@ from holdfast.settings import Settings
 
 from . import verbs
 from .agents import AgentRow
-from .arguments import check_suspension, is_app, is_time, key_of, stated_of
 from .audit import AuditReport
 from .conversation import AsyncConversation, resolved
 from .gateway import Gateway, asked
 from .given import Given
 from .list_events import AsyncListEvent
+from .operation import check_suspension, is_app, is_time, key_of, stated_of
 from .results import AsyncPendingCall, Page, PendingCall
 from .rule_check import RuleCheck
 from .stack import Stack

@@ -11,7 +11,7 @@ from holdfast.conversation.terms.decisions import SAYS, DecisionRecord
 from holdfast.conversation.text import jsontext
 from holdfast.errors import HoldfastError, InvalidDecision
 
-from .arguments import encodes
+from .operation import encodes
 from .results import PendingCall
 
 SIDE_BY_SIDE = 16

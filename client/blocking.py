@@ -12,10 +12,10 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 from holdfast.conversation import Principal, Receipt
 from holdfast.conversation.ids import check_conversation_id
 
-from .arguments import stated_of
 from .async_client import AsyncClient
 from .conversation import AsyncConversation
 from .list_events import AsyncListEvent, BlockingListEvent, ListEvent
+from .operation import stated_of
 from .results import AsyncPendingCall, BlockingPendingCall, ConversationState, Page, PendingCall
 from .stack import renewed
 

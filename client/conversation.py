@@ -9,10 +9,10 @@ from holdfast.conversation.ids import check_conversation_id
 from holdfast.errors import InvalidInput, ServerRefused
 
 from . import verbs
-from .arguments import check_suspension
 from .audit import AuditReport, Kept, kept_of
-from .gateway import Gateway, Verb, asked, streamed
+from .gateway import Gateway, asked, streamed
 from .log_pages import MessagePage
+from .operation import Verb, check_suspension
 from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall
 from .turns import Message, Turn
 

@@ -17,8 +17,8 @@ from holdfast.conversation import Principal, Proof, Status, SuspensionKind
 from holdfast.errors import InvalidInput
 from holdfast.persistence import Listing
 
-from . import arguments as of
-from .gateway import Checks
+from . import operation as of
+from .operation import Checks
 from .results import PendingCall
 
 MOST_PAGES = 20

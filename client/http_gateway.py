@@ -23,15 +23,14 @@ from holdfast.conversation.text import jsontext
 
 from . import batches, verbs
 from . import http_replies as replies
-from .arguments import encodes, taker_of
 from .audit import AuditReport
 from .batches import key_of, said
 from .filters import asked_for
-from .gateway import Verb, resolver
 from .http_address import Address
 from .http_events import follow, follow_lists
 from .http_exchange import FAILED, Exchange
-from .results import AsyncPendingCall, ConversationState, Event, PendingCall, rests
+from .operation import Verb, encodes, taker_of
+from .results import AsyncPendingCall, ConversationState, Event, PendingCall, resolver, rests
 from .turns import Turn
 
 R = TypeVar("R")

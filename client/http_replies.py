@@ -16,8 +16,8 @@ from holdfast.error_codes import error_of
 from holdfast.errors import HoldfastError, InvalidInput, ServerRefused
 
 from .audit import AuditReport
-from .gateway import Verb
 from .list_events import AsyncListEvent, ListEvent, ListEventKind
+from .operation import Verb
 from .replies import AuditReply
 from .results import ConversationState, Page, PendingCall
 from .results import Event as ClientEvent

@@ -1,7 +1,8 @@
 """The objects that a client returns: pages, events, pending and running calls, states and rows."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
@@ -23,7 +24,10 @@ from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.records.events import CallSuspended
 from holdfast.conversation.records.live import LiveEvent
 from holdfast.conversation.records.state import RESTING
-from holdfast.errors import InvalidDecision
+from holdfast.errors import InvalidDecision, StaleCall, StaleReason
+
+from .gateway import Gateway
+from .operation import Verb, encodes, judged
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -153,6 +157,27 @@ class PendingCall(PendingView, Generic[R]):
 
 AsyncPendingCall = PendingCall[Awaitable[Receipt]]
 BlockingPendingCall = PendingCall[Receipt]
+
+
+def resolver(gateway: Gateway, verb: Verb[Receipt]) -> Callable[..., Coroutine[Any, Any, Receipt]]:
+    """The function by which a `PendingCall` decides itself: `verb` takes the ids that the call was shown with."""
+
+    async def resolve(
+        conversation_id: str,
+        tool_call_id: str,
+        decision: Decision,
+        *,
+        suspension_id: str | None = None,
+        decision_id: str | None = None,
+    ) -> Receipt:
+        ids = {"conversation_id": conversation_id, "tool_call_id": tool_call_id, "suspension_id": suspension_id}
+        given = {**ids, "decision": decision, "decision_id": decision_id}
+        arguments = await judged(partial(verb.checked, given), decision)
+        if not (encodes(tool_call_id) and encodes(suspension_id or "")):
+            raise StaleCall(conversation_id, ascii(tool_call_id), StaleReason.UNKNOWN)
+        return await gateway.ask(verb, arguments)
+
+    return resolve
 
 
 class RunningCall(Result):

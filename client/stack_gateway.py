@@ -18,13 +18,13 @@ from holdfast.registry.registry import Delivery, DeliveryResult, Unknown, Unsent
 
 from . import verbs
 from .agents import AgentRow
-from .arguments import taker_of, this_user
 from .audit import lines, report
 from .batches import resolve_each
 from .filters import CALLS, filtered
-from .gateway import Gateway, Verb, judged, resolver
+from .gateway import Gateway
 from .list_feed import ListFeed, list_events
-from .results import AsyncPendingCall, Event, Page, PendingCall
+from .operation import Verb, judged, taker_of, this_user
+from .results import AsyncPendingCall, Event, Page, PendingCall, resolver
 from .rule_check import RuleCheck, checked
 from .stack import Stack
 from .stack_events import events_of, resting

@@ -35,16 +35,16 @@ from holdfast.persistence import ConversationRow, Pause, Place, Store
 from holdfast.persistence.access import AccessScope
 from holdfast.persistence.pages import check_limit
 
-from . import arguments as of
 from . import filters
+from . import operation as of
 from .agents import AgentRow
 from .audit import AuditReport
 from .batches import many_of, pairs_of, rulings_of
 from .filters import checks_of, filtered
-from .gateway import Checks, Verb
 from .given import Given, given_page, grants_of
 from .list_events import AsyncListEvent
 from .log_pages import MessagePage, message_page, turn_page
+from .operation import Checks, Verb
 from .results import AsyncPendingCall, ConversationState, Event, Page
 from .rule_check import RuleCheck, arguments_of, named
 from .turns import Message, Turn, turn_log, what_became

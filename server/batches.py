@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from holdfast.client import Decision, arguments, verbs
+from holdfast.client import Decision, operation, verbs
 from holdfast.client.batches import SIDE_BY_SIDE, key_of
 from holdfast.client.replies import DecidedEachReply, DecidedManyReply, DecidedReply, Problem, SettledReply
 from holdfast.conversation.judging.deciding import MOST
@@ -21,7 +21,7 @@ logger = logging.getLogger("holdfast.server")
 
 async def resolve_many(asked: Asked) -> DecidedManyReply:
     """Decide several pending calls of a conversation, all or none; 409 says which cannot be decided, and why."""
-    key, conversation_id = arguments.key_of("decision_id", InvalidDecision, asked.key), asked.path["conversation_id"]
+    key, conversation_id = operation.key_of("decision_id", InvalidDecision, asked.key), asked.path["conversation_id"]
     decisions = _by_suspension(conversation_id, asked.body.decisions)
     await _check_page(asked, conversation_id, decisions)
     receipts = await asked.conversation.resolve_many(decisions, decision_id=key)
@@ -34,7 +34,7 @@ async def resolve_many(asked: Asked) -> DecidedManyReply:
 
 async def resolve_each(asked: Asked) -> DecidedEachReply:
     """Decide several pending calls of any conversations, each by itself: one result for each, in order."""
-    key, items = arguments.key_of("decision_id", InvalidDecision, asked.key), asked.body.decisions
+    key, items = operation.key_of("decision_id", InvalidDecision, asked.key), asked.body.decisions
     room = asyncio.Semaphore(SIDE_BY_SIDE)
     _check_distinct(items)
     asked.serving.callers.charge(asked.caller, len(items) - 1)

@@ -8,8 +8,8 @@ from typing import Annotated, Any, TypeAlias, Union, get_args, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from holdfast.client import AsyncClient, AsyncConversation, filters
-from holdfast.client.gateway import KEYS
 from holdfast.client.list_events import LIST_CURSOR
+from holdfast.client.operation import KEYS
 from holdfast.conversation.ids import CONVERSATION_ID, REQUEST_ID
 
 _KEY = "The idempotency key, where no header Idempotency-Key gives it."

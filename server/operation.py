@@ -16,7 +16,7 @@ from holdfast.client import AsyncClient, AsyncConversation, Event
 from holdfast.client.access import AccessScope
 from holdfast.client.async_client import acting_for
 from holdfast.client.figures import Figures
-from holdfast.client.gateway import Verb
+from holdfast.client.operation import Verb
 from holdfast.conversation import Limits
 from holdfast.counting import Counts
 

@@ -15,11 +15,10 @@ from holdfast.actors.activation.context import ActivationContext
 from holdfast.actors.admission import Admission
 from holdfast.agent import Agent, App, Rules
 from holdfast.client import verbs
-from holdfast.client.arguments import attended_of, context_of, is_time, principal_of
 from holdfast.client.audit import AuditReport, Kept, report
 from holdfast.client.conversation import AsyncConversation
-from holdfast.client.gateway import Verb, resolver
-from holdfast.client.results import AsyncPendingCall, PendingCall
+from holdfast.client.operation import Verb, attended_of, context_of, is_time, principal_of
+from holdfast.client.results import AsyncPendingCall, PendingCall, resolver
 from holdfast.client.stack_state import call_of, shown
 from holdfast.conversation import Command, Grant, Principal, Receipt, Reply, Start, State, Wake, outstanding
 from holdfast.conversation.ids import check_conversation_id

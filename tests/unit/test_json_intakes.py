@@ -14,7 +14,7 @@ from holdfast.actors.workers import RunRequest
 from holdfast.agent import Agent, App, Tool, ToolContext, tool
 from holdfast.cli import job_file, resolve
 from holdfast.cli.errors import InvalidLines
-from holdfast.client.arguments import context_of
+from holdfast.client.operation import context_of
 from holdfast.conversation import Answer, Approve, Deny, Limits, Start, State, decide
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
 from holdfast.conversation.text import jsontext

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.client.gateway import MOST_AT_ONCE, is_large
+from holdfast.client.operation import MOST_AT_ONCE, is_large
 
 
 @pytest.mark.parametrize(

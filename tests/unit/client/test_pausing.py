@@ -6,7 +6,7 @@ import getpass
 import pytest
 
 from holdfast.client import AsyncClient, InvalidInput, stack_gateway
-from holdfast.client.arguments import REASON_BYTES, this_user
+from holdfast.client.operation import REASON_BYTES, this_user
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import MemoryStore
 

@@ -8,7 +8,7 @@ import pytest
 import holdfast.client
 from holdfast import errors
 from holdfast.client import AsyncClient, AsyncConversation, Client, Conversation, http_gateway, stack_gateway, verbs
-from holdfast.client.gateway import Verb
+from holdfast.client.operation import Verb
 from holdfast.server.app import OPERATIONS
 
 ROWS = [row for row in vars(verbs).values() if isinstance(row, Verb)]

@@ -152,7 +152,10 @@ class Wrong(ToyCipher):
         (Wrong(encrypt=lambda data, _context: b"x" + data), "encrypt returned what it was given"),
         (Wrong(decrypt=b"another"), "does not give back"),
         (Wrong(decrypt="text"), "returned str, not bytes"),
-        (Wrong(encrypt=lambda data, _context: data[::-1], decrypt=lambda data, _context: data[::-1]), "accepts another context"),
+        (
+            Wrong(encrypt=lambda data, _context: data[::-1], decrypt=lambda data, _context: data[::-1]),
+            "accepts another context",
+        ),
         (Wrong(encrypt=lambda data: data), "raised TypeError"),
     ],
 )

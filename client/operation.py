@@ -1,26 +1,39 @@
-"""Checks of callers' arguments, before a command leaves the process.
+"""What an operation of a client is, and the checks of its arguments, before a command leaves the process.
 
 Each check returns the value to pass on, or raises an `InvalidInput` (of the class that the operation names), which says what
 is wrong with the value and what to give instead.
 """
 
+import asyncio
 import math
 import os
 import re
 import socket
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from types import EllipsisType
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from holdfast.conversation import Principal, Proof
+from holdfast.conversation import Answer, Approve, Command, Principal, Proof, Reply
 from holdfast.conversation.ids import check_request_id
 from holdfast.conversation.terms.principal import NAME, is_name, unproven
 from holdfast.conversation.text import jsontext
 from holdfast.errors import AgentNotFound, InvalidDecision, InvalidInput, InvalidMessage, StaleCall, StaleReason
 from holdfast.persistence import pages
+from holdfast.persistence.access import AccessScope
 from holdfast.visible import without_hidden
 
+R = TypeVar("R")
+Check: TypeAlias = Callable[[Any], Any]
+Checks: TypeAlias = Mapping[str, Check]
+"""By argument, in their order: the function that checks the given value and returns the value to pass on."""
+
+KEYS = ("message_id", "decision_id", "request_id")
+"""The names of idempotency keys."""
+MOST_AT_ONCE = 1_000
+"""How many values, or hundreds of characters, are checked at once, within a few milliseconds."""
+CHARS = 100
 LAST_PLACE = 1 << 63
 REASON_BYTES = 1024
 """The longest reason of a pause, in bytes; it is short, since every worker reads it again and again."""
@@ -29,7 +42,97 @@ _GRANT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-Check: TypeAlias = Callable[[Any], Any]
+@dataclass(frozen=True, slots=True, eq=False)
+class Verb(Generic[R]):
+    """One operation.
+
+    Attributes:
+        name: The name of the method, of the client or of a conversation.
+        route: The HTTP method and the path; `{name}` stands for an argument.
+        reply: The type of the result.
+        what: What the operation asks for, in the words of an error.
+        operation: Its name in the description of the API; by default the method's, in camel case.
+        scope: The scope that a server's caller needs; None: no caller has to say who it is.
+        also: Further scopes that a caller needs.
+        checks: The checks of its arguments, in their order.
+        command: The command, where the operation is one command.
+        renamed: The command's names of arguments, where they differ.
+        read: Reads the reply from the store, where the operation is one read.
+        under: The field of a server's reply that holds the result; None where the reply is the result.
+    """
+
+    name: str
+    route: str
+    reply: type[R]
+    what: str
+    scope: AccessScope | None = AccessScope.READ
+    also: tuple[AccessScope, ...] = ()
+    operation: str = ""
+    checks: Checks = field(default_factory=dict)
+    command: Callable[..., Command] | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    read: Callable[..., Awaitable[Any]] | None = None
+    under: str | None = None
+
+    def __post_init__(self) -> None:
+        first, *more = self.name.split("_")
+        object.__setattr__(self, "operation", self.operation or first + "".join(map(str.capitalize, more)))
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        return self.route.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        """The path, with `{name}` for the arguments in it."""
+        return self.route.partition(" ")[2]
+
+    @property
+    def key(self) -> str | None:
+        """The argument that is the idempotency key; None where a repetition cannot be recognised."""
+        return None if self.method == "GET" else next((name for name in KEYS if name in self.checks), None)
+
+    def made(self, said: Mapping[str, Any]) -> Command:
+        """The command of these arguments."""
+        if self.command is None:
+            raise NotImplementedError(self.name)
+        return self.command(**{self.renamed.get(name, name): one for name, one in said.items()})
+
+    def replied(self, reply: Reply) -> R:
+        """The reply to the command, checked against the row's type."""
+        if not isinstance(reply, self.reply):
+            raise TypeError(self.name)
+        return reply
+
+    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments, checked, in the form that is passed on; each error names its argument."""
+        return {name: check(given[name]) for name, check in self.checks.items() if name in given}
+
+
+async def judged(work: Callable[[], R], *values: object) -> R:
+    """The result of work on these values: in a thread if they are large."""
+    return await asyncio.to_thread(work) if is_large(values) else work()
+
+
+def is_large(value: object) -> bool:
+    """Whether a value is large; it is read only as far as needed to tell."""
+    left, waiting = MOST_AT_ONCE, [value]
+    while waiting and left > 0:
+        match waiting.pop():
+            case str() as text:
+                left -= len(text) // CHARS
+            case Mapping() as pairs:
+                left -= 2 * len(pairs)
+                waiting += [*pairs, *pairs.values()] if left > 0 else []
+            case Approve(arguments=inner) | Answer(value=inner):
+                waiting.append(inner)
+            case list() | tuple() as items:
+                left -= len(items)
+                waiting += items if left > 0 else []
+            case _:
+                pass
+    return left <= 0
 
 
 def optional(check: Check) -> Check:
