@@ -21,7 +21,7 @@ LOOK_S = 1.0
 class Readings:
     """Repeated readings from the store: concurrent callers share a reading, which is reused for `FRESH_S`.
 
-    `what` names, for the error message, what is unknown without a reading from the last `LAG_S`; None if an older one suffices.
+    `what`, for the error message: what is unknown without a reading of the last `LAG_S` seconds; None: an older one suffices.
     """
 
     def __init__(self, read: Callable[[], Awaitable[None]], what: str | None) -> None:
@@ -35,7 +35,7 @@ class Readings:
         if now_s() - self._asked_at_s >= FRESH_S:
             await self._reading.result()
             if self._what is not None and now_s() - self._asked_at_s >= LAG_S:
-                raise StoreUnavailable(f"it took too long to say {self._what}")
+                raise StoreUnavailable(f"it took too long to find out {self._what}")
 
     async def _look(self) -> None:
         asked_at_s = now_s()  # it is read at some moment after this
@@ -52,9 +52,9 @@ class Admission:
         self._readings = Readings(self._look, "whether new work is paused")
 
     async def admit(self, agent: str) -> int:
-        """Let a piece of the agent's new work begin, and return the time by which it must, in ms UTC by the store's clock.
+        """Admit a piece of an agent's new work; returns the time by which it must begin, in ms UTC by the store's clock.
 
-        `StoreUnavailable` if it is unknown whether new work waits, which raises `WorkPaused`.
+        Raises `WorkPaused` if the agent's new work is paused, and `StoreUnavailable` if that is unknown.
         """
         await self._readings.fresh()
         pause = self._seen.of(agent)

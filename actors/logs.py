@@ -80,7 +80,7 @@ def line(text: str) -> str:
 
 
 def guard() -> None:
-    """Guard those of Holdfast's own loggers that are not guarded yet, in any process of a client."""
+    """Guard Holdfast's own loggers, unless they are guarded already; for processes of clients."""
     for name in OURS:
         logger = logging.getLogger(name)
         if not any(isinstance(known, Guard) for known in logger.filters):

@@ -18,7 +18,7 @@ R = TypeVar("R", bound=Request)
 
 SIGNED_AS = "holdfast-proven-1"
 STAMPS = {"now", "spec", "known", "trace", "read", "salt", "signature", "traceparent"}
-"""Unsigned fields: what the actor stamps, the spec (its published form counts), and what is no part of the request."""
+"""The fields that are not signed: those that the actor stamps, the signature itself, and the trace context."""
 
 CheckProof: TypeAlias = Callable[[str, Request], Awaitable[None]]
 """Refuses a command whose principal claims to be proven and is not."""

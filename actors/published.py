@@ -71,7 +71,7 @@ class Published:
 
 
 async def unsigned(store: Directory, app: str, agent: str) -> PublishedAgent | None:
-    """As `Published.agent`, where no cluster signs records: in tests."""
+    """Like `Published.agent`, for tests, in which no cluster signs records."""
     record = await store.app(app)
     return None if record is None else await published_agent(store, record, agent)
 
@@ -90,7 +90,7 @@ def _fix(app: str) -> str:
 
 
 SPECS = 1024
-"""How many specs are kept, the last used ones."""
+"""The most specs that are kept."""
 
 
 class SpecCache:

@@ -141,7 +141,7 @@ class RayWorkers:
         return outcome
 
     async def _elsewhere(self, name: str, handle: WorkerHandle, incarnation: str) -> NoOutcome:
-        """`GONE` if another release's process that had this run is gone; else raises `NoWorker`: look at the record again."""
+        """`GONE` if the other release's process with this run is gone; otherwise raises `NoWorker`: the caller asks again."""
         process = await self._asked(name, handle, handle.process())
         if not incarnation.startswith(f"{process}."):
             return NoOutcome.GONE

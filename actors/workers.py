@@ -20,8 +20,8 @@ class _Request:
     """The part of a request that an actor adds to an effect.
 
     Attributes:
-        max_claims: How many claims the worker may have meanwhile, including this one, if a process may have died of this
-            conversation's work; 0 for any number.
+        max_claims: The most claims, this one included, that the worker may have while it does this work; 0: any number. It is
+            limited if a process may have died of the conversation's work.
         waits: Whether the work may queue at the worker; if not, the worker refuses it as `FULL` when it is busy.
         request: The id of the HTTP request that led here, for log lines; '' if there is none.
     """
@@ -40,7 +40,7 @@ class ModelRequest(CallModel, _Request):
 
     Attributes:
         log_tail: The durable events that end at `upto_seq`, as many as the actor had; the worker reads earlier ones.
-        lineage: The id of the log as this activation writes it: a place in it stands for one entry and all before it.
+        lineage: The id of the log as this activation writes it: within it, a place identifies an entry and all before it.
         instead_of: A claim of this effect whose process is gone; the new claim replaces it.
     """
 
@@ -103,7 +103,7 @@ class NoOutcome(StrEnum):
     FULL = "full"  # the work may not queue here; another worker may have room
     NOT_MINE = "not_mine"  # the work was not runnable: another incarnation has claimed it, or it is settled
     GONE = "gone"  # the incarnation that claimed the work is gone
-    FORGOTTEN = "forgotten"  # the incarnation that claimed the work lives, but has ended it since: the record is older
+    FORGOTTEN = "forgotten"  # the incarnation lives, but its work has ended since the caller read the record
 
 
 RunAnswer: TypeAlias = RunOutcome | Claimed | NoOutcome
@@ -126,7 +126,7 @@ class Workers(Protocol):
         """
 
     async def run_tool(self, app: str, code: str, request: RunRequest) -> RunAnswer:
-        """As `call_model`, for a run and its body."""
+        """Like `call_model`, for a run and its body."""
 
     async def join(
         self, worker: str, incarnation: str, conversation_id: str, effect_id: str, *, briefly: bool = False

@@ -1,1 +1,1 @@
-"""The worker: its app, model calls and tool runs. This root imports nothing: only workers import litellm and users' apps."""
+"""The worker: its app, model calls and tool runs. Imports nothing here: only workers import litellm and users' apps."""

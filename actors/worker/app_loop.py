@@ -144,7 +144,7 @@ class AppLoop:
         return await asyncio.to_thread(judge, asking.known)
 
     async def answers(self, within_s: float) -> bool:
-        """Whether the loop turns: false if app code blocks it for `within_s` seconds."""
+        """Whether the loop answers within `within_s` seconds; false if app code blocks it."""
         if self._turning is None or self._turning.done():
             self._turning = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop)
         try:

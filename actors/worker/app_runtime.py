@@ -54,10 +54,10 @@ class AppRuntime:
         return cls(app, await AppLoop.open(app))
 
     async def loop(self) -> AppLoop:
-        """A loop that turns. A blocked loop is left to the callback that blocks it, and the lifespan entered on another.
+        """A loop that is not blocked. A blocked one is left to the callback that blocks it; the lifespan is entered on another.
 
         Raises:
-            AllBlocked: This process has `LOOPS` loops, and none turns.
+            AllBlocked: This process has `LOOPS` loops, and all are blocked.
             Exception: Any error of the lifespan.
         """
         current = self._loops[-1]
@@ -69,11 +69,11 @@ class AppRuntime:
 
     @property
     def latest(self) -> AppLoop:
-        """The loop that was last found to turn; its threads can be used even if the loop is blocked now."""
+        """The loop that was last found unblocked; its threads can be used even if it is blocked now."""
         return self._loops[-1]
 
     async def tidy(self) -> None:
-        """Close the replaced loops that turn again and run nothing, and leave their lifespans."""
+        """Leave the lifespans of replaced loops that are unblocked again and run nothing, and close them."""
         for loop in self._loops[:-1]:
             turns = loop.idle and await loop.answers(STUCK_S)
             if turns and loop.idle and loop in self._loops[:-1]:
@@ -92,7 +92,7 @@ class AppRuntime:
         return sum(loop.held for loop in self._loops) >= LEFT
 
     async def close(self) -> None:
-        """Leave the lifespans on the loops that turn; a blocked loop ends with the process."""
+        """Leave the lifespans on the loops that are not blocked; a blocked loop ends with the process."""
         for loop in self._loops:
             if await loop.answers(STUCK_S):
                 await loop.close()

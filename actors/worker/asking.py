@@ -1,4 +1,4 @@
-"""Asking the app's functions about the calls of a model's answer: with a time limit each, and never losing the answer."""
+"""Asking the app's functions about the calls of a model's answer: each has a time limit, and the answer is never lost."""
 
 import logging
 import math

@@ -1,4 +1,4 @@
-"""What a worker's process keeps alive: its attestation, for actors of another cluster, which cannot ask it; and the sweeper."""
+"""Background duties of a worker: attest in the store that it lives, for actors of other clusters, and keep a sweeper alive."""
 
 import asyncio
 import logging

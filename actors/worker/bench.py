@@ -1,4 +1,4 @@
-"""The bench: what a worker carries out a run or a model call with."""
+"""The bench: the store, the rules, the threads and the like with which a worker carries out a run or a model call."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -42,7 +42,7 @@ async def at_any_time(agent: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What a worker carries out a run or a model call with.
+    """The means by which a worker carries out a run or a model call.
 
     Attributes:
         clock: Limits a body's time: given seconds, returns a context manager like `asyncio.timeout`.

@@ -19,13 +19,13 @@ from .refusals import shared
 logger = logging.getLogger("holdfast.worker")
 
 CONFIRM_S = 0.02
-"""Seconds after its claim when a caller is told that the work goes on; most tools end sooner."""
+"""Seconds from a claim until its caller is told that the work goes on; most tools end sooner."""
 QUEUED_S = 0.5
-"""Seconds after which a caller is told that its work is queued."""
+"""Seconds until a caller is told that its work is queued."""
 GIVING_BACK_S = 30.0
 """Seconds of trying to give queued work back; after this the conversation is looked at anyway."""
 LOOK_EVERY_S = 3.0
-"""Seconds between looks whether this process's work is still waited for."""
+"""Seconds between checks whether this process's work is still awaited."""
 
 _T = TypeVar("_T")
 
@@ -116,7 +116,7 @@ class Claims(Generic[_T]):
             await backoff.sleep()
 
     def drop(self, incarnation: str) -> None:
-        """End a model call whose result is not awaited any more; tell a run so."""
+        """Cancel a model call whose result nobody awaits any more; tell the body of such a run."""
         claim = self._claims.get(incarnation)
         if claim is None:
             return

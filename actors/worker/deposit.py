@@ -1,4 +1,4 @@
-"""Recording outcomes: where nobody owns the conversation, the worker judges the outcome itself, as a guest."""
+"""Recording outcomes. If nobody owns the conversation, the worker judges the outcome itself, as a guest."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -27,8 +27,8 @@ async def deposit(
 ) -> bool:
     """Record the outcome, however long the store is away or the cipher fails; false if the work is settled or reclaimed.
 
-    If nobody owns the conversation, the outcome is judged, too. Whatever keeps the guest from it, the outcome is recorded by
-    then, and an actor judges it.
+    If nobody owns the conversation, the outcome is judged, too. If that fails, the outcome is recorded all the same, and an
+    actor judges it.
     """
     store, guest = bench.store, bench.guest
     work = request.conversation_id, request.effect_id
@@ -50,7 +50,7 @@ async def _judged(
 ) -> bool:
     store, work, recorded = bench.store, (request.conversation_id, request.effect_id), False
     for _ in range(TRIES):
-        # Once it is recorded, whoever has settled the work knew this outcome: it is not late.
+        # A writer that settled the work after this outcome was recorded knew it: then the outcome is not late.
         visit = partial(store.finish_as_guest, *work, **said, keeps_late=keeps_late and not recorded, look_ms=LOOK_MS)
         found = await _told(request, visit, late=not recorded)
         if isinstance(found, bool):
@@ -61,7 +61,7 @@ async def _judged(
             wrote = await guest.judged(request.conversation_id, found, outcome)
         except Fenced:
             continue
-        except Exception as error:  # noqa: BLE001 - an actor meets it again, and knows what to do
+        except Exception as error:  # noqa: BLE001 - an actor judges the outcome, and handles the error
             logger.info("%s of %s is left to an actor: %s", request.effect_id, request.conversation_id, error)
             break
         bench.reached(Step.GUEST_2_WRITTEN)
@@ -72,7 +72,7 @@ async def _judged(
 
 
 async def _told(request: ModelRequest | RunRequest, record: Callable[[], Awaitable[_T]], *, late: bool = True) -> _T:
-    """What the store answers, however long that takes; `late`: an outcome that it does not take is late."""
+    """The store's answer, however long it takes. With `late`, an outcome that the store refuses is logged as late."""
     backoff = Backoff(0.1, 5)
     while True:
         try:

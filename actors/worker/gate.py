@@ -26,27 +26,27 @@ from .asking import Ask, at_once
 
 logger = logging.getLogger("holdfast.worker")
 
-UNTOLD = "the permission rules in force cannot be told, so every call is asked about"
+UNTOLD = "the permission rules in force are unknown, so every call is asked about"
 UNREADABLE = RuleVerdict(
     effect=RuleEffect.ASK, reason="the permission rules cannot be read here", approvers=ApproverTerms(stated=True, each=True)
 )
-"""The verdict if this process cannot read the rules in force: a person with a stated identity must approve.
+"""The verdict if this process cannot read the rules in force: a person must approve, proven or only stated.
 
-No grant and no function of the app lifts what these rules may deny, so neither can replace that person.
+The rules may deny the call, so no grant and no function of the app can replace that person.
 """
 
 UNTOLD_DECIDERS = RuleVerdict(
-    effect=RuleEffect.DENY, reason="who may decide this call cannot be told (the tool's approvers= failed)"
+    effect=RuleEffect.DENY, reason="it is unknown who may decide this call (the tool's approvers= failed)"
 )
 """The verdict on a call whose tool cannot say who may decide it."""
-OTHERS = "others than those who have decided this call have to"
+OTHERS = "the edited arguments need the approval of other people"
 
 
 class RulesInForce(Protocol):
     """The source of an agent's permission rules in a worker."""
 
     async def begin_by(self, agent: str) -> tuple[Rules | None, int | None]:
-        """The rules in force (empty if there are none, None if unreadable), and until when work that they allow may begin.
+        """The rules in force (empty if there are none, None if unreadable), and the time until which they let work begin.
 
         That time is in ms UTC by the store's clock; None: any time.
         """
@@ -106,7 +106,7 @@ class Gate(RulesInForce):
         self._known = {digest: self._known.get(digest) or await self._read(digest, troubles) for digest in named}
         self._digests, self._asked_at = digests, asked_at
         for trouble in troubles:
-            if trouble not in self._troubles:  # once, not at each look
+            if trouble not in self._troubles:  # logged once, not at each reading
                 logger.warning("%s", trouble)
         self._troubles = troubles
 
@@ -159,7 +159,7 @@ class CallRules:
     turn: Callable[[], Awaitable[TurnContext]]
 
     def hides(self, tool: ToolSpec) -> bool:
-        """Whether a tool is hidden from the model: rules deny it, or are unreadable and its provider would run it unasked."""
+        """Whether a tool is hidden from the model: the rules deny it, or are unreadable and its provider would run it."""
         if self._rules is None:
             return tool.executor is Executor.PROVIDER
         return self._rules.hides(tool.name, executor=tool.executor)

@@ -46,7 +46,7 @@ async def run(
     bench.reached(Step.MODEL_2_CLAIMED)
     outcome = await call()
     bench.reached(Step.MODEL_3_ANSWERED)
-    claim.ends = False  # from here on its own guest may settle it
+    claim.ends = False  # from here on this worker itself may settle the call, as a guest
     try:
         counts = await deposit(bench, request, claim.incarnation, outcome, keeps_late=False)
     except (StoreError, ValueError, TypeError, OverflowError) as error:  # the answer is paid for; another would be like it

@@ -1,8 +1,8 @@
 """Plain chunks of OpenAI's chat stream, read without litellm.
 
-They are the first one, a piece of text, of reasoning or of one call's arguments, the finish reason and the token counts. The
-SDK and litellm make models of every chunk, which takes most of a long answer's processor time. All other chunks, and errors,
-are litellm's to read, in order: what it must know of the plain ones is set in its stream.
+A plain chunk is the first one, or has a piece of text, of reasoning or of one call's arguments, the finish reason, or the token
+counts. The SDK and litellm make models of every chunk, which takes most of a long answer's processor time. litellm reads all
+other chunks, and errors, in order; what it must know of the plain ones is set in its stream.
 """
 
 import re
@@ -18,7 +18,7 @@ ENDS = frozenset({"stop", "length", "tool_calls", "content_filter", "function_ca
 """OpenAI's own finish reasons."""
 EMPTY = (None, "")
 SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half of a character, of which litellm makes no arguments."""
+"""Half of a character: litellm cannot make arguments of it."""
 
 
 class PlainChunks:
@@ -138,5 +138,5 @@ def _piece(delta: dict[str, Any]) -> SimpleNamespace | None:
 
 
 def _chunk(content: str | None = None, **more: Any) -> SimpleNamespace:
-    """What is read of a chunk of litellm's."""
+    """The parts of litellm's chunk that are read here."""
     return SimpleNamespace(choices=[SimpleNamespace(index=0, delta=SimpleNamespace(content=content, **more))])

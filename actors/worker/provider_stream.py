@@ -4,8 +4,8 @@ litellm ends every stream without an error with a finish reason: "stop" if the p
 null in Anthropic's stream, for chunks without one in Gemini's, and for unknown reasons in most streams. So this module notes
 what the provider itself says. It raises no errors: litellm would take them for the provider's.
 
-Once an answer is whole, litellm is not asked for the end: only for callbacks, it would build the answer again in a thread, with
-its cost; and it would load a tokenizer to estimate missing token counts. With callbacks, a budget or a cache it is asked.
+Once an answer is whole, litellm does not read the stream's end, unless there are callbacks, a budget or a cache: it would build
+the answer and its cost again in a thread, and load a tokenizer to estimate missing token counts.
 """
 
 import json

@@ -64,9 +64,9 @@ class Succession:
     async def end_unless_used(
         self, store: Store, record: AppRecord | None, used_at: float, working: Callable[[], bool]
     ) -> None:
-        """Give way to a successor, made once an actor asks for it, if this worker was not used for `idle_s` since `used_at`.
+        """Give way to a successor if this worker was not used for `worker_idle_s` since `used_at`.
 
-        An actor that asks meanwhile is refused before its work begins here, and asks the successor.
+        The successor is made once an actor asks for it. An actor that asks this worker meanwhile is refused, and asks again.
         """
         idle_s = self._limits.worker_idle_s
         if not idle_s or self.succeeded or time.monotonic() - used_at < idle_s:

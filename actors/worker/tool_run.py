@@ -70,7 +70,7 @@ async def run(
 ) -> RunOutcome | NoOutcome:
     """Claim the run, run its body, record its outcome and return it; `NOT_MINE` if it was not runnable (in time).
 
-    A run that the rules in force block is not claimed: their verdict is its outcome. After an error no body has run.
+    A run that the rules in force block is not claimed: their verdict is its outcome. If this raises, no body has run.
     """
     bench.reached(Step.RUN_1_ASKED)
     # Everything that can fail before the body does so before the claim.

@@ -76,10 +76,10 @@ LOOP_S = 12.0
 SAID = 4096
 """How many characters of an error of the app's code are kept."""
 ENDING_S = 30.0
-"""Seconds that a worker that has left may take to end, even if callbacks hold its threads."""
+"""Seconds that a leaving worker may take to end, even if callbacks hold its threads."""
 DRAIN_CHECK_S = 5.0
 ALONE_IDLE_S = 30.0
-"""Seconds that a worker for work that is done alone waits for more."""
+"""Seconds that a worker in an `ALONE` slot waits for more work before it ends."""
 
 
 class Worker:
@@ -302,13 +302,13 @@ class Worker:
 
     async def _carried(self, guest: Guest, request: ModelRequest | RunRequest) -> None:
         """Do work that an outcome from here has made outstanding, if there is room for it; else leave it to an actor."""
-        why: object = NoOutcome.FULL  # also if it is for other code, or may take a process down
+        why: object = NoOutcome.FULL  # also for work of other code, and for work that may kill its process
         if request.code == self._settings.code and not (request.max_claims or self._settings.alone):
             request = replace(request, waits=False)
             with about(**log_fields(request)):
                 try:
                     why = await (self._model_called(request) if isinstance(request, ModelRequest) else self._tool_run(request))
-                except Exception as error:  # noqa: BLE001 - an actor meets it again, and knows what to do
+                except Exception as error:  # noqa: BLE001 - an actor takes the work up, and handles the error
                     why = error
         if isinstance(why, NoOutcome | Exception) and why is not NoOutcome.NOT_MINE:
             await guest.leave(request, why)
@@ -320,7 +320,7 @@ class Worker:
         return NoOutcome.FORGOTTEN if task is None else await self._claims.answer(task, briefly=briefly)
 
     async def drop(self, incarnation: str) -> None:
-        """End a model call that is not awaited any more, closing its stream. A run is told so; its outcome is late."""
+        """Cancel a model call that nobody awaits any more, and close its stream. A run is only told; its outcome is late."""
         self._claims.drop(incarnation)
 
     async def _connected(self) -> Store:
@@ -371,7 +371,7 @@ class Worker:
         return self._opened
 
     async def _open_anew(self) -> None:
-        """Open the app once for all waiting callers: an app that cannot be opened is not tried again for each."""
+        """Open the app, once for all waiting callers."""
         store = await self._connected()
         self._begin_draining()
         self._claims.look(self._connected)

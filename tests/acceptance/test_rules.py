@@ -265,7 +265,7 @@ async def test_whoever_writes_to_redis_lifts_no_rule(stack, store):
         # then a person is asked, since nobody in the cluster has signed that
         (shown,) = await asked_about(client.acting_as(Principal("ana")), conversation, 1)
         assert runs_of(stack, conversation.id) == []
-        said = "the permission rules in force cannot be told, so every call is asked about"
+        said = "the permission rules in force are unknown, so every call is asked about"
         await asyncio.to_thread(eventually, lambda: said in written(stack), what=f"a line that says {said!r}")
         await store.put_app(record, [])
         assert (await done(conversation, (await shown.resolve(Approve())).seq))[0]["ok"]

@@ -105,7 +105,7 @@ async def test_rules_in_force_that_cannot_be_read_are_told_once_and_again_when_t
         caplog.clear()
         refusal.append("unsigned")
         assert [await found.rules("desk") for _ in range(3)] == [None] * 3
-        assert [message.partition(",")[0] for message in caplog.messages] == ["the permission rules in force cannot be told"]
+        assert [message.partition(",")[0] for message in caplog.messages] == ["the permission rules in force are unknown"]
         refusal.clear()
         assert await found.rules("desk") == SOME
 
