@@ -27,9 +27,9 @@ BINDING_STALE_MS = 15_000
 """How long (ms) the bound cluster's sweeper must be silent before another cluster may take the store."""
 CONNECT_TIMEOUT_S = 5.0
 RENEW_EVERY_S = 1.0
-"""The longest time between two renewals of a cluster's binding."""
+"""Seconds between two renewals of a cluster's binding."""
 LOOK_AT_BINDING_S = 1.0
-"""The time between two looks while a process waits for another cluster's binding to end."""
+"""Seconds between two looks while a process waits for another cluster's binding to end."""
 ANSWER_S = 2.0
 """How long a joined cluster's GCS may take to answer."""
 OTHER_CLUSTER = "WrongClusterID"
@@ -75,7 +75,7 @@ def join(address: str, *, embedded: bool = False) -> Cluster:
     os.environ.setdefault("RAY_DISABLE_IMPORT_WARNING", "1")
     if address != "auto":
         _greet(address)
-    import ray  # noqa: PLC0415 - what the environment says must stand before the import
+    import ray  # noqa: PLC0415 - the environment is set first
 
     if embedded:
         _observe_environment(ray)
@@ -105,7 +105,7 @@ def current(*, joined_here: bool = False) -> Cluster:
 
 
 def leave(cluster: Cluster) -> None:
-    """Leave a cluster for one client; with the last client the process leaves it, if a Holdfast client had joined it."""
+    """Leave a cluster for one client; after the last client, the process leaves it, if a Holdfast client had joined it."""
     import ray  # noqa: PLC0415 - the environment is set first
 
     with _one_at_a_time:
@@ -115,7 +115,7 @@ def leave(cluster: Cluster) -> None:
         _memberships[cluster.cluster_id] = left
         if left == 0:
             del _memberships[cluster.cluster_id]
-            if _is_in(cluster):  # else the program itself has left it, perhaps for another
+            if _is_in(cluster):  # otherwise the program itself has left it, perhaps for another cluster
                 ray.shutdown()
 
 
@@ -197,16 +197,16 @@ def _init(ray: Any, address: str) -> None:
 
 
 def keep_sigterm() -> None:
-    """Restore this program's SIGTERM handler, which a join to Ray replaces; does nothing outside the main thread."""
+    """Restore this program's SIGTERM handler, which joining Ray replaces; does nothing outside the main thread."""
     handler = signal.getsignal(signal.SIGTERM)
     if threading.current_thread() is threading.main_thread() and handler is not None:
         signal.signal(signal.SIGTERM, handler)
 
 
 class _Ahead(list[str]):
-    """The directories that Ray's workers search before installed packages: only those that this process searches first too.
+    """The directories that Ray's workers search before installed packages: only those that this process searches first, too.
 
-    Ray would always add the current directory, even if it is not on this process's path.
+    By itself Ray would add the current directory, even if it is not on this process's path.
     """
 
     def extend(self, directories: Iterable[str]) -> None:
@@ -256,8 +256,8 @@ async def bind(
     """Bind the store to this cluster.
 
     If another cluster has the binding, this call waits until it has not been renewed for `BINDING_STALE_MS`, and says so in one
-    line (`say`). Nothing else shows from here whether that cluster lives: its address may lead nowhere, or to another server. A
-    living cluster's sweeper renews the binding every moment, and the first renewal seen makes this call raise `WrongCluster`. A
+    line (`say`). Only renewals show whether that cluster lives: its address may lead nowhere, or to another server. The sweeper
+    of a living cluster renews the binding every `RENEW_EVERY_S`; at the first renewal seen, this call raises `WrongCluster`. A
     binding to a cluster known to be `gone` is replaced at once.
     """
     before: Binding | None = None
@@ -277,7 +277,7 @@ async def bind(
 
 
 async def hold(store: Directory, here: Callable[[], Cluster], *, gone: Sequence[str] = ()) -> None:
-    """Renew, every `RENEW_EVERY_S` for ever, the binding of the cluster that `here` returns; leave another cluster's alone."""
+    """Renew the binding of the cluster that `here` returns, every `RENEW_EVERY_S` for ever; leave another cluster's alone."""
     while True:
         await asyncio.sleep(RENEW_EVERY_S)
         try:
@@ -288,7 +288,7 @@ async def hold(store: Directory, here: Callable[[], Cluster], *, gone: Sequence[
 
 
 def wrong(binding: Binding, cluster: Cluster) -> WrongCluster:
-    """The error for a store bound to another cluster; it names the ids too if both addresses are equal."""
+    """The error for a store that is bound to another cluster; it names the ids if both addresses are equal."""
     if binding.address != cluster.address:
         return WrongCluster(binding.address, cluster.address)
     bound, found = (

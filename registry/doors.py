@@ -1,6 +1,6 @@
-"""A test whether Ray's ports answer a caller without a token, made over the network, as a stranger would.
+"""A test, made over the network, whether Ray's ports answer a caller without a token.
 
-This process's environment does not show how a cluster is guarded. A stranger who reaches an open port runs code there.
+This process's environment does not show how a cluster is guarded. Whoever reaches an open port can run code there.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ def gcs(address: str) -> Door:
 
 
 def _nodes() -> list[dict[str, Any]]:
-    import ray  # noqa: PLC0415 - what the environment says must stand before the import
+    import ray  # noqa: PLC0415 - the environment is set first
 
     return [node for node in ray.nodes() if node["Alive"]]
 
@@ -94,7 +94,7 @@ def untried() -> int:
 
 
 def metrics() -> list[Door]:
-    """The doors of the nodes' metrics, unguarded by Ray: a stranger who reaches one reads the metrics."""
+    """The doors of the nodes' metrics, which Ray does not guard: whoever reaches one reads the metrics."""
     nodes = [node for node in _nodes() if node.get("MetricsExportPort", -1) > 0]
     return [
         Door(f"the metrics of {node['NodeManagerAddress']}", _at(node["NodeManagerAddress"], node["MetricsExportPort"]))
@@ -116,8 +116,8 @@ async def knock_all(found: Sequence[Door]) -> list[Knocked]:
 async def knock(door: Door) -> Manner:
     """A door's answer to a request without a token.
 
-    The port is tried with TLS and, if that is not spoken, in plain text: this process's RAY_USE_TLS says nothing about the
-    port.
+    The port is tried with TLS and, if it does not speak TLS, in plain text: the port need not be as this process's RAY_USE_TLS
+    says.
     """
     if door.method is None or os.environ.get("RAY_USE_TLS", "0") == "0":
         return await _knock(door, None)

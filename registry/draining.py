@@ -76,14 +76,14 @@ def target(wanted: str, found: list[Process], nodes: Mapping[str, str], withheld
     raise ConfigurationError(
         "target",
         f"no worker, node or release here is called {wanted!r:.80}",
-        "`holdfast drain` lists them; what has ended is drained",
+        "`holdfast drain` lists them; one that has ended counts as drained",
     )
 
 
 async def drain(store: Directory, settings: ActorSettings, wanted: Target) -> bool:
     """Drain a target: its current work is finished, and no new work comes to it; false if it was drained already.
 
-    `ConfigurationError` if nothing could take over from it: it is the last node, or the release in service.
+    `ConfigurationError` if nothing could take over: the target is the last node, or the release that serves the store.
     """
     if wanted.kind == "node":
         return await _drain_node(store, settings, wanted)
@@ -167,7 +167,7 @@ async def _drain_release(store: Directory, settings: ActorSettings, wanted: Targ
     found = await left(settings, wanted)
     if any(process.release == serving for process in found):
         problem = f"release {serving} serves the store: nothing could take over from it"
-        raise ConfigurationError("target", problem, "change to another with its own `holdfast up`, or: holdfast down --cluster")
+        raise ConfigurationError("target", problem, "start another release with its `holdfast up`, or: holdfast down --cluster")
     for process in sorted(found, key=lambda process: not process.sweeper):  # the sweeper first: it would refill the pool
         if process.worker:
             await _drain_worker(store, settings, process)

@@ -1,4 +1,4 @@
-"""A process that makes actors tests its cipher before anything in the cluster is changed."""
+"""The test of the cipher in a process that makes actors, before anything in the cluster is changed."""
 
 from holdfast.cipher import CipherAt
 from holdfast.daemon import in_daemon

@@ -75,7 +75,7 @@ def kill(name: str) -> None:
 def processes(settings: ActorSettings) -> list[Process]:
     """All processes of a store in this cluster, of every release, by name."""
     names = named(settings.family)
-    table = cluster_state.actors(actor_state_name="ALIVE")  # without a dashboard, the only place with an actor's node
+    table = cluster_state.actors(actor_state_name="ALIVE")  # without a dashboard, only this names an actor's node
     nodes = {actor["Name"]: actor["Address"]["NodeID"] for actor in table.values()}
     return [Process(name, nodes.get(name, ""), release_of(settings, name)) for name in names]
 

@@ -1,4 +1,4 @@
-"""The question to a node and its answer. Free of Ray: a program imports Ray once it knows which cluster to join."""
+"""The question to a node and its answer. It does not import Ray, which a program imports once it knows its cluster."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from holdfast.machine_load import MachineLoad
 
 @dataclass(frozen=True, slots=True)
 class AppToImport:
-    """The app that a node shall import, with its path and variables."""
+    """The app that a node is to import, with its path and variables."""
 
     path: str
     python_path: tuple[str, ...] = ()
@@ -21,8 +21,8 @@ class NodeLook:
     """The result of a look at one node.
 
     `ahead_ms` is how far the node's clock is ahead of the store's, and `uncertain_ms` the possible error; None if the store did
-    not answer there, or was not asked. `store` and `app` say why the store cannot be reached, or the app imported; None if they
-    can, or were not asked for. `failed` says why the look failed, if it did. `load` is the node's load, if it is known.
+    not answer there, or was not asked. `store` says why the store cannot be reached, `app` why the app cannot be imported; None
+    if it can, or was not tried. `failed` says why the look failed, if it did. `load` is the node's load, if known.
     """
 
     node: str

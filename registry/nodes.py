@@ -1,6 +1,6 @@
-"""A look at each node of a Ray cluster: its reach of the store, its clock, and the import of an app there.
+"""A look at each node of a Ray cluster: whether it reaches the store, its clock, and whether it can import an app.
 
-A small Ray task looks at each node, in a process of its own that ends with the task.
+A small Ray task on the node does this, in a process of its own that ends with the task.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from holdfast.redaction import Redaction
 from .node_look import AppToImport, NodeLook
 
 NODES = 64
-"""The most nodes that are looked at."""
+"""The most nodes to look at."""
 AT_ONCE = 16
 LOOK_S = 30.0
 """How long the look at one node may take: an app's first import takes seconds."""

@@ -1,4 +1,4 @@
-"""The pool of actors: it hands free actors to its queue of callers, spawns actors up to the cap, and finds dead ones."""
+"""The pool of actors: it hands free actors to a queue of callers, spawns actors up to the cap, and finds dead ones."""
 
 import asyncio
 import contextlib
@@ -55,9 +55,9 @@ class Actors(Protocol):
         """
 
     async def keeps(self, worker: str, incarnations: Sequence[str]) -> Sequence[bool] | None:
-        """Which of these claims the worker is running; None if it does not say so now.
+        """Which of these claims the worker is running; None if it does not answer now.
 
-        A worker that is gone for certain runs none; one of another cluster, which cannot be asked, runs what it attests.
+        A worker that is gone for certain runs none. A worker of another cluster cannot be asked: what it attests counts.
         """
 
     def new_name(self) -> str:
@@ -78,20 +78,20 @@ logger = logging.getLogger("holdfast.registry")
 RESERVE = 2
 """How many actors above the cap the sweeper may spawn, to resume acknowledged work."""
 COMING_MS = 1_000
-"""How long (ms) a counted actor may be unknown to the cluster: it is counted before it is made."""
+"""How long (ms) a counted actor may be unknown to the cluster: the store counts it before it is made."""
 WARMING_S = 60.0
 """How long an actor may take to start."""
 PATIENCE = 4
-"""The factor on an actor's time to start on an overloaded machine: another actor would be no faster there."""
+"""On an overloaded machine, an actor has this many times as long to start: another actor would be no faster."""
 CLOSING_S = 2.0
 SPAWNING_AT_ONCE = 2
-"""How many actors start at once, late ones left out; one on an overloaded machine."""
+"""How many actors start at once, without those that are late; on an overloaded machine it is one."""
 LATE_S = 5.0
 MOST_ON_THE_WAY = 8
 SHORT_S = 0.5
 """Seconds of looks without an offer before an actor is spawned, which costs about one second of processor time.
 
-Looks count, not the time between them: a process that is busy, or got no processor time, has not looked.
+It is measured by the number of looks: a process that is busy, or gets no processor time, does not look.
 """
 TAKEN_AT_ONCE = 8
 """The most offers taken in one look for as many waiting callers: in a busy process a look takes a while."""
@@ -109,8 +109,8 @@ class PoolFull(Exception):
 class Pool:
     """One process's access to the actors of a store; it may spawn `reserve` actors above the cap.
 
-    `full` says that the last try to spawn an actor for a queued caller found no room. `dead` are the actors that are dead for
-    certain.
+    `full` says whether the last try to spawn an actor for a queued caller found no room. `dead` are the actors that are dead
+    for certain.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class Pool:
         await self._leaving.close(wait_s=CLOSING_S)
 
     def died(self, name: str) -> None:
-        """Remember that an actor is dead for certain; a background task ends its count in the store."""
+        """Remember that an actor is dead for certain; a background task removes it from the store's count."""
         if name not in self.dead:
             if len(self.dead) > MOST_DEAD:
                 self.dead.clear()

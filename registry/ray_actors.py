@@ -1,4 +1,4 @@
-"""Conversation actors on Ray, named, detached, a process each; and a store's processes for the watchdog."""
+"""Conversation actors on Ray (named, detached, each in its own process), and a store's processes for the watchdog."""
 
 import asyncio
 import itertools
@@ -78,7 +78,7 @@ class RayActors:
         try:
             if self.ours(worker):
                 return await _answered(actor.keeps.remote(list(incarnations)))
-            process = await _answered(actor.process.remote())  # the one question between releases
+            process = await _answered(actor.process.remote())  # the only method that every release answers
             return [one.startswith(f"{process}.") for one in incarnations]
         except ActorDied:
             return [False] * len(incarnations)

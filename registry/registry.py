@@ -1,4 +1,4 @@
-"""The registry finds the actor that hosts a conversation, or has a free one take it over, and hands it a command."""
+"""The registry finds the actor that hosts a conversation, or has a free actor take it over, and hands it a command."""
 
 import asyncio
 import contextlib
@@ -67,9 +67,9 @@ class Delivery:
     """One command on its way to the actor that hosts its conversation; the command's ids make a repetition safe.
 
     It may take `timeout_s` from now on, until `until` in the loop's time. `create` lets the command start the conversation.
-    `proves` says that this process has verified the command's principal, so it signs the command. `waits_for_store` has an
-    unavailable store retried while there is time. `handed` says whether an actor may have judged the command, also when the
-    delivery is cancelled. `answer` is that of the actor that got the command with the takeover, if one did. `began` is the
+    `proves`: this process has verified the command's principal, and signs the command. `waits_for_store`: an unavailable store
+    is tried again while there is time. `handed`: an actor may have judged the command; it also holds after a cancellation.
+    `answer` is the answer of an actor that got the command together with the takeover, if one did. `began` is the
     state of a conversation that this process started itself.
     """
 
@@ -94,7 +94,7 @@ class Delivery:
         return max(self.until - now_s(), 0.0)
 
     def given_up(self, error: HoldfastError | TimeoutError) -> Unsent | Unknown:
-        """The result for a command given up after this error, by `handed`."""
+        """The result if the command is given up after this error: `Unknown` if it was `handed`, else `Unsent`."""
         return Unknown(error) if self.handed else Unsent(error)
 
 
@@ -102,9 +102,9 @@ class Delivery:
 class _Search:
     """A search for an actor, which may take several looks.
 
-    `asks` hands the actor the command too; else it shall only host. `turn` is the conversation's lock while this search holds
-    it, so that one search at a time takes an actor. `free` was taken from the pool and is not yet adopted. `hindrance` is the
-    known reason for a long search. `held_s` are the seconds left of the owner's lease at the last look.
+    `asks`: the actor is also handed the command, not only asked to host. `turn` is the conversation's lock while this search
+    holds it, so that one search at a time takes an actor. `free` is an actor from the pool that is not yet adopted. `hindrance`
+    is the known reason for a long search. `held_s` is how much was left of the owner's lease at the last look.
     """
 
     asks: bool = True
@@ -115,7 +115,7 @@ class _Search:
 
 
 class Registry:
-    """Finds and revives conversations by way of the store and the actors, and caches handles; many registries may work at once.
+    """Finds and revives conversations, and caches handles. Many registries may work on one store at once.
 
     `patience_s` is how long a caller waits for one actor before it asks the store whether another may take over.
     """
@@ -131,7 +131,7 @@ class Registry:
         self._noting = Background()
 
     async def deliver(self, delivery: Delivery) -> DeliveryResult:
-        """The result of a command, which is sent again with the same ids until it is answered or the time is up."""
+        """Send a command, again with the same ids until it is answered or the time is up; its result."""
         result = await self._carried(delivery, _Search())
         assert not isinstance(result, tuple)  # noqa: S101 - only a search that asks nothing ends with a host
         return result
@@ -139,7 +139,7 @@ class Registry:
     async def ensure_started(self, conversation_id: str, *, timeout_s: float, create: bool = False) -> Host:
         """The actor that hosts the conversation, which is revived from the store if it has none.
 
-        Raises what hindered it, `Overloaded` if the pool was full, `LeaseHeld` if the owner did not answer and kept its lease.
+        Raises the reason if none does: `Overloaded` if the pool was full, `LeaseHeld` if a silent owner kept its lease.
         """
         delivery = Delivery(conversation_id, Wake(), timeout_s=timeout_s, create=create, waits_for_store=False)
         found = await self._carried(delivery, _Search(asks=False))
@@ -162,7 +162,7 @@ class Registry:
                 self._end(search, delivery.conversation_id)
 
     async def _retried(self, delivery: Delivery, search: _Search) -> DeliveryResult | Host:
-        """Look for a host and hand it the command, repeatedly; judges each try's error or answer."""
+        """Look for a host and hand it the command, until the answer or error of a try is final."""
         backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         away: StoreUnavailable | None = None
         while True:
@@ -309,7 +309,7 @@ class Registry:
         owner = await self._store.owner(conversation_id)
         if (owner is None or not owner.started) and not create:
             raise ConversationNotFound(conversation_id)
-        if owner is not None and owner.quarantine is not None:  # known without an actor, of which none may be free
+        if owner is not None and owner.quarantine is not None:  # this needs no actor: none may be free
             raise Quarantined(conversation_id, owner.quarantine.reason, owner.quarantine.at)
         return owner or Owner("", 0, "")
 
@@ -356,7 +356,7 @@ class Registry:
     async def not_hosted(self, conversation_id: str, name: str, *, until: float) -> None:
         """Note that this actor does not host the conversation, or does not answer.
 
-        If the store hangs, the caller waits until `until` at most; the note is still made, for the next caller.
+        If the store hangs, the caller waits until `until` at most; the note is made later, for the next caller.
         """
         self._hosts.pop(conversation_id, None)
         async with asyncio.timeout_at(until):
@@ -400,7 +400,7 @@ class Registry:
 
 
 def _undecided(answer: AnswerToAsk | None) -> bool:
-    """Whether the actor that answered so has not judged the command, and will not."""
+    """Whether this answer says that the actor has not judged the command and will not."""
     match answer:
         case None | NotHosted() | Failed(Overloaded()):
             return True

@@ -1,4 +1,4 @@
-"""The release of Holdfast that serves a store, and its change: the newest that has connected, unless it was rolled back."""
+"""The release of Holdfast that serves a store (the newest that has connected, unless it was rolled back), and its change."""
 
 import logging
 
@@ -18,9 +18,9 @@ logger = logging.getLogger("holdfast.registry")
 async def take_office(store: Directory, release: str, *, roll_back: bool = False, other_builds: bool = True) -> None:
     """Note that this release serves the store from now on.
 
-    Releases are ordered by PEP 440, without the local part, which tells apart builds of one version, and ciphers of one build;
-    `other_builds` allows this build to replace another one of its version, or its own with another cipher; `roll_back`, a newer
-    release. An error means that nothing was changed.
+    Releases are ordered by PEP 440, without the local part, which tells apart builds of one version and ciphers of one build.
+    `other_builds` allows to replace another build of this version, or this build with another cipher; `roll_back` allows to
+    replace a newer release. After an error nothing is changed.
     """
     while (serving := await store.serving()) != release:
         if serving is not None and not other_builds and _public(serving) == _public(release):
@@ -44,7 +44,7 @@ def _public(release: str) -> str:
 
 
 def older(release: str, serving: str) -> bool:
-    """Whether a release is older than the serving one. A text that is no version is older than any."""
+    """Whether a release is older than the serving one. A text that is no version counts as older than every version."""
     try:
         newest = Version(Version(serving).public)
     except InvalidVersion:

@@ -1,4 +1,4 @@
-"""Starting conversations as a guest: one script acknowledges a start, and a worker is told of its model call."""
+"""Starting conversations as a guest: one script acknowledges a start, and a worker is asked for its model call."""
 
 import asyncio
 import contextlib
@@ -22,12 +22,12 @@ from .registry import Delivery, DeliveryResult, Refused
 logger = logging.getLogger("holdfast.registry")
 
 HEARD_MS = 10_000
-"""Ms after which a process that starts conversations reads anew the store's clock, and which release serves it."""
+"""How long (ms) a process that starts conversations relies on its reading of the store's clock and of the serving release."""
 MOST_TOLD = 10_000
-"""How many model calls a process tells workers of at once; the sweeper finds further ones."""
+"""How many model calls a process hands to workers at once; the sweeper finds further ones."""
 CLOSING_S = 2.0
 TELL_S = 5.0
-"""Seconds after a start when its counts are told to the store."""
+"""Seconds from a start until its counts are told to the store."""
 
 
 class Starts:
@@ -46,9 +46,9 @@ class Starts:
         self._telling: asyncio.Task[None] | None = None
 
     async def started(self, delivery: Delivery) -> DeliveryResult | None:
-        """The result of a start; None if an actor must judge it: the conversation is there, or the store did not answer.
+        """The result of a start; None if an actor must judge it: the conversation exists, or the store did not answer.
 
-        Where turns are traced, actors begin them: a turn's span belongs to a process that exports spans and lives on.
+        If turns are traced, actors begin them: a turn's span needs a process that exports spans and lives on.
         """
         if not self._guest.allowed or self._guest.traces.on:
             return None
@@ -85,7 +85,7 @@ class Starts:
         return Replied(wrote.reply)
 
     async def close(self) -> None:
-        """Tell workers and counts, for `CLOSING_S` at most: a worker goes on with what it was told, an actor with the rest."""
+        """Wait up to `CLOSING_S` until workers have the model calls, and tell the counts. Actors take the other calls."""
         await self._background.close(wait_s=CLOSING_S)
         if self._telling is not None:
             self._telling.cancel()
@@ -99,7 +99,7 @@ class Starts:
             self._heard_at, self._serves = steady_ms(), serving in (None, self._release)
 
     async def _learn(self, command: Command) -> None:
-        """Read once what this process's starts begin with: a first reading takes longer than a command waits for its turn."""
+        """Read the spec that starts of this agent begin with, once: a first reading may take too long within a command."""
         if isinstance(command, Start) and (command.app, command.agent) not in self._learned:
             with contextlib.suppress(NoWorker, HoldfastError):
                 found = await self._guest.published(command.app, command.agent)
@@ -107,14 +107,14 @@ class Starts:
                     self._learned.add((command.app, command.agent))
 
     async def _worked(self, app: str, request: ModelRequest) -> None:
-        """Have a worker do the work; if none takes it in time, an actor sees to it."""
+        """Have a worker make the model call; if none takes it in time, leave it to an actor."""
         try:
             async with asyncio.timeout(LOOK_MS / 1000):
                 answer: object = await self._workers.call_model(app, request.code, request)
         except asyncio.CancelledError:
             await self._guest.leave(request, "its client closes")
             raise
-        except Exception as error:  # noqa: BLE001 - an actor meets it again, and knows what to do
+        except Exception as error:  # noqa: BLE001 - an actor takes the work up, and handles the error
             answer = error
         if isinstance(answer, Exception | NoOutcome) and answer is not NoOutcome.NOT_MINE:
             await self._guest.leave(request, answer)

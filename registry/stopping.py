@@ -21,15 +21,15 @@ LOOK_EVERY_S = 1.0
 ENDED_S = 60.0
 """How long killed processes may take to disappear."""
 SETTLED = 2
-"""How many looks in a row must find no process: a client may be making a sweeper."""
+"""How many looks in a row must find no process: a client may just be making a sweeper."""
 
 
 class StartedAgain(ClusterError):
     """`holdfast up` started Holdfast again during a stop: processes that still run are left alone."""
 
     template = (
-        "`holdfast up` has started Holdfast again for the namespace {0!r} while it was being stopped: what had not "
-        "ended goes on; to stop it all the same, run this command again"
+        "`holdfast up` has started Holdfast again for the namespace {0!r} while it was being stopped: processes that still "
+        "run go on; to stop them all the same, run this command again"
     )
 
     def __init__(self, namespace: str) -> None:

@@ -1,6 +1,6 @@
-"""The sweep: it wakes conversations that need attention and keeps the pool filled, through interfaces that do not know Ray.
+"""The sweep: it wakes conversations that need attention and keeps the pool filled, through interfaces without Ray.
 
-Two sweeps of one store do no harm: they only look twice.
+Two sweeps of one store do no harm: they only do the work twice.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ QUIET_MS = 5_000
 LOOKS = 3
 """How many ticks in a row the pool must be short before actors are spawned."""
 LOOKS_IN_USE = 60
-"""The same when enough actors live but are in use: most come free sooner than another one starts."""
+"""The same if enough actors live but are in use: most become free before another one has started."""
 UNREADABLE_S = 60.0
 """Seconds until unreadable pauses are read again."""
 TELL_S = 5.0
@@ -178,7 +178,7 @@ class Sweep:
             return set()
 
     def store_away(self) -> None:
-        """Note that the store did not answer: an owner that therefore could not renew its lease must not be deposed."""
+        """Note that the store did not answer. Its owners could not renew their leases then, and must not be deposed for it."""
         self._healthy_since = None
 
     def _healthy(self) -> bool:
@@ -270,7 +270,7 @@ class Sweep:
         if owner is None or not owner.actor or deadline_passed:
             return False
         if not self._actors.judges(owner.actor):
-            return True  # it may live in another cluster, which this one cannot tell
+            return True  # it may live in another cluster, of which this one knows nothing
         return await self._actors.find(owner.actor) is not None
 
     async def _refill(self) -> None:
@@ -283,7 +283,7 @@ class Sweep:
         self._short_ticks += 1
         in_use = len(await self._store.live()) >= self._process_limits.standby
         if self._filled and self._short_ticks < (LOOKS_IN_USE if in_use else LOOKS):
-            return  # a short shortage under load costs less than a process
+            return  # a brief shortage under load costs less than another process
         self._short_ticks, self._filled = 0, True
         if overload():
             missing = 0 if self._spawning else 1
@@ -307,7 +307,7 @@ class Sweep:
 
 
 def _delay_ms(error: Exception, since_ms: int) -> int:
-    """The delay before a conversation in trouble for `since_ms` is woken again: as long again, within bounds."""
+    """The delay before a conversation in trouble for `since_ms` is woken again: the same time again, within bounds."""
     waited_ms = error.retry_after_ms if isinstance(error, LeaseHeld) else since_ms
     longest_ms = UNANSWERED_MS if isinstance(error, TimeoutError) else LONGEST_DELAY_MS
     delay_ms = OVERLOADED_MS if isinstance(error, Overloaded) else max(SHORTEST_DELAY_MS, min(waited_ms, longest_ms))

@@ -36,7 +36,7 @@ logger = logging.getLogger("holdfast.sweeper")
 
 
 class Sweeper:
-    """The sweeper's actor: it sweeps and runs the watchdog from its start on, for ever."""
+    """The sweeper's actor: it sweeps and runs the watchdog for as long as it lives."""
 
     def __init__(self, settings: ActorSettings) -> None:
         logs.guard_process(Redaction.of_process(os.environ, urls=[settings.store.redis_url]))
@@ -71,7 +71,7 @@ class Sweeper:
     async def _run(self) -> None:
         timing = self._settings.timing
         store = self._store(revive=_revival(self._settings.store))
-        if await _stopped(store):  # its client did not know yet that Holdfast was stopped
+        if await _stopped(store):  # the client that made this sweeper did not know yet that Holdfast was stopped
             ray.get_runtime_context().current_actor.leave.remote()
             return
         # In its own task: this cluster lives even while Ray or the store delays a tick.
@@ -92,7 +92,7 @@ class Sweeper:
                 if bound is None:
                     await sweep.tick()
                 else:
-                    sweep.store_away()  # the other cluster's leases expire only after a lease's length here
+                    sweep.store_away()  # leases of the other cluster's actors count as expired only after a lease's length
                     logger.error("%s: nothing is swept here", cluster.wrong(bound, here))
             except StoreError as error:
                 sweep.store_away()
@@ -125,7 +125,7 @@ async def _stopped(store: Directory) -> bool:
 
 
 def _revival(address: StoreAddress) -> Revival | None:
-    """Restarts a dead embedded Redis when only actors, which keep deadlines, are left; None without a home."""
+    """Restarts a dead embedded Redis while only actors are left, so that deadlines are kept; None without a home."""
     if not address.home:
         return None
     try:

@@ -21,7 +21,7 @@ logger = logging.getLogger("holdfast.sweeper")
 LOOK_EVERY_S = 2.0
 """Seconds between two looks: fewer than a new worker's imports take, so it answers once before it runs code."""
 FIRST = 6
-"""The factor on a process's time for its first answer, since it must start first."""
+"""A process has this many times as long for its first answer, since it must start first."""
 
 
 class Gone(Exception):
@@ -47,8 +47,8 @@ class Processes(Protocol):
 class Watchdog:
     """Asks all workers and actors of a store for answers, again and again, and ends those that stop answering.
 
-    An ended worker's work is lost, as after any death: each tool declares what that means, and the conversations concerned then
-    run alone, so that the one to blame is found. Another actor revives the conversation of an ended actor.
+    An ended worker's work is lost, as after any death: its tool declares what happens then, and the conversations concerned run
+    alone until the guilty one is found. Another actor revives the conversation of an ended actor.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Watchdog:
                 logger.exception("the workers and actors could not be looked at")
 
     async def look(self) -> None:
-        """Ask each process that owes no answer; end one that has owed an answer for too many looks."""
+        """Ask each process that has answered the last question; end one that has not for too many looks."""
         names = set(await self._processes.names())
         self._answered &= names
         for name in sorted(names):
@@ -109,10 +109,10 @@ class Watchdog:
             logger.exception("%s could not be ended", name)
 
     async def _strike(self, name: str) -> None:
-        """Count a strike against the conversation that made an actor hang, before the actor's end erases which one it was.
+        """Count a strike against the conversation that made an actor hang, before the note of that conversation is removed.
 
-        The store counts an actor once, however often it is told. If another actor has taken over meanwhile, it stays the owner,
-        unless this strike leads to quarantine.
+        The store counts an actor once. If another actor has taken over meanwhile, it stays the owner, unless this strike leads
+        to quarantine.
         """
         try:
             conversation_id = await self._store.hosted(name)

@@ -66,7 +66,7 @@ async def test_a_drained_worker_sees_its_run_through_and_its_successor_takes_wha
     assert len(runs_of(stack, runs.id)) == 1
     await asyncio.to_thread(eventually, lambda: busy["name"] not in named(busy["name"]), what="the worker's end")
     code, _, said = await holdfast(stack, "drain", busy["worker"])
-    assert (code, "what has ended is drained" in said) == (2, True)
+    assert (code, "one that has ended counts as drained" in said) == (2, True)
 
 
 async def test_what_would_leave_nothing_to_run_on_is_refused_in_words(stack, client, store):
