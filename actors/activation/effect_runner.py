@@ -1,4 +1,4 @@
-"""Carrying out one effect: model calls and runs are followed by their records, each within a time limit."""
+"""Carrying out one effect. Model calls and runs are followed through their records in the store, within a time limit."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -168,7 +168,7 @@ class EffectRunner:
 
 
 def shared(state: State, traceparent: str | None, max_claims: int) -> dict[str, Any]:
-    """The fields of a request for work that its conversation says."""
+    """The fields of a request for work that come from its conversation."""
     said = {"conversation_id": state.conversation_id, "agent": state.agent, "traceparent": traceparent}
     return said | {"max_claims": max_claims, "request": REQUEST.get()}
 

@@ -1,7 +1,7 @@
-"""Guests: an activation that lasts one write, of a conversation that nobody owns.
+"""Guests: one command is judged and written about a conversation that nobody owns.
 
-A process that has something to say (a start, an outcome) judges it by what it has read, and writes without being the owner. If
-another writer comes first, it is `Fenced`, and nothing was written.
+A process with a start or an outcome judges it on the state that it has read, and writes without becoming the owner. If another
+writer comes first, the write is `Fenced`, and nothing was written.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ logger = logging.getLogger("holdfast.actor")
 LOOK_MS = 10_000
 """How long (ms) a conversation is left to a guest, and to the workers for the work that it has made outstanding."""
 GUESTS = "HOLDFAST_GUESTS"
-"""The variable that turns guests off, with the value 0, in tests of what actors do."""
+"""The variable whose value 0 turns guests off, for tests of what actors do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Wrote:
     traceparent: str | None
 
     def requests(self) -> Iterator[ModelRequest | RunRequest]:
-        """The work that the write has made outstanding, for workers: its records are there, and nobody has claimed them."""
+        """The requests for the work that the write has made outstanding; its records exist, and nobody has claimed them."""
         write, state = self.write, self.write.after
         scheduled = set(write.delta.scheduled)
         for effect in outstanding(state) if scheduled else ():
@@ -62,7 +62,7 @@ class Wrote:
 
 @dataclass(frozen=True)
 class Guest:
-    """What one process judges with as a guest.
+    """The means by which one process judges as a guest.
 
     `admit` raises if an agent's new work is paused; `published` finds the code and spec of a turn that begins; a `retired`
     process writes nothing.
@@ -79,7 +79,7 @@ class Guest:
     turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     def turn(self, conversation_id: str) -> asyncio.Lock:
-        """The lock by which outcomes of one conversation that come at once in this process are judged one after the other."""
+        """The lock by which this process judges the outcomes of one conversation one after the other."""
         return self.turns.setdefault(conversation_id, asyncio.Lock())
 
     @property

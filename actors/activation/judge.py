@@ -62,7 +62,7 @@ class Held:
         spec: The spec that commands are judged with; None while it is unknown.
         tail_bytes: The size of the log after the last snapshot.
         token: The token by which the store knows the owner; '' for a guest.
-        seen: A guest's last write as it was read; None for an owner.
+        seen: The id of the conversation's last write, as a guest has read it; None for an owner.
         unrecorded: Model calls found without a record; the next write makes one.
     """
 
@@ -84,7 +84,7 @@ class Held:
         self.state, self.tail_bytes, self.seen = visited.state, visited.tail_bytes, visited.append_id
 
     def granted(self, asked_at_s: float) -> None:
-        """Note that a write was answered which was sent at that moment of the loop's time: an owner's lease is renewed."""
+        """Note that the store has answered a write that was sent at this loop time: it renews an owner's lease."""
 
     def adopt(self, write: Append, written: Appended) -> None:
         """Adopt the state of a durable write."""
@@ -159,7 +159,7 @@ class Judge:
         The idempotency records of accepted ids stand beside the log and not in the state. `decide` first judges as if the
         command's ids were new; if one is known, the append is refused, and the command is judged again with the known records,
         which make it a duplicate. New ids, which nearly all are, cost no read. A refusal is confirmed by an append without
-        events: a deposed activation must not give a final no. If the command begins a turn whose code and spec are known at
+        events: a deposed activation must not refuse for good. If the command begins a turn whose code and spec are known at
         once, the same write begins it.
 
         Raises:
@@ -217,9 +217,9 @@ class Judge:
             return judgement.reply
 
     async def _with_beginning(self, judgement: Judgement, now: int) -> tuple[Judgement, TurnPrepared | None]:
-        """The judgement with the turn that the command makes due, and what began it; without, after `AT_ONCE_S`."""
+        """The judgement with the beginning of the turn that it makes due, and that outcome; without both after `AT_ONCE_S`."""
         before, after = self._held.state, judgement.state
-        if after is None or after.turn is not None:  # else the end of each run would list all other runs
+        if after is None or after.turn is not None:  # otherwise each end of a run would list all other runs
             return judgement, None
         effect = next((effect for effect in outstanding(after) if isinstance(effect, BeginTurn)), None)
         if effect is None or effect_of(before, effect.effect_id) is not None:
@@ -232,6 +232,6 @@ class Judge:
         try:
             stamped = begins.stamped(now, begins.spec, {}, self._trace.beginning(after), salt=uuid.uuid4().hex)
             return judgement.then(decide(after, stamped)), begins
-        except Exception:  # the separate `BeginTurn` meets it again; this command does not fail
+        except Exception:  # this command does not fail: the separate `BeginTurn` will meet the error, too
             logger.exception("conversation %s: its turn cannot begin at once", self._held.conversation_id)
             return judgement, None

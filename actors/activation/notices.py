@@ -1,7 +1,7 @@
-"""Who is told that a suspension opened or settled, once the log entry that says so is durable.
+"""Notices: observers are told that a suspension opened or settled, once the log entry about it is durable.
 
-A notice comes once or never: if the process dies after the append, or the append's outcome is unknown, nobody is told. So a
-notice may count something, or hurry it up; what must not be lost is written by the append itself, or found in the log by `seq`.
+A notice comes once or never: if the process dies after the append, or the append's outcome is unknown, nobody is told. A notice
+may therefore count something or speed it up; what must not be lost is in the append itself, or found in the log by `seq`.
 """
 
 import logging
@@ -38,7 +38,7 @@ class Observer(Protocol):
     """An object that is told of suspensions."""
 
     def told(self, notice: Notice) -> None:
-        """Take a notice and return at once: the turn goes on only after that, so what waits belongs in a task of its own."""
+        """Take a notice and return at once, since the turn waits for that: slow work belongs in a task of its own."""
 
 
 def tell(observers: Iterable[Observer], write: Append, command: Command) -> None:

@@ -77,7 +77,7 @@ class Outstanding:
 
     @property
     def kept(self) -> bool:
-        """Whether effects are outstanding and none needs this activation: workers keep them, or a pause holds them up."""
+        """Whether effects are outstanding and none needs this activation: workers keep them, or a pause delays them."""
         return self._owned.state.busy and self._rest.kept_elsewhere(self.tasks)
 
     def start(self) -> None:

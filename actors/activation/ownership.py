@@ -1,4 +1,4 @@
-"""The ownership of a conversation: what an activation holds of it since its takeover, and for how long."""
+"""The ownership of a conversation: what an activation holds since its takeover, and its lease."""
 
 import asyncio
 import logging
@@ -43,7 +43,7 @@ class Lease:
         self._given.set()
 
     async def ended(self) -> None:
-        """Return once a lease has ended that was granted since the last call: a resting conversation has none."""
+        """Wait for a lease to be granted, and return once it has ended. A resting conversation has no lease."""
         await self._given.wait()
         while (left_s := self._until_s - now_s()) > 0:  # noqa: ASYNC110 - a write in between prolongs the lease
             await asyncio.sleep(left_s)

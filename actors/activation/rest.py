@@ -15,7 +15,7 @@ REMEMBERED = 16
 TRIED = 32
 """While most waits are long, every 32nd is held for `HOLD_MS` anyway: only that shows when waits become short."""
 TELLING = REMEMBERED // 2
-"""How many short waits one counts for while most are long: the length of a wait that is cut off is unknown."""
+"""While most waits are long, one short wait counts as this many: few are seen, since most waits are cut off."""
 
 
 class Patience:
@@ -44,7 +44,7 @@ class Patience:
 
 @dataclass(eq=False)
 class Rest:
-    """Which effects of one activation do not need it.
+    """The effects of one activation that do not need it, and the rest that follows.
 
     The conversation has rested from `since` (None: it does not rest), and its actor may go on offer at `offer_at`, both by the
     actor's clock.
@@ -102,7 +102,7 @@ class Rest:
 
     @property
     def queued(self) -> bool:
-        """Whether an effect waits in a worker's queue, or for an app that can be opened."""
+        """Whether an effect waits in a worker's queue, or for its app to be repaired."""
         return bool(self._queued or self._waiting)
 
     def kept(self, effect_id: str, *, queued: bool) -> None:
