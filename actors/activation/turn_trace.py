@@ -5,7 +5,7 @@ later in another process, with the trace context from the log. If a process dies
 work in it are not.
 """
 
-from opentelemetry.trace import Span
+from opentelemetry.trace import INVALID_SPAN, Span
 
 from holdfast import traces
 from holdfast.conversation import CancelPending, CancelTurn, Command, End, Resolve, ResolveMany, Revoke, State, Wake
@@ -31,6 +31,7 @@ class TurnTrace:
     def __init__(self, conversation_id: str, settings: TraceSettings) -> None:
         self._conversation_id = conversation_id
         self._settings = settings
+        self._exports = traces.tracer_provider() is not None  # set up, if at all, before the process takes up conversations
         self._span: Span | None = None
         self._first: Span | None = None  # the first span of a turn, until its beginning is written
         self._resumed: Span | None = None  # the next span of a turn, until its continuation is written
@@ -91,7 +92,7 @@ class TurnTrace:
     def told(self, notice: Notice) -> None:
         """Begin and end the span of a suspension that settled."""
         event, call = notice.event, notice.before
-        if isinstance(event, events.CallSuspended) or call is None or call.suspension is None or not traces.tracer_provider():
+        if isinstance(event, events.CallSuspended) or call is None or call.suspension is None or not self._exports:
             return
         suspension, alone = call.suspension, self._settings.continuation is TraceContinuation.LINK
         who = event.principal
@@ -129,6 +130,8 @@ class TurnTrace:
         return self._begun(state, state.turns, parent=first, links={BEFORE: before, DECISION: _caller(command)})
 
     def _begun(self, state: State, turn: int, *, parent: str | None, links: dict[str, str | None] | None = None) -> Span:
+        if parent is None and not self._exports:
+            return INVALID_SPAN
         said = {
             traces.OPERATION: "invoke_agent",
             traces.AGENT: state.agent,
