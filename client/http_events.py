@@ -155,7 +155,7 @@ class Stream:
                             if _over(data):
                                 return
                             continue  # nothing follows but the end of the answer
-                        pauses.reset()
+                        pauses.pause_s = FIRST_S
                         self.cursor = frame.id
                         yield data
             finally:

@@ -224,7 +224,7 @@ async def _state(
             pause_s = pauses.next_s()
             await asyncio.sleep(pause_s if give_up is None else min(pause_s, max(give_up - now(), 0)))
         else:
-            pauses.reset()
+            pauses.pause_s = AGAIN_S
 
 
 async def _turn(gateway: HttpGateway, *, conversation_id: str, turn_id: str) -> Turn:

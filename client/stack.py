@@ -340,7 +340,7 @@ class Stack:
                 silent_since = None
                 try:
                     await self._joining.result()
-                    pauses.reset()
+                    pauses.pause_s = JOIN_AGAIN_S
                     logger.warning("Ray is there again")
                 except Exception as error:  # noqa: BLE001 - the next attempt may succeed, whatever the error
                     logger.info("Ray cannot be joined yet: %s", error)

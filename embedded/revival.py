@@ -47,7 +47,7 @@ class Revival:
 
     async def _revive(self) -> bool:
         if asyncio.get_running_loop().time() > self._next_at + QUIET_S:
-            self._backoff.reset()
+            self._backoff.pause_s = FIRST_DELAY_S
         try:
             await in_daemon(self._start)
         except HoldfastError as error:

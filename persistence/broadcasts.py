@@ -16,6 +16,7 @@ from holdfast.errors import HoldfastError, StoreUnavailable
 
 from .redis_connection import SOCKET_TIMEOUT_S, translated
 
+FIRST_PAUSE_S = 0.02
 KEEP_S = 10.0
 """Seconds for which a channel without listeners stays subscribed: usually the next listener comes at once."""
 PING_S = 5.0
@@ -163,7 +164,7 @@ class Broadcasts:
             await asyncio.gather(running, return_exceptions=True)
 
     async def _run(self) -> None:
-        pauses = Backoff(0.02, 1.0)
+        pauses = Backoff(FIRST_PAUSE_S, 1.0)
         while self._channels:
             try:
                 async with translated():
@@ -177,7 +178,7 @@ class Broadcasts:
                 self._forget(0.0)
                 await pauses.sleep()
             else:
-                pauses.reset()
+                pauses.pause_s = FIRST_PAUSE_S
 
     async def _attend(self) -> None:
         connection = self._connect()

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from holdfast.actors.answers import AnswerToActivate, AnswerToAsk, Failed, Hosted, NotHosted, Replied
 from holdfast.background import Background
-from holdfast.backoff import Backoff, now_s
+from holdfast.backoff import Backoff
 from holdfast.conversation import Command, State, Wake, decide
 from holdfast.errors import (
     ConversationNotFound,
@@ -86,12 +86,12 @@ class Delivery:
     began: State | None = field(default=None, init=False)
 
     def __post_init__(self, timeout_s: float) -> None:
-        self.until = now_s() + timeout_s
+        self.until = asyncio.get_running_loop().time() + timeout_s
 
     @property
     def left_s(self) -> float:
         """The seconds left, never below 0."""
-        return max(self.until - now_s(), 0.0)
+        return max(self.until - asyncio.get_running_loop().time(), 0.0)
 
     def given_up(self, error: HoldfastError | TimeoutError) -> Unsent | Unknown:
         """The result if the command is given up after this error: `Unknown` if it was `handed`, else `Unsent`."""
@@ -292,7 +292,7 @@ class Registry:
                 return host
             case Failed(LeaseHeld() as held):
                 search.held_s = held.retry_after_ms / 1000
-                if now_s() + search.held_s > delivery.until:
+                if delivery.left_s < search.held_s:
                     raise held
                 self._not_hosting.pop(conversation_id, None)  # the owner holds its lease, and may answer now
             case Failed(StoreUnavailable() as unavailable):

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from holdfast.actors.published import SpecCache
 from holdfast.actors.steps import Reached, Step, logged
 from holdfast.actors.workers import NoWorker, WorkPaused
-from holdfast.backoff import now_s
 from holdfast.conversation import AgentSpec, BeginTurn, Command, Event, Judgement, Reply, State, decide, outstanding
 from holdfast.conversation.judging.machine import effect_of
 from holdfast.conversation.records.commands import TurnPrepared
@@ -183,7 +182,7 @@ class Judge:
             judgement, begins = await self._with_beginning(judgement, now)
             self._reached(Step.ASK_2_JUDGED)
             ids = (*command.lookups(), *command.reasons()) if refusal is not None else command.lookups()
-            asked_at_s = now_s()
+            asked_at_s = asyncio.get_running_loop().time()
             after = judgement.state or held.state
             unbegun = held.seen is not None and after.busy and after.turn is None  # an actor begins the turn
             write = Append(

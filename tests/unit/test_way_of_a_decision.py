@@ -28,7 +28,7 @@ from holdfast.registry.cluster import Cluster
 from holdfast.settings import ProcessLimits, Timing
 
 ROOT = Path(__file__).parents[2]
-MOST = {"actors": 6, "client": 5, "conversation": 13, "persistence": 3, "registry": 2, "root": 2}
+MOST = {"actors": 6, "client": 5, "conversation": 13, "persistence": 3, "registry": 2, "root": 1}
 """How many files of each room execute at most. Whoever needs fewer writes down the lower number."""
 
 

@@ -11,14 +11,6 @@ def test_each_pause_is_twice_as_long_as_the_one_before_up_to_the_longest():
     assert [backoff.next_s() for _ in range(5)] == [0.1, 0.2, 0.4, 0.5, 0.5]
 
 
-def test_a_loop_that_was_reset_begins_with_the_first_pause():
-    backoff = Backoff(0.1, 0.5)
-    backoff.next_s()
-    backoff.reset()
-
-    assert (backoff.pause_s, backoff.next_s()) == (0.1, 0.1)
-
-
 def test_jitter_takes_away_its_share_of_a_pause_at_most():
     backoff = Backoff(1, 1, jitter=0.5)
 
