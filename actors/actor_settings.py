@@ -14,7 +14,7 @@ from .build import CIPHER, CIPHER_DIGITS, this_release
 
 RAY_NAMESPACE = "holdfast"
 CLUSTER_DIGITS = 16
-"""How many digits of a cluster's id stand in the names of its actors: enough to tell clusters apart."""
+"""How many digits of a cluster's id are part of its actors' names: enough to tell clusters apart."""
 
 
 class _Sealed:

@@ -64,7 +64,7 @@ class Admission:
         return self._seen.now + PAUSE_LAG_MS
 
     async def reopened(self, agent: str) -> None:
-        """Return once the agent's new work is not paused any more, as far as this process knows."""
+        """Return once the agent's new work is no longer paused, as far as this process knows."""
         while True:
             await asyncio.sleep(LOOK_S * random.uniform(0.75, 1.25))  # noqa: S311 - jitter
             try:

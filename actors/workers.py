@@ -87,7 +87,7 @@ class WorkPaused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """The work goes on: this incarnation of a worker has claimed it, and there is no outcome yet.
+    """The work is running: this incarnation of a worker has claimed it, and there is no outcome yet.
 
     If it has not `begun`, it is queued at that worker, and claimed when its turn comes.
     """
@@ -134,4 +134,4 @@ class Workers(Protocol):
         """Wait for what a worker's incarnation has claimed; its outcome, or why there is none; `briefly`, also `Claimed`."""
 
     def drop(self, worker: str, incarnation: str) -> None:
-        """Tell a worker that the claim of this incarnation is not awaited any more."""
+        """Tell a worker that nobody awaits this incarnation's outcome any more."""

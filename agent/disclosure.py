@@ -16,14 +16,14 @@ _FIX = 'give errors="full", errors="type", or a function (not async) of the exce
 
 
 class Disclosure(StrEnum):
-    """How much of an exception is told."""
+    """How much of an exception is shown."""
 
     FULL = "full"  # its class and its text, without secrets
     TYPE = "type"  # the name of its class
 
 
 Errors: TypeAlias = str | Callable[[BaseException], str]
-"""A `Disclosure`, or a function of the app from an exception to the text that is told."""
+"""A `Disclosure`, or a function of the app from an exception to the text that is shown."""
 
 
 def checked(errors: Any, field: str) -> Errors:

@@ -117,7 +117,7 @@ class Sweep:
             self._tasks.start(self._looked_at(conversation_ids))
 
     async def _looked_at(self, conversation_ids: Sequence[str]) -> None:
-        """Wake these conversations, except those whose work goes on at live workers.
+        """Wake these conversations, except those whose work runs at live workers.
 
         The end of a claim's time alone proves nothing, so a worker is asked once about all its claims. Without an answer they
         are looked at again later, until the claim's bound has passed.

@@ -191,7 +191,7 @@ async def begun(
 
 
 def _give_up(task: "asyncio.Task[WorkOutcome | RunLost | None]") -> None:
-    """Cancel a task whose result does not matter any more, since the record has decided."""
+    """Cancel a task whose result no longer matters: the record has decided."""
     task.cancel()
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 

@@ -155,7 +155,7 @@ class Judge:
     async def judged(self, command: Command) -> Reply:
         """Judge a command, and return its reply once its events are durable.
 
-        The idempotency records of accepted ids stand beside the log and not in the state. `decide` first judges as if the
+        The idempotency records of accepted ids are kept beside the log, not in the state. `decide` first judges as if the
         command's ids were new; if one is known, the append is refused, and the command is judged again with the known records,
         which make it a duplicate. New ids, which nearly all are, cost no read. A refusal is confirmed by an append without
         events: a deposed activation must not refuse for good. If the command begins a turn whose code and spec are known at

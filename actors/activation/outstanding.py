@@ -148,7 +148,7 @@ class Outstanding:
                 pass
 
     async def _again(self, effect_id: str) -> None:
-        """Start an effect again after a delay that grows with the crash count; until then this task stands in `tasks`."""
+        """Start an effect again after a delay that grows with the crash count; until then `tasks` holds this task."""
         await asyncio.sleep(min(2 ** max(self._owned.blame.crash_count - 1, 0), LONGEST_DELAY_S))
         self.tasks.pop(effect_id, None)
         self._changed = None
@@ -219,7 +219,7 @@ class Outstanding:
         self._see_whether_it_rests()
 
     def _works(self, effect_id: str) -> None:
-        """Note that no worker keeps an effect any more, so that it needs this activation."""
+        """Note that no worker keeps an effect any longer: it needs this activation."""
         self._rest.works(effect_id)
         self._see_whether_it_rests()
 

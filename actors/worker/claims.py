@@ -19,7 +19,7 @@ from .refusals import shared
 logger = logging.getLogger("holdfast.worker")
 
 CONFIRM_S = 0.02
-"""Seconds from a claim until its caller is told that the work goes on; most tools end sooner."""
+"""Seconds from a claim until its caller is told that the work is running; most tools end sooner."""
 QUEUED_S = 0.5
 """Seconds until a caller is told that its work is queued."""
 GIVING_BACK_S = 30.0
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True, eq=False)
 class Claim(Generic[_T]):
-    """One piece of work: its task, and the future that is done once its caller may be told that it goes on.
+    """One piece of work: its task, and the future that is done once its caller may be told that it is running.
 
     `work` names its conversation and its effect. When the work is settled, a model call (`ends`) is cancelled; a run is told
     so, and goes on. `begun`: the claim was made; `queued`: a caller was told that it waits, and may have left.
@@ -87,7 +87,7 @@ class Claims(Generic[_T]):
                 self._giving_back.start(self._give_back(claim, store))
 
     def task(self, incarnation: str) -> "asyncio.Task[_T] | None":
-        """The task of that work; None if it does not go on here."""
+        """The task of that work; None if it does not run here."""
         claim = self._claims.get(incarnation)
         return None if claim is None else claim.task
 

@@ -134,7 +134,7 @@ class GrantGivers:
     async def lapsed(self, request: RunRequest) -> tuple[tuple[str, ...], int | None]:
         """The grants of a run whose givers held an API key and may no longer decide its call.
 
-        Keys of one name belong to one holder: a grant stands while one of them may decide. The second value is the latest time
+        Keys of one name belong to one holder: a grant holds while one of them may decide. The second value is the latest time
         at which a run based on this reading may begin, in ms UTC by the store's clock; None: any time.
         """
         if not request.givers:

@@ -2,7 +2,7 @@
 
 A log can be restored and continue differently, so a sequence number does not identify the events before it. A transcript is
 continued only if it is known to be a prefix of the call's log: the same activation has written both (its appends are
-compare-and-set), or the transcript's last entries, times included, stand in the log at that place.
+compare-and-set), or the transcript's last entries, times included, are in the log at that place.
 """
 
 from collections import OrderedDict, deque

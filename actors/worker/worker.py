@@ -171,7 +171,7 @@ class Worker:
 
     @told
     async def run_tool(self, asked: bytes) -> bytes:
-        """Claim a run, run its body and record its outcome, or join the run if it goes on; a packed `RunAnswer`."""
+        """Claim a run, run its body and record its outcome, or join the run if it is running; a packed `RunAnswer`."""
         request: RunRequest = wire.unpack(asked)
         with about(**log_fields(request)):
             return wire.pack(await self._tool_run(request))
@@ -181,7 +181,7 @@ class Worker:
         """Wait for what this incarnation has claimed; a packed `RunAnswer` or `ModelAnswer`.
 
         It is `GONE` if this process is another incarnation, `FORGOTTEN` if the work is over here and, with `briefly`, `Claimed`
-        while it goes on.
+        while it runs.
         """
         return wire.pack(await self._joined(incarnation, briefly=briefly))
 

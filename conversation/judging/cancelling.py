@@ -27,7 +27,7 @@ NO_ANSWER = {
 
 
 def cancel(state: State, command: CancelTurn) -> Judgement:
-    """Cancel the turn that is going on or about to begin; each open call ends with an error result.
+    """Cancel the current turn, or the one that is about to begin; each open call ends with an error result.
 
     With a `turn_id`, only that turn is cancelled: a late cancellation never ends a later turn.
     """

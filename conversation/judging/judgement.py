@@ -29,7 +29,7 @@ class Receipt(Record):
 
 
 class Cancelled(Record):
-    """What a cancellation cancelled."""
+    """The calls that a cancellation cancelled, and their turn."""
 
     conversation_id: str
     turn_id: str | None = Field(default=None, description="The turn of the calls; None if there was nothing to cancel.")

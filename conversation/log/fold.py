@@ -176,7 +176,7 @@ def _suspension_settled(state: State, event: events.SuspensionSettled) -> State:
     call = _turn(state).call(event.tool_call_id)
     if call is None:
         raise ValueError(f"conversation {state.conversation_id!r}: no call {event.tool_call_id!r} to settle")
-    # The event that says what follows (a run, a second suspension or a result) stands in the same append.
+    # The same append holds the event that says what follows: a run, a second suspension or a result.
     changes = {"suspension": None} | _said(call, event, state.seq + 1)
     return _with_call(_traced(state, event.traceparent), call.model_copy(update=changes))
 

@@ -14,7 +14,7 @@ UNFINISHED = frozenset({"length", "content_filter", "pause_turn"})
 class Transcript:
     """Messages without the system message, fed event by event in the order of the log.
 
-    A queued message stands where its turn begins. Results stand in the model's order of calls; while some are missing, the
+    A queued message appears where its turn begins. Results are in the model's order of calls; while some are missing, the
     others are shown.
 
     An assistant message has up to three additional keys, which are not sent to providers as they are: `reasoning_content`, the

@@ -367,7 +367,7 @@ class State(Record):
 
     @property
     def present_turn_id(self) -> str | None:
-        """The id of the turn that is going on, or is about to begin."""
+        """The id of the current turn, or of the turn that is about to begin."""
         if self.turn is not None:
             return self.turn.turn_id
         return turn_id(self.turns + 1) if self.queue else None

@@ -104,7 +104,7 @@ class Limits(Record):
     """The bounds of an agent's conversations. Times in seconds, sizes in bytes of UTF-8.
 
     `max_model_calls` bounds the model calls of one turn, `max_calls` the tool calls of one model answer, `reply_bytes` the
-    text, reasoning and calls of one model answer together, `queued` the messages that wait while a turn goes on.
+    text, reasoning and calls of one model answer together, `queued` the messages that wait during a turn.
     """
 
     max_model_calls: int = Field(default=50, ge=1)
