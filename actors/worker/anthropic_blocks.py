@@ -84,7 +84,7 @@ class AnthropicBlocks:
         return size
 
     def kept(self, content: str, reasoning: str, calls: int) -> list[dict[str, Any]]:
-        """The blocks to keep beside the message; none if the message says all that they say."""
+        """The blocks to keep beside the message; none if the message has all that they have."""
         blocks = [self._blocks[index] | {"_": "".join(self._pieces[index])} for index in sorted(self._blocks)]
         plain = all(block["type"] in (OURS, "text") and not (block.get("citations") or block.get(CALLER)) for block in blocks)
         if plain or sum(block["type"] == OURS for block in blocks) != calls:
@@ -102,7 +102,7 @@ def _is_codes(block: Mapping[str, Any]) -> bool:
 
 
 def in_deltas(event: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Deltas that say what this event says in one piece, which litellm does not read; None if it reads the event.
+    """The deltas for an event whose content comes in one piece, which litellm does not read; None if litellm reads the event.
 
     A call that Anthropic's code makes has its arguments in its first event, or in the message's.
     """

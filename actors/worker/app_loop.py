@@ -125,7 +125,7 @@ class AppLoop:
         return otherwise
 
     async def judged(self, agent: str, judge: Callable[[Callable[[int], Ask]], _T]) -> _T:
-        """The judgement of an agent's calls, which asks the app's functions; it ends, whatever they do.
+        """The judgement of an agent's calls, which asks the app's functions; it ends in time, whatever they do.
 
         `judge` runs in a thread, given a function from a call's number to its `Ask`. If one of the app's functions hangs, it is
         called again in another thread, with the answers so far.

@@ -47,7 +47,7 @@ class KeptParts:
         self._parts.append({"type": "other"})
 
     def kept(self, content: str) -> list[dict[str, Any]]:
-        """The parts to keep beside the message with this text; none if the message says all that they say."""
+        """The parts to keep beside the message with this text; none if the message has all that they have."""
         if not any(part["type"] == "reasoning" or "signature" in part for part in self._parts):
             return []
         texts = [jsontext.clean("".join(part["_"])) for part in self._parts if part["type"] == "text"]

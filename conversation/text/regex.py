@@ -10,8 +10,7 @@ MAX_STATES = 2048
 """The largest automaton of an expression, in states; matching takes this times the length of the text."""
 _COMPILED_BYTES = 10 << 20
 _WIDE, _CLASS = 4, 8
-"""The states of an atom that stands for most of Unicode, and of one for a class of it: unlike a letter, it is matched byte by
-byte."""
+"""How many states an atom takes for most of Unicode (`.`), and for a class of it (`\\p{L}`): both are matched byte by byte."""
 _TOKEN = re.compile(
     r"(?P<escape>\\(?:[pP]\{[^}]*\}|.))"
     r"|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])"
