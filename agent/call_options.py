@@ -60,7 +60,8 @@ def _refuse_credentials(value: Any, field: str, *, secret: bool = False) -> None
     if isinstance(value, Mapping):
         within = secret and not _SCHEMA & value.keys()
         for name, child in value.items():
-            _refuse_credentials(child, f"{field}.{name}", secret=within or _names_secret(name))
+            named = _SECRET_NAME.search(name.lower().replace("-", "_")) is not None
+            _refuse_credentials(child, f"{field}.{name}", secret=within or named)
     elif isinstance(value, list):
         for index, child in enumerate(value):
             _refuse_credentials(child, f"{field}[{index}]", secret=secret)
@@ -79,7 +80,3 @@ def _is_header(part: str) -> bool:
         return isinstance(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))), dict)
     except ValueError:
         return False
-
-
-def _names_secret(name: str) -> bool:
-    return _SECRET_NAME.search(name.lower().replace("-", "_")) is not None

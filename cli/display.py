@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.visible import without_hidden
@@ -82,14 +83,10 @@ def to_json(value: Any, *, indent: int | None = None) -> str:
 def span(milliseconds: int) -> str:
     """A length of time in its two largest units, such as `6d 23h`."""
     seconds = max(milliseconds, 0) // 1000
-    for index, (size, unit) in enumerate(_UNITS):
+    for (size, unit), (below, name) in pairwise((*_UNITS, _UNITS[-1])):
         if seconds >= size:
-            text = f"{seconds // size}{unit}"
-            if index + 1 < len(_UNITS):
-                below, name = _UNITS[index + 1]
-                rest = seconds % size // below
-                text += f" {rest}{name}" if rest else ""
-            return text
+            rest = seconds % size // below
+            return f"{seconds // size}{unit}" + (f" {rest}{name}" if rest else "")
     return "0s"
 
 
