@@ -6,6 +6,7 @@ from typing import Protocol, TypeAlias
 
 from holdfast.conversation import AgentSpec, Event, ModelFailed, ModelReplied, RunFinished, RunRuled, RunSuspended
 from holdfast.conversation.log.work import CallModel, RunTool
+from holdfast.persistence import Visited
 from holdfast.work_context import trace_id_of
 
 ModelOutcome: TypeAlias = ModelReplied | ModelFailed
@@ -42,12 +43,14 @@ class ModelRequest(CallModel, _Request):
         log_tail: The durable events that end at `upto_seq`, as many as the actor had; the worker reads earlier ones.
         lineage: The id of the log as this activation writes it: within it, a place identifies an entry and all before it.
         instead_of: A claim of this effect whose process is gone; the new claim replaces it.
+        visited: The conversation as the guest that asks for the call has written it.
     """
 
     attempt: int
     log_tail: tuple[Event, ...] = ()
     lineage: str = ""
     instead_of: str = ""
+    visited: Visited | None = None
 
 
 @dataclass(frozen=True)

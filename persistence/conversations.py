@@ -152,7 +152,8 @@ class Append:
     records of requests that changed nothing: a conversation keeps up to `MOST_PASSING` of them, for `PASSING_MS`.
 
     A guest has no `token`: it writes if nobody owns the conversation and the last write is still the `seen` one ('' before the
-    start). It leaves the conversation without an owner; outstanding work then needs attention after `lease_ms`.
+    start). It leaves the conversation without an owner; outstanding work then needs attention after `lease_ms`. With `claim`
+    (an effect, and the incarnation that claimed it) it also needs that claim: it writes an outcome that is recorded nowhere.
     """
 
     token: str
@@ -166,6 +167,7 @@ class Append:
     unrecorded: Sequence[str] = ()
     passing: Mapping[str, IdempotencyRecord] = field(default_factory=dict)
     seen: str | None = None
+    claim: tuple[str, str] | None = None
 
     def snapshot(self, tail_bytes: int) -> bool:
         """Whether the write carries a snapshot of the new state, given the size of the log tail with these events.

@@ -127,6 +127,11 @@ class Kept:
         return max(min(moments), self.postponed) if moments else None
 
 
+def _claimed(found: Kept, effect_id: str, incarnation: str) -> bool:
+    run = found.runs.get(effect_id)
+    return run is not None and run.status is RunStatus.CLAIMED and run.incarnation == incarnation
+
+
 def _wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
@@ -260,6 +265,7 @@ class MemoryConversations(Reads):
         found = self._unexpired(conversation_id) or Kept()
         now = self._clock()
         away = found.token or found.quarantine is not None or found.paused or found.append_id != write.seen
+        away = away or (write.claim is not None and not _claimed(found, *write.claim))
         if (found.append_id != write.append_id and away) if write.seen is not None else found.token != write.token:
             raise Fenced(conversation_id)
         if found.append_id == write.append_id:

@@ -44,6 +44,7 @@ def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payl
     told = {
         "token": write.token,
         "seen": write.seen,
+        "claim": write.claim,
         "append_id": write.append_id,
         "conversation": conversation_id,
         "prefix": prefix,

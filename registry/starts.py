@@ -21,8 +21,6 @@ from .registry import Delivery, DeliveryResult, Refused
 
 logger = logging.getLogger("holdfast.registry")
 
-HEARD_MS = 10_000
-"""How long (ms) a process that starts conversations relies on its reading of the store's clock and of the serving release."""
 MOST_TOLD = 10_000
 """How many model calls a process hands to workers at once; the sweeper finds further ones."""
 CLOSING_S = 2.0
@@ -39,7 +37,6 @@ class Starts:
         self._workers = workers
         self._release = release
         self._clock = StoreClock(steady_ms)
-        self._heard_at = -HEARD_MS
         self._serves = True
         self._learned: set[tuple[str, str]] = set()
         self._background = Background()
@@ -93,10 +90,11 @@ class Starts:
             await tell(self._store, self._guest.counts)
 
     async def _hear(self) -> None:
-        if steady_ms() - self._heard_at >= HEARD_MS:
+        """Read anew, now and then, the store's clock, and which release serves it."""
+        if not self._clock.fresh:
             now, serving = await asyncio.gather(self._store.now(), self._store.serving())
             self._clock.heard(now)
-            self._heard_at, self._serves = steady_ms(), serving in (None, self._release)
+            self._serves = serving in (None, self._release)
 
     async def _learn(self, command: Command) -> None:
         """Read the spec that starts of this agent begin with, once: a first reading may take too long within a command."""

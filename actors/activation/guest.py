@@ -9,7 +9,7 @@ import logging
 import os
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from weakref import WeakValueDictionary
 
 from holdfast.actors.published import SpecCache
@@ -41,6 +41,7 @@ class Wrote:
 
     reply: Reply
     write: Append
+    written: Appended
     traceparent: str | None
 
     def requests(self) -> Iterator[ModelRequest | RunRequest]:
@@ -51,9 +52,13 @@ class Wrote:
             if effect.effect_id not in scheduled:
                 continue
             if isinstance(effect, CallModel):
-                tail = tuple(write.events) if effect.upto_seq == state.seq else ()
                 yield ModelRequest(
-                    **vars(effect), **shared(state, self.traceparent, 0), attempt=1, log_tail=tail, lineage=uuid.uuid4().hex
+                    **vars(effect),
+                    **shared(state, self.traceparent, 0),
+                    attempt=1,
+                    log_tail=tuple(write.events) if effect.upto_seq == state.seq else (),
+                    lineage=uuid.uuid4().hex,
+                    visited=Visited(self.written.now, state, write.append_id, self.written.tail_bytes),
                 )
             elif isinstance(effect, RunTool):
                 again = int(effect.attempt - effect.resumed > 1)
@@ -75,6 +80,7 @@ class Guest:
     specs: SpecCache = field(default_factory=SpecCache)
     counts: Counts = field(default_factory=Counts)
     traces: TraceSettings = field(default_factory=TraceSettings)
+    clock: StoreClock = field(default_factory=lambda: StoreClock(steady_ms))
     retired: Callable[[], bool] = lambda: False
     turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
@@ -87,8 +93,17 @@ class Guest:
         """Whether this process may write as a guest."""
         return os.environ.get(GUESTS) != "0" and not self.retired()
 
-    async def judged(self, conversation_id: str, visited: Visited, command: Command) -> Wrote:
-        """Judge a command and write its events.
+    def known(self, request: ModelRequest | RunRequest) -> Visited | None:
+        """The conversation as its last writer told of it, if that was a guest and no turn can begin after this one."""
+        visited = request.visited if isinstance(request, ModelRequest) else None
+        if visited is None or visited.state.queue or not self.clock.fresh:
+            return None
+        return replace(visited, now=self.clock.now())
+
+    async def judged(
+        self, conversation_id: str, visited: Visited, command: Command, *, claim: tuple[str, str] | None = None
+    ) -> Wrote:
+        """Judge a command and write its events, with `claim` only if that claim stands (`Append.claim`).
 
         Raises:
             Fenced: Another writer came first; nothing was written.
@@ -98,11 +113,12 @@ class Guest:
         clock.heard(visited.now)
         held = Held(self.store, self.specs, clock, conversation_id, lease_ms=LOOK_MS)
         held.visit(visited)
-        trace, counted, writes = TurnTrace(conversation_id, self.traces), Counted(self.counts), list[Append]()
+        held.claim = claim
+        trace, counted, writes = TurnTrace(conversation_id, self.traces), Counted(self.counts), list[tuple[Append, Appended]]()
 
         def wrote(write: Append, written: Appended, command: Command) -> None:
-            del written  # the workers of settled work find out themselves
-            writes.append(write)
+            self.clock.heard(written.now)
+            writes.append((write, written))
             tell((trace, counted), write, command)
             trace.written(write)
             counted.written(write)
@@ -111,8 +127,8 @@ class Guest:
             trace.for_work(visited.state)
         try:
             reply = await Judge(held, trace, begin=self._begun, wrote=wrote).judged(command)
-            (write,) = writes
-            return Wrote(reply, write, trace.for_work(write.after) if write.after.busy else None)
+            ((write, written),) = writes
+            return Wrote(reply, write, written, trace.for_work(write.after) if write.after.busy else None)
         finally:
             trace.left()
 

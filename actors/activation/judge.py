@@ -32,6 +32,10 @@ def steady_ms() -> int:
     return time.clock_gettime_ns(_STEADY) // 1_000_000
 
 
+HEARD_MS = 10_000
+"""Ms for which a reading of the store's clock is good."""
+
+
 class StoreClock:
     """The store's clock in ms UTC, estimated from its last reading. It never goes back, whatever wall clocks do."""
 
@@ -39,10 +43,17 @@ class StoreClock:
         self._clock = clock
         self._offset = 0
         self._latest = 0
+        self._heard_at: int | None = None
 
     def heard(self, now: int) -> None:
         """Take a reading of the store's clock."""
-        self._offset = now - self._clock()
+        self._heard_at = self._clock()
+        self._offset = now - self._heard_at
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it was read within `HEARD_MS`."""
+        return self._heard_at is not None and self._clock() - self._heard_at < HEARD_MS
 
     def now(self) -> int:
         """The time by the store's clock."""
@@ -62,6 +73,7 @@ class Held:
         tail_bytes: The size of the log after the last snapshot.
         token: The token by which the store knows the owner; '' for a guest.
         seen: The id of the conversation's last write, as a guest has read it; None for an owner.
+        claim: The effect and the incarnation whose claim a guest's write needs.
         unrecorded: Model calls found without a record; the next write makes one.
     """
 
@@ -72,6 +84,7 @@ class Held:
         self.tail_bytes = 0
         self.token = ""
         self.seen: str | None = None
+        self.claim: tuple[str, str] | None = None
         self.unrecorded: set[str] = set()
         self.time = clock
         self.lease_ms = lease_ms
@@ -197,6 +210,7 @@ class Judge:
                 unrecorded=[name for name in held.unrecorded if effect_of(after, name) is not None],
                 passing=judgement.passing,
                 seen=held.seen,
+                claim=held.claim,
             )
             written = await held.store.append(held.conversation_id, write)
             held.time.heard(written.now)

@@ -10,7 +10,7 @@ from holdfast.actors.steps import Step
 from holdfast.actors.workers import ModelRequest, RunRequest, WorkOutcome
 from holdfast.backoff import Backoff
 from holdfast.errors import CipherFailed, Fenced, StoreUnavailable
-from holdfast.persistence import codec
+from holdfast.persistence import Visited, codec
 
 from .bench import Bench
 
@@ -27,16 +27,15 @@ async def deposit(
 ) -> bool:
     """Record the outcome, however long the store is away or the cipher fails; false if the work is settled or reclaimed.
 
-    If nobody owns the conversation, the outcome is judged, too. If that fails, the outcome is recorded all the same, and an
-    actor judges it.
+    If nobody owns the conversation, the outcome is judged, too: at once and in one write, if the request says how the
+    conversation stands. Else it is recorded first, and whatever keeps the guest from judging it, an actor does.
     """
-    store, guest = bench.store, bench.guest
-    work = request.conversation_id, request.effect_id
-    said: dict[str, Any] = {"incarnation": incarnation, "outcome": codec.encode(outcome)}
+    guest = bench.guest
     if guest is None or not guest.allowed:
-        return await _told(request, partial(store.finish, *work, **said, keeps_late=keeps_late))
+        said: dict[str, Any] = {"incarnation": incarnation, "outcome": codec.encode(outcome), "keeps_late": keeps_late}
+        return await _told(request, partial(bench.store.finish, request.conversation_id, request.effect_id, **said))
     async with guest.turn(request.conversation_id):
-        return await _judged(bench, guest, request, outcome, said, keeps_late=keeps_late)
+        return await _judged(bench, guest, request, outcome, incarnation, keeps_late=keeps_late)
 
 
 async def _judged(
@@ -44,11 +43,32 @@ async def _judged(
     guest: Guest,
     request: ModelRequest | RunRequest,
     outcome: WorkOutcome,
-    said: dict[str, Any],
+    incarnation: str,
     *,
     keeps_late: bool,
 ) -> bool:
     store, work, recorded = bench.store, (request.conversation_id, request.effect_id), False
+
+    async def judged(found: Visited, claim: tuple[str, str] | None = None) -> bool:
+        """Whether it was judged and written; false if another writer came first."""
+        try:
+            wrote = await guest.judged(request.conversation_id, found, outcome, claim=claim)
+        except Fenced:
+            return False
+        bench.reached(Step.GUEST_2_WRITTEN)
+        for further in wrote.requests():
+            bench.carry_on(further)
+        return True
+
+    known = guest.known(request)
+    if known is not None:
+        try:
+            if await judged(known, (request.effect_id, incarnation)):
+                return True
+        except Exception as error:  # noqa: BLE001 - it is recorded, and judged anew
+            recorded = isinstance(error, StoreUnavailable)  # perhaps, and then not late
+            logger.info("%s of %s is recorded first: %s", request.effect_id, request.conversation_id, error)
+    said: dict[str, Any] = {"incarnation": incarnation, "outcome": codec.encode(outcome)}
     for _ in range(TRIES):
         # A writer that settled the work after this outcome was recorded knew it: then the outcome is not late.
         visit = partial(store.finish_as_guest, *work, **said, keeps_late=keeps_late and not recorded, look_ms=LOOK_MS)
@@ -58,16 +78,11 @@ async def _judged(
         recorded = True
         bench.reached(Step.GUEST_1_READ)
         try:
-            wrote = await guest.judged(request.conversation_id, found, outcome)
-        except Fenced:
-            continue
+            if await judged(found):
+                return True
         except Exception as error:  # noqa: BLE001 - an actor judges the outcome, and handles the error
             logger.info("%s of %s is left to an actor: %s", request.effect_id, request.conversation_id, error)
             break
-        bench.reached(Step.GUEST_2_WRITTEN)
-        for further in wrote.requests():
-            bench.carry_on(further)
-        return True
     return await _told(request, partial(store.finish, *work, **said, keeps_late=False), late=False) or recorded
 
 

@@ -8,6 +8,7 @@
 -- ARGV  1 the write, a map in msgpack; suspensions alternate kinds and members of the pending indexes
 --   token, append_id      of the owner ('' for a guest), and of this write
 --   seen                  of a guest: the id of the last append, as it was read; '' before the start
+--   claim                 of a guest, absent if it needs none: an effect, and the incarnation whose claim of it must stand
 --   conversation, prefix  the conversation's id, and the prefix of its bucket's keys
 --   expected              the seq after which the events come
 --   lease_ms              for how long the lease is renewed; after a guest's write, when outstanding work needs attention
@@ -33,7 +34,7 @@ end
 for _, name in ipairs({'token', 'append_id', 'conversation', 'prefix', 'index', 'noted', w.seen and 'seen' or 'token', w.snapshot and 'snapshot'}) do
   if type(w[name]) ~= 'string' then return {'corrupt', 'arguments: ' .. name .. ' is no text'} end
 end
-for _, name in ipairs({'events', 'absent', 'known', 'passing', 'add', 'remove', 'opened', 'closed'}) do
+for _, name in ipairs({'events', 'absent', 'known', 'passing', 'add', 'remove', 'opened', 'closed', w.claim and 'claim'}) do
   if type(w[name]) ~= 'table' then return {'corrupt', 'arguments: ' .. name .. ' is no list'} end
 end
 for _, name in ipairs({'known', 'passing', 'opened', 'closed'}) do
@@ -52,7 +53,8 @@ local now = clock()
 local h = redis.call('HMGET', head, 'token', 'seq', 'append_id', 'index', 'struck_by', 'quarantine', 'paused', 'epoch')
 if w.seen then
   if bad(h[8]) then return {'corrupt', 'the head: its epoch'} end
-  if h[3] ~= w.append_id and (h[1] or h[6] or h[7] or (h[3] or '') ~= w.seen) then return {'fenced'} end
+  local claimed = not w.claim or h[3] == w.append_id or claim_of(redis.call('HGET', runs, w.claim[1])) == w.claim[2]
+  if h[3] ~= w.append_id and (h[1] or h[6] or h[7] or (h[3] or '') ~= w.seen or not claimed) then return {'fenced'} end
 elseif h[1] ~= w.token then return {'fenced'} end
 if h[3] == w.append_id then return {'ok', now} end
 local seq = tonumber(h[2] or '0')

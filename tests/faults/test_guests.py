@@ -48,8 +48,8 @@ async def test_a_turn_that_nobody_disturbs_has_no_actor(stack, client, store, or
     assert owner.epoch == 4  # the start, the answer with the call, the call's result, the last answer
 
 
-@pytest.mark.parametrize("step", GUEST)
-async def test_a_worker_that_dies_as_a_guest_loses_nothing_and_nothing_is_paid_twice(stack, client, oracle, traps, step):
+async def test_a_worker_that_dies_as_a_guest_loses_nothing_and_nothing_is_paid_twice(stack, client, oracle, traps):
+    step = Step.GUEST_2_WRITTEN  # an outcome that is judged at once is recorded by the same write
     name = f"died-{step}"
     text = stack.scenarios.add(name, "Done.")
     await warm(stack, client, f"{step}-{len(name)}")
@@ -76,13 +76,14 @@ async def test_a_worker_that_dies_as_a_guest_between_two_calls_leaves_the_turn_t
 
 
 async def test_a_guest_that_thaws_after_a_cancellation_writes_nothing(stack, client, store, oracle, traps):
-    text = stack.scenarios.add("thaws", "Done.", "Again.")
+    text = stack.scenarios.add("thaws", calls(call("look", {})), "Done.", "Again.")
     await warm(stack, client, "thaws")
     traps.arm(Step.GUEST_1_READ, FREEZE)
     conversation = await client.start("till", text, conversation_id="thaws")
+    open_gate(stack, "thaws")
     pid = await traps.frozen(Step.GUEST_1_READ)
     cancelled = await conversation.cancel()  # by an actor, which owns the conversation from then on
     os.kill(pid, signal.SIGCONT)
     assert cancelled.turn_id == "t1"
     await oracle.at_rest("thaws")
-    assert [event.kind for _, event in await store.read("thaws", after=3)] == ["turn_cancelled"]
+    assert [event.kind for _, event in await store.read("thaws", after=5)] == ["turn_cancelled"]

@@ -10,7 +10,16 @@ from holdfast.persistence.keys import Keys
 
 NEEDED = "token append_id conversation prefix expected lease_ms events index busy progress absent known passing most_passing"
 REQUIRED = [*NEEDED.split(), "passing_ms", "add", "remove", "opened", "closed", "noted"]
-WRONG = {"due": -1, "grants": "1", "snapshot": 7, "known": ["m:m-1"], "opened": ["approval"], "token": "", "lease_ms": 1.5}
+WRONG = {
+    "due": -1,
+    "grants": "1",
+    "snapshot": 7,
+    "known": ["m:m-1"],
+    "opened": ["approval"],
+    "token": "",
+    "lease_ms": 1.5,
+    "claim": 7,
+}
 
 
 async def told(store):

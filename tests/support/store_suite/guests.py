@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from writer import Writer, begin, call, cancel, finish, reply, send, start
 
-from holdfast.conversation import Status
+from holdfast.conversation import State, Status
 from holdfast.errors import CorruptStore, Fenced
 from holdfast.persistence import Appended, Finding, KnownIds, RunStatus, Store, Visited
 
@@ -199,6 +199,31 @@ class Visiting:
         assert isinstance(await store.append("c-1", write), Appended)
         assert isinstance(await store.append("c-1", write), Appended)
         assert len(await store.read("c-1", after=3)) == 2
+
+    async def test_a_guest_writes_an_outcome_under_its_claim_alone(self, store: Store, other: Store) -> None:
+        now, held = await store.now(), Visited(0, State(conversation_id="c-1"), "")
+        for step in (start(), begin()):
+            write = Writer.visiting(store, "c-1", held).judged(step, now=now)
+            await store.append("c-1", write)
+            held = Visited(now, write.after, write.append_id)
+        outcome = Writer.visiting(other, "c-1", held).judged(reply("forty-two"), now=now)
+
+        for claimed in (False, True):
+            if claimed:
+                await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w-1", bound_ms=BOUND_MS)
+            with pytest.raises(Fenced):
+                await other.append("c-1", replace(outcome, claim=("t1.m1", "p-1.y")))
+        for _ in range(2):
+            assert isinstance(await other.append("c-1", replace(outcome, claim=("t1.m1", "p-1.x"))), Appended)
+        assert await other.load("c-1") == outcome.after
+        assert await store.run("c-1", "t1.m1") is None
+
+    async def test_a_recorded_outcome_is_no_claim(self, store: Store) -> None:
+        await parked(store)
+        guest = await visit(store)
+        with pytest.raises(Fenced):
+            await store.append("c-1", replace(guest.judged(reply(), now=await store.now()), claim=("t1.m1", "p-1.x")))
+        await guest.do(reply())
 
     async def test_a_guest_starts_a_conversation(self, store: Store, other: Store) -> None:
         guest = Writer.visiting(store, "c-1")

@@ -20,7 +20,7 @@ from holdfast.conversation import ModelReplied, RunFinished, Status
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.counting import Counts
 from holdfast.errors import StoreUnavailable
-from holdfast.persistence import Finding, MemoryStore, RunStatus
+from holdfast.persistence import Finding, MemoryStore, RunStatus, Visited
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
 
 REQUEST = ModelRequest(
@@ -61,6 +61,21 @@ async def recorded(store, outcome=REPLIED, request=REQUEST, *, reached=lambda _:
     bench = bench_at(store, guest=visitor(store, **more), reached=reached, carry_on=carry_on)
     async with asyncio.timeout(20):
         return await deposit(bench, request, CLAIM, outcome, keeps_late=isinstance(request, RunRequest))
+
+
+async def told(*steps):
+    """As `parked`, and the request of a guest that says how the conversation stands."""
+    store = await parked(*steps)
+    kept, state = store._seen("c-1"), await store.load("c-1")
+    return store, replace(REQUEST, visited=Visited(await store.now(), state, kept.append_id, kept.tail_bytes))
+
+
+async def judged_at_once(store, request, *, reached=lambda _: None, claim=CLAIM):
+    guest = visitor(store)
+    guest.clock.heard(await store.now())
+    bench = bench_at(store, guest=guest, reached=reached)
+    async with asyncio.timeout(20):
+        return await deposit(bench, request, claim, REPLIED, keeps_late=False)
 
 
 async def log(store):
@@ -234,3 +249,61 @@ async def test_outcomes_that_come_at_once_are_judged_one_after_the_other():
     assert all(await asyncio.gather(*(ended(number) for number in range(1, 9))))
     assert (await store.load("c-1")).status is Status.GENERATING
     assert [request.effect_id for request in told] == ["t1.m2"]
+
+
+async def test_a_request_that_says_how_the_conversation_stands_needs_no_reading():
+    store, request = await told()
+    steps = []
+    assert await judged_at_once(FaultyStore(store, Faults(finish_as_guest=FailBefore())), request, reached=steps.append)
+    assert steps == [Step.GUEST_2_WRITTEN]
+    assert await log(store) == ["model_answered", "turn_completed"]
+    assert await store.run("c-1", "t1.m1") is None
+
+
+async def test_the_model_call_that_a_guest_asks_for_says_how_the_conversation_stands():
+    store, wanted = await parked(call("lookup"), effect_id="call_4_1#1"), []
+    assert await recorded(store, RunFinished(effect_id="call_4_1#1", ok=True, content="{}"), RUN, carry_on=wanted.append)
+    (request,) = wanted
+    await store.claim("c-1", request.effect_id, incarnation=CLAIM, worker="w-1", bound_ms=LEASE_MS)
+    outcome = REPLIED.model_copy(update={"effect_id": request.effect_id})
+    guest = visitor(store)
+    guest.clock.heard(await store.now())
+    bench = bench_at(FaultyStore(store, Faults(finish_as_guest=FailBefore())), guest=guest, reached=lambda _: None)
+    assert await deposit(bench, request, CLAIM, outcome, keeps_late=False)
+    assert (await log(store))[-2:] == ["model_answered", "turn_completed"]
+
+
+@pytest.mark.parametrize("why", ["another write", "a queued message", "no clock"])
+async def test_where_it_may_stand_otherwise_the_outcome_is_recorded_first(why):
+    store, request = await told(*([send(message_id="m-2")] if why == "a queued message" else []))
+    if why == "another write":
+        store._seen("c-1").append_id = "another"
+    steps = []
+    if why == "no clock":
+        assert await recorded(store, request=request, reached=steps.append)
+    else:
+        assert await judged_at_once(store, request, reached=steps.append)
+    assert steps == [Step.GUEST_1_READ, Step.GUEST_2_WRITTEN]
+    assert (await log(store))[-2:] in (["model_answered", "turn_completed"], ["turn_completed", "turn_started"])
+
+
+async def test_an_outcome_of_a_lost_claim_changes_nothing():
+    store, request = await told()
+    before = await store.load("c-1")
+    assert not await judged_at_once(store, request, claim="process-2.y")
+    assert await store.load("c-1") == before
+    assert (await store.run("c-1", "t1.m1")).status is RunStatus.CLAIMED
+
+
+@pytest.mark.parametrize("fault", [FailBefore(), FailAfter()], ids=["not written", "written, reply lost"])
+async def test_an_outcome_that_is_judged_at_once_counts_once(fault):
+    inner, request = await told()
+    assert await judged_at_once(FaultyStore(inner, Faults(append={1: fault})), request)
+    assert await log(inner) == ["model_answered", "turn_completed"]
+
+
+async def test_an_outcome_that_cannot_be_judged_at_once_is_recorded(monkeypatch):
+    monkeypatch.setattr(judging, "decide", lambda *_: 1 / 0)
+    store, request = await told()
+    assert await judged_at_once(store, request)
+    assert (await store.run("c-1", "t1.m1")).status is RunStatus.DONE

@@ -62,7 +62,7 @@ async def waited(conversation, writer, *steps):
 async def test_an_answer_is_shown_from_what_was_read_while_waiting(store, stack, conversation, writer):
     state = await waited(conversation, writer, reply("Hi."))
 
-    assert not {"load", "at", "late"} & {*store.asked}
+    assert not {"load", "at", "late"} & set(store.asked)
     assert state.reply == "Hi."
     assert stack.begun == {}
     assert state == await conversation.state()
