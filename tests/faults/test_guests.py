@@ -86,5 +86,6 @@ async def test_a_guest_that_thaws_after_a_cancellation_writes_nothing(stack, cli
     os.kill(pid, signal.SIGCONT)
     assert cancelled.turn_id == "t1"
     await oracle.at_rest("thaws")
-    kinds = [event.kind for _, event in await store.read("thaws", after=5)]
-    assert kinds in (["turn_cancelled"], ["call_resolved", "turn_cancelled"])  # the outcome was recorded: its owner may take it
+    kinds = [event.kind for _, event in await store.read("thaws", after=3)]  # with what was recorded: the owner may take it
+    assert kinds[-1] == "turn_cancelled"
+    assert len(kinds) == len(set(kinds))
