@@ -29,8 +29,6 @@ from .workers import Workers
 logger = logging.getLogger("holdfast.actor")
 
 UNLIMITED = 1_000_000_000
-PARKABLE = 1 << 50
-"""Added to an actor's rank if its conversation would be parked, so that actors with resting conversations are taken first."""
 
 
 class Host:
@@ -138,8 +136,12 @@ class Host:
             return answer
 
     async def ask(self, conversation_id: str, command: Command) -> AnswerToAsk:
-        """Have a command judged, if the conversation is hosted here."""
-        return await self._asked(conversation_id, command, "hosted", time.perf_counter())
+        """Have a command judged, if the conversation is hosted here, or nobody owns it and this actor is blank."""
+        began_s, was = time.perf_counter(), "hosted"
+        if self.hosted is None and not self._activating.locked():  # it has left the conversation, and its caller knows no other
+            was = "taken_up"
+            await self._activate(conversation_id, "", TakeoverReason.ASKED, create=False)
+        return await self._asked(conversation_id, command, was, began_s)
 
     async def _asked(self, conversation_id: str, command: Command, was: str, began_s: float) -> AnswerToAsk:
         if self.hosted != conversation_id and self._activating.locked():
@@ -203,9 +205,7 @@ class Host:
         if activation is None:
             until += [self._blank_since + timing.linger_ms] if now - self._blank_since < timing.linger_ms else []
         elif activation.rest.since is not None:
-            if now < activation.rest.offer_at:
-                return activation.rest.offer_at - now
-            until.append(activation.rest.since + (timing.park_ms if activation.parkable else timing.linger_ms))
+            until.append(activation.rest.since + timing.linger_ms)
         return max(min(until) - now, timing.tick_ms)
 
     async def _be_heard(self) -> None:
@@ -220,18 +220,14 @@ class Host:
 
     async def _tidy(self) -> None:
         linger_ms = self._timing.linger_ms
-        park_ms = self._timing.park_ms
         async with self._activating:
             activation, now, worn = self._activation, self._clock(), self._worn()
             if activation is not None and activation.over:
                 self._activation = None
                 await self.offer_blank()
             elif activation is not None and activation.rest.since is not None:
-                if now < activation.rest.offer_at:
-                    pass  # it has rested only for a moment
-                elif now - activation.rest.since < (park_ms if activation.parkable else linger_ms) and not worn:
-                    rank = PARKABLE * activation.parkable + (activation.rested_since or 1)
-                    await self._store.offer(self._name, rank)
+                if now - activation.rest.since < linger_ms and not worn:
+                    await self._store.offer(self._name, activation.rested_since or 1)
                 elif await activation.passivate():
                     self._activation = None
                     await self.offer_blank()

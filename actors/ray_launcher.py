@@ -46,8 +46,8 @@ class RayWorker:
     async def run_tool(self, asked: bytes) -> bytes:
         return await _answered(self._actor.run_tool.remote(asked))
 
-    async def join(self, incarnation: str, *, briefly: bool) -> bytes:
-        return await _answered(self._actor.join.remote(incarnation, briefly=briefly))
+    async def join(self, incarnation: str) -> bytes:
+        return await _answered(self._actor.join.remote(incarnation))
 
     async def keeps(self, incarnations: Sequence[str]) -> Sequence[bool]:
         return await _answered(self._actor.keeps.remote(list(incarnations)))

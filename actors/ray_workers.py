@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from holdfast.background import Background
+from holdfast.backoff import now_s
 from holdfast.conversation.ids import digest
 from holdfast.errors import ClusterStopped, HoldfastError
 from holdfast.persistence import EVERYWHERE, AppRecord, Directory, DirectoryAndRuns, RunStatus
@@ -18,7 +19,18 @@ from .actor_settings import ActorSettings, WorkerSettings
 from .published import Published
 from .worker.attestation import EVERY_S
 from .worker.refusals import AppBroken, Dropped, Succeeded
-from .workers import ModelAnswer, ModelRequest, NoApp, NoOutcome, NoWorker, PublishedAgent, RunAnswer, RunRequest, WorkAnswer
+from .workers import (
+    Claimed,
+    ModelAnswer,
+    ModelRequest,
+    NoApp,
+    NoOutcome,
+    NoWorker,
+    PublishedAgent,
+    RunAnswer,
+    RunRequest,
+    WorkAnswer,
+)
 
 logger = logging.getLogger("holdfast.workers")
 
@@ -48,7 +60,7 @@ class WorkerHandle(Protocol):
     async def process(self) -> str: ...
     async def call_model(self, asked: bytes) -> bytes: ...
     async def run_tool(self, asked: bytes) -> bytes: ...
-    async def join(self, incarnation: str, *, briefly: bool) -> bytes: ...
+    async def join(self, incarnation: str) -> bytes: ...
     async def keeps(self, incarnations: Sequence[str]) -> Sequence[bool]: ...
     def drop(self, incarnation: str) -> None:
         """See `Worker.drop`; the answer is not awaited."""
@@ -121,18 +133,16 @@ class RayWorkers:
         name, worker = await self._worker(app, code, slot)
         return wire.unpack(await self._asked(name, worker, ask(worker, wire.pack(request))))
 
-    async def join(
-        self, worker: str, incarnation: str, conversation_id: str, effect_id: str, *, briefly: bool = False
-    ) -> WorkAnswer:
+    async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> WorkAnswer:
         handle = await self._launcher.find(worker)  # by name: a kept handle may belong to a worker that has left
         if handle is None and not self._settings.judges(worker):
-            return await self._abroad(incarnation, conversation_id, effect_id)
+            return await self._abroad(worker, incarnation, conversation_id, effect_id)
         if handle is None:
             return NoOutcome.GONE
         try:
             if not worker.startswith(self._settings.prefix):
                 return await self._elsewhere(worker, handle, incarnation)
-            answer = await self._asked(worker, handle, handle.join(incarnation, briefly=briefly))
+            answer = await self._asked(worker, handle, handle.join(incarnation))
         except NoWorker as error:
             if isinstance(error.__cause__, WorkerDied):
                 return NoOutcome.GONE
@@ -140,29 +150,25 @@ class RayWorkers:
         outcome: WorkAnswer = wire.unpack(answer)
         return outcome
 
-    async def _elsewhere(self, name: str, handle: WorkerHandle, incarnation: str) -> NoOutcome:
-        """`GONE` if the other release's process with this run is gone; otherwise raises `NoWorker`: the caller asks again."""
+    async def _elsewhere(self, name: str, handle: WorkerHandle, incarnation: str) -> Claimed | NoOutcome:
+        """What became of a claim of another release's process."""
         process = await self._asked(name, handle, handle.process())
-        if not incarnation.startswith(f"{process}."):
-            return NoOutcome.GONE
-        raise NoWorker("a worker of another release runs it")
+        return Claimed(incarnation, name) if incarnation.startswith(f"{process}.") else NoOutcome.GONE
 
-    async def _abroad(self, incarnation: str, conversation_id: str, effect_id: str) -> NoOutcome:
-        """Follow a run of a worker in another cluster, which attests its claims in the store.
+    async def _abroad(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> Claimed | NoOutcome:
+        """What became of a claim of a worker in another cluster, which attests its claims in the store.
 
         Silence counts only after `SILENT_S`: a store that was away, or was restored, has no attestation at first.
         """
-        loop = asyncio.get_running_loop()
-        heard_at = loop.time()
-        while True:
-            if await self._store.attested(incarnation.partition(".")[0]):
-                heard_at = loop.time()
-            elif loop.time() - heard_at >= SILENT_S:
+        silent_at_s = now_s() + SILENT_S
+        while not await self._store.attested(incarnation.partition(".")[0]):
+            if now_s() >= silent_at_s:
                 return NoOutcome.GONE
             run = await self._store.run(conversation_id, effect_id)
             if run is None or run.status is not RunStatus.CLAIMED or run.incarnation != incarnation:
                 return NoOutcome.NOT_MINE
             await asyncio.sleep(LOOK_ABROAD_S)
+        return Claimed(incarnation, worker)
 
     def drop(self, worker: str, incarnation: str) -> None:
         # If the message is lost, the worker finds out itself: it looks which of its claims stand.

@@ -131,10 +131,8 @@ class Workers(Protocol):
     async def run_tool(self, app: str, code: str, request: RunRequest) -> RunAnswer:
         """Like `call_model`, for a run and its body."""
 
-    async def join(
-        self, worker: str, incarnation: str, conversation_id: str, effect_id: str, *, briefly: bool = False
-    ) -> WorkAnswer:
-        """Wait for what a worker's incarnation has claimed; its outcome, or why there is none; `briefly`, also `Claimed`."""
+    async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> WorkAnswer:
+        """What became of a claim: `Claimed` while its work goes on, its outcome, or why there is none."""
 
     def drop(self, worker: str, incarnation: str) -> None:
         """Tell a worker that nobody awaits this incarnation's outcome any more."""

@@ -280,9 +280,9 @@ class Conversations(Database, Protocol):
     async def release(self, conversation_id: str, token: str, *, paused: bool = False, look_ms: int = 0) -> None:
         """Give the conversation up; does nothing if the token is not the owner's.
 
-        A conversation with work at workers needs attention after `look_ms`, or at once if an outcome is recorded. One released
-        as `paused` with outstanding work needs attention only for its deadlines, until an activation takes it over or `readmit`
-        finds that the pause is over.
+        A conversation with work at workers needs attention after `look_ms`, or at once if an outcome is recorded, which is
+        published then (`outcomes`). One released as `paused` with outstanding work needs attention only for its deadlines,
+        until an activation takes it over or `readmit` finds that the pause is over.
         """
 
     async def look(self, conversation_id: str, look_ms: int) -> Look:

@@ -339,6 +339,13 @@ class MemoryConversations(Reads):
         found.paused = paused and found.busy
         done = any(run.status is RunStatus.DONE for run in found.runs.values())
         found.looked_at = now if done else now + look_ms
+        if done and found.busy and not found.paused:
+            self._look_now(conversation_id, found)
+
+    def _look_now(self, conversation_id: str, found: Kept) -> None:
+        found.postponed, found.looked_at = 0, min(found.looked_at, self._clock())
+        for queue in self._outcome_listeners:
+            queue.put_nowait(conversation_id)
 
     async def look(self, conversation_id: str, look_ms: int) -> Look:
         found = self._seen(conversation_id)

@@ -8,7 +8,7 @@ from holdfast.conversation import Event
 from holdfast.errors import CorruptStore
 
 from .conversations import Visited
-from .memory_conversations import Kept, MemoryConversations, check
+from .memory_conversations import MemoryConversations, check
 from .runs import CLAIMS_MS, PROGRESS_MS, Late, Run, RunStatus
 
 
@@ -106,11 +106,6 @@ class MemoryRuns(MemoryConversations):
         if not found.token and found.quarantine is None:
             found.paused = False
             self._look_now(conversation_id, found)
-
-    def _look_now(self, conversation_id: str, found: Kept) -> None:
-        found.postponed, found.looked_at = 0, min(found.looked_at, self._clock())
-        for queue in self._outcome_listeners:
-            queue.put_nowait(conversation_id)
 
     async def give_back(self, conversation_id: str, effect_id: str, *, incarnation: str) -> bool:
         check(bool(effect_id and incarnation), "arguments")

@@ -143,7 +143,8 @@ class RedisConversations(RedisChanges):
         return int(answer[1])
 
     async def release(self, conversation_id: str, token: str, *, paused: bool = False, look_ms: int = 0) -> None:
-        await self._on(conversation_id, "release", token, conversation_id, paused, look_ms)
+        channel = self._keys.meta("outcomes")
+        await self._on(conversation_id, "release", token, conversation_id, paused, look_ms, channel)
 
     async def look(self, conversation_id: str, look_ms: int) -> Look:
         answer = await self._on(conversation_id, "look", conversation_id, look_ms)

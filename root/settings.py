@@ -102,13 +102,11 @@ class Timing:
     """The times of actors and the sweeper, in milliseconds.
 
     `lease_ms`: how long an owner may be silent before others may take over its busy conversation. `linger_ms`: how long an
-    actor keeps a resting conversation. `park_ms`: how long it keeps one whose work runs at workers, if no other conversation
-    needs the actor. `tick_ms`: the time between two rounds of an actor or the sweeper.
+    actor keeps a resting conversation. `tick_ms`: the time between two rounds of an actor or the sweeper.
     """
 
     lease_ms: int = 10_000
     linger_ms: int = 30_000
-    park_ms: int = 30_000
     tick_ms: int = 500
 
     @property
@@ -186,7 +184,6 @@ class Settings(BaseModel):
     trace_content: bool = False
     lease_s: float = Field(default=10, ge=0.001, allow_inf_nan=False)
     linger_s: float = Field(default=30, ge=0.001, allow_inf_nan=False)
-    park_s: float = Field(default=30, ge=0.001, allow_inf_nan=False)
     tick_s: float = Field(default=0.5, ge=0.001, allow_inf_nan=False)
     standby: int = Field(default=1, ge=0, le=64)
     max_actors: int = Field(default_factory=_actors_that_fit, ge=1, le=10_000)

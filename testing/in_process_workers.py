@@ -163,11 +163,9 @@ class InProcessWorkers:
         except WorkerDied:
             return NoOutcome.GONE
 
-    async def join(
-        self, worker: str, incarnation: str, conversation_id: str, effect_id: str, *, briefly: bool = False
-    ) -> NoOutcome:
+    async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> NoOutcome:
         """See `Workers.join`; a worker that claimed work without an outcome is always gone."""
-        del worker, incarnation, conversation_id, effect_id, briefly
+        del worker, incarnation, conversation_id, effect_id
         return NoOutcome.GONE
 
     def drop(self, worker: str, incarnation: str) -> None:

@@ -61,7 +61,7 @@ class Activation:
         self._reached = context.reached
         self._counted = Counted(context.counts)
         self._mailbox = Mailbox()
-        self.rest = Rest(context.admission, context.clock, context.rested, context.patience)
+        self.rest = Rest(context.clock, context.rested)
         self._owned = Ownership(context, conversation_id)
         self._trace = TurnTrace(conversation_id, context.traces)
         self._observers: list[Observer] = [self._trace, self._counted]
@@ -73,11 +73,6 @@ class Activation:
     def over(self) -> bool:
         """Whether this activation has ended."""
         return self._owned.over
-
-    @property
-    def parkable(self) -> bool:
-        """Whether the conversation rests here only because workers keep its effects."""
-        return self._effects.kept and not self._effects.paused
 
     @property
     def rested_since(self) -> int | None:
@@ -143,15 +138,15 @@ class Activation:
     async def _released(self) -> bool:
         """Release the conversation if no command waits and no effect needs this activation; true if it was released.
 
-        If workers keep effects, the conversation is parked: it is taken up again after `look_ms`, or once an outcome is
-        recorded. A release of unknown outcome counts as done: the lease ends, and then another activation can take over.
+        Workers judge the outcomes of the effects that they have. The conversation needs attention after `look_ms`, at once if
+        an outcome is recorded already. A release of unknown outcome counts as done: the lease ends, and then another activation
+        can take over.
         """
         owned, effects = self._owned, self._effects
         paused = effects.paused
-        if (owned.state.busy and not effects.kept) or not self._mailbox.empty():
+        if (owned.state.busy and not effects.elsewhere) or not self._mailbox.empty():
             return False
-        look_ms = max(self._context.timing.lease_ms, QUEUED_LOOK_MS if self.rest.queued else 0)
-        self.rest.left()
+        look_ms = max(self._context.timing.lease_ms, QUEUED_LOOK_MS if self.rest.later else 0)
         effects.cancel_all()  # effects that wait for the end of a pause must not begin now
         self._reached(Step.PASSIVATE_1_BEGUN)
         try:

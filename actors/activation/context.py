@@ -12,8 +12,6 @@ from holdfast.counting import Counts
 from holdfast.persistence import Store
 from holdfast.settings import Timing, TraceSettings
 
-from .rest import Patience
-
 
 @dataclass(frozen=True, slots=True)
 class ActivationContext:
@@ -23,7 +21,6 @@ class ActivationContext:
         clock: A monotonic clock, in milliseconds since an arbitrary moment.
         rested: Set when the conversation comes to rest.
         strikes: The crash count at which a conversation is put in quarantine.
-        patience: How long actors wait for work that a worker keeps.
     """
 
     store: Store
@@ -35,7 +32,6 @@ class ActivationContext:
     rested: asyncio.Event
     strikes: int
     specs: SpecCache = field(default_factory=SpecCache)
-    patience: Patience = field(default_factory=Patience)
     counts: Counts = field(default_factory=Counts)
     traces: TraceSettings = field(default_factory=TraceSettings)
     reached: Reached = logged

@@ -1,4 +1,4 @@
-"""Carrying out one effect. Model calls and runs are followed through their records in the store, within a time limit."""
+"""Carrying out one effect: model calls and runs are followed by their records until workers have them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,6 @@ from holdfast.actors.workers import (
     PublishedAgent,
     RunRequest,
     WorkAnswer,
-    WorkOutcome,
 )
 from holdfast.conversation import BeginTurn, CallModel, Command, Effect, FailureReason, OnLost, RunTool, State
 from holdfast.conversation.records.commands import ModelFailed, RunFinished, RunLost, TurnPrepared
@@ -24,9 +23,10 @@ from holdfast.work_context import REQUEST
 
 from .context import ActivationContext
 from .ownership import Ownership
+from .rest import Elsewhere
 
-LOOK_S = 5.0
-"""Seconds between looks at a record that no worker has claimed: the time limit of the work begins with its claim."""
+LOOK_S = 1.0
+"""Seconds between looks at the record of work that a worker has, by an activation that other effects need."""
 
 
 @dataclass(eq=False)
@@ -34,8 +34,8 @@ class EffectRunner:
     """One attempt at one effect, with the conversation's state at the beginning of the attempt.
 
     `run` is the effect's record as read at the takeover, for its first attempt. `strike` counts a strike for a process that
-    died; true if the activation is over then. `kept` is called once a living worker has claimed the work, or has it in its
-    queue, and `works` once that worker does not have it any more.
+    died; true if the activation is over then. `put` is told once a living worker has claimed the work, or has it in its queue,
+    and (None) once that worker does not have it any more.
     """
 
     _context: ActivationContext
@@ -43,8 +43,7 @@ class EffectRunner:
     _: KW_ONLY
     run: Run | None
     strike: Callable[[str, str], Awaitable[bool]]
-    kept: Callable[[Claimed], None]
-    works: Callable[[], None]
+    put: Callable[[Elsewhere | None], None]
     traceparent: str | None
 
     def __post_init__(self) -> None:
@@ -55,10 +54,8 @@ class EffectRunner:
         match effect:
             case BeginTurn():
                 return await begun(self._context.admission.admit, self._context.workers.published, effect, self._state)
-            case CallModel():
-                return await self._followed(effect, lambda lost: self._call_model(effect, attempt, lost))
-            case RunTool():
-                return await self._followed(effect, lambda _: self._run_tool(effect))
+            case CallModel() | RunTool():
+                return await self._followed(effect, attempt)
 
     async def _call_model(self, effect: CallModel, attempt: int, lost: str) -> WorkAnswer:
         request = ModelRequest(
@@ -76,72 +73,29 @@ class EffectRunner:
         request = RunRequest(**vars(effect), **shared(self._state, self.traceparent, max_claims))
         return await self._context.workers.run_tool(self._state.app, effect.code, request)
 
-    async def _followed(self, effect: CallModel | RunTool, dispatch: Callable[[str], Awaitable[WorkAnswer]]) -> Command | None:
-        bound_s = self._bound_s(effect)
-        now_s = asyncio.get_running_loop().time
-        claim = self.run if self.run is not None and self.run.status is RunStatus.CLAIMED else None
-        watching = asyncio.create_task(self._watch(effect, dispatch))
-        asked_at_s = claimed_at_s = now_s()
+    async def _followed(self, effect: CallModel | RunTool, attempt: int) -> Command | None:
+        """Follow an effect by its record: dispatch runnable work, ask about claimed work, return the outcome of finished work.
 
-        def left_s() -> float:
-            """Seconds for which the claim still counts: up to its own limit, or the work's limit since the claim was seen."""
-            if claim is None:
-                return LOOK_S
-            return (claim.until - self._owned.time.now()) / 1000 if claim.until else claimed_at_s + bound_s + GRACE_S - now_s()
-
-        try:
-            while True:
-                done, _ = await asyncio.wait({watching}, timeout=max(left_s(), 0))
-                if done:
-                    return watching.result()
-                run = await self._context.store.run(self._state.conversation_id, effect.effect_id)
-                if run is None:
-                    return None
-                match run.status:
-                    case RunStatus.DONE:  # the recorded outcome counts, whether or not the worker answers
-                        return codec.decode_outcome(run.outcome)
-                    case RunStatus.CLAIMED if claim is None or run.incarnation != claim.incarnation:
-                        claim, claimed_at_s = run, now_s()
-                    case RunStatus.CLAIMED if left_s() <= 0:
-                        return _overdue(effect, bound_s)
-                    case RunStatus.RUNNABLE if now_s() - asked_at_s >= GRACE_S:  # it is queued, or its request is lost
-                        _give_up(watching)
-                        watching, asked_at_s, claim = asyncio.create_task(self._watch(effect, dispatch)), now_s(), None
-                    case RunStatus.RUNNABLE:
-                        claim = None
-        except TimeoutError as error:
-            raise NoWorker(str(error)) from error
-        finally:
-            _give_up(watching)
-
-    async def _watch(
-        self, effect: CallModel | RunTool, dispatch: Callable[[str], Awaitable[WorkAnswer]]
-    ) -> WorkOutcome | RunLost | None:
-        """Follow an effect by its record: dispatch runnable work, join claimed work, return the outcome of finished work."""
-        conversation_id, effect_id = self._state.conversation_id, effect.effect_id
+        Once a worker has the work, the conversation may be left; while this activation stays, it looks at the record.
+        """
+        conversation_id, effect_id, store = self._state.conversation_id, effect.effect_id, self._context.store
         run, self.run = self.run, None  # the record as it was at the takeover, used once
-        run = run or await self._context.store.run(conversation_id, effect_id)
-        confirmed, lost = False, ""
+        run = run or await store.run(conversation_id, effect_id)
+        lost = ""
         while run is not None:
-            answer: WorkAnswer
-            match run.status:
-                case RunStatus.CLAIMED if run.incarnation != lost:
-                    answer = await self._context.workers.join(
-                        run.worker, run.incarnation, conversation_id, effect_id, briefly=not confirmed
-                    )
-                case RunStatus.DONE:
-                    answer = codec.decode_outcome(run.outcome)
-                case _:
-                    answer = await dispatch(lost)
+            if run.status is RunStatus.DONE:
+                return codec.decode_outcome(run.outcome)
+            if run.status is RunStatus.CLAIMED and 0 < run.until <= self._owned.time.now():
+                return _overdue(effect, self._bound_s(effect))
+            answer = await self._answer(effect, attempt, run, lost)
             if isinstance(answer, Claimed):
-                confirmed = True
-                self.kept(answer)
-                run = Run(RunStatus.CLAIMED, incarnation=answer.incarnation, worker=answer.worker)
-                continue
-            if not isinstance(answer, NoOutcome):
+                self.put(Elsewhere.CLAIMED if answer.begun else Elsewhere.QUEUED)
+                await asyncio.sleep(LOOK_S)
+            elif answer is not None and not isinstance(answer, NoOutcome):
                 return answer
-            self.works()
-            before, run, confirmed = run, await self._context.store.run(conversation_id, effect_id), False
+            else:
+                self.put(None)
+            before, run = run, await store.run(conversation_id, effect_id)
             gone = answer in (NoOutcome.GONE, NoOutcome.FORGOTTEN)
             if not gone or run is None or replace(run, until=0) != replace(before, until=0):
                 continue
@@ -157,6 +111,22 @@ class EffectRunner:
                 return RunLost(effect_id=effect_id)
             lost = before.incarnation
         return None
+
+    async def _answer(self, effect: CallModel | RunTool, attempt: int, run: Run, lost: str) -> WorkAnswer | None:
+        """The answer of a worker; None if it gave none within `GRACE_S`. The claim `lost` is of a process that is gone."""
+        try:
+            async with asyncio.timeout(GRACE_S) as bound:
+                if run.status is RunStatus.CLAIMED and run.incarnation != lost:
+                    return await self._context.workers.join(
+                        run.worker, run.incarnation, self._state.conversation_id, effect.effect_id
+                    )
+                return await (
+                    self._call_model(effect, attempt, lost) if isinstance(effect, CallModel) else self._run_tool(effect)
+                )
+        except TimeoutError as error:
+            if bound.expired():
+                return None
+            raise NoWorker(str(error)) from error
 
     def _bound_s(self, effect: CallModel | RunTool) -> float:
         if self._spec is None:
@@ -188,12 +158,6 @@ async def begun(
     if published.spec is None:
         return TurnPrepared(effect_id=effect.effect_id, problem=f"app {app!r} has no agent {agent!r} any more")
     return TurnPrepared(effect_id=effect.effect_id, code=published.code, spec=published.spec)
-
-
-def _give_up(task: "asyncio.Task[WorkOutcome | RunLost | None]") -> None:
-    """Cancel a task whose result no longer matters: the record has decided."""
-    task.cancel()
-    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
 
 def _overdue(effect: CallModel | RunTool, bound_s: float) -> ModelFailed | RunFinished:

@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
-from holdfast.actors.workers import Claimed, NoApp, NoWorker, WorkPaused
+from holdfast.actors.workers import NoApp, NoWorker, WorkPaused
 from holdfast.backoff import Backoff
 from holdfast.conversation import BeginTurn, CallModel, Command, Effect, FailureReason, RunTool, Wake, outstanding
 from holdfast.conversation.judging.machine import effect_of
@@ -19,9 +20,9 @@ from holdfast.work_context import CONVERSATION, EFFECT, REQUEST, TRACE, trace_id
 
 from .context import ActivationContext
 from .effect_runner import EffectRunner
-from .mailbox import Asked, Mailbox
+from .mailbox import Asked, Leave, Mailbox
 from .ownership import Ownership
-from .rest import Rest
+from .rest import Elsewhere, Rest
 from .turn_trace import TurnTrace
 
 logger = logging.getLogger("holdfast.actor")
@@ -76,9 +77,9 @@ class Outstanding:
         return self._owned.state.busy and self._rest.paused(self.tasks)
 
     @property
-    def kept(self) -> bool:
-        """Whether effects are outstanding and none needs this activation: workers keep them, or a pause delays them."""
-        return self._owned.state.busy and self._rest.kept_elsewhere(self.tasks)
+    def elsewhere(self) -> bool:
+        """Whether effects are outstanding and none needs this activation: workers have them, or they wait for app or pause."""
+        return self._owned.state.busy and self._rest.elsewhere(self.tasks)
 
     def start(self) -> None:
         """If the lease is held, start outstanding effects that do not run yet, and drop those that are settled."""
@@ -163,7 +164,11 @@ class Outstanding:
         return dict.fromkeys(self.tasks) | {effect.effect_id: effect for effect in outstanding(state)}
 
     def _see_whether_it_rests(self) -> None:
-        self._rest.see(idle=self._mailbox.empty(), busy=self._owned.state.busy, effects=self.tasks)
+        """Note whether the conversation rests; it is left as soon as workers have its effects."""
+        idle = self._mailbox.empty()
+        self._rest.see(idle=idle, busy=self._owned.state.busy, effects=self.tasks)
+        if idle and self.elsewhere and self._rest.handed_over:
+            self._mailbox.put_nowait(Leave())
 
     async def _carry_out(self, effect: Effect) -> None:
         """Try an effect until it has an outcome, and put that outcome into the mailbox, where it is judged."""
@@ -177,7 +182,7 @@ class Outstanding:
         attempt = 1
         failures = _Failures()
         while True:
-            enough, no_app = None, False
+            enough, where = None, None
             try:
                 outcome = await self._runner(effect).outcome(effect, attempt)
                 if outcome is None:
@@ -190,22 +195,19 @@ class Outstanding:
                 self._mailbox.tell(outcome)
             except WorkPaused as paused:
                 logger.info("conversation %s: %s waits: %s", conversation_id, effect.effect_id, paused)
-                self._rest.pause(effect.effect_id)
-                self._see_whether_it_rests()
-                await self._rest.reopened(effect.effect_id, self._owned.state.agent)
-                self._see_whether_it_rests()
+                self._put(effect.effect_id, Elsewhere.PAUSED)
+                await self._context.admission.reopened(self._owned.state.agent)
                 continue  # waiting for the end of a pause does not count as a try
             except (NoWorker, StoreError, ClusterError) as error:
                 logger.warning("conversation %s: %s waits: %s", conversation_id, effect.effect_id, error)
-                enough, no_app = failures.waited(error), isinstance(error, NoApp)
+                enough, where = failures.waited(error), Elsewhere.NO_APP if isinstance(error, NoApp) else None
             except Exception as error:
                 logger.exception("conversation %s: %s failed", conversation_id, effect.effect_id)
                 enough = failures.unexplained(error)
             else:
                 return
             finally:
-                (self._rest.waits if no_app else self._rest.works)(effect.effect_id)
-                self._see_whether_it_rests()
+                self._put(effect.effect_id, where)
             if enough is not None and await self._strike(None, f"{effect.effect_id} {enough}", limit=1):
                 return
             await backoff.sleep()
@@ -214,13 +216,8 @@ class Outstanding:
     def _goes_on(self, effect: Effect) -> bool:
         return isinstance(effect, CallModel) and not self._owned.over and effect in outstanding(self._owned.state)
 
-    def _kept(self, effect_id: str, claimed: Claimed) -> None:
-        self._rest.kept(effect_id, queued=not claimed.begun)
-        self._see_whether_it_rests()
-
-    def _works(self, effect_id: str) -> None:
-        """Note that no worker keeps an effect any longer: it needs this activation."""
-        self._rest.works(effect_id)
+    def _put(self, effect_id: str, where: Elsewhere | None) -> None:
+        self._rest.put(effect_id, where)
         self._see_whether_it_rests()
 
     async def _unrecorded(self, effect: Effect) -> RunLost | None:
@@ -244,8 +241,7 @@ class Outstanding:
             owned,
             run=owned.runs.pop(effect.effect_id, None),
             strike=self._strike,
-            kept=lambda claimed: self._kept(effect.effect_id, claimed),
-            works=lambda: self._works(effect.effect_id),
+            put=partial(self._put, effect.effect_id),
             traceparent=self._trace.for_work(owned.state),
         )
 

@@ -91,11 +91,11 @@ class Claims(Generic[_T]):
         claim = self._claims.get(incarnation)
         return None if claim is None else claim.task
 
-    async def answer(self, task: "asyncio.Task[_T]", *, briefly: bool = True) -> _T | Claimed:
-        """The outcome of a task, `Dropped` if it was cancelled; with `briefly`, `Claimed` if it still runs, or is queued."""
+    async def answer(self, task: "asyncio.Task[_T]") -> _T | Claimed:
+        """The outcome of a task, `Dropped` if it was cancelled; `Claimed` if it still runs, or is queued."""
         await asyncio.sleep(0)  # the task may not have begun
         claim = self._of_tasks.get(task)
-        if briefly and claim is not None:
+        if claim is not None:
             either: set[asyncio.Future[Any]] = {task, claim.confirmed}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED, timeout=QUEUED_S)
             if not task.done():

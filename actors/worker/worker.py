@@ -177,13 +177,12 @@ class Worker:
             return wire.pack(await self._tool_run(request))
 
     @told
-    async def join(self, incarnation: str, *, briefly: bool = False) -> bytes:
-        """Wait for what this incarnation has claimed; a packed `RunAnswer` or `ModelAnswer`.
+    async def join(self, incarnation: str) -> bytes:
+        """What became of a claim; a packed `RunAnswer` or `ModelAnswer`, `Claimed` while its work goes on.
 
-        It is `GONE` if this process is another incarnation, `FORGOTTEN` if the work is over here and, with `briefly`, `Claimed`
-        while it runs.
+        It is `GONE` if this process is another incarnation, and `FORGOTTEN` if the work is over here.
         """
-        return wire.pack(await self._joined(incarnation, briefly=briefly))
+        return wire.pack(await self._joined(incarnation))
 
     async def keeps(self, incarnations: Sequence[str]) -> Sequence[bool]:
         """Which of these claims are at work in this process."""
@@ -313,11 +312,11 @@ class Worker:
         if isinstance(why, NoOutcome | Exception) and why is not NoOutcome.NOT_MINE:
             await guest.leave(request, why)
 
-    async def _joined(self, incarnation: str, *, briefly: bool) -> RunAnswer | ModelAnswer:
+    async def _joined(self, incarnation: str) -> RunAnswer | ModelAnswer:
         if not incarnation.startswith(f"{self._incarnation}."):
             return NoOutcome.GONE
         task = self._claims.task(incarnation)
-        return NoOutcome.FORGOTTEN if task is None else await self._claims.answer(task, briefly=briefly)
+        return NoOutcome.FORGOTTEN if task is None else await self._claims.answer(task)
 
     async def drop(self, incarnation: str) -> None:
         """Cancel a model call that nobody awaits any more, and close its stream. A run is only told; its outcome is late."""

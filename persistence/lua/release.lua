@@ -4,7 +4,8 @@
 --       copy (unchecked stream: the log while it is copied, else absent)   paused (sorted set by name: 'agent|conversation')
 --       runs (hash: see claim.lua)
 -- ARGV  1 token   2 conversation id   3 1 if its work is paused, so that only its deadlines need attention, else 0
---       4 after how many ms it needs attention if its work goes on; at once if an outcome is recorded
+--       4 after how many ms it needs attention if its work goes on; at once if an outcome is recorded: then its id is published
+--       5 channel
 -- Returns {'ok'} | {'fenced'} | {'corrupt', what}
 
 local look_ms = integer(ARGV[4])
@@ -23,12 +24,12 @@ if stands then
   redis.call('HSET', head, 'paused', stands[1])
   redis.call('ZADD', paused, 0, stands[1] .. '|' .. ARGV[2])
 end
-local looked_at = clock()
+local looked_at, done = clock(), false
 if h[2] == '1' and not stands then
-  local done = false
   for _, record in ipairs(redis.call('HVALS', runs)) do done = done or string.sub(record, 1, 1) == 'D' end
   if not done then looked_at = looked_at + look_ms end
 end
 attend(attention, ARGV[2], stands and '0' or h[2], looked_at, h[3])
+if done then redis.call('PUBLISH', ARGV[5], ARGV[2]) end
 shrink(log, copy)
 return {'ok'}

@@ -28,7 +28,7 @@ AT_ONCE = 12
 SAMPLE, OF_SAMPLE_AT_ONCE = 6, 4
 """How many conversations of the airline, and how many parallel turns, stand for all; how many of them are held side by side."""
 MODEL_S = 0.3
-TWO_ACTORS = {"HOLDFAST_MAX_ACTORS": "2", "HOLDFAST_PARK_S": "0.01"}
+TWO_ACTORS = {"HOLDFAST_MAX_ACTORS": "2"}
 """Settings with which a conversation is left wherever its model is slower than that."""
 
 pytestmark = pytest.mark.skipif(

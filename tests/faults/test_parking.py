@@ -22,7 +22,7 @@ KILL, FREEZE = signal.SIGKILL, signal.SIGSTOP
 
 @pytest.fixture(scope="module")
 def trapped():
-    with trapped_stack(HOLDFAST_PARK_S="0.2") as found:
+    with trapped_stack() as found:
         yield found
 
 

@@ -26,7 +26,7 @@ from holdfast.testing import ModelServer
 AT_ONCE = 10
 PATIENCE_S = 240
 MODEL_S = 0.5
-PARKED = {"HOLDFAST_MAX_ACTORS": "3", "HOLDFAST_PARK_S": "0.1"}
+PARKED = {"HOLDFAST_MAX_ACTORS": "3"}
 BETWEEN = (6, 24)
 """How many model calls arrive between two kills, at least and at most: the worse the machine, the slower the killer."""
 

@@ -4,7 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
-from given_worker import GivenWorker
+from given_worker import GivenWorker, finished
 from lacking import lacking
 from model_caller import InPlace
 from writer import Writer, begin, start
@@ -57,7 +57,7 @@ def asked(store, monkeypatch):
         worker._runtime.latest = InPlace()
         async with asyncio.timeout(60):
             answer = await worker._model_called(request)
-            return await worker._joined(answer.incarnation, briefly=False) if isinstance(answer, Claimed) else answer
+            return await finished(worker, answer.incarnation) if isinstance(answer, Claimed) else answer
 
     monkeypatch.setattr(model, "FIRST_DELAY_S", 0.0)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-worker")

@@ -143,7 +143,7 @@ def a_state_kept_after_an_unknown_write():
 def a_run_lost_while_it_runs():
     """A worker that does not answer is taken for dead: its run is started again beside it."""
 
-    async def impatient(self, worker, incarnation, conversation_id, effect_id, *, briefly=False):
+    async def impatient(self, worker, incarnation, conversation_id, effect_id):
         return NoOutcome.GONE
 
     return mock.patch.object(RayWorkers, "join", impatient)
@@ -401,9 +401,9 @@ def a_claim_that_gives_way_while_its_worker_lives():
     """Who does not hear of a claim's worker takes the claim for himself."""
     join = RayWorkers.join
 
-    async def impatient(self, worker, incarnation, conversation_id, effect_id, *, briefly=False):
+    async def impatient(self, worker, incarnation, conversation_id, effect_id):
         try:
-            return await join(self, worker, incarnation, conversation_id, effect_id, briefly=briefly)
+            return await join(self, worker, incarnation, conversation_id, effect_id)
         except NoWorker:
             return NoOutcome.GONE
 

@@ -63,7 +63,6 @@ class World:
         self.store_process = Process("store", self.loop)
         self.store_process.world = self
         self.timing = Timing(lease_ms=rng.choice((2000, 4000)), linger_ms=rng.choice((500, 3000, 15_000, 15_000)), tick_ms=1000)
-        self.timing = dataclasses.replace(self.timing, park_ms=self.timing.linger_ms)
         self.process_limits = ProcessLimits(
             standby=rng.choice((0, 1, 2)),
             workers=rng.choice((1, 1, 2)),
@@ -95,7 +94,7 @@ class World:
         parked = random.Random(f"parked {seed}")
         if parked.random() < PARKED:
             self.conversations = [f"c-{number + 1}" for number in range(parked.choice((4, 8)))]
-            self.timing = dataclasses.replace(self.timing, linger_ms=500, park_ms=500)
+            self.timing = dataclasses.replace(self.timing, linger_ms=500)
             self.process_limits = dataclasses.replace(self.process_limits, max_actors=parked.choice((1, 2)))
             self.model.slow()
         self.guests = random.Random(f"guests {seed}").random() < GUESTS

@@ -20,7 +20,7 @@ from holdfast.registry import cluster, registry
 from holdfast.testing import ModelServer
 
 WITHIN_S = 90
-QUICK = {"HOLDFAST_LINGER_S": "1", "HOLDFAST_PARK_S": "3600", "HOLDFAST_STANDBY": "3", GUESTS: "0"}
+QUICK = {"HOLDFAST_LINGER_S": "1", "HOLDFAST_STANDBY": "3", GUESTS: "0"}
 """Conversations that rest are left soon, those at work are not, and who takes one over finds an actor that is warm.
 
 Without guests, actors do all that they can; `tests/faults/test_guests.py` has guests.

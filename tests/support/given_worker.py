@@ -9,8 +9,9 @@ from holdfast.actors.actor_settings import ActorSettings, StoreAddress, WorkerSe
 from holdfast.actors.worker import asking
 from holdfast.actors.worker.bench import Bench
 from holdfast.actors.worker.gate import FixedRules
+from holdfast.actors.worker.refusals import shared
 from holdfast.actors.worker.worker import Worker
-from holdfast.actors.workers import Claimed, RunRequest
+from holdfast.actors.workers import Claimed, NoOutcome, RunRequest
 from holdfast.agent import App, Rules
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus
 
@@ -68,7 +69,13 @@ class GivenWorker(Worker):
 async def carried_out(worker, asking):
     """What comes of work that a worker is asked for, however long it takes."""
     answer = await asking
-    return await worker._joined(answer.incarnation, briefly=False) if isinstance(answer, Claimed) else answer
+    return await finished(worker, answer.incarnation) if isinstance(answer, Claimed) else answer
+
+
+async def finished(worker, incarnation):
+    """What comes of a claim in the end."""
+    task = worker._claims.task(incarnation)
+    return NoOutcome.FORGOTTEN if task is None else await shared(task)
 
 
 async def runnable():

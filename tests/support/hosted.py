@@ -107,12 +107,10 @@ class FakeWorkers(FromStore):
         await self.gate.wait()
         return RunFinished(effect_id=request.effect_id, ok=True, content=success('"done"'))
 
-    async def join(self, worker, incarnation, conversation_id, effect_id, *, briefly=False):
+    async def join(self, worker, incarnation, conversation_id, effect_id):
         self.joined.append((conversation_id, effect_id))
         if self.join_gate is not None and not self.join_gate.is_set():
-            if briefly:
-                return Claimed(incarnation, worker)
-            await self.join_gate.wait()
+            return Claimed(incarnation, worker)
         if isinstance(self.join_answer, Exception):
             raise self.join_answer
         return self.join_answer

@@ -82,7 +82,7 @@ async def test_what_ends_within_a_moment_of_its_claim_is_told_as_its_outcome(cla
         assert await claims.answer(carried(claims, claim, work)) == "found"
 
 
-async def test_what_goes_on_after_its_claim_is_told_as_claimed_to_each_who_asks_briefly(claims):
+async def test_what_goes_on_after_its_claim_is_told_as_claimed_to_each_who_asks(claims):
     claim, gate = claims.new(RUN), asyncio.Event()
 
     async def work():
@@ -92,12 +92,10 @@ async def test_what_goes_on_after_its_claim_is_told_as_claimed_to_each_who_asks_
 
     task = carried(claims, claim, work)
     async with asyncio.timeout(10):
-        waiting = asyncio.create_task(claims.answer(task, briefly=False))
         for _ in range(2):
             assert await claims.answer(task) == Claimed(claim.incarnation, "worker-0")
-        assert not waiting.done()
         gate.set()
-        assert await waiting == "found"
+        assert await task == "found"
 
 
 async def test_what_waits_for_its_claim_is_told_as_waiting_for_its_turn(claims, monkeypatch):
@@ -214,7 +212,7 @@ async def test_what_fails_is_told_so_and_what_was_cancelled_was_dropped(claims):
     with pytest.raises(ZeroDivisionError):
         await claims.answer(carried(claims, claims.new(RUN), failing))
     task = carried(claims, claims.new(RUN), forever)
-    asking = [asyncio.create_task(claims.answer(task, briefly=briefly)) for briefly in (True, False)]
+    asking = [asyncio.create_task(claims.answer(task)) for _ in range(2)]
     await asyncio.sleep(0.01)
     task.cancel()
     async with asyncio.timeout(10):
@@ -222,8 +220,7 @@ async def test_what_fails_is_told_so_and_what_was_cancelled_was_dropped(claims):
     assert [type(outcome) for outcome in outcomes] == [Dropped, Dropped]
 
 
-@pytest.mark.parametrize("briefly", [True, False])
-async def test_who_stops_asking_ends_nothing(claims, briefly):
+async def test_who_stops_asking_ends_nothing(claims):
     gate, claim = asyncio.Event(), claims.new(HERE, ends=True)
 
     async def work():
@@ -231,7 +228,7 @@ async def test_who_stops_asking_ends_nothing(claims, briefly):
         return "found"
 
     task = carried(claims, claim, work)
-    asking = asyncio.create_task(claims.answer(task, briefly=briefly))
+    asking = asyncio.create_task(claims.answer(task))
     await asyncio.sleep(0.01)
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)

@@ -11,6 +11,7 @@ from writer import Writer, begin, call, start
 from holdfast.actors.activation import effect_runner as runner
 from holdfast.actors.activation.effect_runner import EffectRunner
 from holdfast.actors.activation.ownership import LogTail
+from holdfast.actors.activation.rest import Elsewhere
 from holdfast.actors.workers import Claimed, NoOutcome, NoWorker
 from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelReplied, RunFinished, ToolSpec, outstanding
 from holdfast.conversation.text.envelope import success
@@ -39,7 +40,7 @@ class Silent:
         finally:
             self.waiting -= 1
 
-    async def join(self, worker, incarnation, conversation_id, effect_id, *, briefly=False):
+    async def join(self, worker, incarnation, conversation_id, effect_id):
         await asyncio.Event().wait()
         return NoOutcome.GONE
 
@@ -64,7 +65,7 @@ async def nothing(process, what):
 
 def made(store, workers, state, spec, *, max_claims=lambda: 0, now=lambda: 0, run=None, strike=nothing, **heard):
     owned = Owned(state=state, spec=spec, log_tail=LogTail(), max_claims=max_claims, time=SimpleNamespace(now=now))
-    heard = {"kept": lambda _: None, "works": lambda: None} | heard
+    heard = {"put": lambda _: None} | heard
     context = context_of(store, workers)
     return EffectRunner(context, owned, run=run, strike=strike, traceparent=None, **heard)
 
@@ -76,7 +77,7 @@ async def running(*, max_claims=0):
     await writer.do(start(), begin(), call("lookup"))
     (effect,) = outstanding(writer.state)
 
-    errand_ = made(store, workers, writer.state, QUICK, max_claims=lambda: max_claims)
+    errand_ = made(store, workers, writer.state, QUICK, max_claims=lambda: max_claims, now=wall_ms)
     outcome = asyncio.create_task(errand_.outcome(effect, 1))
     async with asyncio.timeout(10):
         await workers.asked.wait()
@@ -102,7 +103,8 @@ async def test_a_run_that_only_waits_for_its_turn_is_not_failed_and_its_bound_be
     done, _ = await asyncio.wait({outcome}, timeout=10 * BOUND_S)
     assert not done, outcome.result()
     # when one takes it and says nothing more
-    assert await store.claim("c-1", effect_id, incarnation="i.1", worker="w")
+    bound_ms = round(1000 * BOUND_S)
+    assert await store.claim("c-1", effect_id, incarnation="i.1", worker="w", bound_ms=bound_ms)
     async with asyncio.timeout(10):
         found = await outcome
     # then it did not finish
@@ -167,10 +169,9 @@ async def outcome_of(store, writer, workers, **more):
         return await runner_of(store, writer, workers, **more).outcome(effect, 1)
 
 
-@pytest.mark.parametrize("bound_ms", [0, 50], ids=["a claim that names no bound", "a claim with a bound"])
-async def test_a_model_call_whose_worker_answers_nothing_until_its_bound_has_failed(bound_ms):
+async def test_a_model_call_whose_worker_answers_nothing_until_its_bound_has_failed():
     store, writer = await calling()
-    outcome = await outcome_of(store, writer, Model(store, bound_ms))
+    outcome = await outcome_of(store, writer, Model(store, 50))
     assert outcome.reason is FailureReason.MODEL_TIMEOUT
     assert "within 0.05 s, nor did the worker" in outcome.error
 
@@ -222,8 +223,8 @@ class Telling:
     async def run_tool(self, app, code, request):
         return await self._answer("run", request)
 
-    async def join(self, worker, incarnation, conversation_id, effect_id, *, briefly=False):
-        return await self._answer("join", (worker, incarnation, briefly))
+    async def join(self, worker, incarnation, conversation_id, effect_id):
+        return await self._answer("join", (worker, incarnation))
 
     async def _answer(self, what, request):
         self.asked.append((what, request))
@@ -242,30 +243,41 @@ async def test_a_timeout_on_the_way_to_a_worker_is_no_timeout_of_the_model():
         await outcome_of(store, writer, Telling(TimeoutError("the store took too long")))
 
 
-async def test_a_call_that_goes_on_is_joined_and_whoever_follows_it_is_told_that_a_worker_keeps_it():
+async def test_a_call_that_goes_on_is_said_to_be_at_a_worker_and_is_asked_about_while_this_activation_stays():
     store, writer = await calling()
-    kept = []
+    put = []
 
     async def claim():
         assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w", bound_ms=60_000)
         return Claimed("p-1.x", "w")
 
     workers = Telling(claim, REPLIED)
-    assert await outcome_of(store, writer, workers, kept=lambda _: kept.append(len(workers.asked))) == REPLIED
-    assert [what for what, _ in workers.asked] == ["call", "join"]
-    assert workers.asked[1][1] == ("w", "p-1.x", False)  # it is not asked once more whether it goes on
-    assert kept == [1]
+    assert await outcome_of(store, writer, workers, put=lambda where: put.append((where, len(workers.asked)))) == REPLIED
+    assert workers.asked[1:] == [("join", ("w", "p-1.x"))]
+    assert put == [(Elsewhere.CLAIMED, 1)]
 
 
-async def test_a_claim_of_before_the_takeover_counts_as_kept_once_its_worker_says_so():
+async def test_what_is_recorded_of_a_call_that_a_worker_has_is_its_outcome_and_nobody_is_asked():
+    store, writer = await calling()
+
+    async def claim():
+        assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w", bound_ms=60_000)
+        assert await store.finish("c-1", "t1.m1", incarnation="p-1.x", outcome=codec.encode(REPLIED))
+        return Claimed("p-1.x", "w")
+
+    workers = Telling(claim)
+    assert await outcome_of(store, writer, workers) == REPLIED
+
+
+async def test_a_claim_of_before_the_takeover_is_at_a_worker_once_that_one_says_so():
     store, writer = await calling()
     assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w", bound_ms=60_000)
-    kept = []
-    workers = Telling(Claimed("p-1.x", "w"), REPLIED)
+    put = []
+    workers = Telling(Claimed("p-1.x", "w", begun=False), REPLIED)
     run = await store.run("c-1", "t1.m1")
-    assert await outcome_of(store, writer, workers, run=run, kept=lambda _: kept.append(len(workers.asked))) == REPLIED
-    assert workers.asked == [("join", ("w", "p-1.x", True)), ("join", ("w", "p-1.x", False))]
-    assert kept == [1]
+    assert await outcome_of(store, writer, workers, run=run, put=put.append) == REPLIED
+    assert workers.asked == [("join", ("w", "p-1.x"))] * 2
+    assert put == [Elsewhere.QUEUED]
 
 
 def striking(*, over=False):
@@ -331,7 +343,7 @@ async def test_who_comes_too_late_for_a_call_follows_the_claim_that_stands():
 
     workers = Telling(claimed_by_another, REPLIED)
     assert await outcome_of(store, writer, workers) == REPLIED
-    assert workers.asked[1] == ("join", ("w-2", "p-2.y", True))
+    assert workers.asked[1] == ("join", ("w-2", "p-2.y"))
 
 
 async def test_a_model_call_without_a_record_has_no_outcome_and_is_not_made():

@@ -5,7 +5,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from given_worker import carried_out
+from given_worker import carried_out, finished
 from writer import Writer, begin, call, start
 
 import holdfast.actors.worker
@@ -243,16 +243,16 @@ async def test_who_joins_a_claim_joins_the_very_task_that_made_it(lanes):
     running = asyncio.create_task(carried_out(worker, worker._tool_run(request)))
     await until(lambda: lanes.begun)
     run = await worker.store.run("c-1", request.effect_id)
-    joining = asyncio.create_task(worker._joined(run.incarnation, briefly=False))
-    assert await worker._joined(run.incarnation, briefly=True) == Claimed(run.incarnation, "worker-0")
-    assert await worker._joined(f"{run.process}.of-another-task", briefly=False) is NoOutcome.FORGOTTEN
-    assert await worker._joined("another-process.of-a-task", briefly=False) is NoOutcome.GONE
+    joining = asyncio.create_task(finished(worker, run.incarnation))
+    assert await worker._joined(run.incarnation) == Claimed(run.incarnation, "worker-0")
+    assert await worker._joined(f"{run.process}.of-another-task") is NoOutcome.FORGOTTEN
+    assert await worker._joined("another-process.of-a-task") is NoOutcome.GONE
     assert await worker.keeps([run.incarnation, f"{run.process}.of-another-task", "x.y"]) == [True, False, False]
     assert not joining.done()
     lanes.over.set()
     async with asyncio.timeout(20):
         assert await joining == await running
-    assert await worker._joined(run.incarnation, briefly=False) is NoOutcome.FORGOTTEN
+    assert await worker._joined(run.incarnation) is NoOutcome.FORGOTTEN
     assert await worker.keeps([run.incarnation]) == [False]
 
 

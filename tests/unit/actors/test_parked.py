@@ -5,12 +5,11 @@ import asyncio
 from hosted import OPEN, START, FakeWorkers, Keeps, activated, keeping, recorded, soon, stored, until
 from writer import Writer, begin, call, reply, start
 
-from holdfast.actors import host as host_module
-from holdfast.actors.activation import rest
-from holdfast.actors.answers import Hosted
+from holdfast.actors.activation import effect_runner
+from holdfast.actors.answers import Hosted, NotHosted, Replied
 from holdfast.actors.host import Host
-from holdfast.actors.workers import Claimed, NoApp, NoOutcome, NoWorker
-from holdfast.conversation import AgentSpec, CancelTurn, ModelReplied, RunFinished, Send, Status, ToolSpec
+from holdfast.actors.workers import Claimed, NoApp, NoWorker
+from holdfast.conversation import CancelTurn, ModelReplied, RunFinished, Send, Status
 from holdfast.conversation.text.envelope import success
 from holdfast.persistence import Finding, RunStatus, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
@@ -20,8 +19,8 @@ OPEN_START = START.model_copy(update={"spec": OPEN})
 LEASE_MS = 60_000
 
 
-async def resting(activation):
-    await soon(lambda: activation.rest.since is not None)
+async def left(activation):
+    await soon(lambda: activation.over)
 
 
 async def due(store):
@@ -32,11 +31,8 @@ async def test_a_conversation_whose_model_call_a_worker_keeps_is_left_and_goes_o
     store, workers = await stored(OPEN), keeping(Keeps("p-1.x"))
     activation = await activated(store, workers, lease_ms=LEASE_MS)
     await activation.ask(OPEN_START)
-    await resting(activation)
+    await left(activation)
 
-    assert activation.parkable
-    assert await activation.passivate()
-    assert activation.over
     assert (await store.owner("c-1")).token == ""
     assert await due(store) == []
     (run,) = (await store.look("c-1", LEASE_MS)).claims
@@ -56,15 +52,13 @@ async def test_who_takes_a_parked_conversation_over_follows_the_claim_and_may_le
     store, workers = await stored(OPEN), keeping(Keeps("p-1.x"))
     activation = await activated(store, workers, lease_ms=LEASE_MS)
     await activation.ask(OPEN_START)
-    await resting(activation)
-    assert await activation.passivate()
+    await left(activation)
 
     second = keeping()
     again = await activated(store, second, lease_ms=LEASE_MS)
     await again.ask(Send(text="and?", message_id="m-2"))
-    await resting(again)
+    await left(again)
     assert second.calls == []
-    assert await again.passivate()
     assert (await store.run("c-1", "t1.m1")).incarnation == "p-1.x"
 
 
@@ -74,13 +68,13 @@ async def test_what_a_worker_has_not_said_that_it_keeps_is_not_left():
     await activation.ask(OPEN_START)
     await soon(lambda: workers.calls)
 
-    assert (activation.rest.since, activation.parkable) == (None, False)
+    assert activation.rest.since is None
     assert not await activation.passivate()
 
 
-async def test_a_conversation_is_left_only_once_workers_keep_all_of_its_work():
-    spec = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="refund"),))
-    store, workers = await stored(spec), keeping(call("refund", "refund"))
+async def two_runs():
+    """A store, workers that claim each of two runs once its gate is open, and the gates."""
+    store, workers = await stored(OPEN), keeping(call("refund", "refund"))
     gates = [asyncio.Event(), asyncio.Event()]
 
     async def run_tool(app, code, request):
@@ -92,16 +86,42 @@ async def test_a_conversation_is_left_only_once_workers_keep_all_of_its_work():
         return Claimed(incarnation, "w")
 
     workers.run_tool = run_tool
+    return store, workers, gates
+
+
+async def claimed(store, request):
+    async with asyncio.timeout(10):
+        while (await store.run("c-1", request.effect_id)).status is not RunStatus.CLAIMED:
+            await asyncio.sleep(0.001)
+
+
+async def test_an_outcome_is_judged_also_while_other_work_keeps_the_activation(monkeypatch):
+    monkeypatch.setattr(effect_runner, "LOOK_S", 0.01)
+    store, workers, gates = await two_runs()
     activation = await activated(store, workers, lease_ms=LEASE_MS)
-    await activation.ask(START.model_copy(update={"spec": spec}))
+    await activation.ask(OPEN_START)
     await soon(lambda: len(workers.runs) == 2)
     gates[0].set()
-    await soon(lambda: workers.joined)
+    await claimed(store, workers.runs[0])
+    await recorded(store, RunFinished(effect_id=workers.runs[0].effect_id, ok=True, content=success('"done"')), "p-1.1")
+    async with asyncio.timeout(10):
+        while await store.run("c-1", workers.runs[0].effect_id) is not None:
+            await asyncio.sleep(0.001)
+    assert (await store.load("c-1")).busy
+    assert not activation.over
+
+
+async def test_a_conversation_is_left_only_once_workers_keep_all_of_its_work():
+    store, workers, gates = await two_runs()
+    activation = await activated(store, workers, lease_ms=LEASE_MS)
+    await activation.ask(OPEN_START)
+    await soon(lambda: len(workers.runs) == 2)
+    gates[0].set()
+    await claimed(store, workers.runs[0])
     assert activation.rest.since is None
     assert not await activation.passivate()
     gates[1].set()
-    await resting(activation)
-    assert await activation.passivate()
+    await left(activation)
     assert {run.incarnation for run in (await store.look("c-1", LEASE_MS)).claims} == {"p-1.1", "p-1.2"}
 
     for run in workers.runs:
@@ -112,93 +132,68 @@ async def test_a_conversation_is_left_only_once_workers_keep_all_of_its_work():
     assert (await until(store, lambda state: state.status is Status.IDLE)).last.outcome == "completed"
 
 
-async def test_a_conversation_whose_work_has_failed_in_a_workers_line_does_not_rest_until_a_worker_has_it_again():
-    store, workers, asked = await stored(OPEN), keeping(), []
-    gate, again = asyncio.Event(), asyncio.Event()
-
-    async def call_model(app, code, request):
-        asked.append(request)
-        if len(asked) > 1:
-            await again.wait()
-        return Claimed("p-1.x", "w", begun=False)
-
-    async def join(worker, incarnation, conversation_id, effect_id, *, briefly=False):
-        if briefly:
-            return Claimed(incarnation, worker, begun=False)
-        await gate.wait()
-        gate.clear()
-        return NoOutcome.NOT_MINE  # its time to begin passed
-
-    workers.call_model, workers.join = call_model, join
+async def test_work_whose_worker_answers_no_more_needs_the_activation_again_while_that_one_stays(monkeypatch):
+    monkeypatch.setattr(effect_runner, "LOOK_S", 0.01)
+    store, workers, gates = await two_runs()
     activation = await activated(store, workers)
     await activation.ask(OPEN_START)
-    await resting(activation)
-
-    gate.set()
-    await soon(lambda: len(asked) > 1)
-    assert (activation.rest.since, activation.parkable) == (None, False)
-    assert not await activation.passivate()
-
-    again.set()
-    await resting(activation)
-    assert await activation.passivate()
-
-
-async def test_a_conversation_whose_worker_answers_no_more_does_not_rest_until_one_does():
-    store, workers = await stored(OPEN), keeping(Keeps("p-1.x"))
-    activation = await activated(store, workers)
-    await activation.ask(OPEN_START)
-    await resting(activation)
-
+    await soon(lambda: len(workers.runs) == 2)
     workers.join_answer = NoWorker("the worker does not answer")
     workers.join_gate.set()
-    await soon(lambda: len(workers.joined) > 1)
-    assert (activation.rest.since, activation.parkable) == (None, False)
+    gates[0].set()
+    await soon(lambda: workers.joined)
+    gates[1].set()
+    await soon(lambda: len(workers.joined) > 3)
+    assert activation.rest.since is None
     assert not await activation.passivate()
 
     workers.join_gate.clear()
-    await resting(activation)
-    assert activation.parkable
+    await left(activation)
 
 
 async def test_work_that_a_write_has_settled_is_dropped_at_the_worker_that_claimed_it():
     store, workers = await stored(OPEN), keeping(Keeps("p-1.x"))
     activation = await activated(store, workers)
     await activation.ask(OPEN_START)
-    await resting(activation)
+    await left(activation)
     assert workers.dropped == []
 
-    await activation.ask(CancelTurn(request_id="r-1"))
+    again = await activated(store, workers)
+    await again.ask(CancelTurn(request_id="r-1"))
 
     assert workers.dropped == [("w", "p-1.x")]
     assert await store.run("c-1", "t1.m1") is None
 
 
-async def test_actors_at_rest_are_taken_before_those_whose_conversation_would_be_parked(monkeypatch):
-    monkeypatch.setattr(rest, "HOLD_MS", 0)
-    monkeypatch.setattr(rest, "OFFER_AFTER_MS", 0)
+async def test_an_actor_is_blank_and_on_offer_once_a_worker_has_the_work_of_its_conversation():
     store, workers = await stored(OPEN), keeping(Keeps("p-1.x"))
-    workers.store, ranks = store, []
-
-    async def offer(name, rank):
-        ranks.append(rank)
-
-    monkeypatch.setattr(store, "offer", offer)
+    workers.store = store
     host = Host(
         store,
         workers,
         name="actor-1",
-        timing=Timing(lease_ms=LEASE_MS, tick_ms=10, linger_ms=60_000),
+        timing=Timing(lease_ms=LEASE_MS, tick_ms=60_000, linger_ms=60_000),
         process_limits=ProcessLimits(),
         clock=lambda: 1000,
         leave=lambda: None,
     )
-    assert await host.activate("c-1", "", TakeoverReason.ASKED, create=True) == Hosted()
-    await soon(lambda: ranks)
-    assert ranks[-1] < host_module.PARKABLE
-    await host.ask("c-1", OPEN_START)
-    await soon(lambda: ranks[-1] > host_module.PARKABLE)
-    assert workers.joined
+    assert isinstance(await host.activate("c-1", "", TakeoverReason.ASKED, create=True, first=OPEN_START), Hosted)
+    await soon(lambda: host.hosted is None)
+    async with asyncio.timeout(10):
+        while await store.offers() == 0:
+            await asyncio.sleep(0.001)
+    assert await store.hosted("actor-1") is None
+    assert (await store.owner("c-1")).token == ""
+
+    # when it is asked once more, it takes the conversation over again
+    assert isinstance(await host.ask("c-1", Send(text="and?", message_id="m-2")), Replied)
+    assert (await store.owner("c-1")).actor == "actor-1"
+    await soon(lambda: host.hosted is None)
+
+    # but not from another owner
+    await activated(store, FakeWorkers())
+    assert await host.ask("c-1", Send(text="and?", message_id="m-3")) == NotHosted()
+    assert (await store.owner("c-1")).actor != "actor-1"
 
 
 # -- model calls of a release in which they had no records ----------------------------------------------------------------
@@ -218,11 +213,11 @@ async def unrecorded():
 async def test_a_model_call_that_an_older_release_began_gets_a_record_and_is_made_once():
     store, workers = await unrecorded(), keeping(Keeps("p-1.x"))
     activation = await activated(store, workers)
-    await resting(activation)
+    await left(activation)
     assert (await store.run("c-1", "t1.m1")).incarnation == "p-1.x"
 
-    workers.join_answer = ModelReplied(effect_id="t1.m1", content="Hi.")
-    workers.join_gate.set()
+    await recorded(store, ModelReplied(effect_id="t1.m1", content="Hi."))
+    await activated(store, workers)
 
     assert (await until(store, lambda state: state.status is Status.IDLE)).last.outcome == "completed"
     assert len(workers.calls) == 1
@@ -232,9 +227,7 @@ async def test_a_model_call_that_an_older_release_began_gets_a_record_and_is_mad
 async def test_the_claim_of_such_a_call_stands_also_where_the_write_that_gave_it_a_record_was_not_confirmed():
     inner, workers = await unrecorded(), keeping(Keeps("p-1.x"))
     activation = await activated(FaultyStore(inner, Faults(append={1: FailAfter()})), workers)
-    await resting(activation)
-
-    await activation.ask(Send(text="and?", message_id="m-2"))
+    await left(activation)
 
     run = await inner.run("c-1", "t1.m1")
     assert (run.status, run.incarnation) == (RunStatus.CLAIMED, "p-1.x")
@@ -250,7 +243,6 @@ async def test_a_conversation_whose_app_cannot_be_opened_rests_while_it_is_tried
     assert since is not None
     await soon(lambda: len(workers.calls) == 4)  # now one waits for its answer
     assert activation.rest.since == since
-    assert activation.parkable
 
     assert await activation.passivate()
     assert (await store.owner("c-1")).token == ""
@@ -262,13 +254,8 @@ async def test_a_conversation_whose_app_cannot_be_opened_rests_while_it_is_tried
     assert (await until(store, lambda state: state.status is Status.IDLE)).last.outcome == "completed"
 
 
-async def test_work_that_a_worker_takes_after_all_is_waited_for_like_any_other():
+async def test_a_conversation_is_left_once_a_worker_takes_its_work_after_all():
     store, workers = await stored(OPEN), keeping(NoApp("it cannot be imported"), Keeps("p-1.x"))
     activation = await activated(store, workers, lease_ms=LEASE_MS)
     await activation.ask(OPEN_START)
-    await soon(lambda: workers.joined)
-    assert activation.parkable
-    workers.join_answer = NoWorker("the worker does not answer")
-    workers.join_gate.set()
-    await soon(lambda: len(workers.joined) > 1)
-    assert (activation.rest.since, activation.parkable) == (None, False)
+    await left(activation)

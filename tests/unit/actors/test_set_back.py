@@ -38,9 +38,9 @@ class GivenWorker(Worker):
         self.asked += 1
         return await super().call_model(asked)
 
-    async def join(self, incarnation, *, briefly=False):
+    async def join(self, incarnation):
         self.joined.append(incarnation)
-        return await super().join(incarnation, briefly=briefly)
+        return await super().join(incarnation)
 
     async def loop(self):
         if not hasattr(self, "_app_loop"):
@@ -61,8 +61,8 @@ class OneWorker(FromStore):
     async def run_tool(self, app, code, request):
         return wire.unpack(await self._worker.run_tool(wire.pack(request)))
 
-    async def join(self, worker, incarnation, conversation_id, effect_id, *, briefly=False):
-        return wire.unpack(await self._worker.join(incarnation, briefly=briefly))
+    async def join(self, worker, incarnation, conversation_id, effect_id):
+        return wire.unpack(await self._worker.join(incarnation))
 
     def drop(self, worker, incarnation):
         self._worker._claims.drop(incarnation)

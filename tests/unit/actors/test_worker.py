@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from given_worker import carried_out
+from given_worker import carried_out, finished
 from writer import DESK, Writer, begin, cancel, start
 
 from holdfast.actors import memory
@@ -209,7 +209,7 @@ async def test_a_call_that_takes_longer_is_told_as_claimed_and_goes_on(worker):
     assert await worker._model_called(model_request(1)) == claimed  # a second request joins it
     worker.gate.set()
     async with asyncio.timeout(10):
-        assert (await worker._joined(claimed.incarnation, briefly=False)).error == "no"
+        assert (await finished(worker, claimed.incarnation)).error == "no"
     assert worker.called == ["c-1"]
 
 
@@ -230,7 +230,7 @@ async def test_a_dropped_model_call_ends_and_makes_room_for_the_next(worker):
     claimed = await worker._model_called(model_request(1))
     await worker.drop("process-9.abc")  # of another process
     assert await worker.keeps([claimed.incarnation]) == [True]
-    joining = asyncio.create_task(worker._joined(claimed.incarnation, briefly=False))
+    joining = asyncio.create_task(finished(worker, claimed.incarnation))
     await asyncio.sleep(0)
     await worker.drop(claimed.incarnation)
     async with asyncio.timeout(10):

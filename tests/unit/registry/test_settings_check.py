@@ -42,13 +42,13 @@ def test_a_store_of_ones_own_needs_nothing_embedded():
 
 
 def test_actors_are_told_milliseconds():
-    told = Settings.of(lease_s=7, linger_s=31, park_s=9, tick_s=2).timing
-    assert told == Timing(lease_ms=7_000, linger_ms=31_000, park_ms=9_000, tick_ms=2_000)
+    told = Settings.of(lease_s=7, linger_s=31, tick_s=2).timing
+    assert told == Timing(lease_ms=7_000, linger_ms=31_000, tick_ms=2_000)
 
 
 def test_what_is_not_set_is_as_the_docs_say():
     settings = Settings.of()
-    assert settings.timing == Timing(lease_ms=10_000, linger_ms=30_000, park_ms=30_000, tick_ms=500)
+    assert settings.timing == Timing(lease_ms=10_000, linger_ms=30_000, tick_ms=500)
     process_limits = ProcessLimits(
         standby=1, max_actors=9, workers=1, strikes=3, adoptions=100_000, actor_mb=512, effects=100_000, worker_mb=2048
     )
