@@ -40,8 +40,8 @@ class ModelRequest(CallModel, _Request):
     """Call the model; `attempt` counts the tries of this effect by one activation.
 
     Attributes:
-        log_tail: The durable events that end at `upto_seq`, as many as the actor had; the worker reads earlier ones.
-        lineage: The id of the log as this activation writes it: within it, a place identifies an entry and all before it.
+        log_tail: The durable events that end at `upto_seq`, as many as a guest had; the worker reads earlier ones.
+        lineage: The id of the log as this writer writes it: a place in it stands for one entry and all before it.
         instead_of: A claim of this effect whose process is gone; the new claim replaces it.
         visited: The conversation as the guest that asks for the call has written it.
     """

@@ -47,7 +47,7 @@ class EffectRunner:
     traceparent: str | None
 
     def __post_init__(self) -> None:
-        self._state, self._spec, self._log_tail = self._owned.state, self._owned.spec, self._owned.log_tail
+        self._state, self._spec = self._owned.state, self._owned.spec
 
     async def outcome(self, effect: Effect, attempt: int) -> Command | None:
         """The command that records the effect's outcome; None if it has no record, or the activation is over."""
@@ -62,8 +62,7 @@ class EffectRunner:
             **vars(effect),
             **shared(self._state, self.traceparent, self._owned.blame.max_claims),
             attempt=attempt,
-            log_tail=self._log_tail.upto(effect.upto_seq),
-            lineage=self._log_tail.lineage,
+            lineage=self._owned.token,
             instead_of=lost,
         )
         return await self._context.workers.call_model(self._state.app, effect.code, request)

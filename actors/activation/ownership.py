@@ -3,12 +3,8 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import Sequence
 
-from holdfast.actors.memory import footprint
 from holdfast.backoff import now_s
-from holdfast.conversation import Event
-from holdfast.conversation.records.events import ModelAnswered
 from holdfast.errors import StoreError
 from holdfast.persistence import Acquired, Append, Appended, Blame, Moved, Run, RunStatus, Takeover, TakeoverReason
 from holdfast.redaction import PLAIN
@@ -17,11 +13,6 @@ from .context import ActivationContext
 from .judge import Held, StoreClock
 
 logger = logging.getLogger("holdfast.actor")
-
-TAIL = 64
-"""How many events a log tail keeps; the worker reads earlier ones from the store."""
-TAIL_BYTES = 1 << 20
-"""About how many bytes of memory the events of a log tail may take."""
 
 
 class Lease:
@@ -50,38 +41,6 @@ class Lease:
         self._given.clear()
 
 
-class LogTail:
-    """The events that an activation wrote since the model's last answer, sent along with each model request."""
-
-    def __init__(self) -> None:
-        self.lineage = uuid.uuid4().hex
-        """The id of the log as this activation writes it: appends are compare-and-set, so one id never stands for two logs."""
-        self._seq = 0
-        self._events: list[Event] = []
-        self._sizes: list[int] = []
-
-    def add(self, seq: int, events: Sequence[Event]) -> None:
-        """Keep durable events; `seq` is the place of the last one."""
-        if not events:
-            return
-        if self._seq != seq - len(events):
-            self._events.clear()
-        self._seq = seq
-        for event in events:
-            if isinstance(event, ModelAnswered):
-                self._events.clear()
-            self._events.append(event)
-            self._sizes.append(footprint(event))
-        del self._events[:-TAIL]
-        del self._sizes[: -len(self._events)]
-        while sum(self._sizes) > TAIL_BYTES:
-            del self._sizes[0], self._events[0]
-
-    def upto(self, seq: int) -> tuple[Event, ...]:
-        """The events up to `seq`; none if the log tail ends elsewhere."""
-        return tuple(self._events) if seq == self._seq else ()
-
-
 class Ownership(Held):
     """The token, state, spec and lease with which one activation owns its conversation.
 
@@ -100,7 +59,6 @@ class Ownership(Held):
         self.runs: dict[str, Run] = {}
         self.blame = Blame()
         self.lease = Lease(self.lease_ms)
-        self.log_tail = LogTail()
         self._context = context
 
     async def take_over(self, seen_token: str, because: TakeoverReason, *, create: bool) -> Moved | None:
@@ -130,7 +88,6 @@ class Ownership(Held):
                 self.blame = acquired.blame
                 self.state = acquired.state
                 self.tail_bytes = acquired.tail_bytes
-                self.log_tail = LogTail()
                 self.runs = dict(acquired.runs)
                 self.unrecorded.clear()  # a write of unknown outcome may have made their records, claimed by now
                 self.time.heard(acquired.now)
@@ -151,7 +108,6 @@ class Ownership(Held):
     def adopt(self, write: Append, written: Appended) -> None:
         """Adopt the state of a durable write, and reset the crash count if the write advances the conversation."""
         super().adopt(write, written)
-        self.log_tail.add(write.after.seq, write.events)
         self.runs.update(dict.fromkeys((*write.delta.scheduled, *write.unrecorded), Run(RunStatus.RUNNABLE)))
         if write.advances:
             self.blame = Blame()

@@ -7,7 +7,7 @@ import math
 import os
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -69,8 +69,6 @@ AT_ONCE = 1000
 """How many async bodies run at once; blocking ones are limited by the threads."""
 CONNECTIONS = ("AIOHTTP_CONNECTOR_LIMIT", "AIOHTTP_CONNECTOR_LIMIT_PER_HOST")
 """The variables that set litellm's number of connections; with too few, model calls would wait there."""
-TURN_S = 600.0
-"""Seconds that queued work waits before its caller must ask again; the caller is told that it waits."""
 LOOP_S = 12.0
 """Seconds that a run waits for a loop before its caller must ask again."""
 SAID = 4096
@@ -203,7 +201,7 @@ class Worker:
             claim: Claim[Any] = self._claims.new(ticket, ends=True)
             call = partial(self._model_run, store, runtime, request, reading, claim)
             return self._claims.during(
-                claim, partial(self._in_turn, self._models, key, call, store, runtime, at_most=request.max_claims), store
+                claim, partial(self._in_turn, self._models, call, store, runtime, at_most=request.max_claims), store
             )
 
         if not request.waits and self._models.full(request.max_claims) and key not in self._model_calls:
@@ -223,7 +221,7 @@ class Worker:
         def begun() -> Any:
             claim: Claim[Any] = self._claims.new((request.conversation_id, request.effect_id))
             run = partial(self._body, store, runtime, request, inputs, agent=agent, spec=spec, claim=claim)
-            turn = partial(self._in_turn, lane, key, run, store, runtime, at_most=request.max_claims)
+            turn = partial(self._in_turn, lane, run, store, runtime, at_most=request.max_claims)
             return self._claims.during(claim, turn, store)
 
         if not request.waits and lane.full(request.max_claims) and key not in self._runs:
@@ -332,7 +330,6 @@ class Worker:
     async def _in_turn(
         self,
         lane: Turnstile,
-        key: Hashable,
         work: Callable[[], Awaitable[_T]],
         store: Store,
         runtime: AppRuntime,
@@ -340,7 +337,7 @@ class Worker:
         at_most: int,
     ) -> _T:
         try:
-            await lane.enter(key, TURN_S, at_most=at_most)
+            await lane.enter(at_most=at_most)
         except NotYet as error:
             raise Dropped(f"{self._settings.name}: {error}") from None
         try:

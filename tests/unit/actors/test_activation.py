@@ -213,20 +213,6 @@ async def test_a_run_stays_runnable_until_a_worker_has_claimed_it():
     assert {run.effect_id for run in workers.runs} == {"call_4_1#1"}
 
 
-async def test_a_model_request_brings_the_events_since_the_models_last_answer():
-    store, workers = await stored(GATED), FakeWorkers(call("refund"), reply())
-    activation = await activated(store, workers)
-    await activation.ask(START)
-    await activation.ask(decided(await until(store, lambda state: state.calls), Approve()))
-    workers.gate.set()
-    await until(store, lambda state: state.status is Status.IDLE)
-    first, second = workers.calls
-    log = [event for _, event in await store.read("c-1", after=0)]
-    assert list(first.log_tail) == log[: first.upto_seq]
-    assert second.log_tail[0].kind == "model_answered"
-    assert list(second.log_tail) == log[second.upto_seq - len(second.log_tail) : second.upto_seq]
-
-
 async def test_without_a_lease_nobody_works_and_with_it_the_work_is_taken_up_again():
     inner, workers = await stored(OPEN), FakeWorkers()
     store = FaultyStore(inner, Faults())

@@ -10,7 +10,6 @@ from writer import Writer, begin, call, start
 
 from holdfast.actors.activation import effect_runner as runner
 from holdfast.actors.activation.effect_runner import EffectRunner
-from holdfast.actors.activation.ownership import LogTail
 from holdfast.actors.activation.rest import Elsewhere
 from holdfast.actors.workers import Claimed, NoOutcome, NoWorker
 from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelReplied, RunFinished, ToolSpec, outstanding
@@ -64,7 +63,7 @@ async def nothing(process, what):
 
 
 def made(store, workers, state, spec, *, max_claims=lambda: 0, now=lambda: 0, run=None, strike=nothing, **heard):
-    owned = Owned(state=state, spec=spec, log_tail=LogTail(), max_claims=max_claims, time=SimpleNamespace(now=now))
+    owned = Owned(state=state, spec=spec, token="t-1", max_claims=max_claims, time=SimpleNamespace(now=now))
     heard = {"put": lambda _: None} | heard
     context = context_of(store, workers)
     return EffectRunner(context, owned, run=run, strike=strike, traceparent=None, **heard)

@@ -41,7 +41,7 @@ async def test_the_guilty_one_is_found_by_halves_and_nobody_else_is_put_in_quara
         while blame.crash_count < STRIKES:
             process = suspects[name % ALONE] if blame.max_claims else shared
             stile, died = process.stile, process.inside
-            entering = asyncio.ensure_future(stile.enter(name, 30, at_most=blame.max_claims))
+            entering = asyncio.ensure_future(stile.enter(at_most=blame.max_claims))
             await asyncio.wait({entering, died}, return_when=asyncio.FIRST_COMPLETED)
             if not entering.done():
                 entering.cancel()

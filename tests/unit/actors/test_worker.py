@@ -179,26 +179,6 @@ async def test_a_call_that_waits_for_its_turn_has_claimed_nothing_so_that_no_dea
     assert worker.called == ["c-0", "c-1", "c-2"]
 
 
-async def test_who_has_waited_for_its_turn_for_long_is_sent_away_unclaimed_and_keeps_its_place(worker, monkeypatch):
-    for number in (1, 2, 3):
-        await asked(worker, number)
-    monkeypatch.setattr(module, "TURN_S", 0.01)
-    first = calling(worker, 1)
-    await until(lambda: worker.called)
-    with pytest.raises(Dropped, match="its turn"):
-        await worker._model_called(model_request(2))
-    assert await status(worker, 2) is RunStatus.RUNNABLE
-    monkeypatch.setattr(module, "TURN_S", 30)
-    third = calling(worker, 3)
-    await asyncio.sleep(0.01)
-    second = calling(worker, 2)
-    await asyncio.sleep(0.01)
-    worker.gate.set()
-    async with asyncio.timeout(10):
-        await asyncio.gather(first, second, third)
-    assert worker.called == ["c-1", "c-2", "c-3"]
-
-
 async def test_a_call_that_takes_longer_is_told_as_claimed_and_goes_on(worker):
     await asked(worker, 1)
     claimed = await worker._model_called(model_request(1))
