@@ -61,6 +61,7 @@ class Written:
     owner: str = ""
     holder: Any = None
     epoch: int = 0
+    expires: int | None = None  # when an owner that started nothing is forgotten
 
 
 class Ledger:
@@ -101,7 +102,7 @@ class Ledger:
 
     # -- what the store did -------------------------------------------------------------------------------------------
 
-    def acquired(self, process, conversation_id, token, epoch, because):
+    def acquired(self, process, conversation_id, token, epoch, because, expires):
         log = self.log(conversation_id)
         if (
             because is TakeoverReason.DIED
@@ -113,7 +114,7 @@ class Ledger:
             self.wrong("%s: %s is taken for dead, and nobody has found it so", conversation_id, log.holder)
         if epoch < log.epoch:
             self.wrong("%s: epoch %d follows epoch %d", conversation_id, epoch, log.epoch)
-        log.owner, log.holder, log.epoch = token, process, epoch
+        log.owner, log.holder, log.epoch, log.expires = token, process, epoch, expires
 
     def released(self, conversation_id, token):
         log = self.log(conversation_id)
@@ -123,6 +124,8 @@ class Ledger:
 
     def appended(self, process, conversation_id, write, now):
         log = self.log(conversation_id)
+        if not log.events and log.expires is not None and log.expires <= now:
+            log.owner, log.epoch = "", 0  # the owner started nothing, and is forgotten
         if write.token != log.owner:
             self.wrong("%s: %s, deposed, wrote %s", conversation_id, process, _kinds(write.events))
         log.events.extend(write.events)

@@ -125,7 +125,8 @@ def _settle(reply, answer, error):
 
 def _acquire(world, process, args, kwargs, answer, error):
     if isinstance(answer, Acquired):
-        world.ledger.acquired(process, args[0], args[1].new_token, answer.epoch, args[1].because)
+        expires = world.memory._conversations[args[0]].expires
+        world.ledger.acquired(process, args[0], args[1].new_token, answer.epoch, args[1].because, expires)
         world.trace.note(
             "acquires %s as epoch %d at %d (%s)", args[0], answer.epoch, answer.state.seq, args[1].because, who=process.name
         )
