@@ -25,12 +25,12 @@ _OF_APPS = (
 """Names of `holdfast` that only apps and processes of Holdfast need."""
 
 if TYPE_CHECKING:
-    from holdfast import *  # noqa: F403 - which names there are, says `__all__`
+    from holdfast import *  # noqa: F403 - `__all__` lists the names
 else:
     __all__ = [name for name in holdfast.__all__ if name not in _OF_APPS]
 
     def __getattr__(name: str) -> Any:
-        """A name of the door, which imports it at its first use."""
+        """A name of `holdfast`, which imports it at its first use."""
         if name not in __all__:
             message = f"module {__name__!r} has no attribute {name!r}"
             raise AttributeError(message)

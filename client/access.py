@@ -1,4 +1,4 @@
-"""Access of a server's callers: API keys with their quotas and tickets of a namespace, and the agent of each conversation."""
+"""What a server needs to judge its callers: the namespace's API keys, quotas and tickets, and each conversation's agent."""
 
 import contextlib
 import hashlib

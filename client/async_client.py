@@ -84,7 +84,7 @@ class AsyncClient:
             embedded: Whether the embedded default may be used; False in production.
             timeout_s: The deadline of each call. It covers opening the store, joining Ray and loading the app; the first call
                 on the embedded default may take 60 s longer, to start it, unless `timeout_s` is less than the default.
-                A start that outlasts its call goes on, and the next call finds its result.
+                A start that outlasts its call continues, and the next call finds its result.
             home: The home of the embedded stack.
             publish: Whether to publish the app, so that all its conversations now run with its code and its variables' values
                 here. None publishes on the embedded stack, but not to a configured Redis; a client that does not publish warns
@@ -139,12 +139,12 @@ class AsyncClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections. The embedded stack and all conversations go on."""
+        """Close the connections. The embedded stack keeps running, with all conversations."""
         await self.gateway.aclose()
 
     @property
     def access(self) -> "Access":
-        """The API keys of the namespace, for `holdfast keys` and the server. They are in Redis alone.
+        """The API keys of the namespace, for `holdfast keys` and the server. They are stored in Redis only.
 
         Raises:
             ConfigurationError: The client is over HTTP.
@@ -301,7 +301,7 @@ class AsyncClient:
     async def given(
         self, by: str | None = None, *, proof: Proof | str | None = None, limit: int = 50, after: str | None = None
     ) -> Page[Given]:
-        """A page of what people have given beyond one decision and what still stands: grants, and votes on calls that wait.
+        """A page of conversations with what people have given there and what still stands: grants, and votes on waiting calls.
 
         Conversations in which `by` has given nothing are left out: a page may be shorter than its limit, or empty, though it
         has a `next`. A conversation that cannot be read says so in its `problem`.
@@ -338,7 +338,7 @@ class AsyncClient:
 
         To keep a list, begin without `after`, read the list at the first event (`following`), and apply what follows. The store
         keeps some thousands of the latest changes: a client that was away for longer is told `missed`, and reads the list anew.
-        If the clock of the Redis server is set back, a client that resumes in that time may miss changes of as much time.
+        If the clock of Redis was set back by some seconds, a client that resumes then may miss that many seconds of changes.
 
         Args:
             after: The cursor of the last event that was received; the events after it follow.
@@ -369,9 +369,9 @@ class AsyncClient:
     async def check_rules(self, agent: str, tool: str, arguments: Mapping[str, Any], *, app: str | None = None) -> RuleCheck:
         """What would become of a call under the permission rules that are published now, and by which rule.
 
-        Nothing is proposed or run. It needs Redis alone: neither the app's code nor Ray. If a tool's approval is a function of
-        the app, that is not called; where it alone decides, the effect is `ask`, and the reason says so. `app` is the import
-        path of the published app; None: the client's own.
+        Nothing is proposed or run. It needs Redis alone: neither the app's code nor Ray. A tool's approval function is not
+        called: where that function decides, the effect is `ask`, and the reason says so. `app` is the import path of the
+        published app; None: the client's own.
 
         Raises:
             AppNotPublished: The app is not published.
@@ -404,7 +404,7 @@ class AsyncClient:
     async def unpause(self, agent: str | None = None) -> Pause | None:
         """Lift a pause; returns it, or None if none stood. Waiting work goes on within a few seconds.
 
-        Unpausing the namespace lifts no agent's pause, nor the reverse.
+        Unpausing the namespace lifts no agent's pause, and unpausing an agent does not lift the namespace's.
         """
         return await asked(self.gateway, verbs.UNPAUSE, agent=agent)
 
@@ -423,7 +423,7 @@ def acting_for(client: AsyncClient, principal: Principal) -> AsyncClient:
 
 def over_http(settings: Settings, *, timeout_s: float) -> Gateway:
     """The gateway to the server that the settings name; `ConfigurationError` as in `AsyncClient.connect`."""
-    from .http_address import Address  # noqa: PLC0415 - only who is over HTTP imports what speaks it
+    from .http_address import Address  # noqa: PLC0415 - only clients over HTTP need it
     from .http_gateway import HttpGateway  # noqa: PLC0415 - as above
 
     address = Address.of(settings.url or "", settings.token, plain_http=settings.plain_http)

@@ -1,4 +1,4 @@
-"""Decisions as they are sent: one as a body, those of one conversation as one command, many each by itself."""
+"""Decisions as they are sent: one as a request's body, several of a conversation as one command, any others one by one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence

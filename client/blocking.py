@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Face(Protocol):
-    """A blocking object, and the async one whose methods it has."""
+    """A blocking object with the methods of an async one."""
 
     def _async(self) -> Any: ...
 

@@ -38,7 +38,7 @@ class Filter:
         says: What it selects.
         check: Checks an argument and returns the value to pass on; None: only pages have the filter.
         by_index: Whether the store answers it by an index; else each row is looked at.
-        keeps: Whether a row with this value is wanted; by default if its attribute of the filter's name has the value.
+        keeps: Whether a row fits this value; by default, whether its attribute of the filter's name equals the value.
         label: The control's text while nothing is chosen; empty: the list's page has no control.
         choices: The values that may be chosen, each with its text for people; by default an enumeration's members.
         at: Turns a value at a time (ms UTC) into the one that `keeps` takes; None: it is the same at any time.
@@ -102,7 +102,7 @@ CALLS = (
     Filter(
         "older",
         Literal["15m", "1h", "1d", "1w"],
-        "Only calls that have waited for so long.",
+        "Only calls that have waited at least this long.",
         keeps=lambda call, since: call.created_at <= since,
         label="any age",
         choices={age: f"older than {age}" for age in AGES},
@@ -116,7 +116,7 @@ CALLS = (
         keeps=lambda view, who: view.approvers is None or view.approvers.problem(who, view.requester) is None,
     ),
 )
-"""The filters of the list of pending calls. Where a value is text, the roles of `approver` stand beside it."""
+"""The filters of the list of pending calls. In a query, `approver` is an id, and `roles` beside it has the roles."""
 CONVERSATIONS = (
     Filter(
         "status",
@@ -131,9 +131,9 @@ CONVERSATIONS = (
 )
 GIVEN = (
     Filter("by", str, "Only what this principal has given, by its id.", of.optional(of.giver_of)),
-    Filter("proof", Proof, "Only what somebody has given who was proven in this way.", partial(of.member_of, Proof, "proof")),
+    Filter("proof", Proof, "Only what was given by somebody proven in this way.", partial(of.member_of, Proof, "proof")),
 )
-"""The filters of what people have given; its own read answers them by the states of conversations."""
+"""The filters of what people have given; `given_page` applies them to the states of conversations."""
 EVENTS = (replace(_AGENT, check=of.agents_of), _WAITS)
 """The filters of the changes of lists. A caller of the client's method may name several agents."""
 
@@ -179,7 +179,7 @@ def asked_of(approver: str | None, roles: str | None) -> Principal | None:
     """The principal that the fields of a query name; `InvalidInput` for a bad name, or roles without a principal."""
     if approver is None:
         if roles is not None:
-            raise InvalidInput("roles", "they are those of nobody", "give approver, too")
+            raise InvalidInput("roles", "they need an approver", "give approver, too")
         return None
     try:
         return Principal(approver, roles=tuple(roles.split(ROLES_BETWEEN)) if roles else (), proof=Proof.KEY).check_visible()

@@ -1,4 +1,4 @@
-"""What people have given in conversations beyond one decision and still stands: grants, and votes on calls that wait."""
+"""What people have given in conversations and what still stands: grants, and votes on calls that wait."""
 
 import asyncio
 
@@ -17,12 +17,12 @@ class GivenVote(Result):
 
     suspension_id: str
     tool_call_id: str
-    by: str = Field(description="The id of whoever voted.")
-    proof: Proof = Field(description="How that was proven.")
+    by: str = Field(description="The voter's id.")
+    proof: Proof = Field(description="How the voter was proven.")
 
 
 class Given(Result):
-    """What people have given in one conversation beyond one decision."""
+    """The grants and votes that people have given in one conversation and that still stand."""
 
     conversation_id: str
     agent: str
@@ -45,7 +45,7 @@ async def _of(store: Store, row: ConversationRow, by: str | None, proof: Proof |
         state = await store.load(row.conversation_id)
     except StoreUnavailable:
         raise
-    except HoldfastError as error:  # it hides no other
+    except HoldfastError as error:  # an unreadable conversation hides no other
         return Given(conversation_id=row.conversation_id, agent=row.agent, problem=str(error))
 
     def counts(giver: str, proven: Proof) -> bool:

@@ -116,7 +116,7 @@ async def follow_lists(
     kind: SuspensionKind | None,
 ) -> AsyncGenerator[AsyncListEvent, None]:
     """The events of the lists after a cursor; after a cut, the stream goes on after the last event with a cursor."""
-    only = next(iter(agent)) if agent is not None and len(agent) == 1 else None  # a server narrows by one at most
+    only = next(iter(agent)) if agent is not None and len(agent) == 1 else None  # a server filters by one agent at most
     stream = Stream(exchange, "/v1/events", last=after, agent=only, kind=kind)
     async with contextlib.aclosing(stream.events()) as events:
         async for data in events:
@@ -189,7 +189,7 @@ def _data(frame: Frame) -> dict[str, Any]:
 
 
 def _over(closed: dict[str, Any]) -> bool:
-    """Whether a closed stream is over, else it goes on at any server that answers; an error that ended it is raised."""
+    """Whether a closed stream is complete, or else is to be opened again; an error that ended it is raised."""
     problem = closed.get("problem")
     if isinstance(problem, dict):
         status = problem.get("status")

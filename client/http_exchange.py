@@ -33,7 +33,7 @@ JUDGED = (
 )
 """Errors by which a conversation refuses a request with an unknown key: an earlier try of it did nothing either.
 
-All other errors do not tell: they are raised before the key is looked up, or are temporary.
+All other errors leave that open: they are raised before the key is looked up, or are temporary.
 """
 
 logger = logging.getLogger("holdfast.client")
@@ -214,7 +214,7 @@ class Exchange:
         loop = asyncio.get_running_loop()
         if self._http is None:
             self._http, self._loop = self._made(), loop
-        if self._loop is not loop:  # whose connections cannot be used here: they would fail in ways of their own
+        if self._loop is not loop:  # connections of another loop cannot be used here
             problem = "a client belongs to one event loop, and this one was used in another"
             raise ConfigurationError("loop", problem, "connect once in each loop, or use Client, which has a loop of its own")
         return self._http

@@ -38,7 +38,7 @@ POLL_S = 50.0
 """Seconds that one poll waits; the server allows 60 s, but proxies often close a connection that is silent that long."""
 PAGE = 1000
 AGAIN_S, AGAIN_AT_MOST_S = 0.1, 2.0
-"""Pauses between polls, in seconds, if a server answers them early, as one does that is stopping."""
+"""Pauses between polls, in seconds, if a server answers them early, for example because it is stopping."""
 
 TOGETHER, TOGETHER_BYTES = 100, 1 << 20
 """How many decisions, and about how many bytes of them, one request carries: fewer than a server takes."""
@@ -256,8 +256,8 @@ async def _cancel(gateway: HttpGateway, *, wait_s: float, **ids: str | None) -> 
         except errors.HoldfastError as error:
             if cancelled is None:
                 raise
-            logger.warning("which bodies of %s go on is not known: %s", ids["conversation_id"], error)
-            return cancelled  # it is acknowledged, and that is what counts
+            logger.warning("it is not known which tools of %s still run: %s", ids["conversation_id"], error)
+            return cancelled  # the cancellation itself is acknowledged
         cancelled = found if cancelled is None else cancelled.model_copy(update={"running": found.running})
         if not found.running or now() >= give_up:
             return cancelled
@@ -292,7 +292,7 @@ async def _assign(
     gateway: HttpGateway, *, to: Principal | str | EllipsisType | None, tool_call_id: str | None, **ids: Any
 ) -> Receipt:
     del tool_call_id  # the server finds it by the suspension
-    taker = None if isinstance(to, EllipsisType) else taker_of(to, None)  # None: whoever the token is of
+    taker = None if isinstance(to, EllipsisType) else taker_of(to, None)  # None: the holder of the token
     return await _about(gateway, verbs.ASSIGN, to=taker, **ids)
 
 

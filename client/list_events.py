@@ -22,8 +22,8 @@ class ListEventKind(StrEnum):
     PENDING = "pending"  # a call waits for a decision
     NOTED = "noted"  # somebody voted or commented on a call that still waits, or took it on or gave it back
     SETTLED = "settled"  # a call does not wait any more
-    STATUS = "status"  # a conversation's status, or how many of its calls wait; the last event of what happened at once
-    PASSED = "passed"  # only what this listener does not want has changed: nothing but the cursor counts
+    STATUS = "status"  # a conversation's status, or how many of its calls wait; the last event of one change
+    PASSED = "passed"  # nothing that this listener wants has changed: the event brings a new cursor, and nothing else
     MISSED = "missed"  # more happened than was kept for this listener: read the lists anew
 
 

@@ -40,7 +40,7 @@ logger = logging.getLogger("holdfast.client")
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A change, with the suspensions that it opened and those that it noted something on, as people are shown them.
+    """A change, with the suspensions that it opened or noted something on, as people are shown them.
 
     `settled` has the settling event of each suspension that it closed, by the suspension's id, as far as it can be read.
     """

@@ -31,8 +31,8 @@ class MessagePage(Page[dict[str, Any]]):
 
     again: str | None = Field(
         default=None,
-        description="The cursor after which the last message begins that is no result of a call: results take their places "
-        "behind it as they come. None if the page has none.",
+        description="The cursor from which to read the page's end again: just before its last message that is no call's "
+        "result, since results are inserted behind that message as they come. None if the page has no such message.",
     )
 
 

@@ -52,7 +52,7 @@ class Verb(Generic[R]):
         reply: The type of the result.
         what: What the operation asks for, in the words of an error.
         operation: Its name in the description of the API; by default the method's, in camel case.
-        scope: The scope that a server's caller needs; None: no caller has to say who it is.
+        scope: The scope that a server's caller needs; None: no authentication is needed.
         also: Further scopes that a caller needs.
         checks: The checks of its arguments, in their order.
         command: The command, where the operation is one command.
@@ -223,7 +223,7 @@ def agents_of(agent: object) -> frozenset[str] | None:
 def reason_of(reason: object) -> str:
     """The reason of a pause or a cancellation, checked."""
     if not isinstance(reason, str) or not encodes(reason):
-        raise InvalidInput("reason", f"{type(reason).__name__} that is no text", "give a string that can be encoded as UTF-8")
+        raise InvalidInput("reason", f"this {type(reason).__name__} is no text", "give a string that can be encoded as UTF-8")
     if jsontext.size_bytes(reason) > REASON_BYTES:
         raise InvalidInput("reason", f"it has more than {REASON_BYTES} bytes", "shorten it")
     return reason

@@ -136,7 +136,7 @@ async def _troubled(store: Lists, command: Said) -> Problem | None:
     if not troubles:
         return None
     which = [Which(one.conversation_id, one.since, one.reason[:REASON_LENGTH]) for one in troubles[:NAMED]]
-    fix = f"correct what the reason names, it is tried again by itself; see: {command(['show', which[0].name])}"
+    fix = f"correct what the reason names; Holdfast then tries again by itself; see: {command(['show', which[0].name])}"
     return Problem(Kind.TROUBLE, len(troubles), "conversations that need attention and cannot be taken up", fix, which)
 
 
@@ -170,7 +170,7 @@ async def _grants(store: Store, command: Said) -> Problem | None:
     if not which:
         return None
     fix = f"end what they have given: {command(['grants', '--by', next(iter(names)), '--end'])}"
-    said = "grants whose givers may not decide any more: their API keys are gone, and what runs by them asks"
+    said = "grants whose givers may not decide any more (their API keys are gone): calls ask again"
     return Problem(Kind.GRANT, None if page.next is not None else len(which), said, fix, which[:NAMED])
 
 

@@ -1,4 +1,4 @@
-"""Publishing an app, which all conversations then run with, and comparing the published app with the app here."""
+"""Publishing an app, with which all its conversations run from then on, and comparing the published app with the one here."""
 
 import asyncio
 import os

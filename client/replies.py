@@ -114,7 +114,7 @@ class GrantsReply(Result):
 
 
 class ConversationGivenReply(Given):
-    """What people have given in one conversation beyond one decision."""
+    """The grants and votes that people have given in one conversation and that still stand."""
 
     grants: list[GrantReply]  # type: ignore[assignment]
 

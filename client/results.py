@@ -105,7 +105,7 @@ class PendingCall(PendingView, Generic[R]):
     _resolve: Callable[..., R] = PrivateAttr()
 
     def __class_getitem__(cls, _: Any) -> Any:
-        """The class itself: what `resolve` returns concerns type checkers alone, and a class for it costs milliseconds."""
+        """The class itself: only type checkers need the type that `resolve` returns, and a class for it costs milliseconds."""
         return cls
 
     @classmethod
@@ -185,7 +185,7 @@ class RunningCall(Result):
 
     tool_call_id: str
     tool: str = Field(description="The tool's name.")
-    arguments: str = Field(description="Their JSON text, cut off after 500 characters (its end is `…`).")
+    arguments: str = Field(description="The arguments' JSON text, cut off after 500 characters (its end is `…`).")
     since: int = Field(description="When this run was scheduled, in integer milliseconds UTC.")
     attempt: int = Field(description="The number of this run of the call, from 1.")
     executor: Executor = Field(description="Who produces the result.")

@@ -31,16 +31,16 @@ class RuleCheck(Result):
     rule: str | None = Field(description="The rule that says so; None for the default, or the tool's own approval.")
     reason: str = Field(description="Why, in the rule's words.")
     approvers: tuple[str, ...] = Field(
-        description="Who may approve, as the rule says, beside what the tool itself says; empty: whoever may decide."
+        description="Who may approve, as the rule says, besides what the tool itself says; empty: anybody who may decide."
     )
     by: Literal["rule", "default", "tool"] = Field(description="What decides; `tool`: the tool's own declaration.")
-    hidden: bool = Field(description="Whether the model is not told of the tool: it is denied whatever its arguments are.")
+    hidden: bool = Field(description="Whether the tool is hidden from the model: it is denied whatever its arguments are.")
     minimum: int = Field(default=1, description="How many people have to agree, as the rule says.")
-    not_requester: bool = Field(default=False, description="Whether the rule leaves out who sent the message.")
+    not_requester: bool = Field(default=False, description="Whether the sender of the message may not approve.")
     also: tuple[str, ...] = Field(
         default=(),
-        description="Who may approve as further rules say that ask about the call, each in a line: whoever approves fulfils "
-        "all of them.",
+        description="Who may approve, as each further rule that asks about the call says, one line each: an approver has to "
+        "fulfil all of them.",
     )
 
     @classmethod

@@ -97,7 +97,7 @@ class Stack:
         self._watching: asyncio.Task[None] | None = None
         self._asking: set[asyncio.Timeout] = set()
         self.begun: OrderedDict[str, State] = OrderedDict()
-        """The states that the last starts from here wrote, of conversations that nobody has waited for yet."""
+        """The states that this process's latest starts wrote, until somebody waits for the conversation."""
         self._opened = False
         self._may_leave = True
         self.absent: str | None = None
@@ -229,7 +229,7 @@ class Stack:
         return inherited
 
     async def _open(self) -> "Store":
-        from holdfast.persistence import opened  # noqa: PLC0415 - imports redis, which a client over HTTP does without
+        from holdfast.persistence import opened  # noqa: PLC0415 - imports redis, which a client over HTTP does not need
 
         url = await self._redis_url()
         if self._store is not None:  # its server was stopped and runs again, at the same address

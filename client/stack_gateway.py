@@ -47,7 +47,7 @@ LAPSED_MS = PAUSE_LAG_MS + 100
 SILENT_MS = 15_000
 """Milliseconds without a renewal after which a cluster counts as silent; its sweeper renews its binding all the time."""
 MOST_BEGUN = 1000
-"""Of how many started conversations the state is kept for who waits for them."""
+"""How many started conversations' states are kept for a first `wait`."""
 
 logger = logging.getLogger("holdfast.client")
 
@@ -275,7 +275,7 @@ async def _cancel(
     try:
         running = await _going_on(gateway, conversation_id, cancelled.calls, wait_s)
     except errors.HoldfastError as error:  # the cancellation itself is acknowledged
-        logger.warning("which bodies of %s go on is not known: %s", conversation_id, error)
+        logger.warning("it is not known which tools of %s still run: %s", conversation_id, error)
         running = cancelled.calls
     return cancelled.model_copy(update={"running": running})
 

@@ -29,7 +29,7 @@ async def shown(
     """A state as a client shows it; `resolve` decides its pending calls.
 
     `followed` are the events since the start, if no run was scheduled. Once they complete a turn, nothing else is read: there
-    is no run whose result may be late, a worker has just run the app, and who is in quarantine completes nothing.
+    is no run whose result may be late, a worker has just run the app, and a conversation in quarantine completes no turn.
     """
     name, last, reply, end = state.conversation_id, state.last, None, None
     seqs = [] if last is None else [last.reply_seq or last.seq, last.seq]

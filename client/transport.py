@@ -39,9 +39,9 @@ from .publishing import Here, publish
 logger = logging.getLogger("holdfast.client")
 
 LOOK_EVERY_S = 2.0
-"""The greatest age of a connected client's knowledge of the binding."""
+"""How old, in seconds, a connected client's knowledge of the binding may be."""
 LOOK_S = 1.0
-"""How long a client's look at the binding may take, out of its command's time."""
+"""How many seconds of a command's time a look at the binding may take."""
 
 
 class Bond:
@@ -217,10 +217,8 @@ async def _compare(store: Directory, where: StoreAddress, key: bytes | None, her
         found = here.differs(key, record)
         if not found:
             return
-        said = (
-            f"is published with other parts than it has here, and conversations run with what is published: {'; '.join(found)}"
-        )
+        said = f"differs here from what is published, and conversations run with what is published: {'; '.join(found)}"
     else:
-        said = "is in the store as nobody has published it in this cluster, and its conversations wait"
+        said = "has a record in the store that this cluster did not sign, and its conversations wait"
     fix = f"to publish it as it is here: holdfast up --app {shlex.quote(here.path)}, or connect(publish=True)"
     warnings.warn(f"holdfast: the app {here.path} {said}; {fix}", AppDiffersWarning, stacklevel=2)

@@ -19,7 +19,7 @@ READ_AT_ONCE = 500
 class TurnStatus(StrEnum):
     """The status of a turn."""
 
-    RUNNING = "running"  # it goes on, or waits for a person
+    RUNNING = "running"  # it runs, or waits for a person
     COMPLETED = "completed"  # the model has given its final answer
     FAILED = "failed"  # it ended with an error
     CANCELLED = "cancelled"  # somebody cancelled it, or ended the conversation
@@ -29,7 +29,7 @@ class MessageStatus(StrEnum):
     """The status of a message."""
 
     QUEUED = "queued"  # its turn has not begun
-    RUNNING = "running"  # its turn goes on, or waits for somebody
+    RUNNING = "running"  # its turn runs, or waits for a person
     COMPLETED = "completed"  # its turn was completed
     FAILED = "failed"  # its turn failed
     CANCELLED = "cancelled"  # its turn was cancelled
@@ -41,10 +41,10 @@ class Usage(Result):
 
     model_calls: int = Field(default=0, description="How many answers of the model the turn has.")
     input_tokens: int | None = Field(
-        default=None, description="The tokens of their requests together; None unless the provider said them of each."
+        default=None, description="The tokens of all requests together; None unless the provider counted them for each."
     )
     output_tokens: int | None = Field(
-        default=None, description="The tokens of the answers together; None unless the provider said them of each."
+        default=None, description="The tokens of all answers together; None unless the provider counted them for each."
     )
 
 

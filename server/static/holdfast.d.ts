@@ -77,7 +77,7 @@ export interface Run {
   tool_call_id: string;
   /** The tool's name. */
   tool: string;
-  /** Their JSON text, cut off after 500 characters (its end is `…`). */
+  /** The arguments' JSON text, cut off after 500 characters (its end is `…`). */
   arguments: string;
   /** When this run was scheduled, in integer milliseconds UTC. */
   since: number;

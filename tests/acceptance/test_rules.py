@@ -302,6 +302,6 @@ async def test_who_has_other_rules_than_are_published_is_told_so(stack):
         write_rules(stack, **RULES | {"default": "deny"})
         async with AsyncClient.connect(APP, redis_url=address, timeout_s=WITHIN_S) as other:
             with pytest.warns(
-                AppDiffersWarning, match=r"with other parts than it has here.*: its permission rules; to publish"
+                AppDiffersWarning, match=r"differs here from what is published.*: its permission rules; to publish"
             ):
                 await publish(other)
