@@ -5,6 +5,7 @@ import statistics
 import time
 from unittest import mock
 
+from redis_server import RedisServer
 from writer import Writer, begin, call, resolve, start
 
 from benchmarks.result import Part, Row, Table
@@ -12,7 +13,6 @@ from holdfast.client.audit import report
 from holdfast.conversation import Deny, Principal
 from holdfast.conversation.log.auditing import linked
 from holdfast.persistence import RedisStore, codec
-from holdfast.testing.redis_server import RedisServer
 
 AT_MOST = 1.25
 """What a decision may take with the chain, of what it takes without."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from .faulty_store import Faults as Faults
     from .faulty_store import FaultyStore as FaultyStore
     from .model_server import ModelServer as ModelServer
-    from .redis_server import RedisServer as RedisServer
     from .rehearsal import NeverRested as NeverRested
     from .rehearsal import Rehearsal as Rehearsal
     from .rehearsal import run as run

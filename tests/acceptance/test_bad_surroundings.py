@@ -11,6 +11,7 @@ import uuid
 
 import pytest
 import redis
+from redis_server import RedisServer
 from refusals import contents, refused, unchanged
 from stack_fixture import eventually
 
@@ -31,7 +32,6 @@ from holdfast.persistence import RedisStore, codec
 from holdfast.persistence.keys import Keys
 from holdfast.registry.cluster import BINDING_STALE_MS
 from holdfast.testing import call, calls
-from holdfast.testing.redis_server import RedisServer
 
 PATIENCE_S = 120
 SOON_S = 3

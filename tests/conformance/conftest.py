@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import redis
 from lacking import lacking
-
-from holdfast.testing.redis_server import RedisServer, binaries
+from redis_server import RedisServer, binaries
 
 
 @pytest.fixture(scope="session", params=sorted(binaries()) or ["none"])

@@ -8,11 +8,11 @@ import pytest
 from fault_stack import WITHIN_S, at_ease, trapped_stack, true
 from lacking import lacking
 from proxy import Proxy
+from redis_server import RedisServer, binaries
 from stack_fixture import open_gate
 
 from holdfast.client import Answer, Approve, Status
 from holdfast.testing import call, calls
-from holdfast.testing.redis_server import RedisServer, binaries
 
 FOR_EVER = 1_000_000
 

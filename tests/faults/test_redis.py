@@ -15,13 +15,13 @@ import pytest
 import redis
 from fault_stack import WITHIN_S, at_ease, trapped_stack
 from lacking import lacking
+from redis_server import RedisServer, binaries
 from refusals import contents
 from stack_fixture import eventually, open_gate
 
 from holdfast.client import Answer, Approve, AsyncClient, Deny, OutcomeUnknown, Status, StoreUnavailable
 from holdfast.errors import CorruptStore
 from holdfast.testing import call, calls
-from holdfast.testing.redis_server import RedisServer, binaries
 
 DISK_BYTES = 8 << 20
 PAUSE_S = 7

@@ -8,11 +8,11 @@ import pytest
 from contained import NAME, Contained
 from fault_stack import QUICK, WITHIN_S, environment_kept, true
 from lacking import lacking
+from redis_server import RedisServer, binaries
 from stack_fixture import FAST, RunningStack, eventually, open_gate, runs_of
 from two_calls import watched
 
 from holdfast.registry.cluster import BINDING_STALE_MS
-from holdfast.testing.redis_server import RedisServer, binaries
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import uuid
 
 import pytest
 from lacking import lacking
+from redis_server import RedisServer, binaries
 
 from holdfast.persistence import MemoryStore, RedisStore
-from holdfast.testing.redis_server import RedisServer, binaries
 
 
 @pytest.fixture(scope="session")

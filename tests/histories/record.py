@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import writer as steps
 from history import CONVERSATION, Kept, path_of, stands, text_of, vocabulary
+from redis_server import RedisServer
 from writer import NextCommand as Asking
 from writer import Writer
 
@@ -65,7 +66,6 @@ from holdfast.conversation.terms.grants import CallTarget, Level, Scope
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.conversation.terms.spec import UnattendedApprovals, UnattendedQuestions, UnattendedSpec
 from holdfast.persistence import AppRecord, RedisStore, codec
-from holdfast.testing.redis_server import RedisServer
 
 BEGAN_AT = 1_700_000_000_000
 OWNERSHIP = {b"token", b"epoch", b"holder", b"lease", b"append_id", b"at"}

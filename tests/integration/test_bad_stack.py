@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import redis
 from lacking import lacking
+from redis_server import RedisServer, binaries
 
 from holdfast.client import (
     AppNotFound,
@@ -23,7 +24,6 @@ from holdfast.client import (
     WrongStore,
 )
 from holdfast.errors import HomeUnusable, UnsupportedServer
-from holdfast.testing.redis_server import RedisServer, binaries
 
 SETTINGS = (
     "APP",

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from redis_server import RedisServer
 
 from holdfast.client import AppNotFound, AsyncClient, HoldfastError, StoreUnavailable
 from holdfast.embedded import local_ray as ray_embedded
 from holdfast.embedded.home import Home
 from holdfast.settings import Settings
-from holdfast.testing.redis_server import RedisServer
 
 FAR_S = 8.0
 """Longer than two deadlines of a second; less than the ten seconds that a socket of the driver waits."""

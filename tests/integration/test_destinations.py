@@ -7,6 +7,7 @@ import pytest
 from given_worker import GivenWorker, finished
 from lacking import lacking
 from model_caller import InPlace
+from redis_server import RedisServer, binaries
 from writer import Writer, begin, start
 
 from holdfast.actors.worker import model
@@ -15,8 +16,7 @@ from holdfast.agent import Agent
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
 from holdfast.conversation.text import jsontext
 from holdfast.persistence import AppRecord, RedisStore
-from holdfast.testing import ModelServer, RedisServer
-from holdfast.testing.redis_server import binaries
+from holdfast.testing import ModelServer
 
 pytestmark = [  # litellm's own types warn on first use, and its stream reads a deprecated attribute of pydantic models
     pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning"),

@@ -6,13 +6,13 @@ import json
 import pytest
 import redis
 from lacking import lacking
+from redis_server import RedisServer, binaries
 
 from holdfast.cli import app, doctor
 from holdfast.cli.operated import store_standing
 from holdfast.errors import CorruptStore, WrongStore
 from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import STORE_ID, Keys
-from holdfast.testing.redis_server import RedisServer, binaries
 
 KEYS = Keys("holdfast")
 LAYOUT, CLUSTER, RELEASE = KEYS.meta("layout"), KEYS.meta("cluster"), KEYS.meta("release")

@@ -7,10 +7,10 @@ import sys
 import textwrap
 
 import pytest
+from redis_server import RedisServer
 from writer import Writer, begin, reply, start
 
 from holdfast.persistence import RedisStore
-from holdfast.testing.redis_server import RedisServer
 
 IN_CHILD = """
 import asyncio, json, os, sys

@@ -5,11 +5,11 @@ import sys
 
 import pytest
 from lacking import lacking
+from redis_server import RedisServer, binaries
 
 from holdfast.actors.actor_settings import StoreAddress
 from holdfast.registry.node_look import AppToImport
 from holdfast.registry.nodes import SAID, _last_line, _secrets, look
-from holdfast.testing.redis_server import RedisServer, binaries
 
 APP = "from holdfast.agent import Agent, App\napp = App(agents=[Agent(name='near', instructions='x')])\n"
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 import redis
 from lacking import lacking
+from redis_server import RedisServer, binaries
 
 from holdfast.cli import app, redis_doors
 from holdfast.cli.check import Outcome
 from holdfast.cli.redis_checks import redis_checks
 from holdfast.cli.redis_doors import answers_strangers, door_checks
-from holdfast.testing.redis_server import RedisServer, binaries
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - that it listens there is what is to be found
 PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives as long as this test

@@ -4,14 +4,13 @@ import asyncio
 
 import pytest
 from lacking import lacking
+from redis_server import RedisServer, binaries
 
 from holdfast.actors.actor_settings import StoreAddress
 from holdfast.agent import Agent, App, Rules, tool
 from holdfast.client import AsyncClient, Client
 from holdfast.client.publishing import Here
 from holdfast.persistence import RedisStore
-from holdfast.testing import RedisServer
-from holdfast.testing.redis_server import binaries
 
 pytestmark = pytest.mark.filterwarnings("ignore::holdfast.client.DurabilityWarning")  # a server of a test keeps nothing
 

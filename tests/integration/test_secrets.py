@@ -12,6 +12,7 @@ import pytest
 import redis
 from hosted import FromStore
 from lacking import lacking
+from redis_server import RedisServer, binaries
 
 from holdfast.actors import wire
 from holdfast.actors.activation.activation import Activation
@@ -27,7 +28,6 @@ from holdfast.conversation import Start, Status
 from holdfast.persistence import AppRecord, RedisStore, TakeoverReason
 from holdfast.settings import Timing
 from holdfast.testing import ModelServer, call, calls
-from holdfast.testing.redis_server import RedisServer, binaries
 
 pytestmark = [
     # as in test_model_calls.py: what litellm warns of

@@ -7,13 +7,13 @@ import subprocess
 import sys
 
 import pytest
+from redis_server import RedisServer
 from writer import Writer, begin, call, fail_model, reply, start, suspend
 
 from holdfast.cli import app
 from holdfast.conversation.records.event_base import FailureReason
 from holdfast.persistence import RedisStore, codec
 from holdfast.testing import ToyCipher
-from holdfast.testing.redis_server import RedisServer
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from contextlib import aclosing
 import pytest
 import redis
 from lacking import lacking
+from redis_server import RedisServer, binaries
 from writer import Writer, begin, call, lose, resolve, start
 
 from holdfast.actors.actor_settings import StoreAddress
@@ -20,7 +21,6 @@ from holdfast.conversation import Approve, Principal, Proof, Scope
 from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import Keys
 from holdfast.settings import Settings
-from holdfast.testing.redis_server import RedisServer, binaries
 
 
 @pytest.fixture(scope="module")

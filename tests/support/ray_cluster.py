@@ -13,11 +13,11 @@ import ray
 import ray_nodes
 from fault_stack import QUICK, WITHIN_S, environment_kept
 from lacking import lacking
+from redis_server import RedisServer, binaries
 from stack_fixture import FAST, RunningStack, Scenarios
 
 from holdfast.registry import cluster
 from holdfast.testing import ModelServer
-from holdfast.testing.redis_server import RedisServer, binaries
 
 
 class Nodes:

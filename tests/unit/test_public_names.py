@@ -77,7 +77,7 @@ PUBLIC = {
         main
     """,
     "testing": """
-        BlockingRehearsal Delay FailAfter FailBefore Fault Faults FaultyStore ModelServer NeverRested NoAnswer RedisServer
+        BlockingRehearsal Delay FailAfter FailBefore Fault Faults FaultyStore ModelServer NeverRested NoAnswer
         Rehearsal RehearsalResult Replay Request ToolRun ToyCipher blocks call calls events read_script run run_sync say
     """,
     "embedded": """

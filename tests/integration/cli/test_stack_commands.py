@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import redis
+from redis_server import RedisServer
 
 from holdfast.embedded.home import Home
 from holdfast.embedded.local_ray import running_ray, stop_ray
 from holdfast.embedded.local_redis import running_redis, stop_redis
-from holdfast.testing import RedisServer
 
 
 @pytest.fixture

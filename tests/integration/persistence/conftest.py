@@ -7,9 +7,9 @@ import pytest
 import redis
 from lacking import lacking
 from proxy import Proxy
+from redis_server import RedisServer, binaries
 
 from holdfast.persistence import RedisStore
-from holdfast.testing.redis_server import RedisServer, binaries
 
 
 @pytest.fixture(scope="session")

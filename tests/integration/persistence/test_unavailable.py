@@ -5,13 +5,13 @@ import time
 
 import pytest
 import redis
+from redis_server import RedisServer
 from writer import APP, DESK, Writer, begin, call, cancel, finish, reply, resolve, send, start
 
 from holdfast.conversation import Answer
 from holdfast.errors import ConfigurationError, CorruptStore, Fenced, StoreUnavailable, UnsupportedServer, WrongStore
 from holdfast.persistence import RedisStore, TakeoverReason
 from holdfast.persistence.keys import STORE_ID
-from holdfast.testing.redis_server import RedisServer
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ import httpx
 import pytest
 from lacking import lacking
 from ray_cluster import free_port
+from redis_server import RedisServer, binaries
 from stack_fixture import FAST
 from writer import Writer, begin, call, start
 
 from holdfast.persistence import RedisStore
-from holdfast.testing.redis_server import RedisServer, binaries
 
 WITHIN_S = 60
 RAYS_OWN = 8

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 from lacking import lacking
+from redis_server import RedisServer, binaries
 from stack_fixture import eventually
 from stores import InMemory
 
@@ -12,7 +13,6 @@ from holdfast.client import AsyncClient
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.persistence import AccessScope, RedisStore
 from holdfast.server import Authentication
-from holdfast.testing.redis_server import RedisServer, binaries
 
 from .conftest import served
 

@@ -6,11 +6,11 @@ import json
 import httpx
 import pytest
 from lacking import lacking
+from redis_server import RedisServer, binaries
 from writer import Writer, begin, call, end, send, start
 
 from holdfast.client import AsyncClient
 from holdfast.persistence import RedisStore
-from holdfast.testing.redis_server import RedisServer, binaries
 
 from .conftest import served
 

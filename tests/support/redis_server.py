@@ -75,7 +75,7 @@ class RedisServer:
         log = self.directory / "redis.log"
         self.socket.unlink(missing_ok=True)
         with log.open("ab") as output:
-            self._process = subprocess.Popen(  # noqa: S603 - a binary found above
+            self._process = subprocess.Popen(
                 [self._binary, "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.directory), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
