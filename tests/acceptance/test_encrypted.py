@@ -1,9 +1,11 @@
 """Encryption across processes: client, actors, workers and the sweeper have the cipher; whoever has none changes nothing."""
 
+import shutil
 import sys
 
 import pytest
 import ray
+import toy_cipher
 from stack_fixture import runs_of
 
 from holdfast.actors.actor_settings import RAY_NAMESPACE
@@ -18,7 +20,7 @@ MODULE = "cipher_of_a_test"
 @pytest.fixture
 def cipher(tmp_path, monkeypatch):
     """A cipher in a module of the working directory; what names it."""
-    (tmp_path / f"{MODULE}.py").write_text("from holdfast.testing import ToyCipher\n\ncipher = ToyCipher()\n")
+    shutil.copy(toy_cipher.__file__, tmp_path / f"{MODULE}.py")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_NAMESPACE", NAMESPACE)
     monkeypatch.setenv("HOLDFAST_STANDBY", "0")  # nothing here needs a spare process

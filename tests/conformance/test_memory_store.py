@@ -2,9 +2,9 @@
 
 import pytest
 from store_suite import StoreConformance
+from toy_cipher import ToyCipher
 
 from holdfast.persistence import MemoryStore
-from holdfast.testing import ToyCipher
 
 
 class TestMemoryStore(StoreConformance):

@@ -13,6 +13,7 @@ from store_suite.refusals import Refusing
 from store_suite.runs import Running
 from store_suite.supervision import Supervising
 from store_suite.troubles import Troubling
+from toy_cipher import ToyCipher
 from writer import Writer, begin, cancel, reply, start
 
 from holdfast import metrics
@@ -20,7 +21,6 @@ from holdfast.counting import Counts, families
 from holdfast.persistence import RedisStore
 from holdfast.persistence.conversations import PASSING_MS
 from holdfast.persistence.keys import Keys
-from holdfast.testing import ToyCipher
 
 
 class TestRedisStore(StoreConformance):

@@ -8,12 +8,12 @@ import sys
 
 import pytest
 from redis_server import RedisServer
+from toy_cipher import ToyCipher
 from writer import Writer, begin, call, fail_model, reply, start, suspend
 
 from holdfast.cli import app
 from holdfast.conversation.records.event_base import FailureReason
 from holdfast.persistence import RedisStore, codec
-from holdfast.testing import ToyCipher
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ async def test_a_shell_without_the_cipher_lists_what_waits_and_is_told_what_it_l
     assert (code, "HOLDFAST_CIPHER" in said, "Traceback" in said) == (2, True, False)
     said, code = await printed("show", "c-1", "--json")
     assert (code, json.loads(said)["error"]) == (2, "CipherMissing")
-    monkeypatch.setenv("HOLDFAST_CIPHER", "holdfast.testing.toy_cipher:cipher")
+    monkeypatch.setenv("HOLDFAST_CIPHER", "toy_cipher:cipher")
     for command in (("pending",), ("show", "c-1")):
         said, code = await printed(*command)
         assert (code, "Marie" in said) == (0, True)

@@ -2,6 +2,7 @@
 
 import msgpack
 import pytest
+from toy_cipher import ToyCipher
 from writer import Writer, begin, call, resolve, start
 
 from holdfast.client.audit import READ_AT_ONCE, kept_of, report
@@ -9,7 +10,6 @@ from holdfast.conversation import Approve, Deny
 from holdfast.errors import CipherFailed, CipherMissing
 from holdfast.persistence import RedisStore
 from holdfast.persistence.keys import Keys
-from holdfast.testing import ToyCipher
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import aclosing
 
 import pytest
+from toy_cipher import ToyCipher
 from writer import DESK, Writer, begin, call, fail_model, finish, lose, reply, resolve, send, start
 
 from holdfast.actors.actor_settings import StoreAddress
@@ -20,12 +21,11 @@ from holdfast.errors import CipherFailed, CipherMissing
 from holdfast.persistence import AppRecord, MemoryStore, RedisStore, RunStatus, TakeoverReason, codec
 from holdfast.persistence.keys import Keys
 from holdfast.settings import Settings
-from holdfast.testing import ToyCipher
 
 MARK = "Marie-Curie"
 """What everybody says here, and Redis never hears."""
 RULES = Rules(deny=[Rule("refund", name=f"about {MARK}", reason=f"{MARK} said so")])
-TOY = CipherAt("holdfast.testing.toy_cipher:cipher")
+TOY = CipherAt("toy_cipher:cipher")
 
 
 class Broken:
@@ -486,7 +486,7 @@ async def test_doctor_says_whether_payloads_are_encrypted_and_could_be_read_here
 @pytest.mark.filterwarnings("ignore::holdfast.client.DurabilityWarning")
 async def test_a_reader_that_names_the_app_has_its_cipher(opened, server, namespace, tmp_path, monkeypatch):
     await waiting(await opened(ToyCipher()))
-    source = "from holdfast.agent import Agent, App\nfrom holdfast.testing.toy_cipher import cipher\n"
+    source = "from holdfast.agent import Agent, App\nfrom toy_cipher import cipher\n"
     (tmp_path / "app_with_a_cipher.py").write_text(f"{source}app = App(agents=[Agent(name='desk')], encrypt=cipher)\n")
     monkeypatch.syspath_prepend(tmp_path)
     where = {"redis_url": server.url, "ray_address": "127.0.0.1:1", "namespace": namespace}

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from given_worker import GivenWorker, carried_out
 from hosted import GATED, OPEN, START, FakeWorkers, activated, decided, stored, until
+from toy_cipher import ToyCipher
 from writer import DESK, Writer, begin, call, reply, start
 
 from holdfast.actors import actor_settings, build
@@ -20,7 +21,6 @@ from holdfast.conversation import Approve, Status
 from holdfast.errors import CipherFailed
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus, Takeover, TakeoverReason
 from holdfast.registry.releases import older
-from holdfast.testing import ToyCipher
 
 
 class Failing(ToyCipher):

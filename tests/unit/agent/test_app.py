@@ -1,10 +1,11 @@
 from contextlib import asynccontextmanager, contextmanager
 
 import pytest
+import toy_cipher
+from toy_cipher import ToyCipher
 
 from holdfast.agent import Agent, App, cipher_path
 from holdfast.errors import AgentNotFound, ConfigurationError
-from holdfast.testing import ToyCipher, toy_cipher
 
 SUPPORT = Agent(name="support")
 
@@ -133,7 +134,7 @@ def test_an_app_encrypts_nothing_unless_it_is_told_to():
 
 
 def test_a_cipher_is_found_in_its_own_module_also_where_others_have_imported_it():
-    assert cipher_path(App(agents=[SUPPORT], encrypt=CIPHER)) == "holdfast.testing.toy_cipher:cipher"
+    assert cipher_path(App(agents=[SUPPORT], encrypt=CIPHER)) == "toy_cipher:cipher"
     assert cipher_path(App(agents=[SUPPORT], encrypt="keys:cipher")) == "keys:cipher"
 
 

@@ -1,6 +1,8 @@
 """Which cipher a client has: the settings' or the app's, and never two."""
 
 import pytest
+import toy_cipher
+from toy_cipher import ToyCipher
 
 from holdfast.actors.actor_settings import ActorSettings, StoreAddress
 from holdfast.agent import Agent, App
@@ -11,9 +13,8 @@ from holdfast.client.transport import RayTransport
 from holdfast.errors import CipherFailed, CipherMissing, ConfigurationError
 from holdfast.persistence import AppRecord, MemoryStore
 from holdfast.settings import Settings
-from holdfast.testing import ToyCipher, toy_cipher
 
-PATH = "holdfast.testing.toy_cipher:cipher"
+PATH = "toy_cipher:cipher"
 ENCRYPTING = App(agents=[Agent(name="support")], encrypt=toy_cipher.cipher)
 PLAIN = App(agents=[Agent(name="support")])
 

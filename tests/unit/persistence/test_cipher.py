@@ -4,12 +4,12 @@ import sys
 import threading
 
 import pytest
+from toy_cipher import ToyCipher
 
 from holdfast.cipher import CipherAt
 from holdfast.errors import CipherFailed, CipherMissing, ConfigurationError, CorruptStore, NewerRecord
 from holdfast.persistence import codec
 from holdfast.persistence.codec import Payloads
-from holdfast.testing import ToyCipher
 
 KEY_TEXT = "c2VjcmV0LWtleQ"
 
@@ -49,7 +49,7 @@ def test_a_cipher_of_the_running_script_is_refused_since_no_other_process_finds_
 
 
 def test_a_cipher_is_found_in_the_working_directory_and_then_by_its_folder_from_everywhere(module, tmp_path, monkeypatch):
-    name = module("from holdfast.testing import ToyCipher\ncipher = ToyCipher()")
+    name = module("from toy_cipher import ToyCipher\ncipher = ToyCipher()")
     monkeypatch.chdir(tmp_path)
     found = CipherAt.of(f"{name}:cipher").found()
     assert found.folder == str(tmp_path)

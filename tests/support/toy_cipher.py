@@ -43,7 +43,7 @@ class ToyCipher:
 
 
 cipher = ToyCipher()
-"""A cipher that a test's processes find by its import path, `holdfast.testing.toy_cipher:cipher`."""
+"""A cipher that a test's processes find by its import path, `toy_cipher:cipher`."""
 
 
 def _tag(data: bytes, context: bytes) -> bytes:
