@@ -19,6 +19,7 @@ from holdfast.redaction import PLAIN, said
 from .keys import STORE_ID
 
 SOCKET_TIMEOUT_S = 10.0
+"""How long (s) a connection may take to be made, and an operation to be answered."""
 MAX_CONNECTIONS = 1 << 16
 """In effect no bound: each blocking read holds a connection, and beyond its own bound (100) the driver would refuse."""
 
@@ -30,8 +31,8 @@ _UNNAMED: dict[str, Any] = {"driver_info": None} if find_spec("redis.driver_info
 def client(url: str, expected: Callable[[], str | None], *, blocking: bool = False) -> Any:
     """A client of the server at `url`; nothing is sent yet. `ConfigurationError` if the URL cannot be used.
 
-    Each new connection must find the store id that `expected` returns (None: not known yet). With `blocking`, commands may wait
-    on the server without end. The driver's own retries are off: only Holdfast knows what is safe to repeat.
+    Each new connection must find the store id that `expected` returns (None: not known yet). With `blocking`, the URL
+    limits no wait for an answer. The driver's own retries are off: only Holdfast knows what is safe to repeat.
     """
 
     async def check(connection: AbstractConnection) -> None:
@@ -51,7 +52,7 @@ def client(url: str, expected: Callable[[], str | None], *, blocking: bool = Fal
             url,
             retry=Retry(NoBackoff(), 0),
             retry_on_error=[],
-            socket_timeout=None if blocking else SOCKET_TIMEOUT_S,
+            socket_timeout=None,  # else the driver makes a task for each command; the store limits its operations itself
             socket_connect_timeout=SOCKET_TIMEOUT_S,
             redis_connect_func=check,
             max_connections=MAX_CONNECTIONS,

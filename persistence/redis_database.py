@@ -154,7 +154,11 @@ class RedisDatabase(Reads):
             if self._closed:  # the driver would connect again
                 raise StoreUnavailable("the store was closed")
             try:
-                async with translated(), _WAITING if waits else self._room:
+                async with (
+                    translated(),
+                    _WAITING if waits else self._room,
+                    asyncio.timeout(None if waits else SOCKET_TIMEOUT_S),
+                ):
                     return await operation()
             except StoreUnavailable as error:
                 give_up = give_up or time.monotonic() + self._retry_s
@@ -178,6 +182,8 @@ class RedisDatabase(Reads):
         return await self._do(run)
 
     async def _get(self, *places: tuple[str, str]) -> Sequence[bytes | None]:
+        if len(places) == 1:
+            return [await self._do(lambda: self._redis.hget(*places[0]))]
         return await self._pipe(lambda pipe: [pipe.hget(*place) for place in places], atomic=len(places) > 1)
 
     async def _all(self, *keys: str) -> Sequence[Mapping[str, bytes]]:

@@ -1,11 +1,12 @@
 """Work records, progress and live events in Redis."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from holdfast.conversation import Event
 
 from . import codec, redis_values
-from .redis_connection import translated
+from .redis_connection import SOCKET_TIMEOUT_S, translated
 from .redis_database import RedisDatabase
 from .runs import CLAIMS_MS, PROGRESS_MS, Late, Run
 
@@ -116,7 +117,7 @@ class RedisRuns(RedisDatabase):
 
     async def publish(self, conversation_id: str, payload: bytes) -> bool:
         sealed = self.payloads.seal(payload, "live", conversation_id)
-        async with translated(), self._room:
+        async with translated(), self._room, asyncio.timeout(SOCKET_TIMEOUT_S):
             return bool(await self._redis.publish(self._keys.live(conversation_id), sealed))
 
     async def listen(self, conversation_id: str) -> AsyncIterator[bytes]:

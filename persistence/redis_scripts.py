@@ -50,6 +50,6 @@ def _digest(name: str) -> str:
 async def run(redis: Any, name: str, keys: Sequence[str], args: Sequence[str | bytes | int]) -> Any:
     """Run a script atomically; its answer is a list that begins with a word."""
     try:
-        return await redis.evalsha(_digest(name), len(keys), *keys, *args)
+        return await redis.execute_command("EVALSHA", _digest(name), len(keys), *keys, *args)
     except NoScriptError:
         return await redis.eval(source(name), len(keys), *keys, *args)

@@ -135,7 +135,7 @@ def test_the_drivers_own_retries_are_off():
         assert arguments["retry"].get_retries() == 0
         assert not arguments["retry_on_error"]
         assert made.connection_pool.max_connections >= 10_000
-        assert arguments["socket_timeout"] == (None if blocking else 10.0)
+        assert arguments["socket_timeout"] is None
 
 
 @pytest.mark.parametrize(
