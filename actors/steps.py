@@ -29,6 +29,8 @@ class Step(StrEnum):
     MODEL_2_CLAIMED = "model-2-claimed"  # claimed; the model has not been called
     MODEL_3_ANSWERED = "model-3-answered"  # the model has answered; the outcome is not recorded
     MODEL_4_RECORDED = "model-4-recorded"  # the outcome is recorded; the actor has not heard of it
+    MESSAGE_1_READ = "message-1-read"  # a resting conversation without an owner is read, for a message; nothing is written
+    MESSAGE_2_WRITTEN = "message-2-written"  # a start or message is durable, without an owner; its sender has not heard of it
     GUEST_1_READ = "guest-1-read"  # an outcome is recorded, and the conversation without an owner read; nothing is judged
     GUEST_2_WRITTEN = "guest-2-written"  # the outcome is judged and durable, without an owner
     ACTIVATE_1_ASKED = "activate-1-asked"  # an actor is to host a conversation; it does not own that yet

@@ -97,7 +97,7 @@ class Stack:
         self._watching: asyncio.Task[None] | None = None
         self._asking: set[asyncio.Timeout] = set()
         self.begun: OrderedDict[str, State] = OrderedDict()
-        """The states that this process's latest starts wrote, until somebody waits for the conversation."""
+        """The states that this process's latest starts and messages wrote, until somebody waits for the conversation."""
         self._opened = False
         self._may_leave = True
         self.absent: str | None = None

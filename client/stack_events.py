@@ -75,8 +75,8 @@ async def resting(
         return await asyncio.gather(store.load(conversation_id), store.quarantine(conversation_id))  # in one round trip
 
     begun = on.stack.begun.pop(conversation_id, None)
-    followed: dict[int, LogEvent] | None = None if begun is None or timeout_s == 0 else {}
-    if begun is None or followed is None:
+    followed: dict[int, LogEvent] | None = {} if begun is not None and begun.last is None else None  # in its first turn
+    if begun is None or timeout_s == 0:
         state, quarantine = await on.read(found)
     else:  # what was written since comes with the first news
         state, quarantine = begun, None

@@ -47,7 +47,7 @@ LAPSED_MS = PAUSE_LAG_MS + 100
 SILENT_MS = 15_000
 """Milliseconds without a renewal after which a cluster counts as silent; its sweeper renews its binding all the time."""
 MOST_BEGUN = 1000
-"""How many started conversations' states are kept for a first `wait`."""
+"""How many conversations' states after a start or message are kept for a first `wait`."""
 
 logger = logging.getLogger("holdfast.client")
 

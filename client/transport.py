@@ -14,9 +14,10 @@ from holdfast.actors.proofs import signed
 from holdfast.actors.ray_launcher import RayLauncher, named
 from holdfast.actors.ray_workers import RayWorkers
 from holdfast.actors.signature import vouched
+from holdfast.actors.steps import reached_here
 from holdfast.actors.vault import Vault
 from holdfast.agent import App
-from holdfast.conversation import Start
+from holdfast.conversation import Send, Start
 from holdfast.conversation.records.commands import Request
 from holdfast.daemon import in_daemon
 from holdfast.embedded.home import Home
@@ -24,11 +25,11 @@ from holdfast.errors import AgentNotFound, AppNotPublished, ClusterStopped, Clus
 from holdfast.persistence import EVERYWHERE, Directory, Store
 from holdfast.registry import cluster as clusters
 from holdfast.registry.encryption import checked_cipher
+from holdfast.registry.messages import Messages
 from holdfast.registry.pool import Pool
 from holdfast.registry.ray_actors import RayActors
 from holdfast.registry.registry import Delivery, DeliveryResult, Registry
 from holdfast.registry.releases import end_other_releases, take_office
-from holdfast.registry.starts import Starts
 from holdfast.registry.sweeper import ensure_sweeper, restore_sweeper
 from holdfast.settings import Settings
 from holdfast.single_flight import SingleFlight
@@ -93,7 +94,7 @@ class RayTransport:
         pool = Pool(store, actors, timing=settings.timing, process_limits=settings.process_limits)
         self._registry = Registry(store, actors, pool=pool, timing=settings.timing)
         workers = RayWorkers(store, settings, RayLauncher(Vault(settings.store)))
-        self._starts = Starts(store, workers, settings.release, settings.traces)
+        self._messages = Messages(store, workers, settings.release, settings.traces, reached=reached_here())
 
     @classmethod
     async def open(
@@ -162,9 +163,9 @@ class RayTransport:
             await self._bond.check(within_s=delivery.left_s)
         except HoldfastError as error:
             return delivery.given_up(error)
-        first = isinstance(command, Start) and not delivery.handed and (delivery.proves or command.proven is None)
-        started = await self._starts.started(delivery) if first else None
-        return started or await self._registry.deliver(delivery)
+        if isinstance(command, Start | Send) and not delivery.handed and (delivery.proves or command.proven is None):
+            return await self._messages.accepted(delivery) or await self._registry.deliver(delivery)
+        return await self._registry.deliver(delivery)
 
     async def check_published(self, app: str, agent: str) -> None:
         """Check that an agent is published, else `AppNotPublished` or `AgentNotFound`; needless if this client publishes."""
@@ -193,7 +194,7 @@ class RayTransport:
 
     async def close(self) -> None:
         """Leave Ray, if this client joined it."""
-        await self._starts.close()
+        await self._messages.close()
         await self._registry.close()
         await in_daemon(clusters.leave, self.cluster)
 

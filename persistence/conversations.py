@@ -274,6 +274,13 @@ class Conversations(Database, Protocol):
         is in quarantine, or cannot be read by the caller.
         """
 
+    async def visit(self, conversation_id: str, *, most_bytes: int) -> Visited | None:
+        """Read a conversation without an owner, so that the caller judges a command as a guest; nothing is written.
+
+        None if it has an owner, is in quarantine, was released as paused or was never started; if its snapshot and log tail
+        have more than `most_bytes`; or if the caller cannot read them.
+        """
+
     async def renew(self, conversation_id: str, token: str, lease_ms: int) -> int:
         """Renew the lease as the current owner (else: `Fenced`); returns the store's clock in ms UTC."""
 

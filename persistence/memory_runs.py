@@ -78,8 +78,7 @@ class MemoryRuns(MemoryConversations):
     ) -> Visited | bool:
         found = self._seen(conversation_id)
         run = found.runs.get(effect_id)
-        owned = bool(found.token) or found.quarantine is not None or found.paused
-        if owned or run is None or run.status is RunStatus.RUNNABLE or run.incarnation != incarnation:
+        if _away(found) or run is None or run.status is RunStatus.RUNNABLE or run.incarnation != incarnation:
             return await self.finish(
                 conversation_id, effect_id, incarnation=incarnation, outcome=outcome, keeps_late=keeps_late
             )
@@ -87,6 +86,15 @@ class MemoryRuns(MemoryConversations):
             sealed = self.payloads.seal_outcome(conversation_id, effect_id, outcome)
             found.runs[effect_id] = Run(RunStatus.DONE, incarnation=incarnation, outcome=sealed)
         found.postponed, found.looked_at = 0, min(found.looked_at, self._clock() + look_ms)
+        return self._visited(conversation_id, found)
+
+    async def visit(self, conversation_id: str, *, most_bytes: int) -> Visited | None:
+        found = self._seen(conversation_id)
+        if _away(found) or not found.log or len(found.snapshot) + found.tail_bytes > most_bytes:
+            return None
+        return self._visited(conversation_id, found)
+
+    def _visited(self, conversation_id: str, found: Kept) -> Visited:
         return Visited(self._clock(), self._state(conversation_id, found), found.append_id, found.tail_bytes)
 
     async def refuse(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:
@@ -200,3 +208,8 @@ class MemoryRuns(MemoryConversations):
         if self._kept_until.get(conversation_id, 0) <= self._clock():
             self._progress.pop(conversation_id, None)
         return self._progress.get(conversation_id, {})
+
+
+def _away(found: Kept) -> bool:
+    """Whether no guest may write."""
+    return bool(found.token) or found.quarantine is not None or found.paused

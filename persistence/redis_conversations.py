@@ -109,13 +109,20 @@ class RedisConversations(RedisChanges):
         said, *read = await self._on(conversation_id, "finish", *args, look_ms, codec.VERSION, opens)
         if said != b"visit":
             return bool(said == b"ok")
+        return self._visited(conversation_id, read) or await self._did(conversation_id, "finish", *args)
+
+    async def visit(self, conversation_id: str, *, most_bytes: int) -> Visited | None:
+        opens = self.payloads.cipher is not None
+        said, *read = await self._on(conversation_id, "visit", codec.VERSION, opens, most_bytes)
+        return self._visited(conversation_id, read) if said == b"visit" else None
+
+    def _visited(self, conversation_id: str, read: Sequence[Any]) -> Visited | None:
         now, seq, snapshot, append_id, tail = read
         try:
             state = redis_values.fold(conversation_id, snapshot, tail, int(seq), self.payloads)
         except StoreError as error:
             logger.warning("%s has no guest: %s", conversation_id, error)
-            answer = await self._on(conversation_id, "finish", *args)
-            return bool(answer[0] == b"ok")
+            return None
         return Visited(int(now), state, append_id.decode(), redis_values.size_of(tail))
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:

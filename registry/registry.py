@@ -70,7 +70,7 @@ class Delivery:
     `proves`: this process has verified the command's principal, and signs the command. `waits_for_store`: an unavailable store
     is tried again while there is time. `handed`: an actor may have judged the command; it also holds after a cancellation.
     `answer` is the answer of an actor that got the command together with the takeover, if one did. `began` is the
-    state of a conversation that this process started itself.
+    state that a start or message left which this process wrote itself.
     """
 
     conversation_id: str

@@ -147,11 +147,12 @@ async def begun(
     find: Callable[[str, str], Awaitable[PublishedAgent | None]],
     effect: BeginTurn,
     state: State,
+    published: PublishedAgent | None = None,
 ) -> TurnPrepared:
     """The outcome of `BeginTurn`: a turn keeps to its end the code and spec that are published when it begins."""
     app, agent = state.app, state.agent
     await admit(agent)  # else a paused turn would begin with the code from before the pause
-    published = await find(app, agent)
+    published = published or await find(app, agent)
     if published is None:
         return TurnPrepared(effect_id=effect.effect_id, problem=f"no app {app!r} is known to the store")
     if published.spec is None:

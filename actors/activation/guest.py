@@ -1,7 +1,7 @@
 """Guests: one command is judged and written about a conversation that nobody owns.
 
-A process with a start or an outcome judges it on the state that it has read, and writes without becoming the owner. If another
-writer comes first, the write is `Fenced`, and nothing was written.
+A process with a start, a message or an outcome judges it on the state that it has read, and writes without becoming the owner. If
+another writer comes first, the write is `Fenced`, and nothing was written.
 """
 
 import asyncio
@@ -31,6 +31,8 @@ logger = logging.getLogger("holdfast.actor")
 
 LOOK_MS = 10_000
 """How long (ms) a conversation is left to a guest, and to the workers for the work that it has made outstanding."""
+TRIES = 3
+"""How often a guest judges a command anew because another writer came first; then an actor does."""
 GUESTS = "HOLDFAST_GUESTS"
 """The variable whose value 0 turns guests off, for tests of what actors do."""
 
@@ -101,9 +103,17 @@ class Guest:
         return replace(visited, now=self.clock.now())
 
     async def judged(
-        self, conversation_id: str, visited: Visited, command: Command, *, claim: tuple[str, str] | None = None
+        self,
+        conversation_id: str,
+        visited: Visited,
+        command: Command,
+        *,
+        claim: tuple[str, str] | None = None,
+        begins: PublishedAgent | None = None,
     ) -> Wrote:
         """Judge a command and write its events, with `claim` only if that claim stands (`Append.claim`).
+
+        `begins` is the code and spec of the turn that the command begins, if they are known.
 
         Raises:
             Fenced: Another writer came first; nothing was written.
@@ -113,7 +123,7 @@ class Guest:
         clock.heard(visited.now)
         held = Held(self.store, self.specs, clock, conversation_id, lease_ms=LOOK_MS)
         held.visit(visited)
-        held.claim = claim
+        held.claim, held.spec = claim, None if begins is None else begins.spec
         trace, counted, writes = TurnTrace(conversation_id, self.traces), Counted(self.counts), list[tuple[Append, Appended]]()
 
         def wrote(write: Append, written: Appended, command: Command) -> None:
@@ -123,17 +133,17 @@ class Guest:
             trace.written(write)
             counted.written(write)
 
+        async def begin(effect: BeginTurn, state: State) -> TurnPrepared:
+            return await begun(self.admit, self.published, effect, state, begins)
+
         if visited.state.busy:
             trace.for_work(visited.state)
         try:
-            reply = await Judge(held, trace, begin=self._begun, wrote=wrote).judged(command)
+            reply = await Judge(held, trace, begin=begin, wrote=wrote).judged(command)
             ((write, written),) = writes
             return Wrote(reply, write, written, trace.for_work(write.after) if write.after.busy else None)
         finally:
             trace.left()
-
-    async def _begun(self, effect: BeginTurn, state: State) -> TurnPrepared:
-        return await begun(self.admit, self.published, effect, state)
 
     async def leave(self, request: ModelRequest | RunRequest, why: object) -> None:
         """Leave work that no worker has begun to an actor."""

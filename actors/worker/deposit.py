@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from holdfast.actors.activation.guest import LOOK_MS, Guest
+from holdfast.actors.activation.guest import LOOK_MS, TRIES, Guest
 from holdfast.actors.steps import Step
 from holdfast.actors.workers import ModelRequest, RunRequest, WorkOutcome
 from holdfast.backoff import Backoff
@@ -15,9 +15,6 @@ from holdfast.persistence import Visited, codec
 from .bench import Bench
 
 logger = logging.getLogger("holdfast.worker")
-
-TRIES = 3
-"""How often a guest judges an outcome anew because another writer came first; then an actor does."""
 
 _T = TypeVar("_T")
 

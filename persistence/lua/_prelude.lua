@@ -100,6 +100,16 @@ local function contents(log, runs, seq, snapshot, readable, opens)
   return {tail = tail, records = records}
 end
 
+-- The answer {'visit', now, seq, snapshot, append id, entries} to a guest; nil if the conversation has an owner, is in quarantine, was
+-- released as paused or was never started, or if the caller cannot read it (see `contents`).
+local function visited(head, log, runs, readable, opens)
+  local h = redis.call('HMGET', head, 'token', 'quarantine', 'paused', 'seq', 'snapshot', 'append_id')
+  local seq = integer(h[4])
+  if h[1] or h[2] or h[3] or not seq then return nil end
+  local found = contents(log, runs, seq, h[5], readable, opens)
+  return found and {'visit', clock(), seq, h[5] or '', h[6] or '', found.tail}
+end
+
 local function index_key(prefix, name, agent, other)
   if agent and other then return prefix .. name .. ':ax:' .. agent .. ':' .. other end
   if agent then return prefix .. name .. ':a:' .. agent end

@@ -21,17 +21,13 @@ if not was_done and claim_of(run) ~= ARGV[2] then
   return {'late'}
 end
 if not was_done then redis.call('HSET', runs, ARGV[1], done .. ARGV[3]) end
-local h = redis.call('HMGET', head, 'token', 'quarantine', 'paused', 'seq', 'snapshot', 'append_id')
+local h = redis.call('HMGET', head, 'token', 'quarantine')
 if h[1] or h[2] then return {'ok'} end
-local seq = integer(h[4])
-if look_ms and not h[3] and seq then
-  local found = contents(log, runs, seq, h[5], tonumber(ARGV[8]), ARGV[9] == '1')
-  if found then
-    local now = clock()
-    local at = math.min(now + look_ms, tonumber(redis.call('ZSCORE', attention, conversation) or 'inf'))
-    redis.call('ZADD', attention, string.format('%d', at), conversation)
-    return {'visit', now, seq, h[5] or '', h[6] or '', found.tail}
-  end
+local visit = look_ms and visited(head, log, runs, tonumber(ARGV[8]), ARGV[9] == '1')
+if visit then
+  local at = math.min(visit[2] + look_ms, tonumber(redis.call('ZSCORE', attention, conversation) or 'inf'))
+  redis.call('ZADD', attention, string.format('%d', at), conversation)
+  return visit
 end
 look_now(attention, conversation, ARGV[6])
 return {'ok'}

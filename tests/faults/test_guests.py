@@ -1,5 +1,6 @@
-"""A turn without an actor: its worker dies or freezes at each numbered step of a guest."""
+"""A turn without an actor: a worker or a client dies or freezes at each numbered step of a guest."""
 
+import asyncio
 import os
 import signal
 
@@ -89,3 +90,71 @@ async def test_a_guest_that_thaws_after_a_cancellation_writes_nothing(stack, cli
     kinds = [event.kind for _, event in await store.read("thaws", after=3)]  # with what was recorded: the owner may take it
     assert kinds[-1] == "turn_cancelled"
     assert len(kinds) == len(set(kinds))
+
+
+# -- clients ---------------------------------------------------------------------------------------------------------------
+
+
+async def resting(stack, client, name, *answers):
+    """A conversation that has done a turn, and that nobody owns."""
+    await warm(stack, client, f"before-{name}")
+    conversation = await client.start("till", stack.scenarios.add(name, "Done.", *answers), conversation_id=name)
+    await done(conversation)
+    return conversation
+
+
+def sending(stack, name, text):
+    """A process that sends one message, whose id is its text."""
+    return stack.python("-m", "holdfast.cli", "send", name, text, "--message-id", text)
+
+
+async def ended(process):
+    """The exit status of a process, once it has ended by itself."""
+    await asyncio.to_thread(process.communicate)
+    return process.returncode
+
+
+async def messages(store, name):
+    return [event.message_id for _, event in await store.read(name, after=3) if event.kind == "message_accepted"]
+
+
+async def test_a_client_that_dies_before_it_writes_a_message_has_sent_nothing(stack, client, store, oracle, traps):
+    conversation = await resting(stack, client, "unsent", "Again.")
+    traps.arm(Step.MESSAGE_1_READ, KILL)
+    assert await ended(sending(stack, "unsent", "m-2")) == -KILL
+    assert await messages(store, "unsent") == []
+    assert await ended(sending(stack, "unsent", "m-2")) == 0
+    await done(conversation, "Again.")
+    await oracle.at_rest("unsent")
+
+
+async def test_a_message_whose_client_died_is_answered_and_its_repetition_has_the_same_receipt(
+    stack, client, store, oracle, traps
+):
+    conversation = await resting(stack, client, "unheard", "Again.")
+    traps.arm(Step.MESSAGE_2_WRITTEN, KILL)
+    assert await ended(sending(stack, "unheard", "m-2")) == -KILL
+    assert (await store.owner("unheard")).token == ""
+    await done(conversation, "Again.")
+    receipt = await conversation.send("m-2", message_id="m-2")
+    assert receipt.duplicate
+    await oracle.acknowledged("unheard", receipt, by="m-2")
+    await oracle.at_rest("unheard")
+    asked = [str(request.body) for request in stack.model.requests]
+    assert sum("unheard" in body and "m-2" in body for body in asked) == 1
+
+
+async def test_a_client_that_thaws_after_another_message_reads_again(stack, client, store, oracle, traps):
+    conversation = await resting(stack, client, "overtaken", "Again.", "At last.")
+    traps.arm(Step.MESSAGE_1_READ, FREEZE)
+    process = sending(stack, "overtaken", "m-3")
+    pid = await traps.frozen(Step.MESSAGE_1_READ)
+    await conversation.send("m-2", message_id="m-2")
+    await done(conversation, "Again.")
+    traps.thaw(pid)
+    assert await ended(process) == 0
+    await done(conversation, "At last.")
+    await oracle.at_rest("overtaken")
+    assert await messages(store, "overtaken") == ["m-2", "m-3"]
+    owner = await store.owner("overtaken")
+    assert (owner.token, owner.epoch) == ("", 6)  # three turns, each by two guests

@@ -21,6 +21,7 @@ from holdfast.testing import call, calls
 ASK = [step for step in Step if step.startswith("ask-")]
 RUN = [step for step in Step if step.startswith("run-")]
 MODEL = [step for step in Step if step.startswith("model-")]  # in test_parking.py
+MESSAGE = [step for step in Step if step.startswith("message-")]  # in test_guests.py
 GUEST = [step for step in Step if step.startswith("guest-")]  # in test_guests.py
 ACTIVATE = [step for step in Step if step.startswith("activate-")]
 PASSIVATE = [step for step in Step if step.startswith("passivate-")]
@@ -28,7 +29,7 @@ KILL, FREEZE = signal.SIGKILL, signal.SIGSTOP
 
 
 def test_every_step_has_its_tests():
-    assert [*ASK, *RUN, *MODEL, *GUEST, *ACTIVATE, *PASSIVATE] == list(Step)
+    assert [*ASK, *RUN, *MODEL, *MESSAGE, *GUEST, *ACTIVATE, *PASSIVATE] == list(Step)
 
 
 async def paying(stack, client, name, tool="pay", *more):

@@ -28,9 +28,9 @@ from holdfast.conversation import (
 from holdfast.conversation.records.events import TurnStarted
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.errors import HoldfastError, OutcomeUnknown
+from holdfast.registry.messages import MOST_BYTES, Messages
 from holdfast.registry.pool import Pool
 from holdfast.registry.registry import Delivery, Registry
-from holdfast.registry.starts import Starts
 
 from . import shop
 from .actors import SERVED, SERVERS_KEY, SimActors
@@ -47,6 +47,11 @@ FITTING = {
 }
 ANY = (Approve(), Deny("no"), Answer("blue"), Answer(7), Fail("broken"), Redispatch(), Cancel(), Review("allow"))
 
+CHATTED = 0.6
+"""The share of what people do, where they chat, that is a message."""
+MESSAGES = 0.8
+"""The share of messages that clients write as guests, in seeds with guests."""
+
 
 class Client:
     """One client with a registry of its own."""
@@ -61,11 +66,12 @@ class Client:
         pool = Pool(self._store, actors, timing=world.timing, process_limits=world.process_limits)
         self._registry = Registry(self._store, actors, pool=pool, timing=world.timing)
         settings = world.settings()
-        self._starts = Starts(
+        self._messages = Messages(
             self._store,
             RayWorkers(self._store, settings, SimCluster(world, settings.cluster)),
             settings.release,
             settings.traces,
+            reached=lambda step: world.nemesis.reached(process, step),
         )
         self._open = 0
         self.told = 0
@@ -101,19 +107,31 @@ class Client:
         draw = rng.random()
         if world.ledger.length(conversation_id) == 0 and draw < 0.7:
             await self._ask(conversation_id, self._start(conversation_id), create=True)
+        elif world.chats and rng.random() < CHATTED:
+            await self._send(conversation_id)
         elif draw < 0.1 and world.said:
             await self._ask(*rng.choice(world.said))
         elif draw < 0.12:
             await self._ask(conversation_id, self._start(conversation_id), create=True)
         elif draw < 0.25:
-            message_id = world.new_id("m")
-            await self._ask(conversation_id, Send(text=f"text of {message_id}", message_id=message_id))
+            await self._send(conversation_id)
         elif draw < 0.29:
             await self._ask(conversation_id, self._cancellation(conversation_id))
         elif draw < 0.31:
             await self._ask(conversation_id, End(request_id=world.new_id("x")))
         else:
             await self._decide(conversation_id)
+
+    async def _send(self, conversation_id):
+        """A message; where people chat, best once the conversation rests and nobody owns it."""
+        world, rng = self._world, self._world.rng
+        for _ in range(rng.choice((0, 60, 60)) if world.chats else 0):
+            visited = await self._store.visit(conversation_id, most_bytes=MOST_BYTES)
+            if visited is not None and visited.state.turn is None and not visited.state.busy:
+                break
+            await world.sleep(rng.random() / 2)
+        message_id = world.new_id("m")
+        await self._ask(conversation_id, Send(text=f"text of {message_id}", message_id=message_id))
 
     def _cancellation(self, conversation_id):
         """Of the turn, of what waits, or of a turn that may be over by then."""
@@ -240,8 +258,8 @@ class Client:
             try:
                 sent = command if command.proven is None else signed(SERVERS_KEY, SERVED, conversation_id, command)
                 delivery = Delivery(conversation_id, sent, timeout_s=timeout_s, create=create)
-                started = await self._starts.started(delivery) if create and world.guests else None
-                answer = reply_in(started or await self._registry.deliver(delivery), what="it", retry_id="id")
+                accepted = await self._messages.accepted(delivery) if self._as_a_guest(command) else None
+                answer = reply_in(accepted or await self._registry.deliver(delivery), what="it", retry_id="id")
             except Exception as raised:
                 error = raised
             world.ledger.answered(asked, answer, error)
@@ -250,3 +268,8 @@ class Client:
             if not isinstance(error, OutcomeUnknown) or rng.random() < 0.3:
                 return answer
         return None
+
+    def _as_a_guest(self, command):
+        """Whether the client itself writes it, where it can: starts, and four messages of five."""
+        world = self._world
+        return world.guests and (isinstance(command, Start) or (isinstance(command, Send) and world.rng.random() < MESSAGES))

@@ -7,7 +7,7 @@ from unittest import mock
 from holdfast.actors.activation import guest
 from holdfast.conversation import evolve
 from holdfast.persistence import MemoryStore
-from holdfast.registry.starts import Starts
+from holdfast.registry.messages import Messages
 
 append = MemoryStore.append
 
@@ -51,7 +51,7 @@ def work_of_a_guest_that_nobody_is_told_of():
     async def silent(self, app, request):
         del self, app, request
 
-    with mock.patch.object(guest, "LOOK_MS", 10**12), mock.patch.object(Starts, "_worked", silent):
+    with mock.patch.object(guest, "LOOK_MS", 10**12), mock.patch.object(Messages, "_worked", silent):
         yield
 
 

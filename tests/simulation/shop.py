@@ -127,6 +127,10 @@ class Model:
         """From now on, ask for many calls."""
         self._most, self._talkative = 3, 0.1
 
+    def brief(self):
+        """From now on, mostly ask for no calls."""
+        self._most, self._talkative = 1, 8
+
     def careful(self):
         """From now on, ask for calls that are to be approved, most of the time."""
         self._tools = [*TOOLS, *(name for name in ("refund", "refund", "reship") for _ in range(4))]

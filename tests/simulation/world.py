@@ -36,7 +36,9 @@ WATCHED = 0.1
 """In how many seeds processes may hang for ever, and the real watch ends them. It takes its time, and so does what waits."""
 WATCHED_STUCK_AFTER_S = 400
 GUESTS = 0.8
-"""The share of seeds whose clients start conversations as guests."""
+"""The share of seeds whose clients accept starts and messages as guests."""
+CHATS = 0.3
+"""In how many seeds people chat: the model calls few tools, conversations come to rest soon, and further messages come."""
 PARKED = 0.25
 """In how many seeds many conversations with a slow model share one or two actors, which leave them as soon as they can."""
 SCATTERED = 0.2
@@ -98,6 +100,10 @@ class World:
             self.process_limits = dataclasses.replace(self.process_limits, max_actors=parked.choice((1, 2)))
             self.model.slow()
         self.guests = random.Random(f"guests {seed}").random() < GUESTS
+        self.chats = random.Random(f"chats {seed}").random() < CHATS
+        if self.chats:
+            self.timing = dataclasses.replace(self.timing, linger_ms=500)
+            self.model.brief()
         self.publisher = Publisher(self, seed)
         self.granter = Granter(self, seed)
         self.voters = Voters(seed)

@@ -22,6 +22,25 @@ async def visit(store: Store, effect_id: str = "t1.m1", *, look_ms: int = BOUND_
     return Writer.visiting(store, "c-1", visited)
 
 
+MOST = 1 << 20
+"""More bytes than any conversation here has."""
+
+
+async def resting(store: Store) -> Writer:
+    """The last owner of a conversation that has done a turn, and that nobody owns."""
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(message_id="m-1"), begin(), reply())
+    await writer.release()
+    return writer
+
+
+async def message(store: Store) -> Writer:
+    """The guest that has a message for that conversation."""
+    visited = await store.visit("c-1", most_bytes=MOST)
+    assert visited is not None
+    return Writer.visiting(store, "c-1", visited)
+
+
 class Visiting:
     """One write by no owner: where nobody owns the conversation, and nobody wrote since the writer read it."""
 
@@ -254,6 +273,77 @@ class Visiting:
         assert isinstance(await store.append("c-1", guest.write()), Appended)
         assert await store.owner("c-1") is None
         await guest.do(start())
+
+    async def test_a_guest_that_visits_reads_what_it_judges_with_and_writes_nothing(self, store: Store, other: Store) -> None:
+        writer = await resting(store)
+        before = await store.owner("c-1")
+        visited = await other.visit("c-1", most_bytes=MOST)
+        assert visited is not None
+        assert visited.state == writer.state
+        assert abs(visited.now - await store.now()) < HOUR_MS
+        assert await store.owner("c-1") == before
+        assert await due(store) == []
+
+    async def test_a_guest_brings_a_message_to_a_conversation_that_rests(self, store: Store, other: Store) -> None:
+        writer = await resting(store)
+        guest = await message(store)
+        await guest.do(send(message_id="m-2"), begin())
+        assert await other.load("c-1") == guest.state
+        assert guest.state.turn is not None
+        owner = await other.owner("c-1")
+        assert owner is not None
+        assert (owner.token, owner.epoch) == ("", writer.epoch + 1)
+        assert (await other.known("c-1", ["m:m-2"])).keys() == {"m:m-2"}
+        assert await due(store) == []
+        run = await store.run("c-1", guest.effect_ids[0])
+        assert run is not None
+        assert run.status is RunStatus.RUNNABLE
+
+    async def test_of_two_guests_with_messages_the_second_one_reads_again(self, store: Store, other: Store) -> None:
+        await resting(store)
+        first, second = await message(store), await message(other)
+        await first.do(send(message_id="m-2"))
+        with pytest.raises(Fenced):
+            await second.do(send(message_id="m-3"))
+        second = await message(other)
+        await second.do(send(message_id="m-3"))
+        assert await store.load("c-1") == second.state
+        assert len(second.state.queue) == 2
+
+    async def test_a_takeover_fences_a_guest_with_a_message(self, store: Store) -> None:
+        await resting(store)
+        guest = await message(store)
+        writer = await Writer.of(store, "c-1")
+        with pytest.raises(Fenced):
+            await guest.do(send())
+        await writer.do(send())
+        await writer.release()
+        assert (await message(store)).state == writer.state
+
+    async def test_nobody_visits_what_has_an_owner_or_was_never_started(self, store: Store) -> None:
+        assert await store.visit("c-1", most_bytes=MOST) is None
+        writer = await Writer.of(store, "c-1")
+        assert await store.visit("c-1", most_bytes=MOST) is None
+        await writer.do(start(), begin())
+        assert await store.visit("c-1", most_bytes=MOST) is None
+        await writer.do(reply())
+        await writer.release()
+        assert await store.visit("c-1", most_bytes=MOST) is not None
+
+    async def test_nobody_visits_in_quarantine_or_what_was_released_as_paused(self, store: Store) -> None:
+        await parked(store)
+        writer = await Writer.of(store, "c-1")
+        await store.release("c-1", writer.token, paused=True)
+        assert await store.visit("c-1", most_bytes=MOST) is None
+        assert await store.strike("c-1", "", process="p", reason="why", limit=1) is None
+        assert await store.visit("c-1", most_bytes=MOST) is None
+
+    async def test_nobody_visits_what_is_too_large_to_read_for_one_message(self, store: Store) -> None:
+        await resting(store)
+        assert await store.visit("c-1", most_bytes=16) is None
+        await (await message(store)).do(send("x" * 20_000))
+        assert await store.visit("c-1", most_bytes=20_000) is None
+        assert await store.visit("c-1", most_bytes=40_000) is not None
 
     async def test_a_guest_does_not_put_off_when_the_work_of_others_is_looked_at(self, store: Store) -> None:
         await parked(store, call("lookup", "charge"), look_ms=1)

@@ -92,3 +92,14 @@ async def test_a_log_longer_than_a_page_is_followed_to_its_end(conversation, wri
     await writer.do(send("and then?"), begin(), reply("Then."))
     state = await conversation.wait(timeout_s=30)
     assert (state.reply, state.seq) == ("Then.", writer.state.seq)
+
+
+async def test_a_turn_that_is_not_the_first_is_shown_with_what_came_late_of_those_before(store, stack, conversation, writer):
+    await writer.do(reply("Hi."))
+    await writer.do(send("and then?"), begin())
+    stack.begun["c-1"] = writer.state
+    store.asked.clear()
+    state = await waited(conversation, writer, reply("Then."))
+    assert "load" not in store.asked
+    assert "late" in store.asked
+    assert state == await conversation.state()

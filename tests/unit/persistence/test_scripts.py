@@ -89,6 +89,7 @@ def test_the_scripts_are_these():
         "unclaim",
         "unpause",
         "use",
+        "visit",
     ]
 
 

@@ -1,17 +1,18 @@
-"""Starting conversations as a guest: one script acknowledges a start, and a worker is asked for its model call."""
+"""Accepting messages as a guest: a script acknowledges a start or later message, and a worker is asked for its model call."""
 
 import asyncio
 import contextlib
 import logging
 
-from holdfast.actors.activation.guest import LOOK_MS, Guest
+from holdfast.actors.activation.guest import LOOK_MS, TRIES, Guest, Wrote
 from holdfast.actors.activation.judge import StoreClock, steady_ms
 from holdfast.actors.admission import Admission
 from holdfast.actors.answers import Replied
+from holdfast.actors.steps import Reached, Step, logged
 from holdfast.actors.telling import tell
 from holdfast.actors.workers import ModelRequest, NoOutcome, NoWorker, Workers
 from holdfast.background import Background
-from holdfast.conversation import Command, Start, State
+from holdfast.conversation import Start, State
 from holdfast.errors import CorruptStore, Fenced, HoldfastError, StoreError, StoreUnavailable
 from holdfast.persistence import Store, Visited
 from holdfast.settings import TraceSettings
@@ -21,65 +22,84 @@ from .registry import Delivery, DeliveryResult, Refused
 
 logger = logging.getLogger("holdfast.registry")
 
+MOST_BYTES = 256 << 10
+"""The largest snapshot and log tail that are read for one message; an actor reads larger ones."""
 MOST_TOLD = 10_000
 """How many model calls a process hands to workers at once; the sweeper finds further ones."""
 CLOSING_S = 2.0
 TELL_S = 5.0
-"""Seconds from a start until its counts are told to the store."""
+"""Seconds from a message until its counts are told to the store."""
 
 
-class Starts:
-    """Starts new conversations from one process, while its `release` serves the store."""
+class Messages:
+    """Accepts messages to resting and new conversations in one process, while its `release` serves the store."""
 
-    def __init__(self, store: Store, workers: Workers, release: str, traces: TraceSettings) -> None:
+    def __init__(
+        self, store: Store, workers: Workers, release: str, traces: TraceSettings, *, reached: Reached = logged
+    ) -> None:
         self._guest = Guest(store, admit=Admission(store).admit, published=workers.published, traces=traces)
         self._store = store
         self._workers = workers
         self._release = release
+        self._reached = reached
         self._clock = StoreClock(steady_ms)
         self._serves = True
-        self._learned: set[tuple[str, str]] = set()
         self._background = Background()
         self._telling: asyncio.Task[None] | None = None
 
-    async def started(self, delivery: Delivery) -> DeliveryResult | None:
-        """The result of a start; None if an actor must judge it: the conversation exists, or the store did not answer.
+    async def accepted(self, delivery: Delivery) -> DeliveryResult | None:
+        """The result of a start or message; None if an actor must judge it.
 
-        If turns are traced, actors begin them: a turn's span needs a process that exports spans and lives on.
+        An actor must if the conversation does not rest or has an owner, if the store did not answer, and if turns are traced: a
+        turn's span needs a process that exports spans and lives on.
         """
         if not self._guest.allowed or self._guest.traces.on:
             return None
-        conversation_id, app = delivery.conversation_id, getattr(delivery.command, "app", "")
-        with about(conversation=conversation_id):
+        with about(conversation=delivery.conversation_id):
             try:
                 async with asyncio.timeout_at(delivery.until):
-                    await self._hear()
-                    await self._learn(delivery.command)
-                    if not self._serves:
-                        return None
-                    visited = Visited(self._clock.now(), State(conversation_id=conversation_id), "")
-                    delivery.handed = True
-                    wrote = await self._guest.judged(conversation_id, visited, delivery.command)
-            except Fenced:
-                delivery.handed = False
-                return None
+                    wrote = await self._written(delivery)
             except StoreError as error:
-                delivery.handed = isinstance(error, StoreUnavailable | CorruptStore)  # else nothing was written
+                delivery.handed &= isinstance(error, StoreUnavailable | CorruptStore)  # else nothing was written
                 return None
             except TimeoutError as error:
                 return delivery.given_up(error)
             except HoldfastError as error:
                 return Refused(error)
             except Exception:
-                logger.exception("conversation %s cannot be started from here", conversation_id)
+                logger.exception("conversation %s cannot be written to from here", delivery.conversation_id)
                 return None
+            if wrote is None:
+                return None
+            self._reached(Step.MESSAGE_2_WRITTEN)
             for request in wrote.requests():
                 if isinstance(request, ModelRequest) and len(self._background) < MOST_TOLD:
-                    self._background.start(self._worked(app, request))
+                    self._background.start(self._worked(wrote.write.after.app, request))
         if self._telling is None or self._telling.done():
             self._telling = asyncio.create_task(self._tell())
-        delivery.began = wrote.write.after
+        delivery.began = wrote.write.after if wrote.write.events else None
         return Replied(wrote.reply)
+
+    async def _written(self, delivery: Delivery) -> Wrote | None:
+        """What a guest has written; None if an actor must. For a start, nothing is read at first: there is nothing."""
+        conversation_id, command = delivery.conversation_id, delivery.command
+        await self._hear()
+        visited = Visited(self._clock.now(), State(conversation_id=conversation_id), "") if isinstance(command, Start) else None
+        for _ in range(TRIES if self._serves else 0):
+            visited = visited or await self._store.visit(conversation_id, most_bytes=MOST_BYTES)
+            if visited is None or visited.state.busy or visited.state.turn is not None or visited.state.ended:
+                return None
+            of = command if isinstance(command, Start) else visited.state
+            begins = None
+            with contextlib.suppress(NoWorker, HoldfastError):  # an actor meets it again, and the message is accepted
+                begins = await self._guest.published(of.app, of.agent)
+            self._reached(Step.MESSAGE_1_READ)
+            delivery.handed = True
+            try:
+                return await self._guest.judged(conversation_id, visited, command, begins=begins)
+            except Fenced:
+                delivery.handed, visited = False, None
+        return None
 
     async def close(self) -> None:
         """Wait up to `CLOSING_S` until workers have the model calls, and tell the counts. Actors take the other calls."""
@@ -95,14 +115,6 @@ class Starts:
             now, serving = await asyncio.gather(self._store.now(), self._store.serving())
             self._clock.heard(now)
             self._serves = serving in (None, self._release)
-
-    async def _learn(self, command: Command) -> None:
-        """Read the spec that starts of this agent begin with, once: a first reading may take too long within a command."""
-        if isinstance(command, Start) and (command.app, command.agent) not in self._learned:
-            with contextlib.suppress(NoWorker, HoldfastError):
-                found = await self._guest.published(command.app, command.agent)
-                if found is not None and found.spec is not None:
-                    self._learned.add((command.app, command.agent))
 
     async def _worked(self, app: str, request: ModelRequest) -> None:
         """Have a worker make the model call; if none takes it in time, leave it to an actor."""
