@@ -31,7 +31,7 @@ async def upgraded(stack, client, monkeypatch):
 
         async def upgrade():
             with monkeypatch.context() as patched:
-                patched.setattr("holdfast.client.transport.release_with", lambda _: NEXT)
+                patched.setattr("holdfast.actors.actor_settings.release_with", lambda _: NEXT)
                 connected = await opened.enter_async_context(AsyncClient.connect("shop_app:app", timeout_s=60))
                 await connected.gateway.stack.transport()
             return connected
