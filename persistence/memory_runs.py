@@ -1,6 +1,7 @@
 """Work records, progress and live events in memory."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -78,7 +79,8 @@ class MemoryRuns(MemoryConversations):
     ) -> Visited | bool:
         found = self._seen(conversation_id)
         run = found.runs.get(effect_id)
-        if _away(found) or run is None or run.status is RunStatus.RUNNABLE or run.incarnation != incarnation:
+        visited = await self.visit(conversation_id, most_bytes=sys.maxsize)
+        if visited is None or run is None or run.status is RunStatus.RUNNABLE or run.incarnation != incarnation:
             return await self.finish(
                 conversation_id, effect_id, incarnation=incarnation, outcome=outcome, keeps_late=keeps_late
             )
@@ -86,15 +88,13 @@ class MemoryRuns(MemoryConversations):
             sealed = self.payloads.seal_outcome(conversation_id, effect_id, outcome)
             found.runs[effect_id] = Run(RunStatus.DONE, incarnation=incarnation, outcome=sealed)
         found.postponed, found.looked_at = 0, min(found.looked_at, self._clock() + look_ms)
-        return self._visited(conversation_id, found)
+        return visited
 
     async def visit(self, conversation_id: str, *, most_bytes: int) -> Visited | None:
         found = self._seen(conversation_id)
-        if _away(found) or not found.log or len(found.snapshot) + found.tail_bytes > most_bytes:
+        away = bool(found.token) or found.quarantine is not None or found.paused
+        if away or not found.log or len(found.snapshot) + found.tail_bytes > most_bytes:
             return None
-        return self._visited(conversation_id, found)
-
-    def _visited(self, conversation_id: str, found: Kept) -> Visited:
         return Visited(self._clock(), self._state(conversation_id, found), found.append_id, found.tail_bytes)
 
     async def refuse(self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes) -> bool:
@@ -208,8 +208,3 @@ class MemoryRuns(MemoryConversations):
         if self._kept_until.get(conversation_id, 0) <= self._clock():
             self._progress.pop(conversation_id, None)
         return self._progress.get(conversation_id, {})
-
-
-def _away(found: Kept) -> bool:
-    """Whether no guest may write."""
-    return bool(found.token) or found.quarantine is not None or found.paused

@@ -1,7 +1,7 @@
 """Guests: one command is judged and written about a conversation that nobody owns.
 
-A process with a start, a message or an outcome judges it on the state that it has read, and writes without becoming the owner. If
-another writer comes first, the write is `Fenced`, and nothing was written.
+A process with a start, a message or an outcome judges it on the state that it has read, and writes without becoming the owner.
+If another writer comes first, the write is `Fenced`, and nothing was written.
 """
 
 import asyncio
