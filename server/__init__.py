@@ -1,10 +1,10 @@
-"""The HTTP server: conversations, decisions and event streams for any HTTP client; itself a client like any other.
+"""The HTTP server: conversations, decisions and event streams for any HTTP client. It works through an `AsyncClient`.
 
 `create_app` gives an ASGI application; `holdfast serve` runs it. The server keeps no state: several run side by side, and each
 may die at any time.
 
-A function's "Raises" names what is special to it. Beside that, a function that refuses something raises `Refusal`, and one that
-reads or writes the store raises `StoreUnavailable` if Redis does not answer in time.
+A function's "Raises" lists only its special errors. Besides these, a function that refuses something raises `Refusal`, and one
+that reads or writes the store raises `StoreUnavailable` if Redis does not answer in time.
 """
 
 from .app import create_app, drain, sign_in_link

@@ -265,7 +265,7 @@ class IssuedTokens:
 
 
 class ProxyHeaders:
-    """The plain headers of a proxy that authenticates, from its own addresses alone."""
+    """The plain headers of a proxy that authenticates. They count only from its own addresses."""
 
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy

@@ -39,10 +39,10 @@ class _Query(BaseModel):
 
 
 def _body(name: str, says: str, method: Callable[..., Any], **own: Any) -> type[Body]:
-    """The body with the arguments of a client's method, but for those in the path.
+    """The body with the arguments of a client's method, except those in the path.
 
-    `own` has by the argument what it needs beyond the method's type and default: a description, or a `Field` with bounds; or
-    the type and default themselves, where JSON needs others.
+    `own` has, by argument, what is not taken from the method: a description, a `Field` with bounds, or the type and default
+    where JSON needs others.
     """
     kinds, taken = get_type_hints(method), dict[str, Any]()
     for one in signature(method).parameters.values():

@@ -72,7 +72,7 @@ class Callers:
         self._looking: Counter[str | None] = Counter()
 
     async def of(self, scope: Scope, *, narrow: bool = False) -> Caller:
-        """The caller of a request. `narrow`: whether a page token is accepted; who passes True checks its conversation."""
+        """The caller of a request. With `narrow`, a page token is accepted, and the code that asks checks its conversation."""
         if self._authentication.anyone:
             return LOCAL
         caller = await self._found(scope)
@@ -98,7 +98,7 @@ class Callers:
         return too_often("rate_limited", f"{caller.principal.id!r} sends too many requests", wait_s)
 
     async def known(self, scope: Scope) -> Caller | None:
-        """The caller of a request that needs none; None if none is found."""
+        """The caller of a request that needs no credentials; None if it has no valid ones."""
         try:
             return await self.of(scope)
         except HoldfastError:  # also if the store does not answer

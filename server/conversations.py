@@ -21,7 +21,7 @@ EVENT_STREAM = "text/event-stream"
 
 
 async def start(asked: Asked) -> replies.MessageReceiptReply | Response:
-    """Start a conversation; with `Accept: text/event-stream`, and stream the events of its first turn."""
+    """Start a conversation; with `Accept: text/event-stream`, also stream the events of its first turn."""
     streams, body = EVENT_STREAM in asked.headers.get("accept", ""), asked.body
     if not asked.caller.touches(body.agent):
         raise AgentNotFound("agent", f"there is no agent {body.agent!r:.200}", "GET /v1/agents lists those that you may start")
@@ -96,7 +96,7 @@ async def events(asked: Asked) -> Response:
 
 
 async def list_events(asked: Asked) -> Response:
-    """Changes of the lists as they happen: calls that begin to wait, are noted or settled; statuses of conversations.
+    """Changes of the lists as they happen: calls begin to wait, get votes or notes, are settled; statuses change.
 
     A caller whose key names agents gets only their conversations' events.
     """

@@ -1,4 +1,4 @@
-"""What answers requests: an operation of the API, or a page; its input, and what all of one server share."""
+"""Endpoints: the operations of the API and the pages, their checked input, and what all endpoints of a server share."""
 
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -194,9 +194,9 @@ def of(
 ) -> Operation:
     """The operation for a verb of the client, which gives the path, the scopes, the idempotency key and the reply.
 
-    `does` is the function that answers, whose docstring begins with the `summary` if that is not given; or the summary alone:
-    then the client's method is called with the request's values, once `check` has not refused the caller. `reply` is the type
-    of the reply, if it differs from that of the method; `more` are further fields of `Operation`.
+    `does` is the function that answers; the first line of its docstring is the default `summary`. Or `does` is the summary:
+    then the client's method is called with the request's values, unless `check` refuses the caller. `reply` is the type of
+    the reply, if it differs from that of the method; `more` are further fields of `Operation`.
     """
     kind = verb.reply if reply is ... else reply
     doing = partial(_carried_out, verb, kind, check) if isinstance(does, str) else does

@@ -56,7 +56,7 @@ def frame_of(event: Event | ListEvent[Any], caller: Caller = LOCAL) -> bytes:
 
 
 class Draining(asyncio.Event):
-    """The beginning of this process's drain, which never goes back."""
+    """The event that this process has begun to drain; it is never cleared."""
 
     async def unless(self, work: Awaitable[T]) -> T | None:
         """The result of work; None if the drain begins first, which cancels the work."""

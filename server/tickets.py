@@ -1,4 +1,4 @@
-"""Tickets: credentials that stand for a caller for a while, a browser's session or a page's token. All servers share them."""
+"""Tickets: short-lived credentials of a caller, for a browser's session or a page. All servers share them."""
 
 import hashlib
 import math

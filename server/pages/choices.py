@@ -54,8 +54,8 @@ VERDICTS: Mapping[str, Choice] = {
 _OTHERS = {
     "expiry": "given up: its deadline passed",
     "cancellation": "cancelled",
-    "grant": "let go by a grant",
-    "unattended": "decided without anybody: nobody attends the conversation",
+    "grant": "allowed by a grant",
+    "unattended": "decided automatically: nobody attends the conversation",
     "edit": "asked anew, with edited arguments",
 }
 

@@ -26,7 +26,7 @@ class Kind:
         name: Its name, as in the API; also the end of its template's name.
         label: Its name for people.
         effect: The effect of a decision; of an approval it depends on the answers that the tool accepts.
-        machine: Whether an answer replaces a program's, so that an empty one is hardly meant.
+        machine: Whether an answer replaces a program's, so that an empty one is probably a mistake.
         of_element: The decisions that the element of `holdfast.js` offers to the user of a page; empty if it offers none.
     """
 
@@ -58,14 +58,14 @@ _ALL = (
     Kind(
         SuspensionKind.CLIENT_EXEC,
         "For the user's device",
-        "The user's own device is to produce this result. If it is gone, give the result, or mark it as failed.",
+        "The user's device is to produce this result. If it is gone, give the result, or mark it as failed.",
         machine=True,
     ),
     Kind(
         SuspensionKind.REVIEW,
         "Review",
-        "The tool has stopped to ask. Allowed, what it is about may go on; blocked, it may not; sent back, it is to be revised "
-        "as your notes say, and may come again.",
+        "The tool asks before it goes on. Allow lets it go on, and Block does not; Send back asks the agent to revise it as "
+        "your notes say, and it may ask again.",
         of_element=(REVIEW, ANSWER),
     ),
     Kind(
@@ -121,15 +121,12 @@ def effect_of(call: PendingCall[Any]) -> str:
     found, client = offered(call), call.executor is Executor.CLIENT
     said = []
     if APPROVE.name in found:
-        said.append(
-            "Approved, the user's own device may run this." if client else "Approved, the tool runs once, with these arguments."
-        )
+        does = "the user's device may run this" if client else "the tool runs once, with these arguments"
+        said.append(f"If approved, {does}.")
     elif EDIT in found:
         said.append("It runs only with arguments that you have looked through and confirmed.")
     if DENY.name in found:
-        said.append(
-            "Denied, it may not, and the agent reads why." if client else "Denied, it does not run, and the agent reads why."
-        )
+        said.append("If denied, it does not run, and the agent reads why.")
     if ANSWER.name in found:
-        said.append("Answered, it does not run either: your answer is the result that the agent reads.")
+        said.append("If answered, it does not run either: your answer is the result that the agent reads.")
     return " ".join(said) or "It cannot be let through from here."

@@ -1,17 +1,17 @@
-/** Carrying out the tools of the client in a page: a call is run by the handler of its tool's name, and its outcome sent. */
+/** Runs the client's tools (`executor="client"`) in a page: the handler of the tool's name runs a call, and its outcome is sent. */
 import { answer, fail } from "./holdfast-decisions.js";
 import { StaleCall } from "./holdfast-errors.js";
 import { parsed, written } from "./holdfast-json.js";
 import { newId } from "./holdfast-wire.js";
 
-const DONE = new WeakMap(); // the suspensions that were begun, by their conversation: who attaches again begins none twice
+const DONE = new WeakMap(); // the suspensions that were begun, by conversation: attaching again begins none twice
 const TIMEOUT_MS = 60_000;
 const MOST_RESULT_BYTES = 256 * 1024; // what an agent's limits allow unless they say otherwise
 const MOST_ERROR_CHARS = 1_000;
 
 /**
- * Run the calls that wait for the client and have a handler, by the tool's name; those that wait already and those that come. Calls
- * of other tools are left to other clients. What a handler returns is the result, what it throws the error that the model reads.
+ * Run the calls that wait for the client, now or later, and whose tool has a handler. Calls of other tools are left to other
+ * clients. The handler's return value is the result; the model reads an error that it throws.
  */
 export function attach({ conversation, handlers, timeoutMs = TIMEOUT_MS, signal, onSettled = () => {} }) {
   for (const [name, handler] of Object.entries(handlers)) {
@@ -25,7 +25,7 @@ export function attach({ conversation, handlers, timeoutMs = TIMEOUT_MS, signal,
     const { stop, left } = mine;
     const decision = await outcome(call, stop.signal, left.signal);
     if (stop.signal.aborted) return "stale";
-    if (decision === null) { // it gave up because the page detached: whoever attaches next may begin it
+    if (decision === null) { // the handler gave up because the page detached: the next `attach` may begin the call
       done.delete(call.suspension_id);
       return "stale";
     }
@@ -42,7 +42,7 @@ export function attach({ conversation, handlers, timeoutMs = TIMEOUT_MS, signal,
     return decision.decision;
   }
 
-  /** What the handler's run comes to: an answer, or why there is none. */
+  /** Run the handler: its answer, or a failure; null if the page detached. */
   async function outcome(call, settled, left) {
     const ended = AbortSignal.timeout(Math.max(Math.min(timeoutMs, 2 ** 31 - 1), 1));
     const over = AbortSignal.any([settled, ended]);
@@ -83,7 +83,7 @@ export function attach({ conversation, handlers, timeoutMs = TIMEOUT_MS, signal,
       if (found && found.decisionId !== decisionId && !found.mine) stop.abort(new Error("the call is settled"));
     }
     for (const call of state?.pending ?? []) {
-      const ours = call.decisions?.includes("answer") ?? true; // else this page's token does not answer such calls
+      const ours = call.decisions?.includes("answer") ?? true; // false: this page's token may not answer such calls
       const whole = !call.problem && !Object.keys(call.cut ?? {}).length;
       if (call.kind === "client_exec" && ours && whole && Object.hasOwn(handlers, call.tool)) {
         if (!done.has(call.suspension_id)) begin(call);

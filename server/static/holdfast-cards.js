@@ -1,4 +1,4 @@
-/** The elements for what waits for a person: `<holdfast-approval>`, `<holdfast-elicitation>` and `<holdfast-review>`. */
+/** The elements for calls that wait for a person: `<holdfast-approval>`, `<holdfast-elicitation>` and `<holdfast-review>`. */
 import { HoldfastElement, built, make, moment, plain, shown, texts, write } from "./holdfast-element.js";
 import { StaleCall } from "./holdfast-errors.js";
 import { bodyOf } from "./holdfast-feed.js";
@@ -7,7 +7,7 @@ import { written } from "./holdfast-json.js";
 const MOST_SETTLED = 20;
 const LONGEST_LINE = 200;
 
-/** One call that waits, with the form that the server draws for it; then how it was settled. */
+/** One pending call, with the form that the server draws for it; later, how it was settled. */
 class Card {
   #host;
   #sending = false;
@@ -46,7 +46,7 @@ class Card {
     this.#draw();
   }
 
-  /** What a call says of itself, whatever it waits for. */
+  /** The parts that calls of all kinds have. */
   #asked(call) {
     const { prompt, rest } = asked(call);
     const said = (name, text) => text && make("p", { class: name, dir: "auto" }, plain(text));
@@ -67,7 +67,7 @@ class Card {
     return found.filter(Boolean);
   }
 
-  /** Put the form into its place. */
+  /** Insert the form. */
   async #draw() {
     if (!this.#host.conversation.decides(this.call.kind)) {
       this.#controls.append(make("p", { class: "hint" }, texts.elsewhere));
@@ -87,7 +87,7 @@ class Card {
     return nodes.map((one) => built(one, `${this.key}-`));
   }
 
-  /** A denial is asked for its reason once somebody wants it, in the place of the other forms. */
+  /** Hide the reason of a denial until its button is pressed; then it replaces the other forms. */
   #foldDenial() {
     const form = this.#controls.querySelector("form[data-of=deny]");
     const asked = [...(form?.querySelectorAll("label, input") ?? [])];
@@ -116,12 +116,12 @@ class Card {
     form.addEventListener("keydown", (event) => event.key === "Escape" && this.#denial.open && leave());
   }
 
-  /** End what is still asked for the card. */
+  /** Stop the card's requests. */
   close() {
     this.#stop.abort();
   }
 
-  /** Show what those who may decide the call have said since it was drawn. */
+  /** Show the votes and comments since the call was drawn. */
   update(call) {
     this.#together.show(call);
     if (this.#voted === null || this.settled !== null || this.#sending) return;
@@ -133,7 +133,7 @@ class Card {
     this.#error.hidden = !text;
   }
 
-  /** Send what a form says, once: until it is known what became of it, no other is sent. */
+  /** Send a form, once: no other is sent until the outcome of this one is known. */
   async #send(form, button) {
     if (this.#sending || this.settled !== null) return;
     const { conversation } = this.#host;
@@ -141,7 +141,7 @@ class Card {
     const focused = this.node.getRootNode().activeElement;
     const inside = this.node.contains(focused);
     write(this.#outcome, texts.sending);
-    if (inside) this.#outcome.focus(); // what is disabled loses it
+    if (inside) this.#outcome.focus(); // disabled controls lose the focus
     this.#sending = this.#controls.disabled = true;
     this.#error.hidden = true;
     let decision = null;
@@ -174,7 +174,7 @@ class Card {
     }
   }
 
-  /** Show a form again, with what is wrong with it: beside its fields, or else below. */
+  /** Show a form again, with its problems: beside the fields, or else below. */
   #again(form, { nodes, problem }) {
     write(this.#outcome, "");
     this.#controls.disabled = false;
@@ -186,14 +186,14 @@ class Card {
     (wrong ?? drawn?.querySelector("input, textarea, select"))?.focus();
   }
 
-  /** Say that a decision was one of several that it takes: the call still waits, and a no of anybody settles it. */
+  /** Say that a vote was recorded and the call still waits: others must agree too, and one denial settles it. */
   #agreed(votes, needed) {
     this.#voted = votes;
     this.#needed = needed;
     write(this.#outcome, `${count(votes, needed)}, ${texts.youToo}`);
   }
 
-  /** Say how it was settled, in the place of what could be done. */
+  /** Replace the form by how the call was settled. */
   settle(settled) {
     const { by, at, mine, principal, body, reason } = settled;
     const who = mine ? texts.you : principal?.id ? `${texts.by} ${plain(principal.id).slice(0, 200)}` : "";
@@ -226,7 +226,7 @@ class Card {
 class Cards extends HoldfastElement {
   #cards = new Map();
 
-  /** Put a tool's report into its place. */
+  /** Insert a tool's report. */
   fill(region, text) {
     region.replaceChildren(text);
     region.classList.add("text");
@@ -269,17 +269,17 @@ class Cards extends HoldfastElement {
   }
 }
 
-/** `<holdfast-approval>`: what waits for a yes or no before it runs. */
+/** `<holdfast-approval>`: calls that wait for a yes or no before they run. */
 export class ApprovalElement extends Cards {
   static kind = "approval";
 }
 
-/** `<holdfast-elicitation>`: what waits for a person's answer, with a form for it. */
+/** `<holdfast-elicitation>`: questions that wait for a person's answer, each with a form. */
 export class ElicitationElement extends Cards {
   static kind = "elicitation";
 }
 
-/** `<holdfast-review>`: what a tool asks to have reviewed, with the three verdicts where this page may give them. */
+/** `<holdfast-review>`: reviews that tools ask for, with the three verdicts if this page may give them. */
 export class ReviewElement extends Cards {
   static kind = "review";
 
@@ -297,13 +297,13 @@ export class ReviewElement extends Cards {
   }
 }
 
-/** What permission rules say of a call: the rule that asks, and why. */
+/** The permission rule that asks about a call, and its reason. */
 function ruled({ rule, rule_reason: reason }) {
   if (!rule) return `${texts.because} ${reason}`;
   return `${texts.ruled} ${rule}${reason ? `: ${reason}` : ""}`;
 }
 
-/** What a call asks, and whether its arguments say more than that. */
+/** The question of a call, and whether its arguments say more than the question. */
 function asked({ prompt, arguments: given, kind, questions }) {
   if (questions) return { prompt, rest: false };
   const values = Object.values(given ?? {});
@@ -321,12 +321,12 @@ function inBody(body) {
   }
 }
 
-/** Who may decide a call, votes, who is on it and comments; hidden where there is nothing to say. */
+/** A call's approvers, votes, assignee and comments; hidden if there are none. */
 class Together {
   #said = "";
   node = make("div", { class: "together", hidden: true });
 
-  /** Draw what a call says now, if it says something else. */
+  /** Draw the call's current values, if they have changed. */
   show({ approvers, votes, assigned, comments }) {
     const said = written([approvers, votes, assigned, comments].map((one) => one ?? null));
     if (said === this.#said) return;
@@ -342,10 +342,10 @@ class Together {
   }
 }
 
-/** How many have agreed, as a line says it. */
+/** The line that says how many have agreed. */
 const count = (votes, needed) => `${votes} ${texts.of} ${needed} ${texts.agreed}`;
 
-/** What the server says against whoever has decided, in plain words; null where it is about something else. */
+/** The server's objection to the person who decides, in plain words; null for any other error. */
 function refusal({ code, fields }) {
   if (code === "already_voted") return `${texts.votedAlready} ${count(Number(fields.votes), Number(fields.needed))}.`;
   if (code === "not_permitted" && fields.why) return `${texts.notPermitted}: ${plain(fields.why)}`;

@@ -1,4 +1,4 @@
-/** A client of one server, and the conversations that it leads to. `holdfast.d.ts` has the types of all that is passed. */
+/** A client of one server, and its conversations. `holdfast.d.ts` has the types of arguments and results. */
 import { attach } from "./holdfast-attach.js";
 import { StaleCall } from "./holdfast-errors.js";
 import { Feed } from "./holdfast-feed.js";
@@ -6,9 +6,9 @@ import { written } from "./holdfast-json.js";
 import { follow } from "./holdfast-stream.js";
 import { Wire, newId } from "./holdfast-wire.js";
 
-const MOST_REMEMBERED = 100; // decisions of one page, of which none is sent under two keys
+const MOST_REMEMBERED = 100; // decisions of one page whose keys are remembered, so that none is sent under two keys
 const PAGE = 1000; // messages in one answer
-const KINDS = ["approval", "elicitation", "client_exec", "lost", "review"]; // of what waits
+const KINDS = ["approval", "elicitation", "client_exec", "lost", "review"]; // of pending calls
 
 /** A client of a Holdfast server. A `token` that is a function is called when one is needed, before one ends, and when it is refused. */
 export function connect({ url = "", token, conversationId } = {}) {
@@ -26,7 +26,7 @@ export class Client {
     this.#named = conversationId;
   }
 
-  /** A conversation: the same object for the same id, so that all that shows it shares one stream. */
+  /** A conversation: the same object for the same id, so that all its elements share one stream. */
   conversation(id = this.#named) {
     if (typeof id !== "string" || !/^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/.test(id)) {
       throw new TypeError("conversation: name it by its id, of 1 to 128 letters, digits, '.', '_', ':' or '-'");
@@ -36,7 +36,7 @@ export class Client {
   }
 }
 
-/** One conversation. What it does is durable once the promise is fulfilled, and happens once however often it is sent. */
+/** One conversation. A command is durable once its promise is fulfilled; it happens once, even if it was sent repeatedly. */
 export class Conversation {
   #wire;
   #path;
@@ -49,14 +49,14 @@ export class Conversation {
     this.#path = `/v1/conversations/${encodeURIComponent(id)}`;
   }
 
-  /** Where the conversation stands: its status, what waits, what runs, and the `seq` of its last event. */
+  /** The conversation's state: its status, its pending and running calls, and the `seq` of its last event. */
   async state({ signal, patienceMs } = {}) {
     const state = await this.#wire.call("GET", this.#path, { signal, patienceMs });
     const pending = await Promise.all(state.pending.map((call) => this.#whole(call, { signal, patienceMs })));
     return { ...state, pending };
   }
 
-  /** A call, whole: those that are too long beside others are read by themselves. One that was settled meanwhile stays as it is. */
+  /** A call, whole: one that a list cuts is read by itself. A call that was settled meanwhile is returned as it is. */
   async #whole(call, options) {
     if (!Object.keys(call.cut ?? {}).length) return call;
     const where = `/v1/pending/${encodeURIComponent(call.suspension_id)}?conversation_id=${encodeURIComponent(this.id)}`;
@@ -74,8 +74,8 @@ export class Conversation {
   }
 
   /**
-   * The messages from a cursor on. `again` is the cursor of the last of them that is no result of a call, and `at` its place in
-   * `items`: results take their places behind it as they come. It is null where there is none.
+   * The messages from a cursor on. `again` is the cursor of the last message that is no call's result, and `at` its place in
+   * `items`: results are inserted behind it as they come. `again` is null if there is no such message.
    */
   async messagesFrom(cursor = "0", { signal, patienceMs } = {}) {
     const found = { items: [], again: null, at: 0 };
@@ -92,21 +92,21 @@ export class Conversation {
     return found;
   }
 
-  /** Send the user's next message; during a turn it queues. `messageId` is the key under which it is accepted once. */
+  /** Send the user's next message; during a turn it queues. `messageId` is its idempotency key. */
   send(text, { messageId = newId(), signal } = {}) {
     return this.#wire.call("POST", `${this.#path}/messages`, { body: { text }, key: messageId, signal });
   }
 
-  /** Cancel the turn that goes on, or only the one that is named. */
+  /** Cancel the current turn; with an id, only if that turn is the current one. */
   cancel({ turnId, requestId = newId(), signal } = {}) {
     const body = turnId === undefined ? {} : { turn_id: turnId };
     return this.#wire.call("POST", `${this.#path}/cancel`, { body, key: requestId, signal });
   }
 
   /**
-   * Decide a pending call. The same decision of the same call has one id in this page, so that a second click, or another try
-   * after a lost answer, is the same decision. The receipt has `settled: false` where others have to agree, too. It throws a
-   * `StaleCall` if another decision has settled the call, or its time has passed.
+   * Decide a pending call. The same decision on the same call has one idempotency key in this page, so that a second click, or
+   * another try after a lost answer, is the same decision. The receipt has `settled: false` if others must agree, too. Throws
+   * `StaleCall` if another decision has settled the call, or its deadline has passed.
    */
   resolve(call, decision, { decisionId, signal, patienceMs } = {}) {
     const what = written([call.suspension_id, decision, decisionId ?? null]);
@@ -126,8 +126,8 @@ export class Conversation {
   }
 
   /**
-   * The form of a call, as the server draws it for the elements: `nodes`, for `built`. With what was filled in, the `decision` that
-   * it makes, or the form again with the `problem`. Nothing is decided. `fields` are encoded as a browser encodes a form.
+   * The form of a call, as the server draws it for the elements: `nodes`, for `built`. If `fields` are given (encoded as a browser
+   * encodes a form): the `decision` that they make, or the form again with its `problem`. Nothing is decided.
    */
   form(call, fields, { signal, patienceMs } = {}) {
     const where = `/v1/pending/${encodeURIComponent(call.suspension_id)}/form?conversation_id=${encodeURIComponent(this.id)}`;
@@ -135,12 +135,12 @@ export class Conversation {
     return this.#wire.call(body ? "POST" : "GET", where, { body, signal, patienceMs });
   }
 
-  /** Whether this page decides calls of a kind: as the page token's reply says it, else true, and the server judges. */
+  /** Whether this page may decide calls of a kind, as the page token's reply says; true if unknown: the server judges anyway. */
   decides(kind) {
     return this.#wire.decides(kind);
   }
 
-  /** Whether this page gives scopes and ends grants: a page token does so only where it decides calls of every kind. */
+  /** Whether this page may give scopes and end grants: a page token may only if it decides calls of every kind. */
   grantsAllowed() {
     return KINDS.every((kind) => this.decides(kind));
   }
@@ -157,21 +157,21 @@ export class Conversation {
   }
 
   /**
-   * The events, without gaps: each recorded one after `after` once and in order, and live ones (`live: true`) between them. It
-   * goes on over cut connections and servers that stop, and ends with the conversation or by the signal.
+   * The events, without gaps: each recorded one after `after` once and in order, and live ones (`live: true`) between them. The
+   * stream survives cut connections and restarted servers; it ends with the conversation or by the signal.
    */
   events(options = {}) {
     return follow(this.#wire, `${this.#path}/events`, options);
   }
 
-  /** Carry out the tools of the client (`executor="client"`) in this page; see `attach` in `holdfast-attach.js`. */
+  /** Run the client's tools (`executor="client"`) in this page; see `attach` in `holdfast-attach.js`. */
   attach(handlers, options = {}) {
     return attach({ conversation: this, handlers, ...options });
   }
 
   /**
-   * Be told of the view of the conversation, now and whenever it changes: what elements show. All listeners share one stream,
-   * which is open while there are any. What is returned ends it.
+   * Call a listener with the view of the conversation (the data that elements show), now and whenever it changes. All listeners
+   * share one stream, which is open while there are any. Returns a function that removes the listener.
    */
   watch(listener) {
     this.#feed ??= new Feed(this);

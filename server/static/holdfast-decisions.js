@@ -1,4 +1,4 @@
-/** What a decision is made of, as the server takes it. A `reason` is kept in the log. */
+/** Decisions in the form in which the server takes them. The log keeps a `reason`. */
 
 const why = ({ reason } = {}) => (reason ? { reason } : {});
 
@@ -25,8 +25,8 @@ export const fail = (error, options) => ({ decision: "fail", error: String(error
 /** A lost run is to run again. */
 export const redispatch = (options) => ({ decision: "redispatch", ...why(options) });
 
-/** The call is not to happen any more, and its turn goes on. The model reads the reason. */
+/** The call is dropped, and its turn goes on without it. The model reads the reason. */
 export const cancel = (reason = "") => ({ decision: "cancel", reason });
 
-/** A verdict on what a tool asks to have reviewed: "allow", "block", or "review" to send it back. The model reads the notes. */
+/** A verdict on a review that a tool asked for: "allow", "block", or "review" to send it back. The model reads the notes. */
 export const review = (verdict, notes = "") => ({ decision: "review", verdict, notes });

@@ -1,15 +1,15 @@
-/** What the elements have in common: how nodes are made, how they look, what they say where there is nothing to show. */
+/** The common part of the elements: making nodes, styles, and texts. */
 
 import { written } from "./holdfast-json.js";
 
 /**
- * The words of the elements; an application may replace each. In the forms that the server draws, so it may those of other names:
- * allow, allowThis, answer, answers, approve, block, deny, later, laterHint, lasts, fromNow, notText, notesNeeded, otherScope,
- * scopeEverything, scopeKind, scopeLevel, scopePattern, sendBack, untold.
+ * The words of the elements; an application may replace each. It may also add these, which replace words in the forms that the
+ * server draws: allow, allowThis, answer, answers, approve, block, deny, later, laterHint, lasts, fromNow, notText, notesNeeded,
+ * otherScope, scopeEverything, scopeKind, scopeLevel, scopePattern, sendBack, untold.
  */
 export const texts = {
   loading: "Loading…",
-  offline: "No connection. It goes on by itself.",
+  offline: "No connection. Trying again.",
   failed: "It cannot be shown",
   nothingWaits: "Nothing waits for you.",
   nothingRuns: "Nothing runs.",
@@ -75,10 +75,10 @@ export const texts = {
     edit: "Asked anew, with edited arguments",
     cancel: "Cancelled",
     review: "Reviewed",
-    expiry: "Its time has passed",
+    expiry: "Its deadline has passed",
     cancellation: "Cancelled",
-    grant: "Let go by a grant",
-    unattended: "Decided without anybody",
+    grant: "Allowed by a grant",
+    unattended: "Decided automatically",
   },
   verdicts: { allow: "Allowed", block: "Blocked", review: "Sent back" },
   over: "Settled",
@@ -152,8 +152,8 @@ progress { width: 100%; accent-color: var(--_accent); }
 `);
 
 /**
- * A node with children. Texts become text nodes: nothing that comes from outside is ever read as HTML. `class` names the part, too;
- * others are properties where the node has them, else attributes.
+ * A node with children. Texts become text nodes: no foreign text is ever parsed as HTML. `class` also names the part; the other
+ * names are properties if the node has them, else attributes.
  */
 export function make(tag, { class: name, ...properties } = {}, ...children) {
   const node = document.createElement(tag);
@@ -200,7 +200,7 @@ export function built(drawn, prefix) {
 const UNSEEN =
   /(?![\n\t\u00a0\u202f\u3000])[\p{C}\p{Z}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\u2800\u{1d159}\u{e0100}-\u{e01ef}]/gu;
 
-/** A text in which no character hides or turns the order of others: they stand as escapes. */
+/** A text with escapes for characters that are invisible or change the order of others. */
 export function plain(text) {
   return String(text).replace(UNSEEN, (found, at, whole) => {
     if (found === "\u200d" && /\p{Extended_Pictographic}[\ufe0f\u{1f3fb}-\u{1f3ff}]?$/u.test(whole.slice(0, at))) return found; // in an emoji
@@ -210,17 +210,17 @@ export function plain(text) {
   });
 }
 
-/** A moment in milliseconds UTC as it is shown: today's by its time alone. */
+/** The text of a moment (milliseconds UTC); without the date if it is today. */
 export function moment(ms) {
   const date = new Date(ms);
   const today = date.toDateString() === new Date().toDateString();
   return date.toLocaleString([], today ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" });
 }
 
-/** A JSON value as it is shown. */
+/** The text of a JSON value. */
 export const shown = (value) => plain(written(value, 2));
 
-/** The base of the elements, each of which shows a list. */
+/** The base class of the elements, each of which shows a list. */
 export class HoldfastElement extends HTMLElement {
   #conversation = null;
   #end = null;
@@ -251,7 +251,7 @@ export class HoldfastElement extends HTMLElement {
 
   connectedCallback() {
     if (Object.hasOwn(this, "conversation")) {
-      const given = this.conversation; // it was set before this class was there
+      const given = this.conversation; // set before the browser made this an element of the class
       delete this.conversation;
       this.conversation = given;
     }
@@ -262,18 +262,18 @@ export class HoldfastElement extends HTMLElement {
     this.#leave();
   }
 
-  /** Draw the view; the text for "there is nothing", or null where there is something. */
+  /** Draw the view; returns the text for an empty list, or null if the list is not empty. */
   draw() {
     return null;
   }
 
-  /** Forget what another conversation brought. */
+  /** Forget everything about the previous conversation. */
   reset() {
     this.#nodes.clear();
     this.list.replaceChildren();
   }
 
-  /** Keep the children of the list as the items say: nodes stay, by the items' keys, and nothing moves. */
+  /** Update the list's children from the items: the nodes of known keys are kept in place. */
   keep(items, build, update = () => {}) {
     const wanted = new Set(items.map(({ key }) => key));
     for (const [key, node] of this.#nodes) {
@@ -333,7 +333,7 @@ export class HoldfastElement extends HTMLElement {
   }
 }
 
-/** Write a text where it is another one: what has not changed is not read out again. */
+/** Set a node's text if it has changed: screen readers would read an unchanged one out again. */
 export function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }

@@ -1,9 +1,9 @@
 /**
  * The errors of a page's client.
  *
- * A `HoldfastError` has the fields of the server's problem documents (RFC 9457), or a code of the page's own:
- * `unreachable` (no answer to something that changes nothing), `outcome_unknown` (no answer to a command, which may have been
- * recorded; the same key repeats it), `too_large`, `not_holdfast` (an answer in another form).
+ * A `HoldfastError` has the fields of the server's problem documents (RFC 9457), or one of the page's own codes:
+ * `unreachable` (no answer to a read), `outcome_unknown` (no answer to a command, which may have been recorded; the same key
+ * repeats it), `too_large`, `not_holdfast` (an answer in another form).
  */
 export class HoldfastError extends Error {
   constructor({ code, status = 0, detail, fields = {}, cause }) {
@@ -16,7 +16,7 @@ export class HoldfastError extends Error {
   }
 }
 
-/** The call was settled before, is unknown, or its time has passed. `settledAt` is in milliseconds UTC. */
+/** The call was settled before, is unknown, or its deadline has passed. `settledAt` is in milliseconds UTC. */
 export class StaleCall extends HoldfastError {
   constructor(problem) {
     super(problem);
@@ -27,7 +27,7 @@ export class StaleCall extends HoldfastError {
   }
 }
 
-/** The error that a problem document says, if it is one; `status` is that of the response that brought it. */
+/** The error of a problem document, or of a response without one; `status` is the response's. */
 export function errorOf(problem, status) {
   if (problem === null || typeof problem !== "object" || typeof problem.code !== "string") {
     return new HoldfastError({

@@ -1,21 +1,21 @@
 /**
  * The view of a conversation that all elements of a page share: read once, kept by one stream.
  *
- * A recorded event says that something has changed; what it is now, the server is asked, once for all events that came
- * meanwhile. So nothing here repeats the rules of the conversation.
+ * A recorded event says only that something has changed: the feed then reads the new state from the server, once for all events
+ * that came meanwhile. So no rule of the conversation is repeated here.
  */
 import { HoldfastError } from "./holdfast-errors.js";
 import { backoff, pause } from "./holdfast-wire.js";
 
 const MOST_LIVE_CHARS = 1 << 20;
 const MOST_SETTLED = 200;
-const READ = { patienceMs: 3_000 }; // then the view says that it is not up to date
+const READ = { patienceMs: 3_000 }; // after that, the view counts as out of date
 const SAID = new Set(["turn_started", "model_answered", "call_resolved", "turn_completed", "turn_failed", "turn_cancelled"]);
 
-/** What the log will have as the body of a decision, as far as cards say it. */
+/** The part of a decision's body in the log that cards show. */
 export const bodyOf = ({ decision, verdict, notes }) => (decision === "review" ? JSON.stringify({ verdict, notes }) : null);
 
-/** The feed of one conversation; `holdfast.d.ts` says what its view has. */
+/** The feed of one conversation; `holdfast.d.ts` has the type of its view. */
 export class Feed {
   #conversation;
   #listeners = new Set();
@@ -44,7 +44,7 @@ export class Feed {
     };
   }
 
-  /** Add a listener; what removes it. */
+  /** Add a listener; returns the function that removes it. */
   add(listener) {
     const held = (view) => listener(view);
     this.#listeners.add(held);
@@ -59,7 +59,7 @@ export class Feed {
     };
   }
 
-  /** Note a decision of this page, whose event is on its way or was here already. */
+  /** Note a decision of this page; its event may have come already. */
   decided(suspensionId, made, receipt) {
     const { decision } = made;
     const said = {
@@ -108,7 +108,7 @@ export class Feed {
     this.#tell();
   }
 
-  /** Read what is not up to date, until it is; again and again while the server does not answer. */
+  /** Read everything that is out of date; try again while the server does not answer. */
   async #upToDate(signal) {
     if (this.#reading) return;
     this.#reading = true;
@@ -148,7 +148,7 @@ export class Feed {
     for (const call of view.progress.keys()) if (!runs.has(call)) view.progress.delete(call);
   }
 
-  /** The messages, of which only the last exchange is read again: results take their places in it as they come. */
+  /** The messages. Only the last exchange is read again, since results are inserted into it as they come. */
   async #newer(signal) {
     const { cursor, count } = this.#from;
     const { items, again, at } = await this.#conversation.messagesFrom(cursor, { signal, ...READ });
@@ -225,7 +225,7 @@ export class Feed {
     this.#tell();
   }
 
-  /** Tell the listeners, once for all that changes at once. */
+  /** Call the listeners, once for all changes made at once. */
   #tell() {
     if (this.#told) return;
     this.#told = true;
@@ -242,12 +242,12 @@ export class Feed {
   }
 }
 
-/** Whether an error may be gone with the next try. */
+/** Whether the next try may succeed. */
 function passes(error) {
   return error instanceof HoldfastError && (error.code === "unreachable" || error.status === 429 || error.status >= 500);
 }
 
-/** The calls that the provider executed in an answer, as far as its own record of them can be read. */
+/** The calls that the provider executed in an answer, as far as the provider's record can be read. */
 function provided({ seq, provider }) {
   try {
     const blocks = JSON.parse(provider ?? "null")?.blocks ?? [];

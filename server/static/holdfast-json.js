@@ -1,9 +1,9 @@
 /**
- * JSON in which integers keep all their digits: those that a number cannot hold are BigInts, where the browser tells the digits
- * (Chromium 114, Firefox 135, Safari 18.4). What a person approves is shown as it will be carried out.
+ * JSON in which integers keep all their digits: those that a number cannot hold are BigInts, if the browser gives a parser the
+ * digits (Chromium 114, Firefox 135, Safari 18.4). So a person sees the exact arguments that will be used.
  */
 
-/** The value of a JSON text; undefined where it is none. */
+/** The value of a JSON text; undefined for any other text. */
 export function parsed(text) {
   try {
     return JSON.parse(text, exact);
@@ -12,7 +12,7 @@ export function parsed(text) {
   }
 }
 
-/** The JSON text of a value; undefined where it has none. */
+/** The JSON text of a value; undefined if it has none. */
 export function written(value, indent) {
   return JSON.stringify(value, (_, one) => (typeof one === "bigint" && JSON.rawJSON ? JSON.rawJSON(String(one)) : one), indent);
 }

@@ -1,4 +1,4 @@
-/** The elements for what is said and done: `<holdfast-messages>` and `<holdfast-running>`. */
+/** The elements for messages and running calls: `<holdfast-messages>` and `<holdfast-running>`. */
 import { HoldfastElement, make, plain, shown, texts, write } from "./holdfast-element.js";
 
 const MOST_MESSAGES = 500;
@@ -47,7 +47,7 @@ export class MessagesElement extends HoldfastElement {
       failure: "error failure",
     }[role];
     const node = make("div", { class: name + (live ? " live" : "") + (queued ? " queued" : ""), dir: "auto" });
-    if (live) node.setAttribute("aria-live", "off"); // it is read out when it is whole
+    if (live) node.setAttribute("aria-live", "off"); // screen readers read it out once it is whole
     if (role === "failure") node.setAttribute("role", "alert");
     return node;
   }
@@ -71,7 +71,7 @@ export class MessagesElement extends HoldfastElement {
   }
 }
 
-/** What of a message is shown: its text, and a line for each call with how it went. */
+/** The shown parts of a message: its text, and a line for each call with its outcome. */
 function said({ role, content, tool_calls: calls }, place, results) {
   if (role !== "user" && role !== "assistant") return [];
   const parts = Array.isArray(content) ? content.map((part) => part?.text) : [content];
@@ -91,7 +91,7 @@ function went(content) {
   }
 }
 
-/** `<holdfast-running>`: the calls that run, with their progress, and what the model and its provider do. */
+/** `<holdfast-running>`: the running calls with their progress, and the current work of the model and its provider. */
 export class RunningElement extends HoldfastElement {
   draw({ state, progress, preparing, held, provided }) {
     const items = [...preparing].map(([key, { tool }]) => ({ key, tool, what: texts.preparing }));
@@ -137,7 +137,7 @@ function update(node, { tool, what, status, loaded, total, detail }) {
   more.hidden = !said;
 }
 
-/** What a report of a run says, in words. */
+/** The text of a run's progress report. */
 function report(reported) {
   if (!reported || typeof reported !== "object") return {};
   const { value, message, status, loaded, total } = reported;

@@ -25,7 +25,7 @@ export async function* follow(wire, path, { after = 0, live = true, signal, onCo
         const opened = hints.opened(signal);
         const headers = { Accept: "text/event-stream", ...(after && { "Last-Event-ID": String(after) }) };
         const response = await wire.open(`${path}?live=${live}`, { headers, signal: opened });
-        if (response.status === 204) return; // the conversation has ended, and all of it is known
+        if (response.status === 204) return; // the conversation has ended, and all its events were received
         if (!response.ok) {
           const problem = await problemOf(response);
           waitMs = passing(response, problem);
@@ -36,7 +36,7 @@ export async function* follow(wire, path, { after = 0, live = true, signal, onCo
             if (event !== "stream_closed") tries = 0;
             if (event === "") continue; // a heartbeat
             const said = parsed(data);
-            if (said === undefined) break; // what came is no stream of Holdfast's
+            if (said === undefined) break; // this is no stream of Holdfast's
             if (event === "stream_closed") {
               if (said.reason === "ended") return;
               if (said.reason === "failed") throw broken(said.problem);
@@ -62,7 +62,7 @@ export async function* follow(wire, path, { after = 0, live = true, signal, onCo
   }
 }
 
-/** The error with which a server ended a stream; it passes where the server says that it does, by its status. */
+/** The error with which a server ended a stream; its status says whether it is temporary. */
 function broken(problem) {
   const error = errorOf(problem, 500);
   error.passes = error.status >= 429;
@@ -97,8 +97,8 @@ export async function* frames(body, hints) {
 }
 
 /**
- * What a page knows of its connection beside the stream: silence, the browser's word on the network, a page that is looked at
- * again after its machine slept.
+ * Signs of a broken connection: silence, the browser's network events, and a page that becomes visible again after its machine
+ * slept.
  */
 class Hints extends EventTarget {
   #timer = null;
@@ -115,7 +115,7 @@ class Hints extends EventTarget {
     });
   }
 
-  /** The signal of a new try; it fires when there is silence for too long. */
+  /** The abort signal of a new try; it fires after too long a silence. */
   opened(signal) {
     this.#open = new AbortController();
     this.heard();
@@ -139,7 +139,7 @@ class Hints extends EventTarget {
     this.#stop.abort();
   }
 
-  /** A moment to try again at once, and to drop a stream that has been silent for so long. */
+  /** Try again at once, and drop a stream that has been silent for this long. */
   #look(silentMs) {
     this.dispatchEvent(new Event("hint"));
     if (this.#open !== null && Date.now() - this.#last > silentMs) this.#open.abort();

@@ -1,11 +1,11 @@
-/** Requests to one server: the token, tries that are repeated with their key, bounds of time and size. */
+/** Requests to one server: the token, repeated tries with the same key, bounds of time and size. */
 import { HoldfastError, errorOf } from "./holdfast-errors.js";
 import { parsed, written } from "./holdfast-json.js";
 
 const TRY_MS = 30_000; // one try of a request
 const MOST_CHARS = 64 << 20; // of one answer
-const EARLY_MS = 30_000; // so long before its end, a token is replaced
-const LEAST_MS = 10_000; // a token is taken for good that long, also where the clock of this machine is wrong
+const EARLY_MS = 30_000; // a token is replaced this long before its end
+const LEAST_MS = 10_000; // a token is used at least this long, even if the clock of this machine is wrong
 const BACKOFF_MS = { least: 250, most: 5_000 };
 const MOST_RETRY_AFTER_MS = 60_000;
 
@@ -26,7 +26,7 @@ export class Wire {
     this.#given = token ?? null;
   }
 
-  /** Whether the token decides what waits for this, as far as its maker has said; the server judges. */
+  /** Whether the token may decide calls of this kind, as its maker said; the server judges anyway. */
   decides(kind) {
     const { scopes, kinds } = this.#lent;
     return (!Array.isArray(scopes) || scopes.includes("decide")) && (!Array.isArray(kinds) || kinds.includes(kind));
@@ -52,8 +52,8 @@ export class Wire {
   }
 
   /**
-   * The JSON that a request is answered with. For `patienceMs`, what gets no answer, or a passing refusal, is sent again: a command
-   * has an idempotency `key`, which makes that safe.
+   * The JSON answer to a request. For `patienceMs`, a request without an answer, or with a temporary refusal, is sent again: a
+   * command has an idempotency `key`, which makes that safe.
    */
   async call(method, path, { body, key, signal, patienceMs = 60_000 } = {}) {
     const headers = { Accept: "application/json" };
@@ -92,7 +92,7 @@ export class Wire {
     return new HoldfastError({ code: key === undefined ? "unreachable" : "outcome_unknown", detail, cause });
   }
 
-  /** The token to send: a new one of the application's where there is none, or it was refused or is about to end. */
+  /** The token to send. The application gives a new one if there is none, or the last was refused or is about to end. */
   async #bearer(refused) {
     if (typeof this.#given !== "function") return this.#given;
     const { text = refused, until = 0 } = this.#token ?? {};
@@ -117,11 +117,11 @@ export class Wire {
 
 /** A new idempotency key. */
 export function newId() {
-  const drawn = crypto.getRandomValues(new Uint8Array(16)); // randomUUID is for secure pages alone
+  const drawn = crypto.getRandomValues(new Uint8Array(16)); // randomUUID exists only in secure contexts
   return Array.from(drawn, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** How long to wait after a number of failed tries: twice as long each time, and no two pages at once. */
+/** How long to wait after a number of failed tries: twice as long each time, with jitter. */
 export function backoff(tries, least = BACKOFF_MS.least, most = BACKOFF_MS.most) {
   return Math.min(least * 2 ** Math.min(tries, 10), most) * (0.5 + Math.random() / 2);
 }
@@ -142,7 +142,7 @@ export function pause(ms, signal, hint) {
   });
 }
 
-/** The problem of a response that is no success. */
+/** The error of a response that is no success. */
 export async function problemOf(response) {
   return errorOf(parsed(await textOf(response)), response.status);
 }

@@ -1,4 +1,4 @@
-/** Types of `holdfast.js`; the page of the documentation on pages of your own says what each does. */
+/** Types of `holdfast.js`; docs/page.md describes each. */
 
 export type Json = null | boolean | number | bigint | string | Json[] | { [name: string]: Json };
 export type Token = string | { token: string; expires_at?: number; scopes?: string[]; kinds?: string[] };
@@ -6,9 +6,9 @@ export type Token = string | { token: string; expires_at?: number; scopes?: stri
 export interface ConnectOptions {
   /** Where the server is; by default the page's own origin. */
   url?: string;
-  /** A page token, or what asks the application's back end for one. */
+  /** A page token, or a function that asks the application's back end for one. */
   token?: string | ((asked: { signal?: AbortSignal }) => Promise<Token>);
-  /** The conversation that `conversation()` leads to. */
+  /** The default conversation of `conversation()`. */
   conversationId?: string;
 }
 
@@ -395,7 +395,7 @@ export interface Why {
 
 export interface Asking {
   signal?: AbortSignal;
-  /** For how long it is tried, in milliseconds. */
+  /** For how long the request is tried, in milliseconds. */
   patienceMs?: number;
 }
 
@@ -407,11 +407,11 @@ export interface Settled {
   reason?: string;
   at: number;
   decisionId: string | null;
-  /** Whether this page decided. */
+  /** Whether this page made the decision. */
   mine?: boolean;
 }
 
-/** What elements show; one object, which changes. */
+/** The data that elements show: one object, which is updated in place. */
 export interface View {
   readonly phase: "loading" | "live" | "offline" | "ended" | "failed";
   readonly error: Error | null;
@@ -420,29 +420,29 @@ export interface View {
   /** Messages whose turn has not begun. */
   readonly queued: { seq: number; text: string }[];
   readonly writing: { effect: string; text: string } | null;
-  /** The calls that the model writes, by their place. */
+  /** The calls that the model is writing, by their place. */
   readonly preparing: Map<string, { tool: string }>;
-  /** The calls that wait their turn among those of one answer. */
+  /** The calls that wait for others of the same answer. */
   readonly held: Map<string, { tool: string }>;
   /** The last report of each run, by call. */
   readonly progress: Map<string, Event>;
-  /** How suspensions ended while this page looked on. */
+  /** How suspensions ended while this page was open. */
   readonly settled: Map<string, Settled>;
-  /** What the model's provider carried out in the last answer. */
+  /** The calls that the model's provider executed in the last answer. */
   readonly provided: { key: string; tool: string; input: Json }[];
 }
 
 export interface ClientContext {
   call: Call;
   conversation: Conversation;
-  /** Fires once the call is settled elsewhere, its time is over, or the page detaches. */
+  /** Fires once the call is settled elsewhere, the handler's time is over, or the page detaches. */
   signal: AbortSignal;
 }
 export type Handler = (args: any, context: ClientContext) => unknown;
 export type Handlers = { [tool: string]: Handler };
 
 export interface AttachOptions {
-  /** How long a handler has, in milliseconds: a minute. */
+  /** How long a handler may run, in milliseconds; by default a minute. */
   timeoutMs?: number;
   signal?: AbortSignal;
   onSettled?: (settled: { call: Call; outcome: "answer" | "fail" | "stale" | "error"; error?: Error }) => void;
@@ -469,9 +469,9 @@ export class Conversation {
     decision: Decision,
     options?: Asking & { decisionId?: string },
   ): Promise<Resolved>;
-  /** Whether this page decides calls of a kind, as its token's reply says; else true, and the server judges. */
+  /** Whether this page may decide calls of a kind, as its token's reply says; true if unknown, since the server judges anyway. */
   decides(kind: string): boolean;
-  /** Whether this page gives scopes and ends grants, as its token's reply says; else true, and the server judges. */
+  /** Whether this page may give scopes and end grants, as its token's reply says; true if unknown: the server judges anyway. */
   grantsAllowed(): boolean;
   grants(options?: Asking): Promise<Grant[]>;
   revoke(
@@ -501,7 +501,7 @@ export function review(verdict: Verdict, notes?: string): Decision;
 
 export class HoldfastError extends Error {
   readonly code: string;
-  /** The status of the response; 0 where there was none. */
+  /** The status of the response; 0 if there was none. */
   readonly status: number;
   readonly detail: string;
   readonly fields: { [name: string]: Json };

@@ -1,5 +1,5 @@
 /**
- * Holdfast in a page: a client of a conversation, the tools of the client, and elements that show what waits, runs and is said.
+ * Holdfast in a page: a client of a conversation, handlers for the client's tools, and elements for calls and messages.
  *
  *     import { connect } from "/static/holdfast.js";
  *

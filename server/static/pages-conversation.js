@@ -1,7 +1,7 @@
 // A page of one conversation, and notifications.
 import { $, $$, fill, list, part, put, signedOut } from "./pages-page.js";
 
-// A conversation that is open: what it says is fetched anew when it changed, and the model's words are put there as they come.
+// An open conversation: its parts are fetched anew when they change, and the model's text is shown as it comes.
 const now = $("#now");
 let renewing = false, again = false;
 async function renew() {
@@ -20,7 +20,7 @@ async function renew() {
   } catch {
     again = true;
   } finally {
-    const took = performance.now() - began; // a page that takes long is asked for the less often
+    const took = performance.now() - began; // a page that takes long is fetched less often
     setTimeout(() => { renewing = false; if (again) { again = false; renew(); } }, Math.max(300, 3 * took));
   }
 }
@@ -32,7 +32,7 @@ document.addEventListener("htmx:sseBeforeMessage", (event) => {
   if (live) live.textContent = (live.textContent + JSON.parse(event.detail.data).text).slice(-20000);
 });
 
-export function follow() { // a conversation again, after its stream was given up
+export function follow() { // open a conversation's stream again after it was given up
   const feed = $("#feed");
   if (!feed) return true;
   const fresh = feed.cloneNode(true);

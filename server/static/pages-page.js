@@ -1,11 +1,11 @@
-// What the scripts of all pages have in common: elements, times that pass, notices, parts of pages from the server.
+// The common part of the scripts of all pages: elements, running times, notices, parts of pages from the server.
 export const $ = (selector, within = document) => within.querySelector(selector);
 export const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 export const later = (work, ms) => { let timer; return () => { clearTimeout(timer); timer = setTimeout(work, ms); }; };
 export const made = (tag, { classes = "", text = "", ...more } = {}) => Object.assign(document.createElement(tag), { className: classes, textContent: text, ...more });
 export const put = (element, text) => { if (element.textContent !== text) element.textContent = text; };
 
-// Times. The server writes them in words; here they pass, by the server's clock.
+// Times. The server writes them in words; this keeps them current, by the server's clock.
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 const ahead = Date.now() - performance.now() + (performance.getEntriesByType("navigation")[0]?.responseStart ?? 0) - Number(document.documentElement.dataset.now || Date.now());
 export const clock = () => Date.now() - (Math.abs(ahead) < 2000 ? 0 : ahead);
@@ -31,7 +31,7 @@ export function tick() {
 }
 setInterval(tick, 10000);
 
-// Notices stay until they are closed, or what they are about is done.
+// Notices stay until they are closed, or their reason is gone.
 export function notice(text, { key = "", link = null } = {}) {
   const shown = made("p", { classes: "notice bad" });
   shown.dataset.key = key;
@@ -51,7 +51,7 @@ export function signedOut() {
 }
 export const LOST = "The server was not reached, or its answer was lost. Press the button again: the same decision counts once.";
 
-// A part of a page, from the server: the response and its text. `HX-Request` says that a part is wanted.
+// A part of a page, from the server: the response and its text. `HX-Request` asks for a part in place of a whole page.
 export async function part(path, { signal, ...options } = {}) {
   const late = AbortSignal.timeout(20000);
   const ends = signal ? AbortSignal.any([signal, late]) : late;
@@ -65,5 +65,5 @@ export function fill(element, html) { // the server's own templates, in which ev
 }
 export const parsed = (text) => Object.assign(document.createElement("template"), { innerHTML: text }).content; // as in `fill`
 
-/** The list of what waits, where the page has one. */
+/** The list of pending calls, if the page has one. */
 export const list = () => $("#list");

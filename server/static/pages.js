@@ -1,10 +1,10 @@
-// What a script adds to the pages: live rows, keys, counts in the title, notifications, times that pass. All of it works without.
+// What scripts add to the pages: live rows, keys, counts in the title, notifications, running times. The pages work without.
 import { $, $$, LOST, clock, fill, later, list, made, notice, parsed, part, put, signedOut, tick, unsay } from "./pages-page.js";
 import { follow } from "./pages-conversation.js";
 
 document.documentElement.classList.add("scripted");
 
-// The connection. A tab that is hidden gives its stream up, but for one: browsers allow six to a server.
+// The connection. Hidden tabs give up their streams, all but one: browsers allow six connections to a server.
 const connection = $("#connection");
 let source = null, dropped = false;
 const connected = (fine) => {
@@ -39,7 +39,7 @@ document.addEventListener("visibilitychange", () => {
   hide();
 });
 function hide() {
-  if (!source || release || dropped || !navigator.locks) return; // a stream that opens while the tab is hidden comes here again
+  if (!source || release || dropped || !navigator.locks) return; // called again for a stream that opens in a hidden tab
   if (!list()) return drop();
   queued = new AbortController();
   navigator.locks.request(KEPT, { ifAvailable: true }, (lock) => {
@@ -54,7 +54,7 @@ function drop() {
   source.close();
   dropped = true;
 }
-async function resume(tries = 0) { // until the list is there again, with a stream of its own
+async function resume(tries = 0) { // tries until the list is there again, with its own stream
   if (!dropped) return;
   if (list() ? await refresh() : follow()) { dropped = false; return void hear(); }
   connected(false);
@@ -67,14 +67,14 @@ document.addEventListener("htmx:sendError", () => notice("The server was not rea
 document.addEventListener("htmx:timeout", () => notice("The server has not answered.", { key: "reach" }));
 document.addEventListener("htmx:afterOnLoad", () => unsay("reach"));
 
-// The list. Rows that come wait while the pointer is in it, so that nothing moves under it; where there is none, they always do.
+// The list. New rows wait while the pointer is in it, so that nothing moves under it; without a pointer they always wait.
 const rows = () => $$("#rows > .row");
 const rowOf = (id) => document.getElementById(`row-${id}`);
 const waiting = new Map();
 const touch = matchMedia("(hover: none)");
 let unseen = 0;
 const open = () => $("article.call");
-function options() { // agents and tools that the server's own app does not have can be chosen too
+function options() { // also offers agents and tools of rows, which the server's own app may not have
   for (const [name, found] of [["agent", ".of bdi:first-child"], ["tool", ".line code"]]) {
     const select = $(`.filters select[name=${name}]`);
     const known = new Set($$("option", select).map((option) => option.value));
@@ -128,7 +128,7 @@ function arrive({ id, row, says }) {
   }
   if (busy()) count(); else show();
 }
-function said(row, text, at) { // what a row says of itself below its lines
+function said(row, text, at) { // sets the text below a row's lines
   $(".ended", row)?.remove();
   if (!text) return;
   const ended = made("span", { classes: "ended", text });
@@ -140,7 +140,7 @@ function said(row, text, at) { // what a row says of itself below its lines
   $("a", row).append(ended);
   tick();
 }
-function note(row, text) { // what others who may decide have said
+function note(row, text) { // sets a row's votes, assignee and comments
   $(".noted", row)?.remove();
   if (text) $(".of", row).before(made("span", { classes: "noted", text }));
 }
@@ -151,7 +151,7 @@ function noted(id, fresh) {
   if (open()?.dataset.id === id) hear();
 }
 let hearing = 0;
-const hear = later(async () => { // what others have said of the open call; what is typed into its forms stays
+const hear = later(async () => { // fetches others' votes and comments on the open call; its forms keep what was typed
   const shown = open(), mine = ++hearing;
   const found = shown && await part(location.href).catch(() => null);
   if (!found?.response.ok || mine !== hearing || open() !== shown) return;
@@ -193,14 +193,14 @@ function end(id, says, at = clock()) {
 }
 document.addEventListener("htmx:sseBeforeMessage", (event) => {
   if (!["change", "missed"].includes(event.detail.type)) return;
-  event.preventDefault(); // the message is data, and not what is to be shown
+  event.preventDefault(); // the message is data, not HTML to insert
   if (event.detail.type === "missed") return void refresh().then(hear);
   const told = JSON.parse(event.detail.data);
   if (told.row) arrive(told); else if (told.noted) noted(told.id, rowIn(told.noted)); else end(told.id, told.ended, told.at);
 });
 document.addEventListener("mouseover", later(() => { if (waiting.size && !busy()) show(); }, 300));
 
-// Filters: what is typed narrows the list at once, and the server then says what else fits.
+// Filters: typing narrows the list at once, and the server then gives the further calls that fit.
 const filters = $("form.filters");
 function address() {
   const given = new URLSearchParams([...new FormData(filters)].filter(([, value]) => value));
@@ -244,7 +244,7 @@ filters?.addEventListener("input", (event) => {
   soon();
 });
 
-// One call beside the list. What is shown is the call that is chosen, or that it is being fetched, and never another one.
+// One call beside the list: the chosen call, or a note that it is being fetched, and never another call.
 const drafts = new Map();
 let fetching = null;
 function select(id) {
@@ -252,14 +252,14 @@ function select(id) {
   if (id) $("a", rowOf(id) ?? document.createElement("p"))?.setAttribute("aria-current", "true");
 }
 const chosen = () => $("#rows a[aria-current]")?.closest(".row")?.dataset.id;
-function keep() { // what somebody has typed into a call's forms is there again when they come back
+function keep() { // keeps what was typed into a call's forms until the call is opened again
   const shown = open();
   if (!shown || shown.classList.contains("settled")) return;
   const { id } = shown.dataset;
   const typed = [...values()].filter(([place, value]) => originals.get(id)?.get(place) !== value);
   if (typed.length) drafts.set(id, new Map(typed)); else drafts.delete(id);
 }
-const originals = new Map(); // what the fields of a call said when it was fetched
+const originals = new Map(); // the fields of a call as it was fetched
 const fields = () => $$("#decide input:not([type=hidden]), #decide textarea, #decide select");
 const placeOf = (one) => `${one.form.dataset.of}:${one.name}`; // forms of several decisions have fields of one name
 const values = () => new Map(fields().map((one) => [placeOf(one), one.type === "checkbox" ? one.checked : one.value]));
@@ -269,11 +269,11 @@ function restore(id) {
     const value = drafts.get(id)?.get(placeOf(one));
     if (value === undefined) continue;
     if (typeof value === "boolean") one.checked = value; else one.value = value;
-    for (let folded = one.closest("details"); folded; folded = folded.parentElement.closest("details")) folded.open = true; // what was typed is seen
+    for (let folded = one.closest("details"); folded; folded = folded.parentElement.closest("details")) folded.open = true; // shows typed text
   }
   if (unanswered.has(id)) for (const one of $$("#decide [name=decision_id]")) one.value = unanswered.get(id);
 }
-const unanswered = new Map(); // the keys of decisions of which nobody knows whether they are recorded
+const unanswered = new Map(); // the keys of decisions that may or may not have been recorded
 async function load(path, id) {
   fetching?.abort();
   const mine = fetching = new AbortController();
@@ -308,7 +308,7 @@ async function go(link, { push = true } = {}) {
   $("#detail").scrollTop = 0;
   if (matchMedia("(max-width: 899px)").matches) scrollTo(0, 0);
 }
-function forget(shown) { // what was settled and read leaves the list, unless that would move what is under the pointer
+function forget(shown) { // removes settled rows that were read, unless that would move a row under the pointer
   const row = shown && rowOf(shown.dataset.id);
   if (row?.classList.contains("settled") && !list().matches(":hover")) row.remove();
 }
@@ -329,12 +329,12 @@ document.addEventListener("click", (event) => {
   if (link?.matches("#decide .in-place") && list()) {
     event.preventDefault();
     const id = open().dataset.id;
-    for (const one of $$("#decide form")) one.reset(); // what was typed into the other form is not wanted any more
+    for (const one of $$("#decide form")) one.reset(); // discards what was typed into the other form
     drafts.delete(id);
     load(link.href, id).then(() => (field() ?? $("#first-choice"))?.focus());
   }
 });
-const EDITED = "#decide .edit:not(.beside) :is(input:not([type=hidden]), textarea, select)"; // what comes first of a call's fields
+const EDITED = "#decide .edit:not(.beside) :is(input:not([type=hidden]), textarea, select)"; // the edited arguments come first
 const field = () => $(EDITED);
 function shut() {
   fetching?.abort();
@@ -350,7 +350,7 @@ addEventListener("popstate", () => {
   if (row) go($("a", row), { push: false }); else if (/\/inbox\/?$/.test(location.pathname)) shut(); else location.reload();
 });
 
-// Decisions. Each goes its way, wherever somebody is when its answer comes: its row says what became of it.
+// Decisions. The answer to one may come while another call is open: the row of the decided call then shows the outcome.
 async function decide(form, button) {
   const { id, tool } = form.dataset;
   const block = $("#decide");
@@ -370,7 +370,7 @@ async function decide(form, button) {
   } catch { /* said below */ }
   const here = block.isConnected;
   row?.classList.remove("sending");
-  if (!deciding && !here) return; // what somebody wanted to compare, they do not look at any more
+  if (!deciding && !here) return; // a comparison of a call that is no longer open
   if (deciding && (found === null || found.response.status >= 500)) unanswered.set(id, body.get("decision_id")); else unanswered.delete(id);
   const holder = parsed(found?.text ?? "");
   const fresh = $("#decide", holder);
@@ -384,16 +384,16 @@ async function decide(form, button) {
     tick();
     if (settled) end(settled, fresh.dataset.says);
     const places = settled ? ["#next"] : ["#decide .wrong :is(input, textarea, select)", "#decide .difference", EDITED, "#decide [role=alert]"];
-    $("#decide [role=alert]")?.setAttribute("tabindex", "-1"); // never a button: Enter would decide otherwise than was meant
+    $("#decide [role=alert]")?.setAttribute("tabindex", "-1"); // focus no button: Enter could make another decision than was meant
     if (mine) places.some(focus);
     return;
   }
-  if (settled) { // somebody is elsewhere by now
+  if (settled) { // another call is open by now
     end(settled, fresh.dataset.says);
     if (found.response.status === 409) notice(`${tool}: your decision was not accepted, since it was ${fresh.dataset.says} before.`, { key: id, link: back(id) });
     return;
   }
-  if (row?.classList.contains("settled")) { // the list has said meanwhile what became of it
+  if (row?.classList.contains("settled")) { // the list has shown the outcome meanwhile
     if (here) load($("a", row).href, id);
     return;
   }
@@ -410,12 +410,12 @@ async function agreed({ voted: path, as, says }, id, here) { // a vote: the call
   if (row && !row.classList.contains("settled")) { said(row, ""); note(row, says); }
   if (as !== id && rowOf(id)) end(id, "asked anew by you, about edited arguments");
   if (!here) return void drafts.delete(id);
-  for (const one of $$("#decide form")) one.reset(); // what was typed is said
+  for (const one of $$("#decide form")) one.reset(); // what was typed is recorded
   history.replaceState(null, "", row ? $("a", row).href : path);
   select(as);
   await load(path, as);
   const status = $("#decide [role=status]");
-  status?.setAttribute("tabindex", "-1"); // never a button, as above
+  status?.setAttribute("tabindex", "-1"); // no button, as above
   status?.focus();
 }
 function back(id) {
@@ -430,7 +430,7 @@ document.addEventListener("submit", (event) => {
   if (form.matches("#decide form[data-id]") && list()) {
     event.preventDefault();
     if (!$("#decide[aria-busy]")) decide(form, event.submitter);
-  } else if (form.matches("form[data-once]")) { // what the browser itself sends goes out once
+  } else if (form.matches("form[data-once]")) { // a form that the browser itself sends is sent once
     if (form.dataset.sent) event.preventDefault();
     form.dataset.sent = "yes";
     setTimeout(() => delete form.dataset.sent, 10000); // if it was stopped, it may be sent again
@@ -446,7 +446,7 @@ function marked() {
 }
 document.addEventListener("change", (event) => { if (event.target.matches("#rows input")) marked(); });
 
-// Keys. Those that lead to a button act on the call that is shown: where another row has the focus, they open that one first.
+// Keys. Those that lead to a button act on the open call; if another row has the focus, they open its call first.
 const help = $("#help");
 const on = $("#keys-on");
 if (on) {

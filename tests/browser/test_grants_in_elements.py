@@ -55,7 +55,7 @@ async def test_what_a_call_touches_is_allowed_with_one_click_and_lets_the_others
     await card.get_by_role("button", name="Approve, and from now on src/a.py").click()
 
     await expect(card.get_by_role("status")).to_contain_text("Approved by you")
-    await expect(the(page, "approval").get_by_text("Let go by a grant")).to_be_visible()
+    await expect(the(page, "approval").get_by_text("Allowed by a grant")).to_be_visible()
     assert given(writer) == [("path", "src/a.py", "write")]
     (grant,) = writer.state.grants
     assert grant.ends_at is not None  # an hour, unless another time was chosen

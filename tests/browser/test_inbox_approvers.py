@@ -37,7 +37,7 @@ async def test_a_vote_is_said_in_place_and_the_call_still_waits_for_the_others(s
     await page.get_by_role("button", name="Approve", exact=True).click()
 
     await expect(page.locator("#decide [role=status]")).to_have_text(
-        "1 of 2 have agreed: bo. You have; others have to, or you deny it."
+        "1 of 2 have agreed: bo. You have agreed; others must agree too. You can still deny it."
     )
     await expect(page.locator("#decide [role=status]")).to_be_focused()
     await expect(page.locator(".row .noted")).to_have_text("1 of 2 have agreed")

@@ -77,7 +77,7 @@ def test_a_vote_leaves_the_call_waiting_and_says_how_many_have_agreed(server, pe
     assert (voted.status_code, voted.headers["location"]) == (303, path_of(suspension_id, "page-vote"))
     page = read(people["bo"], suspension_id, "page-vote")
     assert "1 of 2 have agreed" in page
-    assert "You have; others have to, or you deny it." in page
+    assert "You have agreed; others must agree too. You can still deny it." in page
     again = decide(people["bo"], "page-vote", suspension_id, decision="approve")
     assert again.status_code == 422
     assert "'bo' has agreed to call 'call_1' already" in html.unescape(again.text)

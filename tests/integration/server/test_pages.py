@@ -119,7 +119,7 @@ def test_a_call_shows_who_asked_what_approving_does_and_the_last_messages(server
     page = http.get(path_of(suspension_id, "who-1")).text
 
     assert "ana@shop.example" in page
-    assert "Approved, the tool runs once" in page
+    assert "If approved, the tool runs once" in page
     assert "Refund an order." in page
     assert "<strong>please</strong>" in page
 

@@ -161,7 +161,7 @@ async def test_a_store_that_is_away_is_said_without_its_address(http, store, key
 async def test_a_link_that_was_used_leads_to_the_form(http):
     link = sign_in_link(http.app, HERE)
     assert "works once" in (await http.get(link)).text
-    assert "says where a link is" in (await http.get("/signin")).text
+    assert "says where to find a link" in (await http.get("/signin")).text
     assert (await http.post(link)).status_code == 303
     page = await http.get(link)
     assert (page.status_code, said(page)[:18]) == (410, "This link was used")

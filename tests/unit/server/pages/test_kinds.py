@@ -78,12 +78,12 @@ def test_the_fields_of_arguments_and_of_an_answer_are_never_on_one_page():
 
 def test_what_follows_is_said_of_what_is_offered_alone():
     said = effect_of(pending(SuspensionKind.APPROVAL, "approve", "cancel"))
-    assert said == "Approved, the tool runs once, with these arguments."
-    assert "Denied" in effect_of(pending(SuspensionKind.APPROVAL, "deny"))
+    assert said == "If approved, the tool runs once, with these arguments."
+    assert "denied" in effect_of(pending(SuspensionKind.APPROVAL, "deny"))
     assert "confirmed" in effect_of(pending(SuspensionKind.APPROVAL, EDIT))
     assert "your answer is the result" in effect_of(pending(SuspensionKind.APPROVAL, "answer"))
     client = pending(SuspensionKind.APPROVAL, "approve", "deny", executor=Executor.CLIENT)
-    assert effect_of(client).startswith("Approved, the user's own device may run this. Denied, it may not")
+    assert effect_of(client).startswith("If approved, the user's device may run this. If denied, it does not run")
 
 
 MADE = [
