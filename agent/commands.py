@@ -13,11 +13,12 @@ from functools import cached_property
 from holdfast.conversation.text.matching import is_plain_script
 
 from . import grammar
-from .hiding import ASSIGNMENT, TOKEN, hides, unquoted, unwrapped
+from .command_glob import SCRIPT
+from .hiding import ASSIGNMENT, TOKEN, given_to_script, hides, unquoted, unwrapped
 from .programs import WRAPPERS, name_of, reads_text
 
 _CONTINUED = re.compile(r"\\\r?\n")
-_QUOTING = re.compile(r"[\\'\"^]")
+QUOTING = re.compile(r"[\\'\"^]")
 _SIMPLE = re.compile(r"[\w./+-]*")
 _GLUED = re.compile(r"-[a-z]*?[sc](.+)|--[\w-]+=(.+)", re.DOTALL)
 """A command in an option of the program that runs it."""
@@ -102,7 +103,13 @@ class Commands:
         ) + _haystack(self._pieces())
 
     def _pieces(self) -> Iterator[Iterable[str]]:
-        """The pieces of words behind a wrapper."""
+        """The pieces of words behind a wrapper, and what scripts of the project are given: words, variables, new folders."""
+        scripts = [given for found in self._found if (given := given_to_script(unwrapped(found))) is not None]
+        if scripts:
+            told = (word for found in self._found for word in found if found[0] == "mkdir" or ASSIGNMENT.match(word))
+            pieces = [piece for word in (*self._beside, *told) for piece in _PIECES.split(word)]
+            pieces += (part for given in scripts for word in given for part in _parts(word))
+            yield (SCRIPT, *(_BEHIND + piece for piece in pieces))
         for found in self._found:
             if (words := unwrapped(found)) is not found:
                 yield (_BEHIND + piece for word in words for piece in _PIECES.split(word))
@@ -146,7 +153,7 @@ def _spelled(words: Sequence[str]) -> Iterator[Sequence[str]]:
 def _parts(word: str) -> list[str]:
     """A word, and what a program may take out of it: an option's value, and each word of a text."""
     if _SIMPLE.fullmatch(word) is None:
-        parts = [part for part in _BETWEEN.split(_QUOTING.sub("", word)) if part]
+        parts = [part for part in _BETWEEN.split(QUOTING.sub("", word)) if part]
         return [word, *(parts if not word.startswith("-") or not parts else [*_held_by(parts[0]), *parts[1:]])]
     return _held_by(word) if word.startswith("-") else [word]
 

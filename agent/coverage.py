@@ -17,8 +17,6 @@ MOST_VALUES = 1024
 """How many values an argument may have, including lists and their contents, for a pattern to allow it."""
 _KEPT = 8192
 """The most characters of a text whose readings are cached."""
-
-
 _COMMANDS = frozenset({"command", "cmd"})
 """Names of arguments that always hold commands."""
 

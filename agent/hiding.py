@@ -356,6 +356,16 @@ def unwrapped(words: Sequence[str]) -> Sequence[str]:
     return words
 
 
+def given_to_script(words: Sequence[str]) -> Sequence[str] | None:
+    """The words of a command that a script of the project may pass to any program; None if it runs no script."""
+    kind = kind_of(words[0]) if words else ""
+    if kind in _SCRIPTED and not programs.installs(kind, words[1:]):
+        return words[2 + next((place for place, word in enumerate(words) if word in ("run", "run-script")), 0) :]
+    if kind in programs.SHELLS | programs.SOURCES or is_interpreter(kind) or (words and _is_of_the_project(words[0])):
+        return words[1:]
+    return given_to_script(run) if words[1:] and (run := programs.run_by(kind, words[1:])) else None
+
+
 def _behind(words: Sequence[str]) -> Sequence[str] | None:
     """The words of the command that a program wraps; None if there is none, or it is unknown."""
     kind = kind_of(words[0])

@@ -21,106 +21,101 @@ _DOWNWARD = r"(?:/|(?:\.\./)+)"
 """The beginning of a path that leads, or may lead, to the root."""
 
 
-class LooseText:
+class _Sought:
+    """Expressions by the haystack of `Readings` in which each is searched."""
+
+    __slots__ = ("_sought",)
+    _sought: dict[str, Regex]
+
+    def _is_found(self, value: Readings) -> bool:
+        for haystack, regex in () if value.opaque else self._sought.items():
+            if regex.found(getattr(value, haystack)):
+                return True
+        return value.opaque
+
+
+class LooseText(_Sought):
     """A text compared with any spelling: upper or lower case, look-alike letters, equal numbers."""
 
-    __slots__ = ("_expression", "_mail", "_path", "_url")
+    __slots__ = ()
 
     def __init__(self, text: str) -> None:
         said = " ".join(skeleton(text).split())
         forms = {said, skeleton(text), *spelled(said), host_of(said), *([number_of(said)] if is_number(said) else [])}
-        self._expression = _either(forms)
-        self._path = _either(paths_of(said)) if re.search(r"[/\\]", said) else None
-        self._mail = _found(_mail(_exactly(said))) if "@" in said else None
-        self._url = _url(_exactly(said), "/?") if "://" in said else None
+        self._sought = {"lines": _either(forms)}
+        if re.search(r"[/\\]", said):
+            self._sought["paths"] = _either(paths_of(said))
+        if "@" in said:
+            self._sought["mails"] = _found(_mail(_exactly(said)))
+        if "://" in said:
+            self._sought["urls"] = _url(_exactly(said), "/?")
 
     def may_cover(self, value: Readings) -> bool:
         """Whether the value may be the text."""
-        return (
-            value.opaque
-            or self._expression.found(value.lines)
-            or (self._path is not None and self._path.found(value.paths))
-            or (self._mail is not None and self._mail.found(value.mails))
-            or (self._url is not None and (value.unclear_host or self._url.found(value.urls)))
-        )
+        return self._is_found(value) or ("urls" in self._sought and value.unclear_host)
 
 
-class LooseRegex:
+class LooseRegex(_Sought):
     """A regular expression that is searched for in each reading, not matched whole."""
 
-    __slots__ = ("_each", "_lines")
+    __slots__ = ("_each",)
 
     def __init__(self, regex: Regex) -> None:
         self._each = regex
-        self._lines = Regex(f"(?m:{regex.pattern})")
+        self._sought = dict.fromkeys(("lines", "paths"), Regex(f"(?m:{regex.pattern})"))
 
     def may_cover(self, value: Readings) -> bool:
         """Whether the expression is found in the value."""
-        return (
-            value.opaque
-            or any(map(self._each.found, value.texts))
-            or any(map(self._each.found, value.whole))
-            or self._lines.found(value.lines)
-            or self._lines.found(value.paths)
-        )
+        return any(map(self._each.found, (*value.texts, *value.whole))) or self._is_found(value)
 
 
-class LooseGlob:
+class LooseGlob(_Sought):
     """A glob that covers a value in any of its readings."""
 
-    __slots__ = ("_hosts", "_lines", "_mails", "_named", "_paths", "_prefix", "_urls", "_words")
+    __slots__ = ("_prefix",)
 
     def __init__(self, glob: Glob) -> None:
-        self._lines = self._paths = self._words = self._hosts = self._urls = self._mails = self._named = None
+        self._sought = {}
         small = Glob(glob.text, tuple(_collapsed(part) for part in glob.parts), glob.stars)
         self._prefix = small.parts[0]
         several = any(char.isspace() for char in small.said)
+        is_path = "://" not in glob.said and not several
         if "://" in glob.said:
-            self._lines = _found(small.expression(_ANY))
-            self._urls = _url(glob)
+            self._sought |= {"lines": _found(small.expression(_ANY)), "urls": _url(glob)}
         elif is_domain_glob(domain := Glob.of(_DOT.sub("", glob.text.lower()))) or not glob.text.isascii():
             domain = domain if glob.text.isascii() else glob
             parts = tuple(map(_host_part, domain.parts)) if domain.stars else (canonical(domain.said),)
-            self._lines = _found(small.expression(_ANY))
-            self._hosts = _found(Glob(domain.text, parts, domain.stars).expression(_ANY))
+            hosts = Glob(domain.text, parts, domain.stars).expression(_ANY)
+            self._sought |= {"lines": _found(small.expression(_ANY)), "hosts": _found(hosts)}
         elif is_of_addresses(small.said):
             parts = small.parts if small.stars else (canonical(small.said),)
-            self._lines = _found(small.expression(_ANY))
-            self._hosts = _found(Glob(glob.text, parts, glob.stars).expression(_ADDRESS))
-        elif not several and "/" in small.said:
-            self._paths = self._words = _found(_path(small))
+            hosts = Glob(glob.text, parts, glob.stars).expression(_ADDRESS)
+            self._sought |= {"lines": _found(small.expression(_ANY)), "hosts": _found(hosts)}
+        elif is_path and "/" in small.said:
+            self._sought["paths"] = self._sought["words"] = _found(_path(small))
             place = glob.text.removeprefix("//")
             if _HOST_FIRST.match(place.lower()):
-                self._urls = _url(Glob.of(f"http://{place}"))
+                self._sought["urls"] = _url(Glob.of(f"http://{place}"))
         else:
-            self._lines = _found(small.expression(_ANY))
-            self._named = _found(Glob(glob.text, tuple(map(_host_part, small.parts)), glob.stars).expression(_ANY))
+            named = Glob(glob.text, tuple(map(_host_part, small.parts)), glob.stars).expression(_ANY)
+            self._sought |= {"lines": _found(small.expression(_ANY)), "authorities": _found(named)}
         if "@" in small.said and not several:
-            self._mails = _found(_mail(small))
-        if not several and self._paths is None and "://" not in glob.said:
-            self._paths = _found(_path(small) if small.stars else _ELSEWHERE + small.expression(_ANY))
+            self._sought["mails"] = _found(_mail(small))
+        if is_path and "paths" not in self._sought:
+            self._sought["paths"] = _found(_path(small) if small.stars else _ELSEWHERE + small.expression(_ANY))
 
     def may_cover(self, value: Readings) -> bool:
         """Whether the glob covers the value in any reading of it."""
         return (
-            value.opaque
-            or (self._lines is not None and self._lines.found(value.lines))
-            or (self._paths is not None and self._paths.found(value.paths))
-            or (self._words is not None and (value.unclear_path or self._words.found(value.words)))
-            or (self._hosts is not None and self._hosts.found(value.hosts))
-            or (self._urls is not None and self._urls.found(value.urls))
-            or (self._named is not None and self._named.found(value.authorities))
-            or (self._mails is not None and self._mails.found(value.mails))
-            or ((self._hosts is not None or self._urls is not None) and value.unclear_host)
-            or self._may_go_on(value)
+            self._is_found(value)
+            or ("words" in self._sought and (value.unclear_path or self._may_go_on(value)))
+            or (not self._sought.keys().isdisjoint(("hosts", "urls")) and value.unclear_host)
         )
 
     def _may_go_on(self, value: Readings) -> bool:
         """Whether a shell's substitutions may turn a word of the value into one that the glob covers."""
-        return self._words is not None and self._prefix.strip() != "" and any(map(self._meets, value.cut_words))
-
-    def _meets(self, cut: str) -> bool:
-        return self._prefix.startswith(cut) or cut.startswith(self._prefix)
+        cuts = value.cut_words if self._prefix.strip() else ()
+        return any(self._prefix.startswith(cut) or cut.startswith(self._prefix) for cut in cuts)
 
 
 def _found(expression: str) -> Regex:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import dropwhile
 
 from .known_programs import BARE, FED, KEEPING, KNOWN, TOOLS, takes
@@ -106,6 +107,7 @@ def name_of(word: str) -> str:
     return word.rpartition("/")[2].removesuffix(".exe")
 
 
+@lru_cache(maxsize=64)
 def kind_of(word: str) -> str:
     """The program that a word runs, without its version."""
     name = name_of(word).lower()
@@ -113,6 +115,7 @@ def kind_of(word: str) -> str:
     return _SAME.get(kind, name if name in _NUMBERED or kind in INERT.keys() | KEEPING else kind)
 
 
+@lru_cache(maxsize=64)
 def is_interpreter(word: str) -> bool:
     """Whether a word names an interpreter, perhaps with a version, as in `perl5-x`."""
     found = _INTERPRETER.match(name := name_of(word).lower())

@@ -3,7 +3,7 @@
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
@@ -12,7 +12,7 @@ from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.confusables import skeleton
 
 from . import hosts
-from .commands import Commands
+from .commands import QUOTING, Commands
 
 LONGEST = 65_536
 """The most characters of all texts of a value; a longer value may mean anything."""
@@ -20,7 +20,6 @@ MOST_TEXTS = 4096
 _MOST_ROUNDS = 4
 _OVERLONG = re.compile(r"%c[01]|%e0%[89]|%f0%8", re.IGNORECASE)  # ASCII for some decoders and not for others
 _WORDS = re.compile(r"[\s;&|(){}`<>=,:'\"\[\]]+")
-_QUOTING = re.compile(r"[\\'\"^]")
 _SLASHES = re.compile(r"^/+")
 _ROOTS = re.compile(r"^(?:/(?:private|system/volumes/data))+(?=/)")
 _LINK = re.compile(r"(?:^|/)(?:proc/[^/]+(?:/task/[^/]+)?/(?:root|cwd|fd/[^/]+)|dev/fd/[^/]+)$")
@@ -31,8 +30,9 @@ _TRAILING = re.compile(r"(?<=[^/. ])(?:[. ]+|:[^/:][^/]*|::\$data)(?=/|$)")  # w
 _CUT = re.compile(r"[*?$]|~[0-9]")  # cut by a shell's substitution, or by Windows (`secret~1` for `secrets`)
 _FILE = re.compile(r"\bfile:[/\\]{2}[^/\\\s]*")
 _NUMBER = re.compile(r"\s*[+-]?[0_]*[0-9](?:_?[0-9]){0,29}(?:\.[0-9]{0,30}0*)?(?:e[+-]?0*[0-9]{1,2})?\s*", re.IGNORECASE)
-_TRUE, _FALSE = frozenset({"true", "1", "on", "t", "y", "yes"}), frozenset({"false", "0", "off", "f", "n", "no"})
-"""Texts that a tool may read as true and false."""
+_TRUTHS = dict.fromkeys(("1", "on", "t", "y", "yes"), "true") | dict.fromkeys(("0", "off", "f", "n", "no"), "false")
+_TRUTHS |= {"true": "true 1", "false": "false 0"}
+"""The truth value that a tool may read from a text, and the number for a truth value."""
 
 
 class Readings:
@@ -63,10 +63,10 @@ class Readings:
     def lines(self) -> str:
         """The haystack of whole texts and of commands."""
         whole = [line for text in self.whole for line in (_flat(text), " ".join(text.split()))]
-        bare = [" ".join(_QUOTING.sub("", text).split()) for text in self.whole]
-        numbers = dict.fromkeys(self._numbers())
+        bare = [" ".join(QUOTING.sub("", text).split()) for text in self.whole]
+        numbers = dict.fromkeys(number_of(text) for text in self.whole if is_number(text))
         names = (hosts.host_of(text) for text in self.whole if "." in text and not any(map(str.isspace, text)))
-        truths = (truth for text in (*self.whole, *numbers) for truth in _truths(text.strip().lower()))
+        truths = (truth for text in (*self.whole, *numbers) for truth in _TRUTHS.get(text.strip().lower(), "").split())
         return _haystack([*whole, *bare, *names, *numbers, *truths, *self.commands.lines])
 
     @cached_property
@@ -171,24 +171,6 @@ class Readings:
         if text not in self.whole[-16:]:
             self.whole.append(text)
 
-    def _numbers(self) -> Iterator[str]:
-        for text in self.whole:
-            if _NUMBER.fullmatch(text):
-                try:
-                    yield number_of(text)
-                except InvalidOperation:  # pragma: no cover - the expression admits none
-                    continue
-
-
-def _truths(text: str) -> Iterator[str]:
-    """The truth value that a tool may read from a text, and the number for a truth value."""
-    if text in _TRUE:
-        yield "true"
-    if text in _FALSE:
-        yield "false"
-    if text in ("true", "false"):
-        yield "1" if text == "true" else "0"
-
 
 def text_of(value: Any) -> str:
     """A JSON scalar as text: a string as it is, others as JSON."""
@@ -217,7 +199,7 @@ def _flat(text: str) -> str:
 def paths_of(text: str) -> Iterator[str]:
     """The readings of a lower-case text as a path, normalized."""
     flat = _flat(text)
-    for said in {flat, flat.strip(), flat.replace("\\", "/"), flat.replace("\\", "/").strip(), _QUOTING.sub("", flat).strip()}:
+    for said in {flat, flat.strip(), flat.replace("\\", "/"), flat.replace("\\", "/").strip(), QUOTING.sub("", flat).strip()}:
         behind, _ = _behind_links(said)
         for place in (said, *(() if behind is None else (f"/{behind}", behind)), *_outside(said)):
             whole = _SLASHES.sub("/", posixpath.normpath(place))
@@ -248,5 +230,5 @@ def _outside(path: str) -> Iterator[str]:
 
 def _words(text: str) -> Iterator[str]:
     local = _FILE.sub("", text)
-    for said in {_QUOTING.sub("", text), text.replace("\\", "/"), _QUOTING.sub("", local), local.replace("\\", "/")}:
+    for said in {QUOTING.sub("", text), text.replace("\\", "/"), QUOTING.sub("", local), local.replace("\\", "/")}:
         yield from (word for word in _WORDS.split(said) if word)

@@ -166,6 +166,49 @@ def test_the_words_of_a_denied_command_in_any_order_behind_a_wrapper_or_in_a_wri
 @pytest.mark.parametrize(
     "command",
     [
+        *("npm run g -- push", "npm run g push", "npm run g -- -C . push", "npm run g -- --no-pager push", "yarn -s g push"),
+        *("./v.sh push", "cd d && ./v.sh -P push", "bash -x d/v.sh push origin", "python -u g.py push", "python -m d.g push"),
+        *(
+            "node g.js push",
+            "coverage run g.py push",
+            "timeout 9 nice ./v.sh push",
+            "npm t && ./v.sh push --force",
+            "uv run g.py push",
+        ),
+        *(
+            "make g ARGS=push",
+            "make g A=push",
+            "make g X_NAME=push",
+            "A=push make g",
+            "env MSG=push make g",
+            "export A=push; make g",
+        ),
+        *("A=push ./v.sh", "export A=push && ./v.sh", "env A=push d/v.sh", "A=push npm run w", "CI=1 A=push npm run w"),
+        *("A=push timeout 9 bash d/v.sh", "mkdir -p build/push; ./d.sh", "mkdir -p push && ./d.sh ."),
+        *("coverage run scripts/n.py publish", "A=push make vcs", "X_NAME=push make vcs", "export A=push; make vcs"),
+        *("MSG=publish make n", "env MSG=publish make n", "A=push timeout 9 bash scripts/w.sh", "env A=push scripts/w.sh"),
+    ],
+)
+def test_a_script_of_the_project_that_is_given_the_words_of_a_denied_command_is_asked_about(command):
+    rules = Rules(deny=["Bash(git push *)", "Bash(npm publish *)"], default="allow")
+    assert rules.verdict("Bash", {"command": command}, primary="command").effect is RuleEffect.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("npm run push", "npm --prefix web run push", "make push", "npm install push", "python -m pytest tests/push.py"),
+        *("./v.sh src/push", "mkdir push && ls push", "mkdir push && git status", "npm run build -- --mode=pushed"),
+    ],
+)
+def test_a_script_that_is_only_named_like_a_word_of_a_denied_command_is_clear(command):
+    rules = Rules(deny=["Bash(git push *)"], default="allow")
+    assert rules.verdict("Bash", {"command": command}, primary="command").effect is RuleEffect.ALLOW
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
         *("time -p make", "time A=1 npm test", "wait", "source .env && npm start", "bash .github/x.sh", "cd ../.. && make"),
         *("sed -i 's/echo/rm/' a", "git config user.email a@x.com && git commit -m 'a b'"),
         *("git clone -b x https://x.com/y && cd y && npm ci", "git diff --exit-code", "git archive --output=a.tar HEAD"),

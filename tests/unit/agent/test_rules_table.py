@@ -13,8 +13,8 @@ ROWS = re.findall(
 PATTERN = "Bash(git push *)"
 
 
-def test_the_table_has_twenty_lines():
-    assert len(ROWS) == 20
+def test_the_table_has_twenty_one_lines():
+    assert len(ROWS) == 21
 
 
 @pytest.mark.parametrize(("command", "allow", "deny"), ROWS)
