@@ -110,11 +110,12 @@ def _command(name: str) -> Any:
 
 
 def _literal(command: Any) -> Any:
-    """A command whose help shows square brackets: rich would read `[server]` as markup, and leave it out."""
+    """A command whose help wraps by the terminal's width, not as its source does, and shows square brackets as they are."""
     for one in (command, *command.params):
-        text = getattr(one, "help", None) or ""
-        if "[" in text and getattr(command, "rich_markup_mode", None) == "rich":
-            one.help = import_module("rich.markup").escape(text)  # an import that few commands need
+        if getattr(one, "help", None):
+            one.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in one.help.split("\n\n"))
+            if "[" in one.help and getattr(command, "rich_markup_mode", None) == "rich":
+                one.help = import_module("rich.markup").escape(one.help)  # an import that few commands need
     for below in getattr(command, "commands", {}).values():
         _literal(below)
     return command

@@ -24,15 +24,15 @@ async def run(
     conversation: ConversationId,
     *,
     receipts: Annotated[
-        list[str] | None, typer.Option("--receipt", metavar="HEAD", help="The audit_head of a receipt that has to be in it.")
+        list[str] | None, typer.Option("--receipt", metavar="HEAD", help="A receipt's audit_head that must be in the chain.")
     ] = None,
     as_lines: Annotated[bool, typer.Option("--jsonl", help="Print JSON lines for an archive.")] = False,
-    after: Annotated[int | None, typer.Option(metavar="SEQ", help="With --jsonl: only what follows this seq.")] = None,
+    after: Annotated[int | None, typer.Option(metavar="SEQ", help="With --jsonl: only entries after this seq.")] = None,
     as_json: AsJson = False,
 ) -> int:
     """Check the chain of a conversation's messages and decisions: who sent or decided what, when, on what, and why.
 
-    The exit code is 1 where the chain is broken: something in the log was changed, or a receipt is not in the chain.
+    The exit code is 1 if the chain is broken: something in the log was changed, or a receipt is not in the chain.
     """
     if as_lines and as_json:
         raise InvalidInput("--jsonl", "it does not go with --json", "leave one of them out")

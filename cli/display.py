@@ -92,7 +92,7 @@ def span(milliseconds: int) -> str:
 
 def console() -> "Console":
     """Standard output; if it is no terminal, without a maximal width, so that nothing is cut or wrapped."""
-    from rich.console import Console  # noqa: PLC0415 - `--json` does without
+    from rich.console import Console  # noqa: PLC0415 - not needed for `--json`
 
     width = None if sys.stdout.isatty() else _UNBOUNDED
     return Console(file=sys.stdout, width=width, markup=False, emoji=False, highlight=False)

@@ -36,11 +36,11 @@ def run(
         ),
     ] = 30.0,
 ) -> int:
-    """Stop the Ray and the Redis of the home, and nothing else. The conversations stay, and go on at the next start.
+    """Stop the Ray and the Redis of the home, and nothing else. The conversations stay, and continue at the next start.
 
     With `--cluster`, stop Holdfast on a Ray cluster of your own: the sweeper, the actors and the workers of this store and
-    namespace end, of every release, once their runs are done or the grace is over. Ray and all other work on it go on.
-    Holdfast does not start there again before `holdfast up`; the conversations stay in Redis, and go on then.
+    namespace end, of every release, once their runs are done or the grace is over. Ray and all other work on it keep running.
+    Only `holdfast up` starts Holdfast there again; the conversations stay in Redis, and continue then.
     """
     if cluster:
         return asyncio.run(stop_cluster(where, yes=yes, grace_s=grace_s))
@@ -105,10 +105,10 @@ async def _stop(found: Operated, *, yes: str | None, grace_s: float) -> int:
         f"This stops Holdfast in namespace {namespace} of store {found.store.store_id} ({masked(found.store.url)})",
         f"on the Ray cluster at {found.joined.address}, for everybody who uses it there:",
         f"  {workers} workers and {len(running) - workers} other actors, of release {releases}, end;",
-        f"  {runs} runs and {calls} model calls go on now"
+        f"  {runs} runs and {calls} model calls are under way"
         + (f" ({unknown} workers did not say), and" if unknown else ", and")
         + f" have {grace_s:g} s to finish; runs that are cut short then count as lost, and each tool's on_lost applies.",
-        "The conversations stay in Redis. Ray, and whatever else runs on it, goes on. `holdfast up` starts Holdfast again.",
+        "The conversations stay in Redis. Ray, and everything else on it, keeps running. `holdfast up` starts Holdfast again.",
     ):
         tell(f"{clean(line)}\n")
     if yes is None:
@@ -127,5 +127,5 @@ def _confirm(namespace: str) -> None:
 
 
 def _told(runs: int, calls: int, silent: int) -> None:
-    unsaid = f"; {silent} workers do not say what they are at" if silent else ""
-    tell(f"{runs} runs and {calls} model calls go on{unsaid}\n")
+    unsaid = f"; {silent} workers do not say what they run" if silent else ""
+    tell(f"{runs} runs and {calls} model calls are under way{unsaid}\n")

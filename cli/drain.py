@@ -29,23 +29,23 @@ def run(
     target: Annotated[
         str | None,
         typer.Argument(
-            metavar="[WORKER|NODE|RELEASE]",
+            metavar="WORKER|NODE|RELEASE",
             help="A worker as it is listed, a node's id or address, or a release.",
             show_default=False,
         ),
     ] = None,
     *,
-    undo: Annotated[bool, typer.Option("--undo", help="Have new work placed on a drained node again.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Place new work on a drained node again.")] = False,
     wait_s: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", help="Wait until it is empty, for at most this long.", min=0)
     ] = 0.0,
     as_json: AsJson = False,
 ) -> int:
-    """Drain a worker, a node or a release of Holdfast: its runs go on, and it gets no new work. Without a target, list them.
+    """Drain a worker, a node or a release of Holdfast: its runs finish, and it gets no new work. Without a target, list all.
 
     A drained worker gets a successor elsewhere, and ends when its runs are done. The workers and conversations of a drained
-    node leave it, each at its next rest, and no new actor of Holdfast is placed there while another node lives, until `--undo`;
-    other work on the cluster is not touched. The drain goes on when this command has ended.
+    node leave it, each once it rests, and no new actor of Holdfast is placed there while another node lives, until `--undo`;
+    other work on the cluster is not touched. The drain continues after this command has ended.
 
     Exit code: 0 if no actor is left there, 5 if one still is.
     """
@@ -100,7 +100,7 @@ async def _emptied(found: Operated, wanted: "Target", wait_s: float) -> "list[Pr
             return rest
         work = await inventory.work_of(process for process in rest if process.worker)
         runs, calls = sum(one.runs for one in work.values()), sum(one.model_calls for one in work.values())
-        now = f"{len(rest)} actors left; {runs} runs and {calls} model calls go on"
+        now = f"{len(rest)} actors left; {runs} runs and {calls} model calls are under way"
         if now != before:
             before = now
             tell(f"{now}\n")

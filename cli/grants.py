@@ -1,4 +1,4 @@
-"""`holdfast grants`: what runs without asking in a conversation, or by anybody's word everywhere, and the end of that."""
+"""`holdfast grants`: list or end the grants of a conversation, or all grants and votes of one giver."""
 
 import sys
 import uuid
@@ -26,17 +26,17 @@ async def run(
     ] = None,
     *,
     revoke: Annotated[str | None, typer.Option(metavar="GRANT", help="End this grant, by its id.")] = None,
-    by: Annotated[str | None, typer.Option(metavar="NAME", help="What this person or program has given.")] = None,
-    end: Annotated[bool, typer.Option("--end", help="With --by: end it, votes in calls that wait included.")] = False,
+    by: Annotated[str | None, typer.Option(metavar="NAME", help="The grants and votes of this person or program.")] = None,
+    end: Annotated[bool, typer.Option("--end", help="With --by: end these grants and votes.")] = False,
     reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why it ends, for the log.")] = None,
     request_id: Key = None,
 ) -> Said:
     """List the grants that stand in a conversation: what runs there without asking. With --revoke, end one.
 
-    With --by, list what somebody has given everywhere: grants, and votes in calls that still wait; with --end, end all of that.
+    With --by, list what somebody has given in all conversations: grants, and votes on calls that wait; with --end, end them.
 
-    Nothing begins by a grant once its revocation is printed. What begins without asking after that does so by another grant, a
-    permission rule or its tool's own declaration.
+    No run begins by a grant once its revocation is printed. A run that then begins without asking is allowed by another grant,
+    a permission rule or its tool's own declaration.
     """
     if revoke is None and not end:
         for option, said in (("--reason", reason), ("--request-id", request_id)):
@@ -98,7 +98,7 @@ def of_giver(found: Sequence[Given], failed: Mapping[str, str | None], now: int,
         lines.append(f"{one.conversation_id} ({state}): " + "; ".join(said))
         items.append(one.model_dump(mode="json") | ({"ended": failed[one.conversation_id] is None} if ended else {}))
     code = ExitCode.FAILED if any(problem is not None for problem in failed.values()) else ExitCode.DONE
-    return Said({"items": items}, lines or ["Nothing of that stands."], code=code)
+    return Said({"items": items}, lines or ["No such grant or vote stands."], code=code)
 
 
 def described(grant: Grant, now: int) -> str:
@@ -110,11 +110,11 @@ def described(grant: Grant, now: int) -> str:
 
 def _draw(grants: Sequence[Grant], now: int) -> None:
     if not grants:
-        sys.stdout.write("No grant stands: whatever asks, asks each time.\n")
+        sys.stdout.write("No grant stands: each call that needs approval asks.\n")
         return
     rows = []
     for grant in grants:
         ends = "never" if grant.ends_at is None else f"in {span(grant.ends_at - now)}"
-        by = "nobody in particular" if grant.by is None else grant.by.id
+        by = "unknown" if grant.by is None else grant.by.id
         rows.append([*map(clean, (grant.grant_id, grant.kind, grant.pattern, grant.level.value, ends, by))])
     write_table(("ID", "KIND", "PATTERN", "LEVEL", "ENDS", "GIVEN BY"), rows)

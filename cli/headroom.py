@@ -23,7 +23,7 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 def load(found: MachineLoad | None) -> Check:
     """The check of this machine's load."""
     if found is None:
-        return ok("load", "this machine does not say how much it has to do")
+        return ok("load", "this machine does not report its load")
     waiting = "" if found.waiting is None else f"; something waited for a core {found.waiting:.0%} of the last ten seconds"
     if found.is_too_much:
         return warn("load", f"this machine is overloaded: {found}, {TOO_MUCH:g} for each is too much{waiting}", RELIEVED)

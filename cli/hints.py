@@ -20,7 +20,7 @@ REASON_LENGTH = 200
 MOST_COMMENTS = 5
 """The most recent comments in the list of pending calls; `holdfast show` has all of them."""
 _WORDS = {DecisionKind.APPROVE: (), DecisionKind.ANSWER: ("JSON",), DecisionKind.REVIEW: ("VERDICT", "--notes", "TEXT")}
-"""What follows the option of a decision, where that is not the names of what the decision says."""
+"""The words after a decision's option, if they are not the names of the decision's fields."""
 
 _FLAGS: Mapping[DecisionKind | Choice, tuple[str, ...]] = {
     **{
@@ -56,11 +56,11 @@ KINDS: Mapping[SuspensionKind | None, Drawn] = {
         "An approval takes --approve, --approve --arguments JSON (edited), or --deny REASON.",
     ),
     SuspensionKind.ELICITATION: Drawn(
-        *("Question", "cyan", "ROUNDED", "Somebody is asked; the answer is the call's result."),
+        *("Question", "cyan", "ROUNDED", "A person is asked; the answer is the call's result."),
         "A question takes --answer JSON (text in double quotes), --ask (one by one), or --deny REASON.",
     ),
     SuspensionKind.CLIENT_EXEC: Drawn(
-        *("For the client", "magenta", "DOUBLE", "A client is to run this; what it answers counts as untrusted."),
+        *("For the client", "magenta", "DOUBLE", "A client is to run this; its answer counts as untrusted."),
         "A client's call takes --answer JSON, or --fail ERROR.",
     ),
     SuspensionKind.LOST: Drawn(
@@ -69,7 +69,7 @@ KINDS: Mapping[SuspensionKind | None, Drawn] = {
         "A lost run takes --redispatch (run it again), --answer JSON (what it returned), or --fail ERROR.",
     ),
     SuspensionKind.REVIEW: Drawn(
-        *("Review", "blue", "HEAVY", "{tool} asks somebody for a word before it goes on: {action}."),
+        *("Review", "blue", "HEAVY", "{tool} asks for a review before it goes on: {action}."),
         "A review takes --review allow, block or review (revise and ask again), with --notes TEXT.",
     ),
     None: Drawn("Unreadable", "red", "SQUARE"),
@@ -163,10 +163,10 @@ def lines_of(call: PendingCall[Any], *, comments: int | None = None) -> list[str
     if terms is not None:
         found.append(f"may be decided by {clean(said(terms.who, terms.minimum, not_requester=terms.not_requester))}")
         if terms.not_requester:
-            asker = "nobody said who asked, so nobody may" if call.requester is None else f"{clean(call.requester.id)} asked"
+            asker = "it is unknown who asked, so nobody may" if call.requester is None else f"{clean(call.requester.id)} asked"
             found[-1] += f" ({asker})"
         if not terms.stated:
-            found.append("whoever decides it proves who they are: --url with a key or a token in HOLDFAST_TOKEN")
+            found.append("the decider must prove who they are: use --url, with a key or a token in HOLDFAST_TOKEN")
         if terms.minimum > 1:
             found.append(agreed(len(call.votes), terms.minimum, ", ".join(clean(vote.by.id) for vote in call.votes)))
     if call.assigned:

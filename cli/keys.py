@@ -94,8 +94,8 @@ async def revoke(
 ) -> int:
     """Revoke an API key: servers refuse it within five seconds, and its event streams end within fifteen.
 
-    What its holder has given by an API key is listed: grants that stand, and votes in calls that wait. Nothing runs by such a
-    grant any more without asking, unless another key of that name may decide; the votes count. --with-effects ends both.
+    This lists what its holder has given by an API key: grants that stand, and votes on calls that wait. Such a grant allows
+    nothing any more, unless another key of that name may decide; the votes still count. --with-effects ends both.
     """
     access, client = on.client.access, on.client
     key = next((one for one in (await access.listed()).keys if one.key_id == key_id), None)

@@ -36,7 +36,7 @@ class Where:
     """The options of the command line that lead to the conversations; `HOLDFAST_*` variables give those left out."""
 
     url: str | None = _option("URL", "The server, in place of Redis and Ray.", is_secret=True)
-    token: str | None = _option("TOKEN", "What the server knows you by; better as HOLDFAST_TOKEN.", is_secret=True)
+    token: str | None = _option("TOKEN", "Your token for the server; better set HOLDFAST_TOKEN.", is_secret=True)
     redis_url: str | None = _option("URL", "The Redis that keeps the conversations.", is_secret=True)
     ray_address: str | None = _option("ADDRESS", "The Ray cluster (host:port or auto).")
     namespace: str | None = _option("NAME", "The namespace of the conversations.")
@@ -94,13 +94,13 @@ OfConversation = Annotated[
     typer.Option(
         "--conversation",
         metavar="ID",
-        help="The call's conversation; needed where more than 10,000 calls wait, and to repeat a decision.",
+        help="The call's conversation; needed if more than 10,000 calls wait, and to repeat a decision.",
     ),
 ]
 Key = Annotated[str | None, typer.Option(metavar="ID", help="Makes the command safe to repeat.")]
 
 Limit = Annotated[int | None, typer.Option(help="How many are listed at most; 50 if left out.")]
-After = Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on after an earlier page.")]
+After = Annotated[str | None, typer.Option(metavar="CURSOR", help="Continue after an earlier page.")]
 PAGE: Mapping[str, Any] = {"limit": Limit, "after": After}
 
 
@@ -135,7 +135,7 @@ def everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
         where = Where(**{parameter.name: given.pop(parameter.name) for parameter in common})
         as_json = says and given.pop("as_json")
         if inspect.iscoroutinefunction(function):
-            within = import_module(".session", __package__).within  # an import that `--help` and a few commands do without
+            within = import_module(".session", __package__).within  # an import that `--help` and a few commands do not need
             found = within(where, partial(function, **given), first.annotation)
         else:
             found = function(where, **given)

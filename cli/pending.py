@@ -30,7 +30,7 @@ ALL_TAKE = (
 )
 
 
-ROLE = {"role": Annotated[list[str] | None, typer.Option(help="With --approver: a role of theirs; repeat it for several.")]}
+ROLE = {"role": Annotated[list[str] | None, typer.Option(help="With --approver: a role of that principal; again for more.")]}
 
 
 def run(
@@ -38,7 +38,7 @@ def run(
     conversation: Annotated[str | None, typer.Argument(help="Only this conversation's calls.")] = None,
     *,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Go on with what comes, is noted and is settled, until Ctrl-C.")
+        bool, typer.Option("--watch", help="Then print new, noted and settled calls as they come, until Ctrl-C.")
     ] = False,
     as_json: AsJson = False,
     **filters: Annotated[Any, PAGE, options_of(CALLS), ROLE],
@@ -46,7 +46,7 @@ def run(
     """List pending calls, oldest first, each with the command that resolves it.
 
     Long arguments are cut; `holdfast show` has all of them, and the conversation. A command that lets a call run is printed
-    only where the whole call is shown. With `--watch --json` each line is one event, as `client.events()` gives it.
+    only if the whole call is shown. With `--watch --json` each line is one event, as `client.events()` gives it.
     """
     given = chosen(filters)
     if watch:

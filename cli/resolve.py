@@ -55,20 +55,20 @@ def run(
         typer.Option("--for", metavar="TIME", help="With --scope: for how long: 1h, 30m; else for the conversation."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--everything", help="With --scope: the pattern may cover whatever there is of its kind.")
+        bool, typer.Option("--everything", help="With --scope: the pattern may cover every value of its kind.")
     ] = False,
-    deny: Annotated[str | None, typer.Option(metavar="REASON", help="The call must not run, or has no answer.")] = None,
+    deny: Annotated[str | None, typer.Option(metavar="REASON", help="The call must not run, or will not be answered.")] = None,
     answer: Annotated[str | None, typer.Option(metavar="JSON", help="The answer; text goes in JSON's quotes.")] = None,
-    ask: Annotated[bool, typer.Option("--ask", help="The answer to questions, which are asked here one by one.")] = False,
+    ask: Annotated[bool, typer.Option("--ask", help="Ask the call's questions here, one by one, for the answer.")] = False,
     fail: Annotated[str | None, typer.Option(metavar="ERROR", help="The call could not be done, or failed.")] = None,
     redispatch: Annotated[bool, typer.Option("--redispatch", help="Run a lost call again.")] = False,
     review: Annotated[
         str | None, typer.Option(metavar="VERDICT", help="A review's verdict: allow, block, or review (revise and ask again).")
     ] = None,
-    notes: Annotated[str | None, typer.Option(metavar="TEXT", help="With --review: what the agent reads beside it.")] = None,
+    notes: Annotated[str | None, typer.Option(metavar="TEXT", help="With --review: notes that the agent reads.")] = None,
     cancel: Annotated[str | None, typer.Option(metavar="REASON", help="The call is dropped, and its turn goes on.")] = None,
     reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Why, for the log alone; --deny and --cancel say why.")
+        str | None, typer.Option(metavar="TEXT", help="Why, for the log only; --deny and --cancel have a reason of their own.")
     ] = None,
     conversation: OfConversation = None,
     decision_id: Key = None,

@@ -27,16 +27,16 @@ def check(
     args: Annotated[str, typer.Argument(metavar="ARGS", help="The call's arguments, a JSON object.")] = "{}",
     *,
     primary: Annotated[
-        str | None, typer.Option(help="The argument that a pattern like Bash(npm *) is about; with --app the tool says it.")
+        str | None, typer.Option(help="The argument that a pattern like Bash(npm *) matches; with --app the tool says it.")
     ] = None,
     expect: Annotated[
-        RuleEffect | None, typer.Option(help="What should happen; where something else would, the exit code is 1.")
+        RuleEffect | None, typer.Option(help="What should happen; if something else would, the exit code is 1.")
     ] = None,
 ) -> Said:
     """Say what would happen to a call under the rules of a file, and by which rule. It needs neither Redis nor Ray.
 
     With --app, the tool's own approval, executor, primary argument and defaults count, as well as the rules that app and agent
-    have in the code. Without one, the tool is taken for one of the server's that wants no approval.
+    have in the code. Without --app, the tool counts as one that runs in a worker and wants no approval.
     """
     rules = Rules.load(file)
     arguments = _arguments(args)

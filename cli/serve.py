@@ -33,17 +33,17 @@ def run(
     port: Annotated[int, typer.Option(help="The port; 0 takes any that is free.")] = PORT,
     public_host: Annotated[
         list[str] | None,
-        typer.Option(help="A name under which it is reached, beside those of loopback; again for more.", metavar="NAME"),
+        typer.Option(help="A name under which it is reached, besides those of loopback; again for more.", metavar="NAME"),
     ] = None,
     no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="Ask nobody who they are: all who reach it do everything. On loopback alone.")
+        bool, typer.Option("--no-auth", help="Turn sign-in off: all who reach it may do everything. Only on loopback.")
     ] = False,
 ) -> None:
     """Serve the inbox, and conversations, decisions and event streams over HTTP, until SIGTERM or Ctrl-C.
 
-    Callers send an API key (`holdfast keys create`), or a token of the configured identity provider. On loopback without one, a
-    link is printed over which one person signs in; where output is no terminal, a file of the home has it. The server keeps
-    nothing; several may run side by side.
+    Callers send an API key (`holdfast keys create`), or a token of the configured identity provider. Without a provider, on
+    loopback, it prints a link that signs one person in; if the output is no terminal, the link is in a file of the home. The
+    server keeps no state; several may run side by side.
     """
     check_installed()
     asyncio.run(_serve(where, host, port, public_host or [], no_auth=no_auth))
@@ -65,7 +65,7 @@ async def _serve(where: Where, host: str, port: int, public: list[str], *, no_au
     local = listening.is_loopback(host)
     if no_auth and set(hosts) - set(listening.names_of(host, [])):
         fix = "leave --no-auth out, or --public-host and HOLDFAST_SERVER_HOSTS"
-        raise ConfigurationError("no_auth", "a public name means that others reach it, and whoever did would decide", fix)
+        raise ConfigurationError("no_auth", "a public name lets others reach it, and without sign-in all could decide", fix)
     opened, kept = listening.open_socket(host, port), contextlib.ExitStack()
     try:
         async with session(where, with_app=True) as connected:
@@ -90,7 +90,7 @@ async def _serve(where: Where, host: str, port: int, public: list[str], *, no_au
 def _say(url: str, signing_in: str | None, where: Where, *, no_auth: bool) -> None:
     lines = [f"Holdfast listens on {url} (the inbox: {url}/inbox, the API: {url}/openapi.json)."]
     if no_auth:
-        lines.append("It asks nobody who they are: every program on this machine may decide.")
+        lines.append("Sign-in is off: every program on this machine may decide.")
     else:
         making = command(
             ["keys", "create", "--name", "NAME", "--scope", "read", "--scope", "start", "--scope", "decide"], where

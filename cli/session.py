@@ -100,7 +100,7 @@ async def reached(where: Where) -> AsyncIterator[Reached]:
             yield opened
         return
     if where.principal is not None:
-        problem = "a server knows the caller by its token, and takes nobody's word"
+        problem = "a server knows the caller by its token alone"
         raise ConfigurationError("--as", problem, "leave it out, and give that principal's token (HOLDFAST_TOKEN)")
     async with AsyncClient(over_http(settings, timeout_s=TIMEOUT_S)) as client:
         yield Reached(client, None, where)

@@ -221,19 +221,19 @@ def run(
     where: Where,
     file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="One JSON object a line.")],
     *,
-    concurrency: Annotated[int, typer.Option(min=1, max=1024, help="How many conversations go on at once.")] = CONCURRENCY,
+    concurrency: Annotated[int, typer.Option(min=1, max=1024, help="How many conversations run at once.")] = CONCURRENCY,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for conversations that await somebody.")] = False,
-    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="End after this time, also if work goes on.")] = None,
+    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="End after this time, even if work is left.")] = None,
     as_json: AsJson = False,
 ) -> int:
     """Run the conversations of a file: one JSON object a line, with `agent` and `messages` (the user's texts, in order).
 
     Optional keys are `conversation_id`, `context` and `attended` (false: nobody is there to ask). Without an id, one is
-    derived from the file's content and the line, so that a second run of the same file goes on where the first one stopped. A
+    derived from the file's content and the line, so that a second run of the same file continues where the first stopped. A
     conversation that awaits somebody is reported as awaiting_input; once it is answered, a second run of the file sends its
     remaining messages.
 
-    A line without an acknowledgement is sent again with the same ids, and then reported as unknown; the other lines go on.
+    A line without an acknowledgement is sent again with the same ids, and then reported as unknown; the others continue.
 
     Exit code: 0 if all are idle, 1 if some failed, else 4 if some are unknown, else 5 (some await somebody, or are unfinished).
     """

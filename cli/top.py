@@ -31,10 +31,10 @@ def run(
     where: Where,
     *,
     once: Annotated[bool, typer.Option("--once", help="Print the screen once, and end.")] = False,
-    every: Annotated[float, typer.Option(metavar="SECONDS", help=f"How often it is read; at least {FRESH_S:g} s.")] = FRESH_S,
+    every: Annotated[float, typer.Option(metavar="SECONDS", help=f"Time between two looks; at least {FRESH_S:g} s.")] = FRESH_S,
     as_json: AsJson = False,
 ) -> None:
-    """Show what waits, what runs and what was counted, until Ctrl-C; where standard output is no terminal, once.
+    """Show what waits, what runs and what was counted, until Ctrl-C; once, if standard output is no terminal.
 
     `--json` prints once all metrics that the store knows, as `/metrics` of `holdfast serve` does for Prometheus.
     """

@@ -15,7 +15,7 @@ from .session import session
 READY_S = 120.0
 
 
-RollBack = Annotated[bool, typer.Option("--roll-back", help="Take the place of a newer release of Holdfast on purpose.")]
+RollBack = Annotated[bool, typer.Option("--roll-back", help="Replace a newer release of Holdfast on purpose.")]
 
 
 def run(where: Where, *, roll_back: RollBack = False) -> None:
@@ -23,7 +23,7 @@ def run(where: Where, *, roll_back: RollBack = False) -> None:
 
     From then on, all conversations of the app run its code as it is here, with the values that its variables have here.
 
-    The stack goes on when this command has ended; `holdfast down` stops an embedded one. A Holdfast that
+    The stack keeps running after this command; `holdfast down` stops an embedded one. A Holdfast that
     `holdfast down --cluster` has stopped is started again.
     """
     asyncio.run(_up(where, roll_back=roll_back))

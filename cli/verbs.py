@@ -106,7 +106,7 @@ BECAME = {
 async def message(
     on: Reached,
     conversation: ConversationId,
-    message: Annotated[str, typer.Argument(help="The message's id, which `holdfast send` and receipts say.")],
+    message: Annotated[str, typer.Argument(help="The message's id, as `holdfast send` and receipts show it.")],
 ) -> Said:
     """Show what became of a message: its status, its turn, and the reply or the error."""
     found, now = await on.client.conversation(conversation).message(message), await on.now()
@@ -206,7 +206,7 @@ async def assign(
     suspension: Suspension,
     *,
     to: Annotated[str | None, typer.Option(metavar="NAME", help="Who takes it on; by default you yourself.")] = None,
-    nobody: Annotated[bool, typer.Option("--nobody", help="Nobody has it any more: it is given back.")] = False,
+    nobody: Annotated[bool, typer.Option("--nobody", help="Give it back, so that nobody is assigned.")] = False,
     conversation: OfConversation = None,
     request_id: Key = None,
 ) -> Said:
@@ -243,7 +243,7 @@ async def pause(
     on: Reached,
     *,
     agent: Annotated[str | None, typer.Option(help="Only this agent's work.")] = None,
-    reason: Annotated[str, typer.Option(help="The reason, shown wherever the pause is.")] = "",
+    reason: Annotated[str, typer.Option(help="The reason, shown with the pause.")] = "",
 ) -> Said:
     """Stop new work until `holdfast unpause`: turns, model calls and runs that have not begun wait, and nothing is lost.
 

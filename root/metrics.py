@@ -90,7 +90,7 @@ SETTLED = _counter(
     "Suspensions that ended: by a decision, expiry or cancellation.",
     *("agent", "kind", "by"),
 )
-STALE = _counter("holdfast_stale_decisions_total", "Decisions that came too late or named what is not open.", "agent", "reason")
+STALE = _counter("holdfast_stale_decisions_total", "Decisions that came too late, or for no open call.", "agent", "reason")
 WAIT = _histogram(
     "holdfast_decision_wait_seconds", "Time from a call's suspension to its decision.", "agent", "kind", bounds=DECISION_S
 )
@@ -102,7 +102,7 @@ RESOLVE_S = _histogram(
 )
 ACTIVATIONS = _counter(
     "holdfast_activations_total",
-    "Conversations taken into an actor: new ones, asked for, after an owner's death, or anew by the owner itself.",
+    "Conversations taken into an actor: new, for a request, after an owner's death, or again by the owner itself.",
     "reason",
 )
 FENCED = _counter("holdfast_fenced_writes_total", "Writes refused because another activation owned the conversation.")
@@ -115,7 +115,7 @@ SCRIPT_S = _histogram(
 )
 REDIS_S = Metric(
     "holdfast_redis_seconds",
-    "Time of what the store asks of Redis without a script, a command or several at once, as its process saw it.",
+    "Time of a request of the store to Redis without a script (one or more commands), as its process saw it.",
     MetricType.HISTOGRAM,
     bounds=SCRIPT_BOUNDS_S,
     waits=True,
@@ -131,7 +131,7 @@ MODEL_RETRIES = _counter("holdfast_model_retries_total", "Tries of model calls t
 TOKENS = _counter("holdfast_model_tokens_total", "Tokens, as providers count them.", "model", "direction")
 COST = Metric(
     "holdfast_model_cost_usd_total",
-    "What answers of models cost in US dollars, by the prices that litellm knows.",
+    "The cost of models' answers in US dollars, by litellm's price list.",
     labels=("model",),
     parts=NANOS,
 )
@@ -164,9 +164,9 @@ ACTORS_CAP = _gauge("holdfast_actors_cap", "How many conversation actors may liv
 ACTORS_OFFERED = _gauge("holdfast_actors_on_offer", "Actors on offer: blank, or with a conversation that rests.")
 HOSTED = _gauge("holdfast_conversations_hosted", "Conversations in the memory of an actor.")
 UNHOSTED = _gauge("holdfast_conversations_unhosted", "Conversations that no actor hosts, by status.", "status")
-WORKERS = _gauge("holdfast_workers", "Workers that live, alone or not.")
-WORKERS_CAP = _gauge("holdfast_workers_cap", "How many workers an app has, but for work that is done alone.")
-ATTENTION = _gauge("holdfast_conversations_overdue", "Conversations that should have been looked at long ago.")
+WORKERS = _gauge("holdfast_workers", "Workers that live, those for work that runs alone included.")
+WORKERS_CAP = _gauge("holdfast_workers_cap", "How many workers an app has, those for work that runs alone aside.")
+ATTENTION = _gauge("holdfast_conversations_overdue", "Conversations whose due time passed a minute ago or more.")
 TROUBLED = _gauge("holdfast_conversations_troubled", "Conversations that cannot be taken up.")
 PAUSES = _gauge("holdfast_pauses", "Pauses of new work that stand.")
 HELD_BACK = _gauge("holdfast_conversations_paused", "Conversations released with work outstanding, because of a pause.")
@@ -189,7 +189,7 @@ IN_PROGRESS = _gauge("holdfast_http_requests_in_progress", "Requests under way a
 LISTENERS = _gauge("holdfast_http_listeners", "Event streams open at this server.")
 SERVER_REDIS_S = _histogram(
     "holdfast_server_redis_seconds",
-    "Time of what this server asks of Redis: a script by its name, or plain commands.",
+    "Time of this server's requests to Redis: a script by its name, or plain commands.",
     "operation",
     bounds=SCRIPT_BOUNDS_S,
 )

@@ -22,7 +22,7 @@ HIDDEN = "***"
 PIECE = 8
 """How many characters of a value must stand beside an ellipsis to be recognised as its beginning or end."""
 CUTS, WHOLE = 50, 100
-"""How many ellipses of a text are searched for pieces of values, and for the pieces of how many values."""
+"""How many ellipses of a text are searched for pieces of values, and how many values' pieces are searched for."""
 SIDE = 256
 """How many characters on each side of an ellipsis are searched; programs that shorten a value show fewer."""
 

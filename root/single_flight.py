@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """At most one run of `work` at a time, shared by all its callers; it goes on when a caller stops waiting."""
+    """At most one run of `work` at a time, shared by all its callers; it continues if a caller stops waiting."""
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._work = work

@@ -210,7 +210,7 @@ class Rehearsal:
         """Move the clock forward; each deadline on the way passes at its moment, with its consequences.
 
         Deadlines are those of approvals, answers and client calls, and the bounds of runs and model calls. A body's sleep takes
-        real time. The result is that of the new moment; a body within its bound goes on.
+        real time. The result is that of the new moment; a body within its bound keeps running.
 
         Raises:
             InvalidInput: `seconds` is no number, or negative.
@@ -397,7 +397,7 @@ class Rehearsal:
         state = await self._log()
         effects = [" ".join((effect.kind, getattr(effect, "tool", ""))).strip() for effect in outstanding(state)]
         within = f"the conversation did not come to rest within {self._within_s:g} s (within_s)"
-        return f"{within}: it is {state.status}, and these go on: {', '.join(effects) or 'none'}"
+        return f"{within}: it is {state.status}, and these still run: {', '.join(effects) or 'none'}"
 
 
 async def run(agent: Agent, *texts: str, **arguments: Unpack[RunArguments]) -> RehearsalResult[Awaitable[Receipt]]:

@@ -114,12 +114,12 @@ def test_a_call_is_taken_on_given_back_and_commented_and_the_lists_show_it(given
         assert run(command) == ExitCode.DONE
         shown = " ".join(capsys.readouterr().out.replace("┃", " ").split())
         assert "may be decided by 2 of role:finance" in shown
-        assert shown.count("whoever decides it proves who they are: --url with a key") == 2, "the third takes stated names"
+        assert shown.count("the decider must prove who they are: use --url, with a key") == 2, "the third takes stated names"
         assert "1 of 2 people has agreed: ana" in shown
         assert "taken on by ana" in shown
         assert "ana: Which" in shown
         assert "\x1b" not in shown
-        assert "may be decided by id:cfo, but not who asked (nobody said who asked, so nobody may)" in shown
+        assert "may be decided by id:cfo, but not who asked (it is unknown who asked, so nobody may)" in shown
     assert run(["assign", suspension, "--nobody"]) == ExitCode.DONE
     assert run(["assign", suspension, "--to", "bo"]) == ExitCode.DONE
     said = capsys.readouterr().out

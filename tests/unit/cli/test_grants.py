@@ -80,7 +80,7 @@ def test_a_scope_is_given_listed_and_revoked(given, writer, capsys):
     assert json.loads(capsys.readouterr().out)["duplicate"]
     assert writer.events[-1].reason == "merged"
     assert run(["grants", "c-1"]) == 0
-    assert capsys.readouterr().out == "No grant stands: whatever asks, asks each time.\n"
+    assert capsys.readouterr().out == "No grant stands: each call that needs approval asks.\n"
 
 
 def test_show_says_what_runs_without_asking_and_by_which_grant(given, capsys):
@@ -224,7 +224,7 @@ def test_what_a_revoked_key_has_given_is_named_and_stands_until_it_is_ended(key,
     assert capsys.readouterr().out.startswith("c-1 (ended): ")
     assert (writer.state.grants, writer.events[-1].reason) == ((), "left")
     assert run(["grants", "--by", "bo"]) == 0
-    assert capsys.readouterr().out == "Nothing of that stands.\n"
+    assert capsys.readouterr().out == "No such grant or vote stands.\n"
 
 
 def test_a_key_is_revoked_with_what_it_has_given(key, writer, capsys):

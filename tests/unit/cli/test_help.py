@@ -1,6 +1,7 @@
 """Every help page says all that its source does: the names of commands, square brackets, and no text cut off."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,14 @@ def test_a_help_page_says_all_of_its_texts(path, shown):
     texts = [command.help, *(getattr(one, "help", None) for one in command.params)]
     assert [text for text in texts if text and dense(text) not in page] == []
     assert page.count("…") == sum(text.count("…") for text in texts if text)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=" ".join)
+def test_a_paragraph_of_a_help_page_wraps_only_where_the_line_is_full(path, shown):
+    about = shown(path).partition("Usage:")[2].partition("╭")[0].partition("\n")[2]
+    for paragraph in re.split(r"\n\s*\n", about.rstrip()):
+        lines = [line.strip() for line in paragraph.splitlines() if line.strip()]
+        assert [one for one, after in pairwise(lines) if len(f" {one} {after.split()[0]} ") <= 80] == []
 
 
 def test_the_page_of_the_demo_names_what_is_to_be_installed(shown):
