@@ -14,6 +14,8 @@ from .workers import WorkPaused
 LAG_S = PAUSE_LAG_MS / 1000
 FRESH_S = LAG_S / 2
 """Seconds for which a reading is reused. Work that begins has the rest of `LAG_S` to reach the store, or the model."""
+TRIES = 3
+"""How often a caller reads anew if the reading is old by the time that this process comes to it."""
 LOOK_S = 1.0
 """Seconds between looks whether a pause is over."""
 
@@ -32,10 +34,13 @@ class Readings:
 
     async def fresh(self) -> None:
         """Return once a fresh reading exists; raises `StoreUnavailable` if reading took too long."""
-        if now_s() - self._asked_at_s >= FRESH_S:
+        for _ in range(TRIES):
+            if now_s() - self._asked_at_s < FRESH_S:
+                return
             await self._reading.result()
-            if self._what is not None and now_s() - self._asked_at_s >= LAG_S:
-                raise StoreUnavailable(f"it took too long to find out {self._what}")
+            if self._what is None or now_s() - self._asked_at_s < LAG_S:
+                return
+        raise StoreUnavailable(f"it took too long to find out {self._what}")
 
     async def _look(self) -> None:
         asked_at_s = now_s()  # it is read at some moment after this

@@ -22,6 +22,8 @@ from .registry import Delivery, DeliveryResult, Refused
 
 logger = logging.getLogger("holdfast.registry")
 
+AT_ONCE = 32
+"""How many messages a process judges at once: among a thousand, what each has read of pauses would be too old for its write."""
 MOST_BYTES = 256 << 10
 """The largest snapshot and log tail that are read for one message; an actor reads larger ones."""
 MOST_TOLD = 10_000
@@ -44,6 +46,7 @@ class Messages:
         self._reached = reached
         self._clock = StoreClock(steady_ms)
         self._serves = True
+        self._at_once = asyncio.Semaphore(AT_ONCE)
         self._background = Background()
         self._telling: asyncio.Task[None] | None = None
 
@@ -57,7 +60,7 @@ class Messages:
             return None
         with about(conversation=delivery.conversation_id):
             try:
-                async with asyncio.timeout_at(delivery.until):
+                async with asyncio.timeout_at(delivery.until), self._at_once:
                     wrote = await self._written(delivery)
             except StoreError as error:
                 delivery.handed &= isinstance(error, StoreUnavailable | CorruptStore)  # else nothing was written

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from holdfast.actors.activation.guest import Guest
@@ -17,6 +17,8 @@ from .gate import GrantGivers, RulesInForce
 from .work_spans import NO_CONTENT, Content
 
 _T = TypeVar("_T")
+CLAIMED_AT_ONCE = 32
+"""How many model calls are claimed at once: among a thousand, each claim would come too late for what was read of pauses."""
 
 
 class Room(Protocol):
@@ -50,6 +52,7 @@ class Bench:
             any time); raises if new work is paused.
         givers: The API-key holders who gave grants; None if there are no keys.
         guest: Judges outcomes of conversations without an owner; None: actors do.
+        claiming: Entered while a model call is claimed.
         carry_on: Begins, in this worker, work that such an outcome has made outstanding.
     """
 
@@ -61,6 +64,7 @@ class Bench:
     admit: Callable[[str], Awaitable[int | None]] = at_any_time
     givers: GrantGivers | None = None
     guest: Guest | None = None
+    claiming: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CLAIMED_AT_ONCE))
     carry_on: Callable[[ModelRequest | RunRequest], object] = lambda _: None
     reached: Reached = logged
     redaction: Redaction = PLAIN

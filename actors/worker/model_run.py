@@ -1,9 +1,11 @@
 """Carrying out a model call: claim, call, outcome, record."""
 
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+from holdfast.actors.admission import FRESH_S
 from holdfast.actors.steps import Step
 from holdfast.actors.workers import GRACE_S, ModelOutcome, ModelRequest, NoOutcome
 from holdfast.conversation import Event, FailureReason, ModelFailed
@@ -17,6 +19,9 @@ from .deposit import deposit
 
 logger = logging.getLogger("holdfast.worker")
 
+TRIES = 3
+"""How often a claim is made, if it comes too late each time: on a busy machine."""
+
 
 async def run(
     bench: Bench,
@@ -29,17 +34,21 @@ async def run(
 ) -> ModelOutcome | NoOutcome:
     """Claim the call, call the model, record the outcome and return it; `NOT_MINE` if it is not runnable (any more)."""
     bench.reached(Step.MODEL_1_ASKED)
-    until = await bench.admit(request.agent)
-    claimed = await bench.store.claim(
-        request.conversation_id,
-        request.effect_id,
-        incarnation=claim.incarnation,
-        worker=bench.worker,
-        until=until,
-        bound_ms=round((timeout_s + JUDGING_S + GRACE_S) * 1000),
-        instead_of=request.instead_of,
-        follows=follows,
-    )
+    async with bench.claiming:
+        for _ in range(TRIES):
+            asked_at_s = time.monotonic()
+            claimed = await bench.store.claim(
+                request.conversation_id,
+                request.effect_id,
+                incarnation=claim.incarnation,
+                worker=bench.worker,
+                until=await bench.admit(request.agent),
+                bound_ms=round((timeout_s + JUDGING_S + GRACE_S) * 1000),
+                instead_of=request.instead_of,
+                follows=follows,
+            )
+            if claimed or time.monotonic() - asked_at_s < FRESH_S:
+                break  # else it may only have come too late for what was admitted
     if not claimed:
         return NoOutcome.NOT_MINE
     claim.made()

@@ -111,6 +111,7 @@ class Worker:
         model_calls = common.process_limits.model_calls
         alone = Turnstile(THREADS) if settings.alone else None  # one for all work
         self._models = alone or Turnstile(model_calls)
+        self._beginning = asyncio.Lock()
         for name in CONNECTIONS:
             os.environ.setdefault(name, str(max(model_calls, 1000)))
         self._bodies = alone or Turnstile(AT_ONCE)
@@ -421,6 +422,8 @@ class Worker:
         from . import model  # noqa: PLC0415 - litellm takes seconds; only workers pay, once
 
         agent = agent_of(runtime.app, request.agent)
+        async with self._beginning:  # litellm computes for a while: claims are not to wait until all calls have begun
+            await asyncio.sleep(0)
         counts = ModelCounts(self._counts, spec.model)
         with model_span(request, spec, messages, self.secrets.content) as span:
             outcome = await model.call(

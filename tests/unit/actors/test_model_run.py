@@ -138,6 +138,19 @@ async def test_a_call_that_comes_after_the_moment_until_which_it_may_begin_is_no
     assert (model.calls, (await record(store)).status) == (0, RunStatus.RUNNABLE)
 
 
+async def test_a_claim_that_only_came_too_late_is_made_again(monkeypatch):
+    monkeypatch.setattr(model_run, "FRESH_S", 0.0)  # as if each claim were long on its way
+    store, _ = await calling()
+    until = iter([1, None])
+
+    async def admit(agent):
+        return next(until)
+
+    model = Model()
+    assert await run(store, model, admit=admit) == REPLIED
+    assert model.calls == 1
+
+
 async def test_a_call_that_waits_for_the_end_of_a_pause_claims_nothing():
     store, _ = await calling()
     model = Model()

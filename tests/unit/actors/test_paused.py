@@ -106,18 +106,29 @@ async def test_what_cannot_be_looked_at_lets_nothing_begin_and_is_no_fault_of_a_
     assert refused.value.__cause__ is None
 
 
-async def test_what_was_long_on_its_way_lets_nothing_begin(skip):
-    on_its_way = asyncio.Event()
-    view = Admission(FaultyStore(MemoryStore(), Faults(paused={1: Delay(until=on_its_way)})))
-    asked = asyncio.create_task(view.admit("desk"))
+async def test_what_was_long_on_its_way_is_read_anew(skip):
+    on_its_way, inner = asyncio.Event(), MemoryStore()
+    store = FaultyStore(inner, Faults(paused={1: Delay(until=on_its_way)}))
+    asked = asyncio.create_task(Admission(store).admit("desk"))
     await asyncio.sleep(0.01)
 
-    skip(LAG_S)  # a pause that was made meanwhile counts by now
+    skip(LAG_S)
+    await pause(inner, "desk")  # it counts by the time that the first reading comes
     on_its_way.set()
 
-    with pytest.raises(StoreUnavailable, match="too long"):
+    with pytest.raises(WorkPaused):
         await asked
-    assert await view.admit("desk")
+    assert store.calls["paused"] == 2
+
+
+async def test_what_is_always_long_on_its_way_lets_nothing_begin(skip):
+    class Slow(MemoryStore):
+        async def paused(self):
+            skip(LAG_S)
+            return await super().paused()
+
+    with pytest.raises(StoreUnavailable, match="too long"):
+        await Admission(Slow()).admit("desk")
 
 
 # -- workers --------------------------------------------------------------------------------------------------------------

@@ -69,6 +69,26 @@ async def test_a_start_is_acknowledged_with_its_turn_begun_and_a_worker_told(inn
     assert (await inner.survey()).counts[f"{metrics.STARTED.name}|desk"] == 1
 
 
+async def test_of_many_starts_at_once_some_are_judged_at_a_time(inner):
+    under_way, most = set(), []
+
+    class Slow(Told):
+        async def published(self, app, agent):
+            me = object()
+            under_way.add(me)
+            most.append(len(under_way))
+            await asyncio.sleep(0.001)
+            under_way.discard(me)
+            return await super().published(app, agent)
+
+    count = 3 * module.AT_ONCE
+    messages = messages_of(inner, Slow(inner, *[Keeps(f"i.{number}") for number in range(count)]))
+    answers = await asyncio.gather(*(messages.accepted(delivered(START, f"c-{number}")) for number in range(count)))
+    assert all(isinstance(answer, Replied) for answer in answers)
+    assert max(most) == module.AT_ONCE
+    await messages.close()
+
+
 @pytest.mark.parametrize("message", ["m-1", "m-2"])
 async def test_an_id_that_is_taken_is_for_an_actor(inner, message):
     await (await Writer.of(inner, "c-1")).do(start(message_id=message))
