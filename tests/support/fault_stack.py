@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import ray
-from stack_fixture import Scenarios, end_stack, pid_of, start_stack
+from stack_fixture import Scenarios, end_stack, host_of, pid_of, start_stack
 from trap_folder import Traps
 
 from holdfast.actors.activation.guest import GUESTS
@@ -21,7 +21,7 @@ from holdfast.testing import ModelServer
 
 WITHIN_S = 90
 QUICK = {"HOLDFAST_LINGER_S": "1", "HOLDFAST_STANDBY": "3", GUESTS: "0"}
-"""Conversations that rest are left soon, those at work are not, and who takes one over finds an actor that is warm.
+"""Conversations that rest are left soon, and who takes one over finds an actor that is warm.
 
 Without guests, actors do all that they can; `tests/faults/test_guests.py` has guests.
 """
@@ -97,9 +97,8 @@ async def at_ease(store, *but):
 
 
 async def host_pid(store, conversation_id):
-    """The process that hosts a conversation."""
-    owner = await store.owner(conversation_id)
-    return await pid_of(named(owner.actor))
+    """The process that hosts a conversation, or has just taken it up and left it to its worker."""
+    return await pid_of(await host_of(store, conversation_id))
 
 
 async def full(store):
