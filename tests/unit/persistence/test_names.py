@@ -13,9 +13,7 @@ VERBS = sorted(name for name in dir(Store) if not name.startswith("_"))
 
 
 def test_the_fakes_are_public():
-    assert {"FaultyStore", "Faults", "FailBefore", "FailAfter", "Delay", "ModelServer", "RedisServer"} <= set(
-        holdfast.testing.__all__
-    )
+    assert {"FaultyStore", "Faults", "FailBefore", "FailAfter", "Delay", "ModelServer"} <= set(holdfast.testing.__all__)
     for name in holdfast.testing.__all__:
         assert getattr(holdfast.testing, name) is not None
 
