@@ -49,8 +49,8 @@ logged: Reached = logging.getLogger("holdfast.step").debug
 
 TRAPS = "HOLDFAST_TRAPS"
 """The variable that names a folder of traps, in tests of faults."""
-LISTENERS = "holdfast.steps"
-"""The entry points by which a package makes a process's step listener from that folder."""
+LISTENERS = "holdfast.traps"
+"""The entry points by which a package of tests makes a process's step listener from that folder."""
 
 
 def reached_here() -> Reached:

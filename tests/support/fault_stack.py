@@ -55,6 +55,7 @@ def trapped_stack(**settings):
         traps = Traps(Path(folder) / "traps")
         scenarios = Scenarios()
         os.environ[TRAPS] = str(traps.folder)
+        os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # where the processes find who springs the traps
         with ModelServer(script=scenarios) as model:
             stack = start_stack(model, scenarios, **(QUICK | {"HOLDFAST_PUBLISH": "true"} | settings))
             stack.redis_url = settings.get("HOLDFAST_REDIS_URL", stack.redis_url)

@@ -2,17 +2,20 @@ import logging
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import trap_listener
 
 from holdfast.actors.steps import TRAPS, Step, logged, reached_here
-from holdfast.testing import traps
+
+SUPPORT = Path(trap_listener.__file__).parent
 
 
 @pytest.fixture
 def sent(monkeypatch):
     found = []
-    monkeypatch.setattr(traps.signal, "pthread_kill", lambda _, number: found.append(number))
+    monkeypatch.setattr(trap_listener.signal, "pthread_kill", lambda _, number: found.append(number))
     return found
 
 
@@ -31,8 +34,8 @@ def test_a_process_whose_environment_names_no_folder_logs_its_steps(monkeypatch,
 
 
 def test_a_process_without_traps_does_not_load_what_sends_signals():
-    code = "import sys, holdfast.actors.steps as s; s.reached_here(); assert 'holdfast.testing' not in sys.modules"
-    subprocess.run([sys.executable, "-I", "-c", code], check=True, env={})
+    code = "import sys, holdfast.actors.steps as s; s.reached_here(); assert 'trap_listener' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(SUPPORT)})
 
 
 def test_a_trap_springs_once_at_its_step(folder, sent):
@@ -46,7 +49,7 @@ def test_a_trap_springs_once_at_its_step(folder, sent):
 def test_a_trap_kills_the_process_that_it_catches(folder):
     (folder / Step.RUN_2_CLAIMED).write_text(str(int(signal.SIGKILL)))
     code = "from holdfast.actors.steps import Step, reached_here; reached_here()(Step.RUN_2_CLAIMED)"
-    ended = subprocess.run([sys.executable, "-I", "-c", code], check=False, env={TRAPS: str(folder)})
+    ended = subprocess.run([sys.executable, "-c", code], check=False, env={TRAPS: str(folder), "PYTHONPATH": str(SUPPORT)})
     assert ended.returncode == -signal.SIGKILL
 
 

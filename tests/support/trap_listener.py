@@ -1,6 +1,7 @@
 """Traps that end or freeze a process at one of its numbered steps.
 
-The package registers `trapped` as a step listener (`holdfast.steps` in `pyproject.toml`); it is loaded in tests of faults only.
+`trap_listener-1.dist-info` beside it registers `trapped` as the step listener of processes that have this folder on their
+import path and a folder of traps in `HOLDFAST_TRAPS`.
 """
 
 import logging
