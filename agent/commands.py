@@ -14,7 +14,7 @@ from holdfast.conversation.text.matching import is_plain_script
 
 from . import grammar
 from .command_glob import SCRIPT
-from .hiding import ASSIGNMENT, TOKEN, given_to_script, hides, unquoted, unwrapped
+from .hiding import ASSIGNMENT, TOKEN, hides, told_to_scripts, unquoted, unwrapped
 from .programs import WRAPPERS, name_of, reads_text
 
 _CONTINUED = re.compile(r"\\\r?\n")
@@ -103,16 +103,17 @@ class Commands:
         ) + _haystack(self._pieces())
 
     def _pieces(self) -> Iterator[Iterable[str]]:
-        """The pieces of words behind a wrapper, and what scripts of the project are given: words, variables, new folders."""
-        scripts = [given for found in self._found if (given := given_to_script(unwrapped(found))) is not None]
-        if scripts:
-            told = (word for found in self._found for word in found if found[0] == "mkdir" or ASSIGNMENT.match(word))
-            pieces = [piece for word in (*self._beside, *told) for piece in _PIECES.split(word)]
-            pieces += (part for given in scripts for word in given for part in _parts(word))
-            yield (SCRIPT, *(_BEHIND + piece for piece in pieces))
+        """The pieces of words behind a wrapper, and of all that scripts of the project are told: words, variables, names."""
+        told = list(self._beside)
+        has_script = False
         for found in self._found:
             if (words := unwrapped(found)) is not found:
                 yield (_BEHIND + piece for word in words for piece in _PIECES.split(word))
+            given, is_script = told_to_scripts(words)
+            has_script |= is_script
+            told += (*filter(ASSIGNMENT.match, found), *given)
+        if has_script:
+            yield (SCRIPT, *(_BEHIND + piece for word in told for piece in _PIECES.split(word)))
 
     def _plain(self, text: str, deep: int) -> None:
         words: list[str] = []

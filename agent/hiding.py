@@ -356,14 +356,16 @@ def unwrapped(words: Sequence[str]) -> Sequence[str]:
     return words
 
 
-def given_to_script(words: Sequence[str]) -> Sequence[str] | None:
-    """The words of a command that a script of the project may pass to any program; None if it runs no script."""
+def told_to_scripts(words: Sequence[str]) -> tuple[Sequence[str], bool]:
+    """The words of a command that scripts of the project may be given or find as names, and whether it runs such a script."""
     kind = kind_of(words[0]) if words else ""
     if kind in _SCRIPTED and not programs.installs(kind, words[1:]):
-        return words[2 + next((place for place, word in enumerate(words) if word in ("run", "run-script")), 0) :]
+        return words[2 + next((place for place, word in enumerate(words) if word in ("run", "run-script")), 0) :], True
     if kind in programs.SHELLS | programs.SOURCES or is_interpreter(kind) or (words and _is_of_the_project(words[0])):
-        return words[1:]
-    return given_to_script(run) if words[1:] and (run := programs.run_by(kind, words[1:])) else None
+        return words[1:], True
+    if words[1:] and (run := programs.run_by(kind, words[1:])):
+        return told_to_scripts(run)
+    return words[1 if kind in ("mkdir", "cd", "pushd") else 2 if kind in TOOLS else len(words) :], False
 
 
 def _behind(words: Sequence[str]) -> Sequence[str] | None:

@@ -98,14 +98,13 @@ class Row:
     def of(cls, tokens: Sequence[str]) -> "Row":
         """The row of these tokens from a table."""
         marked = {mark: [token[1:] for token in tokens if token[:1] == mark and token[1:]] for mark in "^'>~"}
-        said = [("-" + one[1:]) if one[:1] == "~" else one for one in marked["'"]]
         return cls(
             first=frozenset(token for token in tokens if token[:1].isalpha()),
             second=frozenset(marked[">"]),
             before={one.removesuffix("="): one.endswith("=") for one in marked["^"]},
             letters=frozenset("".join(token[1:] for token in tokens if re.fullmatch(r"-\w+", token))),
             options=frozenset((*(one for one in tokens if one[:2] == "--"), *(f"-{one}" for one in marked["~"]))),
-            said=frozenset(said),
+            said=frozenset(("-" + one[1:]) if one[:1] == "~" else one for one in marked["'"]),
             signs=frozenset({"--", "@", "+", "-", '"', "..."}.intersection(tokens)),
         )
 

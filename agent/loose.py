@@ -75,30 +75,28 @@ class LooseGlob(_Sought):
     __slots__ = ("_prefix",)
 
     def __init__(self, glob: Glob) -> None:
-        self._sought = {}
         small = Glob(glob.text, tuple(_collapsed(part) for part in glob.parts), glob.stars)
         self._prefix = small.parts[0]
+        self._sought = {"lines": _found(small.expression(_ANY))}
         several = any(char.isspace() for char in small.said)
         is_path = "://" not in glob.said and not several
         if "://" in glob.said:
-            self._sought |= {"lines": _found(small.expression(_ANY)), "urls": _url(glob)}
+            self._sought["urls"] = _url(glob)
         elif is_domain_glob(domain := Glob.of(_DOT.sub("", glob.text.lower()))) or not glob.text.isascii():
             domain = domain if glob.text.isascii() else glob
             parts = tuple(map(_host_part, domain.parts)) if domain.stars else (canonical(domain.said),)
-            hosts = Glob(domain.text, parts, domain.stars).expression(_ANY)
-            self._sought |= {"lines": _found(small.expression(_ANY)), "hosts": _found(hosts)}
+            self._sought["hosts"] = _found(Glob(domain.text, parts, domain.stars).expression(_ANY))
         elif is_of_addresses(small.said):
             parts = small.parts if small.stars else (canonical(small.said),)
-            hosts = Glob(glob.text, parts, glob.stars).expression(_ADDRESS)
-            self._sought |= {"lines": _found(small.expression(_ANY)), "hosts": _found(hosts)}
+            self._sought["hosts"] = _found(Glob(glob.text, parts, glob.stars).expression(_ADDRESS))
         elif is_path and "/" in small.said:
-            self._sought["paths"] = self._sought["words"] = _found(_path(small))
+            self._sought = dict.fromkeys(("paths", "words"), _found(_path(small)))
             place = glob.text.removeprefix("//")
             if _HOST_FIRST.match(place.lower()):
                 self._sought["urls"] = _url(Glob.of(f"http://{place}"))
         else:
-            named = Glob(glob.text, tuple(map(_host_part, small.parts)), glob.stars).expression(_ANY)
-            self._sought |= {"lines": _found(small.expression(_ANY)), "authorities": _found(named)}
+            parts = tuple(map(_host_part, small.parts))
+            self._sought["authorities"] = _found(Glob(glob.text, parts, glob.stars).expression(_ANY))
         if "@" in small.said and not several:
             self._sought["mails"] = _found(_mail(small))
         if is_path and "paths" not in self._sought:
@@ -109,7 +107,7 @@ class LooseGlob(_Sought):
         return (
             self._is_found(value)
             or ("words" in self._sought and (value.unclear_path or self._may_go_on(value)))
-            or (not self._sought.keys().isdisjoint(("hosts", "urls")) and value.unclear_host)
+            or (value.unclear_host and not self._sought.keys().isdisjoint(("hosts", "urls")))
         )
 
     def _may_go_on(self, value: Readings) -> bool:

@@ -186,6 +186,15 @@ def test_the_words_of_a_denied_command_in_any_order_behind_a_wrapper_or_in_a_wri
         *("A=push ./v.sh", "export A=push && ./v.sh", "env A=push d/v.sh", "A=push npm run w", "CI=1 A=push npm run w"),
         *("A=push timeout 9 bash d/v.sh", "mkdir -p build/push; ./d.sh", "mkdir -p push && ./d.sh ."),
         *("coverage run scripts/n.py publish", "A=push make vcs", "X_NAME=push make vcs", "export A=push; make vcs"),
+        *(
+            "git checkout -q -b publish && bash scripts/rel.sh",
+            "git switch -q -c publish; ./rel.sh",
+            "git init -q publish && sh l.sh",
+        ),
+        *("git branch publish && git checkout -q publish && sh rel.sh", "git checkout -q -b publish master && npm run rel"),
+        *("git branch -m publish && bash rel.sh", "cd tools/publish && npm --prefix ../.. run here", "make -C tools/publish"),
+        *("git clone -q . publish && bash l.sh", "git worktree add -q publish && ./l.sh", "cmake -S . -B publish && sh l.sh"),
+        *("git remote add publish x && sh r.sh", "git config user.name publish && sh u.sh", "./v.sh verbs/push"),
         *("MSG=publish make n", "env MSG=publish make n", "A=push timeout 9 bash scripts/w.sh", "env A=push scripts/w.sh"),
     ],
 )
@@ -198,7 +207,7 @@ def test_a_script_of_the_project_that_is_given_the_words_of_a_denied_command_is_
     "command",
     [
         *("npm run push", "npm --prefix web run push", "make push", "npm install push", "python -m pytest tests/push.py"),
-        *("./v.sh src/push", "mkdir push && ls push", "mkdir push && git status", "npm run build -- --mode=pushed"),
+        *("./v.sh src/push.c", "mkdir push && ls push", "mkdir push && git status", "npm run build -- --mode=pushed"),
     ],
 )
 def test_a_script_that_is_only_named_like_a_word_of_a_denied_command_is_clear(command):
