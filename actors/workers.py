@@ -41,14 +41,12 @@ class ModelRequest(CallModel, _Request):
 
     Attributes:
         log_tail: The durable events that end at `upto_seq`, as many as a guest had; the worker reads earlier ones.
-        lineage: The id of the log as this writer writes it: a place in it stands for one entry and all before it.
         instead_of: A claim of this effect whose process is gone; the new claim replaces it.
         visited: The conversation as the guest that asks for the call has written it.
     """
 
     attempt: int
     log_tail: tuple[Event, ...] = ()
-    lineage: str = ""
     instead_of: str = ""
     visited: Visited | None = None
 

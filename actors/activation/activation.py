@@ -87,7 +87,7 @@ class Activation:
         self._counted.taken_over(self._owned.state, because)
         self._reached(Step.ACTIVATE_2_ACQUIRED)
         with about(conversation=self.conversation_id, effect="", request="", trace=""):
-            self._own = [self._tended(work) for work in (self._run_loop(), self._renew(), self._watch_lease())]
+            self._own = [self._tended(work) for work in (self._run_loop(), self._renew())]
         try:
             self._effects.start()
         except BaseException:
@@ -257,14 +257,6 @@ class Activation:
                 self._mailbox.tell(Wake())  # the append for this command is refused too, if another activation owns the log
             except StoreError as error:
                 logger.warning("conversation %s: its lease was not renewed: %s", self.conversation_id, error)
-            else:
-                self._effects.start()
-
-    async def _watch_lease(self) -> None:
-        """Stop following effects when the lease ends, since another activation may follow them then. Claimed work goes on."""
-        while not self.over:
-            await self._owned.lease.ended()
-            self._effects.cancel_all()
 
     def _stop(self) -> None:
         self._owned.over = True

@@ -62,7 +62,6 @@ class EffectRunner:
             **vars(effect),
             **shared(self._state, self.traceparent, self._owned.blame.max_claims),
             attempt=attempt,
-            lineage=self._owned.token,
             instead_of=lost,
         )
         return await self._context.workers.call_model(self._state.app, effect.code, request)

@@ -7,7 +7,6 @@ If another writer comes first, the write is `Fenced`, and nothing was written.
 import asyncio
 import logging
 import os
-import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field, replace
 from weakref import WeakValueDictionary
@@ -59,7 +58,6 @@ class Wrote:
                     **shared(state, self.traceparent, 0),
                     attempt=1,
                     log_tail=tuple(write.events) if effect.upto_seq == state.seq else (),
-                    lineage=uuid.uuid4().hex,
                     visited=Visited(self.written.now, state, write.append_id, self.written.tail_bytes),
                 )
             elif isinstance(effect, RunTool):

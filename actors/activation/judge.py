@@ -95,9 +95,6 @@ class Held:
         """Hold what a guest has read, for its next write."""
         self.state, self.tail_bytes, self.seen = visited.state, visited.tail_bytes, visited.append_id
 
-    def granted(self, asked_at_s: float) -> None:
-        """Note that the store has answered a write that was sent at this loop time: it renews an owner's lease."""
-
     def adopt(self, write: Append, written: Appended) -> None:
         """Adopt the state of a durable write."""
         self.state, self.tail_bytes = write.after, written.tail_bytes
@@ -195,7 +192,6 @@ class Judge:
             judgement, begins = await self._with_beginning(judgement, now)
             self._reached(Step.ASK_2_JUDGED)
             ids = (*command.lookups(), *command.reasons()) if refusal is not None else command.lookups()
-            asked_at_s = asyncio.get_running_loop().time()
             after = judgement.state or held.state
             unbegun = held.seen is not None and after.busy and after.turn is None  # an actor begins the turn
             write = Append(
@@ -214,7 +210,6 @@ class Judge:
             )
             written = await held.store.append(held.conversation_id, write)
             held.time.heard(written.now)
-            held.granted(asked_at_s)
             if isinstance(written, KnownIds):
                 known |= written.known
                 continue

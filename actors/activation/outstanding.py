@@ -82,9 +82,9 @@ class Outstanding:
         return self._owned.state.busy and self._rest.elsewhere(self.tasks)
 
     def start(self) -> None:
-        """If the lease is held, start outstanding effects that do not run yet, and drop those that are settled."""
+        """Start outstanding effects that do not run yet, and drop those that are settled."""
         owned = self._owned
-        if owned.over or owned.unsure or not owned.lease.held:
+        if owned.over or owned.unsure:
             return
         for effect_id, effect in self._looked_at().items():
             if effect is not None and effect_id not in self.tasks:

@@ -1,10 +1,8 @@
-"""The ownership of a conversation: what an activation holds since its takeover, and its lease."""
+"""The ownership of a conversation: what an activation holds since its takeover."""
 
-import asyncio
 import logging
 import uuid
 
-from holdfast.backoff import now_s
 from holdfast.errors import StoreError
 from holdfast.persistence import Acquired, Append, Appended, Blame, Moved, Run, RunStatus, Takeover, TakeoverReason
 from holdfast.redaction import PLAIN
@@ -15,34 +13,8 @@ from .judge import Held, StoreClock
 logger = logging.getLogger("holdfast.actor")
 
 
-class Lease:
-    """A lease of a fixed length, measured by the event loop's clock. Each write grants it anew."""
-
-    def __init__(self, lease_ms: int) -> None:
-        self._length_s = lease_ms / 1000
-        self._until_s = 0.0
-        self._given = asyncio.Event()
-
-    @property
-    def held(self) -> bool:
-        """Whether the lease has not ended."""
-        return now_s() < self._until_s
-
-    def granted(self, asked_at_s: float) -> None:
-        """Note that the store granted the lease; it counts from before the request was sent."""
-        self._until_s = asked_at_s + self._length_s
-        self._given.set()
-
-    async def ended(self) -> None:
-        """Wait for a lease to be granted, and return once it has ended. A resting conversation has no lease."""
-        await self._given.wait()
-        while (left_s := self._until_s - now_s()) > 0:  # noqa: ASYNC110 - a write in between prolongs the lease
-            await asyncio.sleep(left_s)
-        self._given.clear()
-
-
 class Ownership(Held):
-    """The token, state, spec and lease with which one activation owns its conversation.
+    """The token, state and spec with which one activation owns its conversation.
 
     Attributes:
         unsure: Whether the outcome of the last write is unknown, so that effects that seem outstanding may be settled.
@@ -58,7 +30,6 @@ class Ownership(Held):
         self.unsure = False
         self.runs: dict[str, Run] = {}
         self.blame = Blame()
-        self.lease = Lease(self.lease_ms)
         self._context = context
 
     async def take_over(self, seen_token: str, because: TakeoverReason, *, create: bool) -> Moved | None:
@@ -67,7 +38,6 @@ class Ownership(Held):
         Raises what `Store.acquire` raises.
         """
         token = uuid.uuid4().hex
-        asked_at_s = now_s()
         acquired = await self.store.acquire(
             self.conversation_id,
             Takeover(
@@ -84,7 +54,6 @@ class Ownership(Held):
                 return acquired
             case Acquired():
                 self.token = token
-                self.lease.granted(asked_at_s)
                 self.blame = acquired.blame
                 self.state = acquired.state
                 self.tail_bytes = acquired.tail_bytes
@@ -96,14 +65,7 @@ class Ownership(Held):
 
     async def renew(self) -> None:
         """Renew the lease; `Fenced` if another activation owns the conversation."""
-        asked_at_s = now_s()
-        now = await self.store.renew(self.conversation_id, self.token, self.lease_ms)
-        self.time.heard(now)
-        self.lease.granted(asked_at_s)
-
-    def granted(self, asked_at_s: float) -> None:
-        """Note that a write renewed the lease."""
-        self.lease.granted(asked_at_s)
+        self.time.heard(await self.store.renew(self.conversation_id, self.token, self.lease_ms))
 
     def adopt(self, write: Append, written: Appended) -> None:
         """Adopt the state of a durable write, and reset the crash count if the write advances the conversation."""

@@ -10,7 +10,6 @@ from typing import Any, Generic, TypeVar
 from holdfast.actors.workers import Claimed
 from holdfast.agent.cancellation import Cancellation
 from holdfast.background import Background
-from holdfast.backoff import Backoff
 from holdfast.errors import StoreError
 from holdfast.persistence import Runs
 
@@ -22,8 +21,6 @@ CONFIRM_S = 0.02
 """Seconds from a claim until its caller is told that the work is running; most tools end sooner."""
 QUEUED_S = 0.5
 """Seconds until a caller is told that its work is queued."""
-GIVING_BACK_S = 30.0
-"""Seconds of trying to give queued work back; after this the conversation is looked at anyway."""
 LOOK_EVERY_S = 3.0
 """Seconds between checks whether this process's work is still awaited."""
 
@@ -83,7 +80,7 @@ class Claims(Generic[_T]):
             return await work()
         finally:
             del self._claims[claim.incarnation], self._of_tasks[task]
-            if claim.queued and not claim.begun:
+            if claim.queued and not claim.begun and all(other.work != claim.work for other in self._claims.values()):
                 self._giving_back.start(self._give_back(claim, store))
 
     def task(self, incarnation: str) -> "asyncio.Task[_T] | None":
@@ -104,16 +101,11 @@ class Claims(Generic[_T]):
         return await shared(task)
 
     async def _give_back(self, claim: Claim[_T], store: Runs) -> None:
-        """Have the conversation looked at: the actor that was told of the queued work may be gone."""
-        backoff, now_s = Backoff(0.5, 5), asyncio.get_running_loop().time
-        until_s = now_s() + GIVING_BACK_S
-        while now_s() < until_s and all(other.work != claim.work for other in self._claims.values()):
-            try:
-                if await store.give_back(*claim.work, incarnation=claim.incarnation):
-                    return
-            except StoreError as error:
-                logger.debug("%s of %s is not given back yet: %s", claim.work[1], claim.work[0], error)
-            await backoff.sleep()
+        """Have the conversation looked at: the actor that was told of the queued work has left it."""
+        try:
+            await store.give_back(*claim.work, incarnation=claim.incarnation)
+        except StoreError as error:
+            logger.debug("%s of %s is not given back: %s", claim.work[1], claim.work[0], error)
 
     def drop(self, incarnation: str) -> None:
         """Cancel a model call whose result nobody awaits any more; tell the body of such a run."""

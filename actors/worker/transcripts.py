@@ -1,8 +1,7 @@
 """The transcripts that a worker keeps, so that a model call reads only new log entries.
 
 A log can be restored and continue differently, so a sequence number does not identify the events before it. A transcript is
-continued only if it is known to be a prefix of the call's log: the same activation has written both (its appends are
-compare-and-set), or the transcript's last entries, times included, are in the log at that place.
+continued only if it is known to be a prefix of the call's log: its last entries, times included, are in the log at that place.
 """
 
 from collections import OrderedDict, deque
@@ -41,7 +40,6 @@ class Reading:
 
 @dataclass(slots=True)
 class _Kept:
-    lineage: str = ""
     transcript: Transcript = field(default_factory=Transcript)
     tail: deque[tuple[int, Event]] = field(default_factory=lambda: deque(maxlen=OVERLAP))
     mark: int = 0
@@ -77,7 +75,6 @@ class Transcripts:
         kept = await _continued(kept, store, request)
         for seq, event in enumerate(_after(kept.seq, request), kept.seq + 1):
             kept.add(seq, event)
-        kept.lineage = request.lineage
         self._keep(request.conversation_id, kept)
         return Reading(kept.transcript.messages(), kept.mark, kept.tail[-1] if kept.tail else None)
 
@@ -98,7 +95,7 @@ class Transcripts:
 async def _continued(kept: _Kept, store: Conversations, request: ModelRequest) -> _Kept:
     """The transcript up to the request's own events. Each page begins with the entries that were read last."""
     known_from = request.upto_seq - len(request.log_tail)
-    certain = kept.seq == 0 or (bool(request.lineage) and kept.lineage == request.lineage)
+    certain = kept.seq == 0
     anew = 0
     while kept.seq < known_from or not certain:
         known = list(kept.tail)

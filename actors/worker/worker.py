@@ -192,9 +192,7 @@ class Worker:
         self._refuse_if_leaving()
         ticket = (request.conversation_id, request.effect_id)
         reading = await shared(
-            self._readings.joined(
-                (*ticket, request.upto_seq, request.lineage), lambda: self._transcripts.reading(store, request)
-            )
+            self._readings.joined((*ticket, request.upto_seq), lambda: self._transcripts.reading(store, request))
         )
         key = (*ticket, reading.mark, request.instead_of)  # includes the messages, since the log may have been restored
 

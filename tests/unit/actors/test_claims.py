@@ -164,45 +164,26 @@ async def test_work_that_ends_unclaimed_after_its_actor_was_told_that_it_waits_h
             await asyncio.sleep(0.001)
 
 
-async def test_work_is_given_back_once_the_store_is_there_again_and_once_its_actor_has_left(claims, monkeypatch):
-    monkeypatch.setattr(module.Backoff, "sleep", lambda _: asyncio.sleep(0.001))
-    store = MemoryStore()
-    writer, failing, _, faulty = await waiting(claims, monkeypatch, store)
-    faulty.policy = Faults(give_back=FailBefore())
-    failing.set_exception(StoreUnavailable("away"))
-    await until(lambda: faulty.calls["give_back"] > 2)
-    faulty.policy = Faults()
-    asked = faulty.calls["give_back"]
-    await until(lambda: faulty.calls["give_back"] > asked + 2)
-    assert await due(store) == []
-
-    await store.release("c-1", writer.token, look_ms=30_000)
-    async with asyncio.timeout(10):
-        while await due(store) != ["c-1"]:
-            await asyncio.sleep(0.001)
-    await until(lambda: not len(claims._giving_back))
-
-
-async def test_work_is_not_given_back_for_ever_nor_where_it_waits_here_again_nor_where_nobody_was_told(claims, monkeypatch):
-    monkeypatch.setattr(module.Backoff, "sleep", lambda _: asyncio.sleep(0.001))
-    store = MemoryStore()
-    _, failing, _, faulty = await waiting(claims, monkeypatch, store)
-    monkeypatch.setattr(module, "GIVING_BACK_S", 0.02)
-    failing.set_result(NoOutcome.NOT_MINE)  # its actor stays
-    await until(lambda: faulty.calls["give_back"] > 0 and not len(claims._giving_back))
-
-    monkeypatch.setattr(module, "GIVING_BACK_S", 30.0)
+async def test_work_is_not_given_back_where_it_waits_here_again_nor_where_nobody_was_told(claims):
+    faulty = FaultyStore(MemoryStore(), Faults())
     first = claims.new(HERE)
     first.queued = True
     again = carried(claims, claims.new(HERE), forever)
     await asyncio.sleep(0)
     task = carried(claims, first, lambda: asyncio.sleep(0), faulty)
     untold = carried(claims, claims.new(("c-2", "t1.m1")), lambda: asyncio.sleep(0), faulty)
-    asked = faulty.calls["give_back"]
     await asyncio.gather(task, untold)
     await until(lambda: not len(claims._giving_back))
-    assert faulty.calls["give_back"] == asked
+    assert faulty.calls["give_back"] == 0
     again.cancel()
+
+
+async def test_a_store_that_is_away_when_work_is_given_back_finds_the_conversation_later(claims, monkeypatch):
+    store = MemoryStore()
+    _, failing, _, faulty = await waiting(claims, monkeypatch, store)
+    faulty.policy = Faults(give_back=FailBefore())
+    failing.set_exception(StoreUnavailable("away"))
+    await until(lambda: faulty.calls["give_back"] == 1 and not len(claims._giving_back))
 
 
 async def test_what_fails_is_told_so_and_what_was_cancelled_was_dropped(claims):

@@ -29,7 +29,7 @@ class Log:
         return found
 
 
-def request(events, *, recent=0, lineage="one", conversation_id="c-1"):
+def request(events, *, recent=0, conversation_id="c-1"):
     return ModelRequest(
         code="k",
         conversation_id=conversation_id,
@@ -39,7 +39,6 @@ def request(events, *, recent=0, lineage="one", conversation_id="c-1"):
         upto_seq=len(events),
         attempt=1,
         log_tail=tuple(events[len(events) - recent :]),
-        lineage=lineage,
     )
 
 
@@ -47,19 +46,17 @@ def said(reading):
     return [message["content"] for message in reading.messages]
 
 
-async def test_of_the_same_activation_only_what_is_new_is_read():
-    store, kept = Log(log("one", "two", "three")), Transcripts()
-    await kept.reading(store, request(store.events))
-    store.events, store.read_entries = log("one", "two", "three", "four"), 0
-    assert said(await kept.reading(store, request(store.events, recent=2))) == ["one", "two", "three", "four"]
+async def test_a_log_that_the_request_brings_whole_is_not_read():
+    store = Log(log("one", "two", "three"))
+    assert said(await Transcripts().reading(store, request(store.events, recent=len(store.events)))) == ["one", "two", "three"]
     assert store.read_entries == 0
 
 
-async def test_after_another_activation_the_last_entry_proves_that_the_log_is_the_same():
+async def test_the_last_entries_prove_that_the_log_is_the_same():
     store, kept = Log(log(*map(str, range(300)))), Transcripts()
     before = await kept.reading(store, request(store.events))
     store.read_entries = 0
-    after = await kept.reading(store, request(store.events, lineage="two"))
+    after = await kept.reading(store, request(store.events))
     assert (after, store.read_entries) == (before, OVERLAP)
 
 
@@ -69,7 +66,7 @@ async def test_a_log_that_was_set_back_and_went_on_otherwise_is_read_anew(recent
     kept = Transcripts()
     old, new = log("same", "old"), log("same", "new", *["more"] * length)
     before = await kept.reading(Log(old), request(old))
-    after = await kept.reading(Log(new), request(new, recent=recent, lineage="two"))
+    after = await kept.reading(Log(new), request(new, recent=recent))
     assert said(after) == ["same", "new", *["more"] * length]
     assert after.mark != before.mark
 
@@ -78,7 +75,7 @@ async def test_a_log_that_is_shorter_now_is_read_anew():
     kept = Transcripts()
     await kept.reading(Log(log("same", "old")), request(log("same", "old")))
     new = log("other")
-    assert said(await kept.reading(Log(new), request(new, lineage="two"))) == ["other"]
+    assert said(await kept.reading(Log(new), request(new))) == ["other"]
 
 
 async def test_a_log_that_is_set_back_between_two_pages_is_read_anew():
@@ -91,7 +88,7 @@ async def test_a_log_that_is_set_back_between_two_pages_is_read_anew():
             self.events = new
             return found
 
-    reading = await Transcripts().reading(SetBack(old), request(new, lineage="two"))
+    reading = await Transcripts().reading(SetBack(old), request(new))
     assert said(reading) == [f"new {number}" for number in range(300)]
 
 
