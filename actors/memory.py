@@ -1,6 +1,8 @@
-"""How much memory this process uses."""
+"""How much memory this process uses, and how many files it may open."""
 
+import contextlib
 import os
+import resource
 import sys
 from functools import cache
 
@@ -9,6 +11,8 @@ from pydantic import BaseModel
 
 _ROOM = 1.5
 _PART_BYTES = 200
+_FILES = 256
+"""Open files of a process beside those of its model calls: connections to Redis and Ray, and those of tools."""
 _process = cache(psutil.Process)
 
 
@@ -20,6 +24,15 @@ def resident_mb() -> float:
 def allowed_mb(configured: float) -> float:
     """The MiB to which this process may grow, at least 1.5 times its size now: a large app must not be replaced endlessly."""
     return max(configured, _ROOM * resident_mb())
+
+
+def free_files() -> int:
+    """How many files beside `_FILES` this process may have open, once it may have as many as its user: most begin with 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # some systems refuse so many
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    return sys.maxsize if soft == resource.RLIM_INFINITY else max(soft - _FILES, 1)
 
 
 def footprint(value: object) -> int:

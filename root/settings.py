@@ -133,7 +133,7 @@ class ProcessLimits:
     strikes: int = 3
     adoptions: int = 100_000
     actor_mb: int = 512
-    model_calls: int = 1000
+    model_calls: int = 10_000
     effects: int = 100_000
     worker_mb: int = 2048
     worker_idle_s: int = 86_400
@@ -191,7 +191,7 @@ class Settings(BaseModel):
     strikes: int = Field(default=3, ge=1, le=100)
     adoptions: int = Field(default=100_000, ge=1)
     actor_mb: int = Field(default=512, ge=64)
-    model_calls: int = Field(default=1000, ge=1, le=100_000)
+    model_calls: int = Field(default=10_000, ge=1, le=100_000)
     effects: int = Field(default=100_000, ge=1)
     worker_mb: int = Field(default=2048, ge=128)
     worker_idle_s: int = Field(default=86_400, ge=0, le=315_360_000)

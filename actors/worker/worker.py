@@ -21,6 +21,7 @@ from holdfast.actors.activation.guest import Guest
 from holdfast.actors.actor_settings import WorkerSettings, short_name
 from holdfast.actors.admission import Admission
 from holdfast.actors.logs import write_lines
+from holdfast.actors.memory import free_files
 from holdfast.actors.published import Published, SpecCache, unsigned
 from holdfast.actors.steps import reached_here
 from holdfast.actors.telling import tell
@@ -108,7 +109,7 @@ class Worker:
         self._reached = reached_here()
         self._counts = Counts()
         self._background = Background()
-        model_calls = common.process_limits.model_calls
+        model_calls = min(common.process_limits.model_calls, free_files())
         alone = Turnstile(THREADS) if settings.alone else None  # one for all work
         self._models = alone or Turnstile(model_calls)
         self._beginning = asyncio.Lock()
