@@ -149,8 +149,8 @@ def flight(system: System, stub: Stub, size: Size, *, lingers: bool = True, kill
     ):
         begin = driver.until("begin")
         stub.control(delay_s=size.delay_s, forget=True)
+        none, before = watch.weighed(), watch.moment()
         watch.forget()
-        before = watch.moment()
         with killing(watch, killed) if kills else contextlib.nullcontext():
             driver.go_on()
             end = driver.until("end")
@@ -169,7 +169,8 @@ def flight(system: System, stub: Stub, size: Size, *, lingers: bool = True, kill
             **end,
             "cpu_s": usage.used(before.processes, after.processes),
             "cpu_elsewhere_s": usage.elsewhere(before, after),
-            "peak": {"ours": peak.ours, "rays": peak.rays, "by_kind": peak.by_kind},
+            "peak": {"ours": peak.ours, "rays": peak.rays, "by_kind": peak.by_kind, "resident": peak.resident},
+            "none": none.by_kind,
             "processes": {"at_peak": peak.processes, "most": most, "after_linger": dict(left)},
             "requests": requests_each(asked["requests"], size.count),
             "killed": len(killed),

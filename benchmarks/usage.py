@@ -53,6 +53,7 @@ class Peak:
     ours: int = 0
     rays: int = 0
     by_kind: dict[str, int] = field(default_factory=dict)
+    resident: dict[str, int] = field(default_factory=dict)
     processes: dict[str, int] = field(default_factory=dict)
 
 
@@ -111,7 +112,7 @@ class Watch:
         self._seen: dict[Key, Computed] = {}
         self._alive: dict[Key, str] = {}
         self._weigh_at = 0.0
-        self._looking = threading.Lock()
+        self._looking = threading.RLock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._go_on, daemon=True)
         self.peak = Peak()
@@ -154,7 +155,8 @@ class Watch:
                 self._look()
                 if time.monotonic() >= self._weigh_at:
                     began = time.monotonic()
-                    self._weigh()
+                    weighed = self.weighed()
+                    self.peak = max(self.peak, weighed, key=lambda one: one.ours)
                     self._weigh_at = time.monotonic() + WEIGH_SHARE * (time.monotonic() - began)
 
     def _look(self) -> None:
@@ -187,13 +189,17 @@ class Watch:
             return True
         return self._mark in os.fsencode((folder / "cwd").readlink())
 
-    def _weigh(self) -> None:
-        by_kind: Counter[str] = Counter()
-        for (pid, _), kind in self._alive.items():
-            by_kind[kind] += proportional_bytes(pid)
-        ours, rays = split(by_kind)
-        if ours > self.peak.ours:
-            self.peak = Peak(int(ours), int(rays), dict(by_kind), dict(Counter(self._alive.values())))
+    def weighed(self) -> Peak:
+        """What the processes take now."""
+        with self._looking:
+            self._look()
+            by_kind, resident = Counter[str](), Counter[str]()
+            for (pid, _), kind in self._alive.items():
+                sizes = bytes_of(pid)
+                by_kind[kind] += sizes["Pss"]
+                resident[kind] += sizes["Rss"]
+            ours, rays = split(by_kind)
+            return Peak(int(ours), int(rays), dict(by_kind), dict(resident), dict(Counter(self._alive.values())))
 
 
 def machine_s() -> float:
@@ -202,13 +208,13 @@ def machine_s() -> float:
     return sum(map(int, (user, nice, system, *interrupts))) / TICKS_S
 
 
-def proportional_bytes(pid: int) -> int:
-    """What a process has resident, with its share of the pages that it has in common with others (PSS); 0 if it has ended."""
+def bytes_of(pid: int) -> Counter[str]:
+    """What a process has resident (`Rss`), and with its share of pages that others have, too (`Pss`); 0 if it has ended."""
+    sizes = Counter[str]()
     with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    return 0
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]:
+            sizes[line.partition(":")[0]] = int(line.split()[1]) * 1024
+    return sizes
 
 
 def _processes() -> Iterator[tuple[int, Path]]:

@@ -94,13 +94,16 @@ async def test_a_watch_finds_the_processes_that_name_the_mark_and_keeps_what_the
         child = await asyncio.create_subprocess_exec(sys.executable, "-c", busy, str(tmp_path), stdin=pipe, stdout=pipe)
         await child.stdout.readline()
         assert watch.processes() == {"client": 1, "other": 1}
+        weighed = watch.weighed()
+        assert weighed.processes == {"client": 1, "other": 1}
+        assert weighed.ours == sum(weighed.by_kind.values()) <= sum(weighed.resident.values())
         child.stdin.close()
         await child.wait()
         assert watch.processes() == {"client": 1}
         assert watch.most == {"client": 1, "other": 1}
         assert usage.used(before.processes, watch.moment().processes)["other"] > 0
-    assert usage.proportional_bytes(os.getpid()) > 2**20
-    assert usage.proportional_bytes(child.pid) == 0
+    assert usage.bytes_of(os.getpid())["Rss"] >= usage.bytes_of(os.getpid())["Pss"] > 2**20
+    assert not usage.bytes_of(child.pid)
 
 
 class Writer:
