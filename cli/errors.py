@@ -25,7 +25,7 @@ class ExitCode(IntEnum):
 
 
 PROVE = (
-    "; on the command line whoever decides is stated: decide over the server with a token of your own (--url, HOLDFAST_TOKEN), "
+    "; the command line only states who decides: decide over the server with a token of your own (--url, HOLDFAST_TOKEN), "
     "or in the inbox, or have the app's Approvers say stated=True"
 )
 """The fix if a principal of the command line does not count."""

@@ -82,7 +82,7 @@ async def _watch(on: Reached, *, as_json: bool, **given: Any) -> None:
         elif event.call is not None:
             draw([event.call], await on.now(), on.where)
         elif event.kind is ListEventKind.SETTLED:
-            who = event.data["principal"]["id"] if event.data.get("principal") else "nobody in particular"
+            who = event.data["principal"]["id"] if event.data.get("principal") else "no person"
             by = granted(event.data.get("grants") or ()) if event.data["by"] == SettledBy.GRANT else event.data["by"]
             by = by or "something that cannot be read"
             said = f"settled: {event.data['suspension_id']} of {event.conversation_id} by {by} ({who})"

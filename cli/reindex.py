@@ -15,7 +15,7 @@ from .session import Session
 
 
 async def run(on: Session) -> Said:
-    """Rebuild every list from the conversations' logs, while everything goes on working.
+    """Rebuild every list from the conversations' logs, while everything keeps working.
 
     Needed after an upgrade that says so, or if another program has written to Redis. It needs Redis alone. Exit code 1 if a
     conversation could not be read: it is named, and left as it was.

@@ -247,7 +247,7 @@ async def pause(
 ) -> Said:
     """Stop new work until `holdfast unpause`: turns, model calls and runs that have not begun wait, and nothing is lost.
 
-    Work that has begun goes on. Messages, decisions, cancellations, ends and deadlines are recorded as before. Once this
+    Work that has begun continues. Messages, decisions, cancellations, ends and deadlines are recorded as before. Once this
     command has ended, no new work begins. It needs Redis alone.
 
     With --json, `known` is false where no conversation has the agent, which may be misspelt.
@@ -256,9 +256,9 @@ async def pause(
     known = agent is None or bool((await on.client.conversations(agent=agent, limit=1)).items)
     said = paused(made, await on.now())
     before = " It was paused before; nothing was changed." if made.duplicate else ""
-    going_on = command(["unpause", *words_of({"--agent": agent})], on.where)
+    lifting = command(["unpause", *words_of({"--agent": agent})], on.where)
     unknown = "" if known else f"there is no conversation of an agent {agent!r} here"
-    return Said(asdict(made) | {"known": known}, [f"{said}.{before}", f"To go on: {going_on}"], unknown)
+    return Said(asdict(made) | {"known": known}, [f"{said}.{before}", f"To lift it: {lifting}"], unknown)
 
 
 @verb()
@@ -267,8 +267,8 @@ async def unpause(
     *,
     agent: Annotated[str | None, typer.Option(help="Lift this agent's pause; without it, the namespace's.")] = None,
 ) -> Said:
-    """Lift a pause: waiting work goes on by itself. A pause of the namespace and those of agents are lifted one by one."""
+    """Lift a pause: waiting work continues by itself. A pause of the namespace and those of agents are lifted one by one."""
     lifted, left, now = await on.client.unpause(agent), await on.client.paused(), await on.now()
-    said = "was not paused; nothing was done" if lifted is None else "goes on"
+    said = "was not paused; nothing was done" if lifted is None else "is no longer paused"
     data = {"lifted": None if lifted is None else asdict(lifted), "paused": [asdict(one) for one in left]}
     return Said(data, [f"New work of {whose(agent)} {said}.", *(f"Still: {paused(one, now)}." for one in left)])

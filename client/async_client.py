@@ -383,7 +383,7 @@ class AsyncClient:
     async def pause(self, agent: str | None = None, reason: str = "") -> Pause:
         """Stop new work of one agent, or (None) of the whole namespace, until `unpause`.
 
-        Decisions, messages, cancellations, ends and deadlines go on being recorded and acknowledged. Turns, model calls and
+        Decisions, messages, cancellations, ends and deadlines are still recorded and acknowledged. Turns, model calls and
         runs that have not begun wait; none is lost, and their time limits stop meanwhile. Work that has begun goes on, a model
         call with its own retries, and its outcome is recorded. A pause of the namespace and the pauses of its agents are
         independent of each other. A pause needs Redis alone. `reason` is for people who look at the pauses; at most 1024 bytes.
@@ -402,7 +402,7 @@ class AsyncClient:
         return await asked(self.gateway, verbs.PAUSE, agent=agent, reason=reason)
 
     async def unpause(self, agent: str | None = None) -> Pause | None:
-        """Lift a pause; returns it, or None if none stood. Waiting work goes on within a few seconds.
+        """Lift a pause; returns it, or None if none stood. Waiting work continues within a few seconds.
 
         Unpausing the namespace lifts no agent's pause, and unpausing an agent does not lift the namespace's.
         """

@@ -30,7 +30,7 @@ class Address:
         if token is not None and not _TOKEN.fullmatch(token):
             raise ConfigurationError("token", "it is no token: a token is printable ASCII without spaces", "copy it again")
         if token is not None and parts.scheme == "http" and not plain_http and not is_loopback(parts.hostname or ""):
-            problem = "it would be sent over the network unencrypted, to whoever listens"
+            problem = "it would be sent over the network unencrypted, where others can read it"
             fix = "use https://, or plain_http=True (HOLDFAST_PLAIN_HTTP) where the network itself is trusted"
             raise ConfigurationError("token", problem, fix)
         return cls(f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", token)

@@ -90,7 +90,7 @@ class HttpGateway:
         if verb.method == "GET":
             return read(await self.exchange.get(path, verb.what, longer_s=longer_s, **fields))
         body: Mapping[str, Any] | None = fields
-        if verb.method == "DELETE":  # some proxies refuse a body here: none where none is needed
+        if verb.method == "DELETE":  # some proxies refuse a body here, so an empty one is left out
             body = {name: one for name, one in fields.items() if one != ""} or None
         return await self.exchange.post(path, verb.what, body, read, key=key, longer_s=longer_s, method=verb.method)
 

@@ -201,7 +201,7 @@ class Stack:
             self._joining.begin()
 
     async def close(self) -> None:
-        """Close the transport and the store; the embedded servers go on."""
+        """Close the transport and the store; the embedded servers keep running."""
         if self._watching is not None:  # else the watch would begin another join
             self._watching.cancel()
         await self._joining.close()

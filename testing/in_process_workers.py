@@ -154,7 +154,7 @@ class InProcessWorkers:
         return model_outcome.replied(effect_id, answer, calls, route="")
 
     async def run_tool(self, app: str, code: str, request: RunRequest) -> RunAnswer:
-        """See `Workers.run_tool`; a run goes on when its caller is cancelled."""
+        """See `Workers.run_tool`; a run continues when its caller is cancelled."""
         del app, code
         claim: Claim[Any] = self._claims.new((request.conversation_id, request.effect_id), process=uuid.uuid4().hex)
         begin = partial(self._claims.during, claim, partial(self._run, request, claim), self._store)

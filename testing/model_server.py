@@ -197,7 +197,7 @@ class ModelServer:
             self._holds.put(True, times)
 
     def release(self, count: int | None = None) -> None:
-        """Let the `count` requests that are held longest go on, and keep holding; None: all, and stop holding."""
+        """Release the `count` requests that are held longest, and keep holding others; None: release all, and stop holding."""
         with self._changed:
             if count is None:
                 self._holds.clear()

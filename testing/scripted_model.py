@@ -49,7 +49,7 @@ class ScriptedModel:
         """The reply to the messages: a whole assistant message, or the error with which the call fails.
 
         Raises:
-            NoAnswer: The script has no more replies, or no recording goes on from here.
+            NoAnswer: The script has no more replies, or no recording continues from here.
             ConfigurationError: The function returned a value that is no reply.
             Exception: An error of the function.
         """

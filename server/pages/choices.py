@@ -63,8 +63,8 @@ _OTHERS = {
 def settled_as(by: str | None, said: Any = None) -> str:
     """How a call was settled, as text for people.
 
-    `by` is the name of a decision, `expiry`, `cancellation`, `grant` or `unattended`, None if unknown; `said` is the content of
-    the decision, if known, with a review's verdict.
+    `by` is the name of a decision, or of another `SettledBy`; None if unknown. `said` is the content of the decision, if known,
+    with a review's verdict.
     """
     verdict = said.get("verdict") if by == REVIEW.name and isinstance(said, dict) else None
     if isinstance(verdict, str) and verdict in VERDICTS:

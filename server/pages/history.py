@@ -22,7 +22,7 @@ class Settled:
 
     Attributes:
         conversation_id: Its conversation; empty if it was not named.
-        by: The name of a decision, `expiry` or `cancellation`; None if unknown.
+        by: The name of a decision, or of another `SettledBy`, such as `expiry`; None if unknown.
         at: When, in integer milliseconds UTC.
         principal: Who decided; None if nobody did, or it is not recorded.
         body: The content of the decision, as JSON text: a reason, an error, an answer, a verdict with notes.

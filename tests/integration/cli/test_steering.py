@@ -139,7 +139,7 @@ def test_a_pause_is_said_wherever_somebody_looks_until_it_is_lifted(inside, stac
     made = inside("pause", "--agent", "support", "--reason", hostile, *namespaced)
     assert made.out.startswith("New work of agent support has been paused for ")
     assert "\x1b" not in made.out
-    assert "To go on: holdfast unpause --agent support --namespace quiet\n" in made.out
+    assert "To lift it: holdfast unpause --agent support --namespace quiet\n" in made.out
     assert "no conversation of an agent 'support' here" in made.err
     again = inside("pause", "--agent", "support", "--json", *namespaced).json()
     assert (again["duplicate"], again["reason"], again["known"]) == (True, hostile, False)
@@ -158,7 +158,9 @@ def test_a_pause_is_said_wherever_somebody_looks_until_it_is_lifted(inside, stac
     ]
 
     lifted = inside("unpause", *namespaced).out
-    assert lifted.startswith("New work of the namespace goes on.\nStill: New work of agent support has been paused for ")
+    assert lifted.startswith(
+        "New work of the namespace is no longer paused.\nStill: New work of agent support has been paused for "
+    )
     assert inside("unpause", *namespaced).out.startswith("New work of the namespace was not paused; nothing was done.\n")
     assert inside("unpause", "--agent", "support", *namespaced, "--json").json()["paused"] == []
     assert inside("list", *namespaced).out == "There are no conversations.\n"

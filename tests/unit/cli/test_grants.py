@@ -137,7 +137,7 @@ def test_a_list_that_is_watched_says_by_which_grant_a_call_was_let_go(monkeypatc
 
     monkeypatch.setattr(session, "reached", reached)
     assert run(["pending", "--watch"]) == ExitCode.DONE
-    assert capsys.readouterr().out == "settled: s-2 of c-1 by grant g6 (nobody in particular)\n"
+    assert capsys.readouterr().out == "settled: s-2 of c-1 by grant g6 (no person)\n"
 
 
 @pytest.mark.parametrize(
