@@ -35,10 +35,11 @@ def a_guest_that_judges_an_old_state():
         found = self._conversations.get(conversation_id)
         if write.seen is not None and found is not None and found.append_id not in (write.seen, write.append_id):
             before = after = self._state(conversation_id, found)
+            events = [event for event in write.events if event.kind != "turn_started"]  # no log has a turn begun twice
             with contextlib.suppress(ValueError):
-                for event in write.events:
+                for event in events:
                     after = evolve(after, event)
-                write = dataclasses.replace(write, seen=found.append_id, before=before, after=after)
+                write = dataclasses.replace(write, seen=found.append_id, before=before, after=after, events=events)
         return await append(self, conversation_id, write)
 
     return mock.patch.object(MemoryStore, "append", belated)
