@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast import errors, work_context
 from holdfast.actors.answers import Replied
 from holdfast.backoff import Backoff
-from holdfast.conversation import Cancelled, Command, Principal, Receipt, Reply, Start
+from holdfast.conversation import Cancelled, Command, Principal, Receipt, Reply, Start, State, decide
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.machine_load import because, overload
 from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, Listing, Pause, Store
@@ -23,7 +23,7 @@ from .batches import resolve_each
 from .filters import CALLS, filtered
 from .gateway import Gateway
 from .list_feed import ListFeed, list_events
-from .operation import Verb, taker_of, this_user
+from .operation import Verb, judged, taker_of, this_user
 from .results import AsyncPendingCall, Event, Page, PendingCall, resolver
 from .rule_check import RuleCheck, checked
 from .stack import Stack
@@ -226,6 +226,8 @@ async def _start(
         attended=attended,
         spec=app.agent(agent).spec,
     )
+    # a bad command is refused before it travels
+    await judged(partial(decide, State(conversation_id=conversation_id), command), context)
     reply_to = partial(gateway.reply_to, what=verbs.STARTED.what, retry_id=message_id)
     return verbs.STARTED.replied(await reply_to(conversation_id, command, create=True))
 
