@@ -153,4 +153,4 @@ def test_a_line_that_says_it_otherwise_starts_nothing(tmp_path):
     path.write_text('{"agent": "desk", "messages": ["hi"], "attended": "no"}')
     with pytest.raises(InvalidLines) as refused:
         job_file.read(path, SHOP)
-    assert refused.value.lines == ("line 1: attended: it is a string; give true or false",)
+    assert refused.value.lines == ("line 1: attended: Input should be a valid boolean",)
