@@ -26,7 +26,7 @@ __getattr__ = lazily(
         "app_record": ("AppRecord",),
         "changes": ("Change", "ChangePage", "Changes", "Place", "Suspended"),
         "conversations": (
-            *("Acquired", "Append", "Appended", "Blame", "Conversations", "Finding", "KnownIds", "Look", "Moved", "Owner"),
+            *("Acquired", "Append", "Appended", "Blame", "Conversations", "KnownIds", "Moved", "Owner"),
             *("Quarantine", "Takeover", "TakeoverReason", "Visited"),
         ),
         "directory": ("Binding", "BrokenApp", "Directory", "EVERYWHERE", "Living"),

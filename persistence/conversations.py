@@ -217,22 +217,6 @@ class KnownIds:
     known: Mapping[str, IdempotencyRecord]
 
 
-class Finding(StrEnum):
-    """The answer to a look at a conversation that needs attention."""
-
-    PARKED = "parked"  # it has no owner, and workers hold valid claims of all its work
-    DONE = "done"  # it has no owner, and an outcome is recorded for the next activation
-    WAKE = "wake"  # a deadline is due, or the work or its owner may be lost
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """The answer to a look at a conversation, and the claims on which a parked one depends."""
-
-    finding: Finding
-    claims: Sequence[Run] = ()
-
-
 class Conversations(Database, Protocol):
     """The verbs of a `Store` that concern one conversation: its owner, its writes and its reads."""
 
@@ -292,8 +276,11 @@ class Conversations(Database, Protocol):
         until an activation takes it over or `readmit` finds that the pause is over.
         """
 
-    async def look(self, conversation_id: str, look_ms: int) -> Look:
-        """Look at a conversation that needs attention; a parked one needs it again after `look_ms`, or when due before."""
+    async def look(self, conversation_id: str, look_ms: int) -> Sequence[Run]:
+        """The claims of a conversation without an owner, if workers have all its work; empty if it must be woken.
+
+        In the first case it needs attention again after `look_ms`, or when due before.
+        """
 
     async def strike(
         self, conversation_id: str, token: str, *, process: str, reason: str, limit: int, claims: int = 1

@@ -26,9 +26,7 @@ from .conversations import (
     Append,
     Appended,
     Blame,
-    Finding,
     KnownIds,
-    Look,
     Moved,
     Owner,
     Quarantine,
@@ -347,21 +345,16 @@ class MemoryConversations(Reads):
         for queue in self._outcome_listeners:
             queue.put_nowait(conversation_id)
 
-    async def look(self, conversation_id: str, look_ms: int) -> Look:
+    async def look(self, conversation_id: str, look_ms: int) -> Sequence[Run]:
         found = self._seen(conversation_id)
         if found.token or not found.busy or found.quarantine is not None or found.paused:
-            return Look(Finding.WAKE)
-        now, runs = self._clock(), list(found.runs.values())
-        due = found.after.due_at if found.after is not None else None
-        claims = [run for run in runs if run.status is RunStatus.CLAIMED and run.until > now]
-        done = any(run.status is RunStatus.DONE for run in runs)
-        unclaimed = len(claims) < sum(run.status is not RunStatus.DONE for run in runs)
-        if not runs or unclaimed or (due is not None and due <= now):
-            return Look(Finding.WAKE)
-        if done:
-            return Look(Finding.DONE)
+            return []
+        now, due = self._clock(), found.after.due_at if found.after is not None else None
+        claims = [run for run in found.runs.values() if run.status is RunStatus.CLAIMED and run.until > now]
+        if not claims or len(claims) < len(found.runs) or (due is not None and due <= now):
+            return []
         found.postponed, found.looked_at = 0, min(now + look_ms, *(run.until for run in claims))
-        return Look(Finding.PARKED, claims)
+        return claims
 
     async def strike(
         self, conversation_id: str, token: str, *, process: str, reason: str, limit: int, claims: int = 1

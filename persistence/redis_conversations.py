@@ -27,9 +27,7 @@ from .conversations import (
     Append,
     Appended,
     Blame,
-    Finding,
     KnownIds,
-    Look,
     Moved,
     Owner,
     Quarantine,
@@ -153,10 +151,9 @@ class RedisConversations(RedisChanges):
         channel = self._keys.meta("outcomes")
         await self._on(conversation_id, "release", token, conversation_id, paused, look_ms, channel)
 
-    async def look(self, conversation_id: str, look_ms: int) -> Look:
-        answer = await self._on(conversation_id, "look", conversation_id, look_ms)
-        claims = tuple(redis_values.run_of(conversation_id, "", record, self.payloads) for record in answer[1:])
-        return Look(Finding(answer[0].decode()), claims)
+    async def look(self, conversation_id: str, look_ms: int) -> Sequence[Run]:
+        _, *records = await self._on(conversation_id, "look", conversation_id, look_ms)
+        return [redis_values.run_of(conversation_id, "", record, self.payloads) for record in records]
 
     async def strike(
         self, conversation_id: str, token: str, *, process: str, reason: str, limit: int, claims: int = 1

@@ -148,12 +148,6 @@ class Registry:
             return found
         raise found.error
 
-    async def revive(self, conversation_id: str, *, timeout_s: float) -> None:
-        """Have an actor take over a conversation without an owner, and find its outstanding work."""
-        self._hosts.pop(conversation_id, None)  # its former actor has left it
-        await self.ensure_started(conversation_id, timeout_s=timeout_s)
-        self._hosts.pop(conversation_id, None)  # its actor may have left it before the next command
-
     async def _carried(self, delivery: Delivery, search: _Search) -> DeliveryResult | Host:
         with about(conversation=delivery.conversation_id):
             try:

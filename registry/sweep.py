@@ -18,7 +18,7 @@ from holdfast.conversation import Wake
 from holdfast.counting import Counts
 from holdfast.errors import ConversationNotFound, CorruptStore, HoldfastError, LeaseHeld, Overloaded, Quarantined, StoreError
 from holdfast.machine_load import because, overload
-from holdfast.persistence import Finding, Look, Pause, Store
+from holdfast.persistence import Pause, Run, Store
 from holdfast.redaction import PLAIN
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.work_context import CONVERSATION
@@ -124,17 +124,15 @@ class Sweep:
         """
         claims: dict[str, list[tuple[str, str]]] = {}
         for conversation_id in conversation_ids:
+            runs: Sequence[Run] = ()
             try:
-                look = await self._store.look(conversation_id, self._timing.lease_ms)
+                runs = await self._store.look(conversation_id, self._timing.lease_ms)
             except Exception as error:  # noqa: BLE001 - waking it shows what is wrong
                 logger.debug("%s could not be looked at: %s", conversation_id, error)
-                look = Look(Finding.WAKE)
-            match look.finding:
-                case Finding.PARKED:
-                    for run in look.claims:
-                        claims.setdefault(run.worker, []).append((conversation_id, run.incarnation))
-                case finding:
-                    self._tasks.start(self._wake(conversation_id, done=finding is Finding.DONE))
+            for run in runs:
+                claims.setdefault(run.worker, []).append((conversation_id, run.incarnation))
+            if not runs:
+                self._tasks.start(self._wake(conversation_id))
         parked = {conversation_id for kept in claims.values() for conversation_id, _ in kept}
         for worker, kept in claims.items():
             self._tasks.start(self._asked(worker, kept))
@@ -184,18 +182,14 @@ class Sweep:
     def _healthy(self) -> bool:
         return self._healthy_since is not None and now_s() - self._healthy_since >= self._timing.lease_ms / 1000
 
-    async def _wake(self, conversation_id: str, *, done: bool = False) -> None:
-        """Wake a conversation; with a recorded outcome (`done`), a takeover is enough."""
+    async def _wake(self, conversation_id: str) -> None:
         troubled = self._troubled if self._troubled is not None else set()
         CONVERSATION.set(conversation_id)  # in this task only
         try:
             async with self._limit_in_trouble if conversation_id in troubled else self._limit:
                 if not self._healthy() and await self._owner_lives(conversation_id):
                     return
-                if done:
-                    await self._registry.revive(conversation_id, timeout_s=WAKE_TIMEOUT_S)
-                else:
-                    await self._ask(conversation_id)
+                await self._ask(conversation_id)
             self._counts.add(metrics.WAKES, "woken")
             if conversation_id in troubled:
                 troubled.discard(conversation_id)

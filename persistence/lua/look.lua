@@ -2,9 +2,9 @@
 --
 -- KEYS  head (hash)   runs (hash: see claim.lua)   attention (sorted set)
 -- ARGV  1 conversation id   2 after how many ms it is looked at again
--- Returns {'parked', record, ...} | {'done'} | {'wake'} | {'corrupt', what}
+-- Returns {'parked', record, ...} | {'wake'} | {'corrupt', what}
 -- Parked: it has no owner, no deadline is due, no outcome is recorded, and each claim has a bound that has not passed. It needs
--- attention again after ARGV[2], or at an earlier deadline. Done: the same, but an outcome is recorded.
+-- attention again after ARGV[2], or at an earlier deadline.
 
 local look_ms = integer(ARGV[2])
 if not look_ms or ARGV[1] == '' then return {'corrupt', 'arguments'} end
@@ -15,18 +15,13 @@ local at = now + look_ms
 local due = integer(h[3])
 if due and due <= now then return {'wake'} end
 if due then at = math.min(at, due) end
-local found, done = {'parked'}, false
+local found = {'parked'}
 for _, record in ipairs(redis.call('HVALS', runs)) do
   local _, _, bound = claim_of(record)
-  done = done or string.sub(record, 1, 1) == 'D'
-  if bound and bound > now then
-    at = math.min(at, bound)
-    found[#found + 1] = record
-  elseif string.sub(record, 1, 1) ~= 'D' then
-    return {'wake'}
-  end
+  if not bound or bound <= now then return {'wake'} end
+  at = math.min(at, bound)
+  found[#found + 1] = record
 end
-if done then return {'done'} end
 if #found == 1 then return {'wake'} end
 redis.call('ZADD', attention, string.format('%d', at), ARGV[1])
 return found

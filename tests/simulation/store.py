@@ -154,7 +154,7 @@ def _append(world, process, args, _kwargs, answer, error):
 
 def _look(world, process, args, _kwargs, answer, _error):
     if answer is not None:
-        world.trace.note("looks at %s: %s", args[0], answer.finding, who=process.name)
+        world.trace.note("looks at %s: %s", args[0], "parked" if answer else "wake", who=process.name)
 
 
 def _release(world, process, args, _kwargs, _answer, error):

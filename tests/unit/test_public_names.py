@@ -48,8 +48,8 @@ PUBLIC = {
     """,
     "persistence": """
         AccessScope Acquired ApiKey ApiKeyList AppRecord Append Appended Binding Blame BrokenApp Census Change ChangePage
-        Changes ConversationRow Conversations ConversationsAndRuns Directory DirectoryAndRuns Due EVERYWHERE Finding KnownIds
-        Late Listing Lists Living Look MemoryStore Moved
+        Changes ConversationRow Conversations ConversationsAndRuns Directory DirectoryAndRuns Due EVERYWHERE KnownIds
+        Late Listing Lists Living MemoryStore Moved
         Overdue Owner PAUSE_LAG_MS Pause Paused Pausing Place Quarantine Rebuilt RedisStore Run RunStatus Runs
         Store Survey Suspended Takeover TakeoverReason Tallies Ticket TicketKind Tickets Trouble Visited Waiting opened
     """,

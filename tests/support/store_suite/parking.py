@@ -9,7 +9,7 @@ import pytest
 from writer import NextCommand, Writer, begin, call, cancel, end, fail_model, finish, reply, send, start
 
 from holdfast.conversation.log.index import Delta, delta
-from holdfast.persistence import Append, Appended, Finding, Look, Run, RunStatus, Store, TakeoverReason
+from holdfast.persistence import Append, Appended, Run, RunStatus, Store, TakeoverReason
 
 from .waiting import until
 
@@ -317,29 +317,28 @@ class Parking:
 
         found = await other.look("c-1", BOUND_MS)
 
-        assert found.finding is Finding.PARKED
-        assert sorted(found.claims, key=lambda run: run.until) == sorted(runs, key=lambda run: run.until)
-        assert len(found.claims) == 2
+        assert sorted(found, key=lambda run: run.until) == sorted(runs, key=lambda run: run.until)
+        assert len(found) == 2
         assert await due(store) == []
 
     async def test_a_look_puts_the_next_one_off(self, store: Store) -> None:
         await parked(store, look_ms=0)
         assert await due(store) == ["c-1"]
 
-        assert (await store.look("c-1", BOUND_MS)).finding is Finding.PARKED
+        assert await store.look("c-1", BOUND_MS)
         assert await due(store) == []
-        assert (await store.look("c-1", 20)).finding is Finding.PARKED
+        assert await store.look("c-1", 20)
         await is_due(store)
 
     async def test_the_bound_of_a_claim_is_looked_at_although_the_next_look_would_be_later(self, store: Store) -> None:
         (run,) = await parked(store, bound_ms=400)
-        assert (await store.look("c-1", BOUND_MS)).finding is Finding.PARKED
+        assert await store.look("c-1", BOUND_MS)
 
         await is_due(store)
 
         assert await store.now() >= run.until
         await passed(store, run.until)
-        assert await store.look("c-1", BOUND_MS) == Look(Finding.WAKE)
+        assert not await store.look("c-1", BOUND_MS)
         assert await due(store) == ["c-1"]
 
     async def test_a_deadline_is_looked_at_although_the_next_look_would_be_later(self, store: Store) -> None:
@@ -349,34 +348,34 @@ class Parking:
         for effect_id in writer.effect_ids:
             await claimed(store, effect_id)
         await store.release("c-1", writer.token, look_ms=BOUND_MS)
-        assert (await store.look("c-1", BOUND_MS)).finding is Finding.PARKED
+        assert await store.look("c-1", BOUND_MS)
         assert await due(store) == []
 
         await is_due(store)
 
         assert await store.now() >= deadline
-        assert await store.look("c-1", BOUND_MS) == Look(Finding.WAKE)
+        assert not await store.look("c-1", BOUND_MS)
         assert await due(store) == ["c-1"]
 
     async def test_what_somebody_owns_is_not_looked_at(self, store: Store) -> None:
         writer = await calling(store)
         await claimed(store)
 
-        assert await store.look("c-1", 1) == Look(Finding.WAKE)
+        assert not await store.look("c-1", 1)
         assert await due(store) == []  # its lease says when it needs attention
         await store.release("c-1", writer.token, look_ms=BOUND_MS)
-        assert (await store.look("c-1", BOUND_MS)).finding is Finding.PARKED
+        assert await store.look("c-1", BOUND_MS)
         await Writer.of(store, "c-1")
-        assert await store.look("c-1", BOUND_MS) == Look(Finding.WAKE)
+        assert not await store.look("c-1", BOUND_MS)
 
     async def test_an_outcome_must_be_taken_in(self, store: Store) -> None:
         await parked(store, call("lookup", "charge"))
-        assert (await store.look("c-1", BOUND_MS)).finding is Finding.PARKED
+        assert await store.look("c-1", BOUND_MS)
         effect_id = next(iter((await store.load("c-1")).calls)).effect_id
         assert effect_id is not None
         assert await store.finish("c-1", effect_id, incarnation="p-1.x", outcome=b"x")
 
-        assert await store.look("c-1", BOUND_MS) == Look(Finding.DONE)
+        assert not await store.look("c-1", BOUND_MS)
         assert await due(store) == ["c-1"]
 
     async def test_what_nobody_has_claimed_must_be_begun(self, store: Store) -> None:
@@ -385,23 +384,23 @@ class Parking:
         await claimed(store, first)
         await store.release("c-1", writer.token)
 
-        assert await store.look("c-1", BOUND_MS) == Look(Finding.WAKE)
+        assert not await store.look("c-1", BOUND_MS)
         assert await due(store) == ["c-1"]
         await claimed(store, second)  # by a request that was under way
-        assert (await store.look("c-1", BOUND_MS)).finding is Finding.PARKED
+        assert await store.look("c-1", BOUND_MS)
 
     async def test_what_has_no_record_must_be_begun(self, store: Store) -> None:
         writer = await Writer.of(store, "c-1")
         await writer.do(start())  # the beginning of a turn
         await writer.release()
 
-        assert await store.look("c-1", BOUND_MS) == Look(Finding.WAKE)
+        assert not await store.look("c-1", BOUND_MS)
         assert await due(store) == ["c-1"]
 
     async def test_a_claim_without_a_bound_must_be_followed(self, store: Store) -> None:
         await parked(store, bound_ms=0, look_ms=0)
 
-        assert await store.look("c-1", BOUND_MS) == Look(Finding.WAKE)
+        assert not await store.look("c-1", BOUND_MS)
         assert await due(store) == ["c-1"]
 
     async def test_what_is_in_quarantine_stays_there(self, store: Store) -> None:
@@ -409,7 +408,7 @@ class Parking:
         await claimed(store)
         assert await store.strike("c-1", writer.token, process="p-1", reason="it died", limit=1) is None
 
-        assert await store.look("c-1", 1) == Look(Finding.WAKE)
+        assert not await store.look("c-1", 1)
         assert await due(store) == []
 
     async def test_what_was_released_as_paused_waits_for_the_end_of_the_pause(self, store: Store) -> None:
@@ -417,7 +416,7 @@ class Parking:
         await claimed(store)
         await store.release("c-1", writer.token, paused=True, look_ms=1)
 
-        assert await store.look("c-1", 1) == Look(Finding.WAKE)
+        assert not await store.look("c-1", 1)
         assert await due(store) == []
 
     async def test_what_rests_or_never_was_is_not_parked(self, store: Store) -> None:
@@ -425,8 +424,8 @@ class Parking:
         await writer.do(reply())
         await store.release("c-1", writer.token, look_ms=0)
 
-        assert await store.look("c-1", 1) == Look(Finding.WAKE)
-        assert await store.look("c-unknown", 1) == Look(Finding.WAKE)
+        assert not await store.look("c-1", 1)
+        assert not await store.look("c-unknown", 1)
         assert await due(store) == []
         assert await store.owner("c-unknown") is None
 
@@ -468,7 +467,7 @@ class Parking:
         await store.release("c-1", writer.token, look_ms=BOUND_MS)
 
         assert await due(store) == ["c-1"]
-        assert await store.look("c-1", BOUND_MS) == Look(Finding.WAKE)
+        assert not await store.look("c-1", BOUND_MS)
 
     @pytest.mark.parametrize("paused", [False, True], ids=["parked", "released as paused"])
     async def test_an_outcome_of_what_nobody_owns_needs_attention_at_once(

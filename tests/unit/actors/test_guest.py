@@ -20,7 +20,7 @@ from holdfast.conversation import ModelReplied, RunFinished, Status
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.counting import Counts
 from holdfast.errors import StoreUnavailable
-from holdfast.persistence import Finding, MemoryStore, RunStatus, Visited
+from holdfast.persistence import MemoryStore, RunStatus, Visited
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
 
 REQUEST = ModelRequest(
@@ -127,7 +127,7 @@ async def test_a_paused_agents_next_turn_waits_for_an_actor():
     store = await parked(send(message_id="m-2"))
     assert await recorded(store, admit=paused)
     assert (await log(store))[1:] == ["model_answered", "turn_completed"]
-    assert (await store.look("c-1", LOOK_MS)).finding is Finding.WAKE
+    assert not await store.look("c-1", LOOK_MS)
 
 
 async def test_a_run_that_ends_after_its_call_was_settled_is_late_once():

@@ -11,7 +11,7 @@ from holdfast.actors.host import Host
 from holdfast.actors.workers import Claimed, NoApp, NoWorker
 from holdfast.conversation import CancelTurn, ModelReplied, RunFinished, Send, Status
 from holdfast.conversation.text.envelope import success
-from holdfast.persistence import Finding, RunStatus, TakeoverReason
+from holdfast.persistence import RunStatus, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
 from holdfast.testing import FailAfter, Faults, FaultyStore
 
@@ -35,7 +35,7 @@ async def test_a_conversation_whose_model_call_a_worker_keeps_is_left_and_goes_o
 
     assert (await store.owner("c-1")).token == ""
     assert await due(store) == []
-    (run,) = (await store.look("c-1", LEASE_MS)).claims
+    (run,) = await store.look("c-1", LEASE_MS)
     assert (run.incarnation, run.worker) == ("p-1.x", "w")
     assert workers.dropped == []
 
@@ -122,7 +122,7 @@ async def test_a_conversation_is_left_only_once_workers_keep_all_of_its_work():
     assert not await activation.passivate()
     gates[1].set()
     await left(activation)
-    assert {run.incarnation for run in (await store.look("c-1", LEASE_MS)).claims} == {"p-1.1", "p-1.2"}
+    assert {run.incarnation for run in await store.look("c-1", LEASE_MS)} == {"p-1.1", "p-1.2"}
 
     for run in workers.runs:
         content = success('"done"')
@@ -248,7 +248,7 @@ async def test_a_conversation_whose_app_cannot_be_opened_rests_while_it_is_tried
     assert (await store.owner("c-1")).token == ""
     assert (await store.run("c-1", "t1.m1")).status is RunStatus.RUNNABLE
     assert await due(store) == []  # for a while
-    assert (await store.look("c-1", LEASE_MS)).finding is Finding.WAKE
+    assert not await store.look("c-1", LEASE_MS)
 
     await activated(store, FakeWorkers(reply()))
     assert (await until(store, lambda state: state.status is Status.IDLE)).last.outcome == "completed"

