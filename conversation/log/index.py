@@ -1,8 +1,9 @@
 """The store's index entries of a conversation, derived from its state, and how a write changes them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from holdfast.conversation.record import Record
 from holdfast.conversation.records import events as recorded
@@ -22,6 +23,8 @@ from holdfast.conversation.records.idempotency import (
 )
 from holdfast.conversation.records.state import NO_CALLS, Round, State, Status
 from holdfast.conversation.terms.decisions import SuspensionKind
+
+_T = TypeVar("_T")
 
 
 class PendingEntry(Record):
@@ -72,22 +75,17 @@ def delta(before: State, after: State, events: Sequence[Event]) -> Delta:
     old, new = _calls(before), _calls(after)
     if _answer(before) != _answer(after):  # the calls of an earlier answer are over, named or not
         ids |= {call.tool_call_id: None for call in old.open()}
-    opened, closed, scheduled, settled = [], [], [], []
-    for tool_call_id in ids:
-        was, now = old.of(tool_call_id), new.of(tool_call_id)
-        entry_was, entry_now = PendingEntry.of(was), PendingEntry.of(now)
-        if entry_was != entry_now:
-            closed += [entry_was] if entry_was is not None else []
-            opened += [entry_now] if entry_now is not None else []
-        run_was, run_now = _run(was), _run(now)
-        if run_was != run_now:
-            settled += [run_was] if run_was is not None else []
-            scheduled += [run_now] if run_now is not None else []
-    model_was, model_now = _model_call(before), _model_call(after)
-    if model_was != model_now:
-        settled += [model_was] if model_was is not None else []
-        scheduled += [model_now] if model_now is not None else []
-    return Delta(tuple(opened), tuple(closed), _noted(events, new, opened), tuple(scheduled), tuple(settled))
+    calls = [(old.of(tool_call_id), new.of(tool_call_id)) for tool_call_id in ids]
+    closed, opened = _replaced([(PendingEntry.of(was), PendingEntry.of(now)) for was, now in calls])
+    work = [(_run(was), _run(now)) for was, now in calls]
+    settled, scheduled = _replaced([*work, (_model_call(before), _model_call(after))])
+    return Delta(opened, closed, _noted(events, new, opened), scheduled, settled)
+
+
+def _replaced(pairs: Iterable[tuple[_T | None, _T | None]]) -> tuple[tuple[_T, ...], tuple[_T, ...]]:
+    """What is gone and what has come, of pairs of what was and what is now; None stands for nothing."""
+    changed = [(was, now) for was, now in pairs if was != now]
+    return tuple(was for was, _ in changed if was is not None), tuple(now for _, now in changed if now is not None)
 
 
 def _noted(events: Sequence[Event], new: Round, opened: Sequence[PendingEntry]) -> tuple[PendingEntry, ...]:
