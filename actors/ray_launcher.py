@@ -40,14 +40,8 @@ class RayWorker:
         """The id of the worker's process, on its node."""
         return await _answered(self._actor.pid.remote())
 
-    async def call_model(self, asked: bytes) -> bytes:
-        return await _answered(self._actor.call_model.remote(asked))
-
-    async def run_tool(self, asked: bytes) -> bytes:
-        return await _answered(self._actor.run_tool.remote(asked))
-
-    async def join(self, incarnation: str) -> bytes:
-        return await _answered(self._actor.join.remote(incarnation))
+    async def do(self, asked: bytes) -> bytes:
+        return await _answered(self._actor.do.remote(asked))
 
     async def keeps(self, incarnations: Sequence[str]) -> Sequence[bool]:
         return await _answered(self._actor.keeps.remote(list(incarnations)))

@@ -4,9 +4,9 @@ import asyncio
 import binascii
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeVar
 
 from holdfast.background import Background
 from holdfast.backoff import now_s
@@ -21,13 +21,11 @@ from .worker.attestation import EVERY_S
 from .worker.refusals import AppBroken, Dropped, Succeeded
 from .workers import (
     Claimed,
-    ModelAnswer,
     ModelRequest,
     NoApp,
     NoOutcome,
     NoWorker,
     PublishedAgent,
-    RunAnswer,
     RunRequest,
     WorkAnswer,
 )
@@ -35,7 +33,6 @@ from .workers import (
 logger = logging.getLogger("holdfast.workers")
 
 _T = TypeVar("_T")
-_Request: TypeAlias = ModelRequest | RunRequest
 ALONE = "alone-"
 """Slot-name prefix of workers that run few claims at once, usually one."""
 PREPARED_S = 20.0
@@ -58,9 +55,7 @@ class WorkerHandle(Protocol):
 
     async def prepare(self) -> str: ...
     async def process(self) -> str: ...
-    async def call_model(self, asked: bytes) -> bytes: ...
-    async def run_tool(self, asked: bytes) -> bytes: ...
-    async def join(self, incarnation: str) -> bytes: ...
+    async def do(self, asked: bytes) -> bytes: ...
     async def keeps(self, incarnations: Sequence[str]) -> Sequence[bool]: ...
     def drop(self, incarnation: str) -> None:
         """See `Worker.drop`; the answer is not awaited."""
@@ -94,66 +89,52 @@ class RayWorkers:
     async def published(self, app: str, agent: str) -> PublishedAgent | None:
         return await self._published.agent(app, agent)
 
-    async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelAnswer:
-        answer: ModelAnswer = await self._taken(app, code, request, lambda worker, asked: worker.call_model(asked))
-        return answer
-
-    async def run_tool(self, app: str, code: str, request: RunRequest) -> RunAnswer:
-        answer: RunAnswer = await self._taken(app, code, request, lambda worker, asked: worker.run_tool(asked))
-        return answer
-
-    async def _taken(
-        self, app: str, code: str, request: _Request, ask: Callable[[WorkerHandle, bytes], Awaitable[bytes]]
-    ) -> Any:
+    async def do(self, app: str, request: ModelRequest | RunRequest) -> WorkAnswer:
         """The answer of the first worker with room for the work; if none has, it waits at the conversation's own worker.
 
         The conversation's own is asked first: it knows the transcript, and which work it has begun.
         """
         own, *others = self._slots(request.conversation_id, request.max_claims)
-        answer = await self._answer(app, code, own, replace(request, waits=not others), ask)
+        answer = await self._answer(app, own, replace(request, waits=not others))
         for slot in others:
             if answer is not NoOutcome.FULL:
                 return answer
-            base = worker_name(self._settings, app, code, slot)
+            base = worker_name(self._settings, app, request.code, slot)
             is_open = successor_name(base, self._generations.get(base, 0)) in self._handles
             if not is_open:  # opening may take long, so this work does not wait
-                self._background.start(self._opened(app, code, slot))
+                self._background.start(self._opened(app, request.code, slot))
                 continue
             with contextlib.suppress(NoWorker, HoldfastError):
-                answer = await self._answer(app, code, slot, replace(request, waits=False), ask)
-        return answer if answer is not NoOutcome.FULL else await self._answer(app, code, own, request, ask)
+                answer = await self._answer(app, slot, replace(request, waits=False))
+        return answer if answer is not NoOutcome.FULL else await self._answer(app, own, request)
 
     async def _opened(self, app: str, code: str, slot: str) -> None:
         with contextlib.suppress(NoWorker, HoldfastError):
             await self._worker(app, code, slot)
 
-    async def _answer(
-        self, app: str, code: str, slot: str, request: _Request, ask: Callable[[WorkerHandle, bytes], Awaitable[bytes]]
-    ) -> Any:
-        name, worker = await self._worker(app, code, slot)
-        return wire.unpack(await self._asked(name, worker, ask(worker, wire.pack(request))))
+    async def _answer(self, app: str, slot: str, request: ModelRequest | RunRequest) -> WorkAnswer:
+        name, worker = await self._worker(app, request.code, slot)
+        answer: WorkAnswer = wire.unpack(await self._asked(name, worker, worker.do(wire.pack(request))))
+        return answer
 
-    async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> WorkAnswer:
+    async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> Claimed | NoOutcome:
         handle = await self._launcher.find(worker)  # by name: a kept handle may belong to a worker that has left
         if handle is None and not self._settings.judges(worker):
             return await self._abroad(worker, incarnation, conversation_id, effect_id)
         if handle is None:
             return NoOutcome.GONE
+        ours = worker.startswith(self._settings.prefix)
         try:
-            if not worker.startswith(self._settings.prefix):
-                return await self._elsewhere(worker, handle, incarnation)
-            answer = await self._asked(worker, handle, handle.join(incarnation))
+            if ours and (await self._asked(worker, handle, handle.keeps([incarnation])))[0]:
+                return Claimed(incarnation, worker)
+            process = await self._asked(worker, handle, handle.process())  # the only method that every release answers
         except NoWorker as error:
             if isinstance(error.__cause__, WorkerDied):
                 return NoOutcome.GONE
             raise
-        outcome: WorkAnswer = wire.unpack(answer)
-        return outcome
-
-    async def _elsewhere(self, name: str, handle: WorkerHandle, incarnation: str) -> Claimed | NoOutcome:
-        """What became of a claim of another release's process."""
-        process = await self._asked(name, handle, handle.process())
-        return Claimed(incarnation, name) if incarnation.startswith(f"{process}.") else NoOutcome.GONE
+        if not incarnation.startswith(f"{process}."):
+            return NoOutcome.GONE
+        return NoOutcome.FORGOTTEN if ours else Claimed(incarnation, worker)
 
     async def _abroad(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> Claimed | NoOutcome:
         """What became of a claim of a worker in another cluster, which attests its claims in the store.

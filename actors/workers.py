@@ -107,9 +107,7 @@ class NoOutcome(StrEnum):
     FORGOTTEN = "forgotten"  # the incarnation lives, but its work has ended since the caller read the record
 
 
-RunAnswer: TypeAlias = RunOutcome | Claimed | NoOutcome
-ModelAnswer: TypeAlias = ModelOutcome | Claimed | NoOutcome
-WorkAnswer: TypeAlias = ModelAnswer | RunAnswer
+WorkAnswer: TypeAlias = ModelOutcome | RunOutcome | Claimed | NoOutcome
 
 
 class Workers(Protocol):
@@ -118,19 +116,16 @@ class Workers(Protocol):
     async def published(self, app: str, agent: str) -> PublishedAgent | None:
         """The published code and spec that a turn of an app's agent begins with; None if the app is unknown."""
 
-    async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelAnswer:
-        """Claim the model call, call the model, record the outcome and return it; `Claimed` if that takes longer.
+    async def do(self, app: str, request: ModelRequest | RunRequest) -> WorkAnswer:
+        """Have a worker claim the work, do it, record the outcome and return it; `Claimed` if that takes longer.
 
         Raises:
-            WorkPaused: The call was not claimed, since new work waits.
-            NoWorker: The worker died or cannot import the app; the call's record says how far it came.
+            WorkPaused: The work was not claimed, since new work waits.
+            NoWorker: The worker died or cannot import the app; the work's record says how far it came.
         """
 
-    async def run_tool(self, app: str, code: str, request: RunRequest) -> RunAnswer:
-        """Like `call_model`, for a run and its body."""
-
-    async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> WorkAnswer:
-        """What became of a claim: `Claimed` while its work goes on, its outcome, or why there is none."""
+    async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> Claimed | NoOutcome:
+        """What became of a claim: `Claimed` while its work goes on, else why it does not; an outcome is in its record."""
 
     def drop(self, worker: str, incarnation: str) -> None:
         """Tell a worker that nobody awaits this incarnation's outcome any more."""

@@ -123,7 +123,7 @@ class Messages:
         """Have a worker make the model call; if none takes it in time, leave it to an actor."""
         try:
             async with asyncio.timeout(LOOK_MS / 1000):
-                answer: object = await self._workers.call_model(app, request.code, request)
+                answer: object = await self._workers.do(app, request)
         except asyncio.CancelledError:
             await self._guest.leave(request, "its client closes")
             raise

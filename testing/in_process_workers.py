@@ -18,14 +18,13 @@ from holdfast.actors.worker.ongoing import Ongoing
 from holdfast.actors.worker.transcripts import Transcripts
 from holdfast.actors.worker.work_spans import model_span
 from holdfast.actors.workers import (
-    ModelAnswer,
     ModelOutcome,
     ModelRequest,
     NoOutcome,
     PublishedAgent,
-    RunAnswer,
     RunOutcome,
     RunRequest,
+    WorkAnswer,
 )
 from holdfast.agent import Agent, Rules
 from holdfast.conversation import FailureReason, ModelFailed, RunFinished
@@ -106,9 +105,12 @@ class InProcessWorkers:
         record = await self._store.app(app)
         return None if record is None else await published_agent(self._store, record, agent)
 
-    async def call_model(self, app: str, code: str, request: ModelRequest) -> ModelAnswer:
-        """See `Workers.call_model`; a model call ends with its caller."""
-        del app, code
+    async def do(self, app: str, request: ModelRequest | RunRequest) -> WorkAnswer:
+        """See `Workers.do`; a model call ends with its caller, and a run goes on."""
+        del app
+        return await (self._call_model(request) if isinstance(request, ModelRequest) else self._run_tool(request))
+
+    async def _call_model(self, request: ModelRequest) -> WorkAnswer:
         return await model_run.run(
             self._bench,
             request,
@@ -153,9 +155,7 @@ class InProcessWorkers:
             return failed(error=problem, reason=FailureReason.UNUSABLE)
         return model_outcome.replied(effect_id, answer, calls, route="")
 
-    async def run_tool(self, app: str, code: str, request: RunRequest) -> RunAnswer:
-        """See `Workers.run_tool`; a run continues when its caller is cancelled."""
-        del app, code
+    async def _run_tool(self, request: RunRequest) -> WorkAnswer:
         claim: Claim[Any] = self._claims.new((request.conversation_id, request.effect_id), process=uuid.uuid4().hex)
         begin = partial(self._claims.during, claim, partial(self._run, request, claim), self._store)
         try:

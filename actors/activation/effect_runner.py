@@ -57,20 +57,6 @@ class EffectRunner:
             case CallModel() | RunTool():
                 return await self._followed(effect, attempt)
 
-    async def _call_model(self, effect: CallModel, attempt: int, lost: str) -> WorkAnswer:
-        request = ModelRequest(
-            **vars(effect),
-            **shared(self._state, self.traceparent, self._owned.blame.max_claims),
-            attempt=attempt,
-            instead_of=lost,
-        )
-        return await self._context.workers.call_model(self._state.app, effect.code, request)
-
-    async def _run_tool(self, effect: RunTool) -> WorkAnswer:
-        max_claims = self._owned.blame.max_claims or int(effect.attempt - effect.resumed > 1)
-        request = RunRequest(**vars(effect), **shared(self._state, self.traceparent, max_claims))
-        return await self._context.workers.run_tool(self._state.app, effect.code, request)
-
     async def _followed(self, effect: CallModel | RunTool, attempt: int) -> Command | None:
         """Follow an effect by its record: dispatch runnable work, ask about claimed work, return the outcome of finished work.
 
@@ -118,9 +104,10 @@ class EffectRunner:
                     return await self._context.workers.join(
                         run.worker, run.incarnation, self._state.conversation_id, effect.effect_id
                     )
-                return await (
-                    self._call_model(effect, attempt, lost) if isinstance(effect, CallModel) else self._run_tool(effect)
-                )
+                said: dict[str, Any] = {"attempt": attempt, "instead_of": lost}
+                max_claims = self._owned.blame.max_claims
+                request = request_of(effect, self._state, self.traceparent, max_claims=max_claims, **said)
+                return await self._context.workers.do(self._state.app, request)
         except TimeoutError as error:
             if bound.expired():
                 return None
@@ -135,10 +122,14 @@ class EffectRunner:
         return (spec.run_timeout_s if spec is not None else None) or self._spec.limits.run_timeout_s
 
 
-def shared(state: State, traceparent: str | None, max_claims: int) -> dict[str, Any]:
-    """The fields of a request for work that come from its conversation."""
-    said = {"conversation_id": state.conversation_id, "agent": state.agent, "traceparent": traceparent}
-    return said | {"max_claims": max_claims, "request": REQUEST.get()}
+def request_of(
+    effect: CallModel | RunTool, state: State, traceparent: str | None, *, max_claims: int = 0, **of_model_call: Any
+) -> ModelRequest | RunRequest:
+    """The request for an effect's work; `max_claims` bounds its process's claims, `of_model_call` are fields of such."""
+    again = isinstance(effect, RunTool) and effect.attempt - effect.resumed > 1
+    said = vars(effect) | {"conversation_id": state.conversation_id, "agent": state.agent, "traceparent": traceparent}
+    said |= {"max_claims": max_claims or int(again), "request": REQUEST.get()}
+    return ModelRequest(**said, **of_model_call) if isinstance(effect, CallModel) else RunRequest(**said)
 
 
 async def begun(

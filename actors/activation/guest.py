@@ -9,11 +9,12 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any
 from weakref import WeakValueDictionary
 
 from holdfast.actors.published import SpecCache
 from holdfast.actors.workers import ModelRequest, PublishedAgent, RunRequest
-from holdfast.conversation import BeginTurn, CallModel, Command, Reply, RunTool, State, outstanding
+from holdfast.conversation import BeginTurn, Command, Reply, State, outstanding
 from holdfast.conversation.records.commands import TurnPrepared
 from holdfast.counting import Counts
 from holdfast.errors import StoreError
@@ -21,7 +22,7 @@ from holdfast.persistence import Append, Appended, Store, Visited
 from holdfast.settings import TraceSettings
 
 from .counted import Counted
-from .effect_runner import begun, shared
+from .effect_runner import begun, request_of
 from .judge import Held, Judge, StoreClock, steady_ms
 from .notices import tell
 from .turn_trace import TurnTrace
@@ -49,20 +50,14 @@ class Wrote:
         """The requests for the work that the write has made outstanding; its records exist, and nobody has claimed them."""
         write, state = self.write, self.write.after
         scheduled = set(write.delta.scheduled)
+        said: dict[str, Any] = {
+            "attempt": 1,
+            "log_tail": tuple(write.events),
+            "visited": Visited(self.written.now, state, write.append_id, self.written.tail_bytes),
+        }
         for effect in outstanding(state) if scheduled else ():
-            if effect.effect_id not in scheduled:
-                continue
-            if isinstance(effect, CallModel):
-                yield ModelRequest(
-                    **vars(effect),
-                    **shared(state, self.traceparent, 0),
-                    attempt=1,
-                    log_tail=tuple(write.events) if effect.upto_seq == state.seq else (),
-                    visited=Visited(self.written.now, state, write.append_id, self.written.tail_bytes),
-                )
-            elif isinstance(effect, RunTool):
-                again = int(effect.attempt - effect.resumed > 1)
-                yield RunRequest(**vars(effect), **shared(state, self.traceparent, again))
+            if effect.effect_id in scheduled and not isinstance(effect, BeginTurn):
+                yield request_of(effect, state, self.traceparent, **said)
 
 
 @dataclass(frozen=True)

@@ -28,13 +28,12 @@ from holdfast.actors.telling import tell
 from holdfast.actors.trace_export import export_spans, flush_spans
 from holdfast.actors.vault import Vault
 from holdfast.actors.workers import (
-    ModelAnswer,
     ModelOutcome,
     ModelRequest,
     NoOutcome,
-    RunAnswer,
     RunOutcome,
     RunRequest,
+    WorkAnswer,
     log_fields,
 )
 from holdfast.agent import Agent
@@ -163,32 +162,20 @@ class Worker:
         return os.getpid()
 
     @told
-    async def call_model(self, asked: bytes) -> bytes:
-        """Claim or join a model call, call the model, judge its calls, record the outcome; a packed `ModelAnswer`."""
-        request: ModelRequest = wire.unpack(asked)
+    async def do(self, asked: bytes) -> bytes:
+        """Claim a model call or run, do it and record its outcome, or join it if it continues; a packed `WorkAnswer`."""
+        request: ModelRequest | RunRequest = wire.unpack(asked)
         with about(**log_fields(request)):
-            return wire.pack(await self._model_called(request))
-
-    @told
-    async def run_tool(self, asked: bytes) -> bytes:
-        """Claim a run, run its body and record its outcome, or join the run if it is running; a packed `RunAnswer`."""
-        request: RunRequest = wire.unpack(asked)
-        with about(**log_fields(request)):
-            return wire.pack(await self._tool_run(request))
-
-    @told
-    async def join(self, incarnation: str) -> bytes:
-        """What became of a claim; a packed `RunAnswer` or `ModelAnswer`, `Claimed` while its work goes on.
-
-        It is `GONE` if this process is another incarnation, and `FORGOTTEN` if the work is over here.
-        """
-        return wire.pack(await self._joined(incarnation))
+            return wire.pack(await self._done(request))
 
     async def keeps(self, incarnations: Sequence[str]) -> Sequence[bool]:
         """Which of these claims are at work in this process."""
         return [self._claims.task(one) is not None for one in incarnations]
 
-    async def _model_called(self, request: ModelRequest) -> ModelAnswer:
+    async def _done(self, request: ModelRequest | RunRequest) -> WorkAnswer:
+        return await (self._model_called(request) if isinstance(request, ModelRequest) else self._tool_run(request))
+
+    async def _model_called(self, request: ModelRequest) -> WorkAnswer:
         store, runtime = await self._open()
         self._refuse_if_leaving()
         ticket = (request.conversation_id, request.effect_id)
@@ -208,7 +195,7 @@ class Worker:
             return NoOutcome.FULL
         return await self._claims.answer(self._model_calls.joined(key, begun))
 
-    async def _tool_run(self, request: RunRequest) -> RunAnswer:
+    async def _tool_run(self, request: RunRequest) -> WorkAnswer:
         store, runtime = await self._open()
         self._refuse_if_leaving()
         spec = await self._spec(store, request.spec_digest)
@@ -304,17 +291,11 @@ class Worker:
             request = replace(request, waits=False)
             with about(**log_fields(request)):
                 try:
-                    why = await (self._model_called(request) if isinstance(request, ModelRequest) else self._tool_run(request))
+                    why = await self._done(request)
                 except Exception as error:  # noqa: BLE001 - an actor takes the work up, and handles the error
                     why = error
         if isinstance(why, NoOutcome | Exception) and why is not NoOutcome.NOT_MINE:
             await guest.leave(request, why)
-
-    async def _joined(self, incarnation: str) -> RunAnswer | ModelAnswer:
-        if not incarnation.startswith(f"{self._incarnation}."):
-            return NoOutcome.GONE
-        task = self._claims.task(incarnation)
-        return NoOutcome.FORGOTTEN if task is None else await self._claims.answer(task)
 
     async def drop(self, incarnation: str) -> None:
         """Cancel a model call that nobody awaits any more, and close its stream. A run is only told; its outcome is late."""

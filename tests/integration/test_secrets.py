@@ -22,7 +22,7 @@ from holdfast.actors.admission import Admission
 from holdfast.actors.worker import model
 from holdfast.actors.worker.refusals import AppBroken
 from holdfast.actors.worker.worker import Worker
-from holdfast.actors.workers import NoWorker
+from holdfast.actors.workers import Claimed, NoOutcome, NoWorker
 from holdfast.agent import load
 from holdfast.conversation import Start, Status
 from holdfast.persistence import AppRecord, RedisStore, TakeoverReason
@@ -59,13 +59,14 @@ class InProcess(FromStore):
         self.store, self._worker = store, worker
 
     async def call_model(self, app, code, request):
-        return await self._answered(self._worker.call_model(wire.pack(request)))
+        return await self._answered(self._worker.do(wire.pack(request)))
 
     async def run_tool(self, app, code, request):
-        return await self._answered(self._worker.run_tool(wire.pack(request)))
+        return await self._answered(self._worker.do(wire.pack(request)))
 
     async def join(self, worker, incarnation, conversation_id, effect_id):
-        return await self._answered(self._worker.join(incarnation, conversation_id, effect_id))
+        kept = (await self._worker.keeps([incarnation]))[0]
+        return Claimed(incarnation, worker) if kept else NoOutcome.FORGOTTEN
 
     def drop(self, conversation_id, effect_id):
         pass

@@ -11,7 +11,7 @@ from holdfast.actors.activation.activation import Activation
 from holdfast.actors.activation.context import ActivationContext
 from holdfast.actors.admission import Admission
 from holdfast.actors.published import published_agent
-from holdfast.actors.workers import Claimed, NoOutcome, NoWorker
+from holdfast.actors.workers import Claimed, ModelRequest, NoOutcome, NoWorker
 from holdfast.conversation import AgentSpec, RunFinished, State, ToolSpec, decide
 from holdfast.conversation.text.envelope import success
 from holdfast.persistence import AppRecord, MemoryStore, TakeoverReason, codec
@@ -36,6 +36,9 @@ GENERATING = _generating()
 
 class FromStore:
     """What stands for an app is what the store has: nobody signs anything here. `store` is set by who takes part."""
+
+    async def do(self, app, request):
+        return await (self.call_model if isinstance(request, ModelRequest) else self.run_tool)(app, request.code, request)
 
     async def published(self, app, agent):
         record = await self.store.app(app)

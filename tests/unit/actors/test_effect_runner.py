@@ -5,7 +5,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from hosted import context_of
+from hosted import FromStore, context_of
 from writer import Writer, begin, call, start
 
 from holdfast.actors.activation import effect_runner as runner
@@ -20,7 +20,7 @@ BOUND_S = 0.05
 QUICK = AgentSpec(name="desk", model="m", tools=(ToolSpec(name="lookup"),), limits=Limits(run_timeout_s=BOUND_S))
 
 
-class Silent:
+class Silent(FromStore):
     """Workers that take a run and never say anything; what happens to it meanwhile is up to the test."""
 
     def __init__(self):
@@ -209,7 +209,7 @@ async def test_an_answer_of_the_model_that_was_recorded_counts_although_its_work
     assert await outcome == recorded
 
 
-class Telling:
+class Telling(FromStore):
     """Workers that answer each request and each join with the next of these; `asked` is what was asked, in order."""
 
     def __init__(self, *answers):

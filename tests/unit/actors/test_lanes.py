@@ -16,7 +16,7 @@ from holdfast.actors.worker.app_loop import THREADS, AppLoop
 from holdfast.actors.worker.app_runtime import AllBlocked
 from holdfast.actors.worker.refusals import AppBroken, Dropped, Succeeded
 from holdfast.actors.worker.worker import Worker
-from holdfast.actors.workers import Claimed, ModelRequest, NoOutcome, RunRequest
+from holdfast.actors.workers import ModelRequest, RunRequest
 from holdfast.agent import Agent, App, Tool
 from holdfast.conversation import ModelReplied, RunFinished
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus
@@ -244,15 +244,11 @@ async def test_who_joins_a_claim_joins_the_very_task_that_made_it(lanes):
     await until(lambda: lanes.begun)
     run = await worker.store.run("c-1", request.effect_id)
     joining = asyncio.create_task(finished(worker, run.incarnation))
-    assert await worker._joined(run.incarnation) == Claimed(run.incarnation, "worker-0")
-    assert await worker._joined(f"{run.process}.of-another-task") is NoOutcome.FORGOTTEN
-    assert await worker._joined("another-process.of-a-task") is NoOutcome.GONE
     assert await worker.keeps([run.incarnation, f"{run.process}.of-another-task", "x.y"]) == [True, False, False]
     assert not joining.done()
     lanes.over.set()
     async with asyncio.timeout(20):
         assert await joining == await running
-    assert await worker._joined(run.incarnation) is NoOutcome.FORGOTTEN
     assert await worker.keeps([run.incarnation]) == [False]
 
 

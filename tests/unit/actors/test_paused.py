@@ -222,11 +222,11 @@ async def test_a_worker_calls_no_model_while_that_is_paused(at_once, monkeypatch
     await pause(store)
 
     with pytest.raises(WorkPaused):
-        await worker.call_model(wire.pack(request))
+        await worker.do(wire.pack(request))
     assert called == []
 
     await store.unpause(None)
-    assert wire.unpack(await worker.call_model(wire.pack(request))).content == "yes"
+    assert wire.unpack(await worker.do(wire.pack(request))).content == "yes"
 
 
 # -- a conversation -------------------------------------------------------------------------------------------------------

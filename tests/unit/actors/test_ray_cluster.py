@@ -79,7 +79,6 @@ class Saying:
 
 async def test_what_is_asked_about_claims_reaches_the_worker_as_it_was_asked():
     actor = Actor(None)
-    actor.join = actor.keeps = Saying()
+    actor.keeps = Saying()
     worker = RayWorker(actor)
-    assert await worker.join("process-1.abc") == (("process-1.abc",), {})
     assert await worker.keeps(("process-1.abc", "process-1.def")) == ((["process-1.abc", "process-1.def"],), {})

@@ -22,7 +22,9 @@ from holdfast.errors import ClusterStopped
 from holdfast.persistence import EVERYWHERE, AppRecord, MemoryStore, codec
 
 SETTINGS = ActorSettings(StoreAddress("redis://x", "holdfast", "store-1"))
-REQUEST = ModelRequest(code="k", conversation_id="c-1", agent="desk", spec_digest="d", effect_id="t1.m1", upto_seq=3, attempt=1)
+REQUEST = ModelRequest(
+    code="code-1", conversation_id="c-1", agent="desk", spec_digest="d", effect_id="t1.m1", upto_seq=3, attempt=1
+)
 
 
 KEY = b"k" * 32
@@ -211,7 +213,7 @@ class Process:
     async def process(self):
         return f"process-{self.number}"
 
-    async def call_model(self, asked):
+    async def do(self, asked):
         if self.refusals:
             raise self.refusals.pop(0)
         if self.dies:
@@ -219,10 +221,8 @@ class Process:
             raise WorkerUnavailable("it died")
         return wire.pack(ModelReplied(effect_id="t1.m1", content="Hi."))
 
-    async def join(self, incarnation):
-        if not incarnation.startswith(f"process-{self.number}."):
-            return wire.pack(NoOutcome.GONE)
-        return wire.pack(Claimed(incarnation, "w"))
+    async def keeps(self, incarnations):
+        return [one.startswith(f"process-{self.number}.") for one in incarnations]
 
 
 async def test_the_claim_of_a_process_that_died_is_gone_and_that_of_the_one_in_its_place_is_not(known):
@@ -230,25 +230,25 @@ async def test_the_claim_of_a_process_that_died_is_gone_and_that_of_the_one_in_i
     name = ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")
     known[name] = worker
     workers = RayWorkers(MemoryStore(), SETTINGS, known)
-    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert (await workers.do("shop:app", REQUEST)).content == "Hi."
     worker.restart()  # of something else; nobody tells these workers
-    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert (await workers.do("shop:app", REQUEST)).content == "Hi."
     worker.dies = True
     with pytest.raises(NoWorker, match="it died"):
-        await workers.call_model("shop:app", "code-1", REQUEST)
+        await workers.do("shop:app", REQUEST)
     for process in ("process-1", "process-2"):
         assert await workers.join(name, f"{process}.abc", "c-1", "t1.m1") is NoOutcome.GONE
-    assert await workers.join(name, "process-3.abc", "c-1", "t1.m1") == Claimed("process-3.abc", "w")
+    assert await workers.join(name, "process-3.abc", "c-1", "t1.m1") == Claimed("process-3.abc", name)
 
 
 async def test_work_of_a_worker_that_was_made_under_the_name_of_one_that_left_is_joined_there_and_not_lost(known):
     name = ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")
     known[name] = Process()
     workers = RayWorkers(MemoryStore(), SETTINGS, known)
-    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert (await workers.do("shop:app", REQUEST)).content == "Hi."
     known[name] = Process()  # the first has left, and somebody else had another made
     known[name].number = 7
-    assert await workers.join(name, "process-7.abc", "c-1", "t1.m1") == Claimed("process-7.abc", "w")
+    assert await workers.join(name, "process-7.abc", "c-1", "t1.m1") == Claimed("process-7.abc", name)
 
 
 @pytest.mark.parametrize("said", [WorkerDied, WorkerUnavailable])
@@ -258,13 +258,13 @@ async def test_a_call_for_a_worker_that_has_left_is_for_another_one_the_next_tim
     name = ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")
     known[name] = worker
     workers = RayWorkers(store, SETTINGS, known)
-    await workers.call_model("shop:app", "code-1", REQUEST)
+    await workers.do("shop:app", REQUEST)
     worker.refusals = [said("it has left")]
     del known[name]
     with pytest.raises(NoWorker, match="it has left"):
-        await workers.call_model("shop:app", "code-1", REQUEST)
+        await workers.do("shop:app", REQUEST)
     assert known.spawned == []
-    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert (await workers.do("shop:app", REQUEST)).content == "Hi."
     assert [made.name for made in known.spawned] == [name]
 
 
@@ -273,23 +273,23 @@ async def test_a_call_for_a_worker_that_has_left_is_for_the_one_that_has_its_nam
     name = ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")
     known[name] = worker
     workers = RayWorkers(MemoryStore(), SETTINGS, known)
-    await workers.call_model("shop:app", "code-1", REQUEST)
+    await workers.do("shop:app", REQUEST)
     worker.refusals = [WorkerDied("it has left")]
     known[name] = other
     with pytest.raises(NoWorker, match="it has left"):
-        await workers.call_model("shop:app", "code-1", REQUEST)
-    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+        await workers.do("shop:app", REQUEST)
+    assert (await workers.do("shop:app", REQUEST)).content == "Hi."
     assert (worker.prepared, other.prepared) == (1, 1)
 
 
 async def test_a_run_is_lost_with_a_worker_that_has_left_and_not_with_one_that_does_not_answer(known):
     answers = [WorkerUnavailable("it is started again"), WorkerDied("it has left")]
 
-    async def join(incarnation):
+    async def keeps(incarnations):
         raise answers.pop(0)
 
     name = ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")
-    known[name] = SimpleNamespace(join=join)
+    known[name] = SimpleNamespace(keeps=keeps)
     workers = RayWorkers(MemoryStore(), SETTINGS, known)
     with pytest.raises(NoWorker, match="started again"):
         await workers.join(name, "process-1.abc", "c-1", "call_1#1")
@@ -305,8 +305,8 @@ async def test_a_call_whose_turn_has_not_come_is_no_trouble_of_its_worker(known)
     worker.refusals = [Dropped("alone-0: 1 other is before it")] * 2
     for _ in range(2):
         with pytest.raises(NoWorker, match="before it"):
-            await workers.call_model("shop:app", "code-1", alone)
-    assert (await workers.call_model("shop:app", "code-1", alone)).content == "Hi."
+            await workers.do("shop:app", alone)
+    assert (await workers.do("shop:app", alone)).content == "Hi."
     assert worker.prepared == 1  # it is not looked for anew
 
 
@@ -315,12 +315,12 @@ async def test_a_call_for_a_worker_whose_successor_is_in_office_is_for_that_one_
     base = ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")
     known[base], known[ray_workers.successor_name(base, 1)] = worker, successor
     workers = RayWorkers(store, SETTINGS, known)
-    await workers.call_model("shop:app", "code-1", REQUEST)
+    await workers.do("shop:app", REQUEST)
     await store.succeed(base, 1)
     worker.refusals = [Succeeded("its successor is in office")]
     with pytest.raises(NoWorker, match="in office"):
-        await workers.call_model("shop:app", "code-1", REQUEST)
-    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+        await workers.do("shop:app", REQUEST)
+    assert (await workers.do("shop:app", REQUEST)).content == "Hi."
     assert (worker.prepared, successor.prepared) == (1, 1)
 
 
@@ -332,9 +332,9 @@ async def test_a_worker_that_could_not_import_its_app_is_asked_like_any_other_on
     workers = RayWorkers(store, SETTINGS, known)
     for _ in range(2):
         with pytest.raises(NoWorker, match="OPENAI_API_KEY"):
-            await workers.call_model("shop:app", "code-1", REQUEST)
+            await workers.do("shop:app", REQUEST)
     for _ in range(3):
-        assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+        assert (await workers.do("shop:app", REQUEST)).content == "Hi."
     assert worker.prepared == 3  # twice in vain, and then once for all calls
 
 
@@ -346,8 +346,8 @@ async def test_a_worker_that_cannot_import_older_code_gives_way_to_what_stands_n
     older.problems = [AppBroken("no module named shop")] * 9
     workers = RayWorkers(store, SETTINGS, known)
     with pytest.raises(NoWorker, match="no module"):
-        await workers.call_model("shop:app", "code-1", REQUEST)
-    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+        await workers.do("shop:app", REQUEST)
+    assert (await workers.do("shop:app", REQUEST)).content == "Hi."
     assert (older.prepared, newer.prepared) == (1, 1)
 
 
@@ -363,9 +363,9 @@ async def test_a_call_does_not_wait_for_a_worker_that_opens_its_app_for_ever(kno
     known[ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")] = worker
     workers = RayWorkers(MemoryStore(), SETTINGS, known)
     with pytest.raises(NoWorker, match="still opening"):
-        await workers.call_model("shop:app", "code-1", REQUEST)
+        await workers.do("shop:app", REQUEST)
     opened.set()
-    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert (await workers.do("shop:app", REQUEST)).content == "Hi."
 
 
 # -- what stands in the store for an app ---------------------------------------------------------------------------------
@@ -379,7 +379,7 @@ async def test_nobody_is_hired_for_a_record_that_no_publisher_has_signed_and_the
     workers = RayWorkers(store, SETTINGS, known)
     known.variables["shop:app", "code-1"] = {"OPENAI_API_KEY": "sk-secret"}
     with pytest.raises(NoWorker, match="not signed by this cluster: run holdfast up --app shop:app"):
-        await workers.call_model("shop:app", "code-1", REQUEST)
+        await workers.do("shop:app", REQUEST)
     with pytest.raises(NoWorker, match="not signed"):
         await workers.published("shop:app", "desk")
     assert known.spawned == []
@@ -387,7 +387,7 @@ async def test_nobody_is_hired_for_a_record_that_no_publisher_has_signed_and_the
 
     record = await published(store, code="code-2", environment=("OPENAI_API_KEY",))
     known.variables["shop:app", "code-2"] = {"OPENAI_API_KEY": "sk-secret"}
-    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert (await workers.do("shop:app", REQUEST)).content == "Hi."
     (made,) = known.spawned
     assert (made.code, made.needed, made.environment) == (record.code, record.environment, {"OPENAI_API_KEY": "sk-secret"})
     assert await store.problem("shop:app") is None
@@ -485,16 +485,16 @@ async def test_work_that_is_paused_is_no_trouble_of_its_worker(known):
         prepared.append("process-1")
         return "process-1"
 
-    async def call_model(asked):
+    async def do(asked):
         message = "the new work of agent desk is paused"
         raise WorkPaused(message)
 
     name = ray_workers.worker_name(SETTINGS, "shop:app", "code-1", "0")
-    known[name] = SimpleNamespace(prepare=prepare, call_model=call_model)
+    known[name] = SimpleNamespace(prepare=prepare, do=do)
     workers = RayWorkers(MemoryStore(), SETTINGS, known)
     for _ in range(2):
         with pytest.raises(WorkPaused, match="the new work of agent desk is paused"):
-            await workers.call_model("shop:app", "code-1", REQUEST)
+            await workers.do("shop:app", REQUEST)
     assert prepared == ["process-1"]  # the worker is not looked for anew
 
 
@@ -508,10 +508,10 @@ async def test_no_worker_is_made_where_holdfast_was_stopped_and_none_on_a_draine
     await store.withhold(EVERYWHERE)
     workers = RayWorkers(store, SETTINGS, known)
     with pytest.raises(ClusterStopped):
-        await workers.call_model("shop:app", "code-1", REQUEST)
+        await workers.do("shop:app", REQUEST)
     assert known.spawned == []
     await store.withhold(EVERYWHERE, lift=True)
-    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert (await workers.do("shop:app", REQUEST)).content == "Hi."
     assert known.avoided == [{"node-1"}]
 
 
@@ -525,12 +525,12 @@ class Full(Process):
         super().__init__()
         self._asked, self._name, self._waits_for = asked, name, waits_for
 
-    async def call_model(self, asked):
+    async def do(self, asked):
         request = wire.unpack(asked)
         self._asked.append((self._name, request.waits))
         if self._waits_for(self._name) and not request.waits:
             return wire.pack(NoOutcome.FULL)
-        return await super().call_model(asked)
+        return await super().do(asked)
 
 
 async def pool(known, waits_for, *, opened=True):
@@ -557,7 +557,7 @@ async def pool(known, waits_for, *, opened=True):
 async def test_work_goes_to_its_own_worker_or_to_one_that_has_room_or_waits_at_its_own(known, full, tries):
     own = binascii.crc32(REQUEST.conversation_id.encode()) % 3
     workers, asked = await pool(known, lambda slot: (slot - own) % 3 in full)
-    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert (await workers.do("shop:app", REQUEST)).content == "Hi."
     assert [((slot - own) % 3, waits) for slot, waits in asked] == tries
 
 
@@ -567,7 +567,7 @@ async def test_another_worker_that_does_not_answer_keeps_no_work_from_its_own(kn
     for slot in range(3):
         if slot != own:
             known[ray_workers.worker_name(SETTINGS, "shop:app", "code-1", str(slot))].refusals = [WorkerUnavailable("it died")]
-    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert (await workers.do("shop:app", REQUEST)).content == "Hi."
     assert asked[-1] == (own, True)
 
 
@@ -579,9 +579,9 @@ async def test_work_does_not_wait_for_other_workers_to_open_and_the_next_finds_t
         if slot != own:
             other = known[ray_workers.worker_name(SETTINGS, "shop:app", "code-1", str(slot))]
             other.prepare = opening.wait
-    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert (await workers.do("shop:app", REQUEST)).content == "Hi."
     assert asked == [(own, False), (own, True)]
     opening.set()
     await asyncio.sleep(0.05)
-    assert (await workers.call_model("shop:app", "code-1", REQUEST)).content == "Hi."
+    assert (await workers.do("shop:app", REQUEST)).content == "Hi."
     assert asked[2:] == [(own, False), ((own + 1) % 3, False)]

@@ -14,6 +14,7 @@ from holdfast.actors import wire
 from holdfast.actors.actor_settings import ActorSettings, StoreAddress, WorkerSettings
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.actors.worker.worker import Worker
+from holdfast.actors.workers import Claimed, ModelRequest, NoOutcome
 from holdfast.agent import Agent, App, Tool, tool
 from holdfast.conversation import Answer, Approve, ModelReplied, Start, Status
 from holdfast.conversation.records.commands import ProposedCall
@@ -34,13 +35,13 @@ class GivenWorker(Worker):
     async def _open(self):
         return self._given, self
 
-    async def call_model(self, asked):
-        self.asked += 1
-        return await super().call_model(asked)
+    async def do(self, asked):
+        self.asked += isinstance(wire.unpack(asked), ModelRequest)
+        return await super().do(asked)
 
-    async def join(self, incarnation):
-        self.joined.append(incarnation)
-        return await super().join(incarnation)
+    async def keeps(self, incarnations):
+        self.joined += incarnations
+        return await super().keeps(incarnations)
 
     async def loop(self):
         if not hasattr(self, "_app_loop"):
@@ -56,13 +57,14 @@ class OneWorker(FromStore):
         self.store = worker._given
 
     async def call_model(self, app, code, request):
-        return wire.unpack(await self._worker.call_model(wire.pack(request)))
+        return wire.unpack(await self._worker.do(wire.pack(request)))
 
     async def run_tool(self, app, code, request):
-        return wire.unpack(await self._worker.run_tool(wire.pack(request)))
+        return wire.unpack(await self._worker.do(wire.pack(request)))
 
     async def join(self, worker, incarnation, conversation_id, effect_id):
-        return wire.unpack(await self._worker.join(incarnation))
+        kept = (await self._worker.keeps([incarnation]))[0]
+        return Claimed(incarnation, worker) if kept else NoOutcome.FORGOTTEN
 
     def drop(self, worker, incarnation):
         self._worker._claims.drop(incarnation)

@@ -131,7 +131,7 @@ async def test_what_nobody_foresaw_leaves_the_worker_without_its_secrets(monkeyp
     asked_for = wire.pack(
         ModelRequest(code="k", conversation_id="c-1", agent="desk", spec_digest="d", effect_id="t1.m1", upto_seq=2, attempt=1)
     )
-    for asked in (worker.prepare, lambda: worker.call_model(asked_for), lambda: worker.run_tool(asked_for)):
+    for asked in (worker.prepare, lambda: worker.do(asked_for)):
         with pytest.raises(Unforeseen) as caught:
             await asked()
         assert KEY not in str(caught.value)
