@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rich.filesize import decimal as size
+
 from holdfast.machine_load import TOO_MUCH, MachineLoad
 from holdfast.persistence import Census
 
@@ -17,7 +19,6 @@ FREE_BYTES, LEAST_BYTES = 1 << 30, 100 << 20
 """The bytes of a disk that should be free, and must be."""
 DAY_MS = 86_400_000
 RELIEVED = "end what else runs there, or add cores: until then starts and deadlines wait, and processes take minutes to start"
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def load(found: MachineLoad | None) -> Check:
@@ -51,7 +52,7 @@ def stored(info: Mapping[str, Any], census: Census) -> Check:
     """
     data = int(info.get("used_memory_dataset", 0))
     each = data / census.conversations if census.conversations else 0
-    daily = census.begun * each
+    daily = round(census.begun * each)
     said = (
         f"{census.conversations:,} conversations, {census.pending:,} pending calls; {size(data)} in all of this Redis;"
         f" {census.begun:,} started within a day, at most about {size(daily)}; up to {census.fullest:,} in one of 64 buckets"
@@ -73,11 +74,3 @@ def disk(name: str, folder: Path, *, needed: int = 0) -> Check:
     if free < max(LEAST_BYTES, min(needed, FREE_BYTES)):
         return fail(name, said, fix)
     return warn(name, said, fix) if free < wanted else ok(name, said)
-
-
-def size(count: float) -> str:
-    """A number of bytes as text, in a unit that suits it."""
-    unit = 0
-    while count >= 1024 and unit < len(_UNITS) - 1:  # noqa: PLR2004 - the units' step
-        count, unit = count / 1024, unit + 1
-    return f"{count:.0f} {_UNITS[unit]}" if unit == 0 or count >= 100 else f"{count:.1f} {_UNITS[unit]}"  # noqa: PLR2004 - digits

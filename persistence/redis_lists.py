@@ -197,7 +197,8 @@ class RedisLists(RedisDatabase):
         def look(pipe: Any) -> None:
             for bucket, kind in there:
                 for age_s in AGES_S:
-                    pipe.zlexcount(self._keys.pending(bucket, kind=kind.value), "-", f"({_moment(now, age_s)}")
+                    before = f"({max(now - age_s * 1000 + 1, 0):015d}"
+                    pipe.zlexcount(self._keys.pending(bucket, kind=kind.value), "-", before)
                 for agent in asked:
                     pipe.zcard(self._keys.pending(bucket, agent, kind.value))
                     pipe.zrange(self._keys.pending(bucket, agent, kind.value), 0, 0)
@@ -239,10 +240,6 @@ def _pause(whose: str, record: bytes, *, duplicate: bool = False) -> Pause:
         raise CorruptStore(f"the pause of {whose or 'the namespace'} reads {record[:40]!r}")
     said = reason.decode(errors="replace")
     return Pause(agent=whose or None, reason=said, by=by.decode(errors="replace"), since=at, duplicate=duplicate)
-
-
-def _moment(now: int, age_s: int) -> str:
-    return f"{max(now - age_s * 1000 + 1, 0):015d}"
 
 
 def _number(answer: Any) -> int:

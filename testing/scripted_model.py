@@ -59,9 +59,8 @@ class ScriptedModel:
             said = self._function(messages)
             return _reply(await said if inspect.isawaitable(said) else said, "the reply of the model's function")
         if not self.left:
-            raise NoAnswer(
-                f"the script has {_counted(len(self._replies))}, and the model is asked once more, {_last(messages)}"
-            )
+            many = "1 reply" if len(self._replies) == 1 else f"{len(self._replies)} replies"
+            raise NoAnswer(f"the script has {many}, and the model is asked once more, {_last(messages)}")
         self._given += 1
         return self._replies[self._given - 1]
 
@@ -93,10 +92,6 @@ def _reply(said: Any, where: str) -> Message | Exception:
         problem = "it is written as a provider's stream, which only `ModelServer` sends"
         raise ConfigurationError(where, problem, "use say(), call() and calls()")
     return message
-
-
-def _counted(number: int) -> str:
-    return "1 reply" if number == 1 else f"{number} replies"
 
 
 def _last(messages: list[Message]) -> str:

@@ -253,8 +253,8 @@ def test_what_is_stored_is_said_with_its_growth_and_when_that_fills_the_memory()
     census = Census(conversations=1000, begun=100, fullest=30, pending=7, lost=0, quarantined=0)
     info = {"used_memory": 2 * GIB, "used_memory_dataset": GIB, "maxmemory": 4 * GIB}
     steady = headroom.stored(info, census)
-    assert (steady.status, "1,000 conversations, 7 pending calls; 1.0 GiB" in steady.said) == (OK, True)
-    assert "100 started within a day, at most about 102 MiB" in steady.said
+    assert (steady.status, "1,000 conversations, 7 pending calls; 1.1 GB" in steady.said) == (OK, True)
+    assert "100 started within a day, at most about 107.4 MB" in steady.said
     soon = headroom.stored(info | {"maxmemory": int(2.5 * GIB)}, census)
     assert (soon.status, "full in 5 days" in soon.said) == (WARN, True)
     assert headroom.stored({}, Census(0, 0, 0, 0, 0, 0)).status is OK
