@@ -24,7 +24,6 @@ from holdfast.settings import TraceSettings
 from .counted import Counted
 from .effect_runner import begun, request_of
 from .judge import Held, Judge, StoreClock, steady_ms
-from .notices import tell
 from .turn_trace import TurnTrace
 
 logger = logging.getLogger("holdfast.actor")
@@ -122,8 +121,7 @@ class Guest:
         def wrote(write: Append, written: Appended, command: Command) -> None:
             self.clock.heard(written.now)
             writes.append((write, written))
-            tell((trace, counted), write, command)
-            trace.written(write)
+            trace.written(write, command)
             counted.written(write)
 
         async def begin(effect: BeginTurn, state: State) -> TurnPrepared:

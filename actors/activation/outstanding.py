@@ -34,25 +34,6 @@ UNREADABLE = 5
 """How many failures to read a record put its conversation in quarantine: unreadable records seldom recover."""
 
 
-class _Failures:
-    def __init__(self) -> None:
-        self._count = 0
-
-    def unexplained(self, error: Exception) -> str | None:
-        return self._counted(error, UNEXPLAINED)
-
-    def waited(self, error: Exception) -> str | None:
-        """Count an error caused by `CorruptStore`; the reason for quarantine, if any. Newer releases' records do not count."""
-        # A worker may have met the unreadable record: then Ray has wrapped the error that was raised there.
-        reasons = (error, error.__cause__, getattr(error.__cause__, "cause", None))
-        unreadable = next((reason for reason in reasons if isinstance(reason, CorruptStore)), None)
-        return self._counted(unreadable, UNREADABLE) if unreadable is not None else None
-
-    def _counted(self, error: Exception, allowed: int) -> str | None:
-        self._count += 1
-        return f"failed {self._count} times ({PLAIN.said(error, 300)})" if self._count >= allowed else None
-
-
 @dataclass(eq=False)
 class Outstanding:
     """The effects of one activation, each a task that ends with its outcome in the mailbox.
@@ -180,9 +161,10 @@ class Outstanding:
         TRACE.set(trace_id_of(self._trace.for_work(self._owned.state)))
         backoff = Backoff(0.1, LONGEST_DELAY_S, jitter=0.5)
         attempt = 1
-        failures = _Failures()
+        failures = 0
         while True:
-            enough, where = None, None
+            met: Exception | None = None  # what counts as a failure
+            allowed, where = UNREADABLE, None
             try:
                 outcome = await self._runner(effect).outcome(effect, attempt)
                 if outcome is None:
@@ -200,16 +182,19 @@ class Outstanding:
                 continue  # waiting for the end of a pause does not count as a try
             except (NoWorker, StoreError, ClusterError) as error:
                 logger.warning("conversation %s: %s waits: %s", conversation_id, effect.effect_id, error)
-                enough, where = failures.waited(error), Elsewhere.NO_APP if isinstance(error, NoApp) else None
+                met, where = _unreadable(error), Elsewhere.NO_APP if isinstance(error, NoApp) else None
             except Exception as error:
                 logger.exception("conversation %s: %s failed", conversation_id, effect.effect_id)
-                enough = failures.unexplained(error)
+                met, allowed = error, UNEXPLAINED
             else:
                 return
             finally:
                 self._put(effect.effect_id, where)
-            if enough is not None and await self._strike(None, f"{effect.effect_id} {enough}", limit=1):
-                return
+            if met is not None:
+                failures += 1
+                what = f"{effect.effect_id} failed {failures} times ({PLAIN.said(met, 300)})"
+                if failures >= allowed and await self._strike(None, what, limit=1):
+                    return
             await backoff.sleep()
             attempt += 1
 
@@ -244,6 +229,13 @@ class Outstanding:
             put=partial(self._put, effect.effect_id),
             traceparent=self._trace.for_work(owned.state),
         )
+
+
+def _unreadable(error: Exception) -> CorruptStore | None:
+    """The `CorruptStore` that caused an error, if any: newer releases' records do not count."""
+    # A worker may have met the unreadable record: then Ray has wrapped the error that was raised there.
+    reasons = (error, error.__cause__, getattr(error.__cause__, "cause", None))
+    return next((reason for reason in reasons if isinstance(reason, CorruptStore)), None)
 
 
 def _instead_of(outcome: Outcome, said: str) -> ModelFailed | RunFinished:

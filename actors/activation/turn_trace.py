@@ -16,8 +16,6 @@ from holdfast.persistence import Append
 from holdfast.settings import TraceContinuation, TraceSettings
 from holdfast.work_context import traceparent_of
 
-from .notices import Notice
-
 BEFORE = "before"
 """The link to the turn's previous span."""
 DECISION = "decision"
@@ -70,13 +68,14 @@ class TurnTrace:
             self._span = self._goes_on(state, None)
         return traceparent_of(self._span)
 
-    def written(self, write: Append) -> None:
-        """Begin and end the turn's spans by the events of a durable write."""
+    def written(self, write: Append, command: Command) -> None:
+        """Begin and end the turn's spans, and those of suspensions that settled, by the events of a command's durable write."""
         for event in write.events:
             match event:
                 case events.TurnStarted(traceparent=str()):  # a turn cancelled before it began has none
                     self._span, self._first = self._first, None
                 case events.SuspensionSettled():
+                    self._waited(write, event, command)
                     self._span, self._resumed = self._span or self._resumed, None
                 case events.TurnCompleted():
                     self._end("completed")
@@ -89,16 +88,16 @@ class TurnTrace:
         if write.events and not write.after.busy:
             self._end("waiting")
 
-    def told(self, notice: Notice) -> None:
+    def _waited(self, write: Append, event: events.SuspensionSettled, command: Command) -> None:
         """Begin and end the span of a suspension that settled."""
-        event, call = notice.event, notice.before
-        if isinstance(event, events.CallSuspended) or call is None or call.suspension is None or not self._exports:
+        call = write.before.calls.of(event.tool_call_id)
+        if call is None or call.suspension is None or not self._exports:
             return
         suspension, alone = call.suspension, self._settings.continuation is TraceContinuation.LINK
         who = event.principal
         said = {
             traces.CONVERSATION: self._conversation_id,
-            traces.AGENT: notice.agent,
+            traces.AGENT: write.after.agent,
             traces.TOOL: call.tool,
             traces.CALL: call.tool_call_id,
             traces.SUSPENSION: suspension.suspension_id,
@@ -111,7 +110,7 @@ class TurnTrace:
             f"holdfast.wait {call.tool}",
             said,
             parent=None if alone else suspension.traceparent,
-            links={DECISION: _caller(notice.command)} | ({BEFORE: suspension.traceparent} if alone else {}),
+            links={DECISION: _caller(command)} | ({BEFORE: suspension.traceparent} if alone else {}),
             at_ms=suspension.created_at,
         )
         traces.end(span, ok=None if event.decision is None and event.by in NO_DECISIONS else True, at_ms=event.at)
