@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict
 
 from holdfast.errors import HomeUnusable
 
-from .private import check_way, is_private, make_way
+from .private import check_way, make_way
 
 FORMAT = 1
 """The version of a home's layout; a home of another version is refused."""
@@ -90,7 +90,7 @@ class Home:
             status = home.lstat()
         if status.st_uid != os.getuid():
             raise HomeUnusable(field, f"it belongs to uid {status.st_uid}", _ELSEWHERE)
-        if not is_private(status):
+        if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):  # an access control list shows in the group's bits
             problem = f"other users may read it or write to it (its mode is {stat.S_IMODE(status.st_mode):o})"
             raise HomeUnusable(field, problem, f"run: chmod 700 {shlex.quote(str(home))}")
         return cls(home, _runtime(home))

@@ -13,11 +13,6 @@ _LINKS = 40
 """How many symbolic links a path may go through, as on Linux."""
 
 
-def is_private(status: os.stat_result) -> bool:
-    """Whether the mode lets nobody else read, write or enter; an access control list shows in the group's bits."""
-    return not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-
-
 def make_way(directory: Path) -> None:
     """Make a directory and its missing parents, each with mode 0700 whatever the umask."""
     missing = [directory]

@@ -18,8 +18,6 @@ from .authentication import Issuer, is_safe
 FETCH_S = 10
 MOST_BYTES = 1 << 18
 DISCOVERY = "/.well-known/openid-configuration"
-
-
 KEEP_S = 3600
 """The age at which what was fetched is fetched again, in seconds, so that a withdrawn key is no longer accepted."""
 AGAIN_S = 30
