@@ -10,6 +10,7 @@ from holdfast.agent.coverage import defaults_of
 from holdfast.agent.rule import RuleEffect
 from holdfast.agent.rules import Rules, Verdict
 from holdfast.client import RuleCheck
+from holdfast.client.rule_check import arguments_of
 from holdfast.conversation import Approval, Executor
 from holdfast.conversation.text import jsontext
 from holdfast.errors import InvalidInput
@@ -59,14 +60,10 @@ COMMANDS = {"check": check}
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    fix = 'give a JSON object: \'{"command": "npm i"}\''
     try:
-        found = jsontext.loads(text)
+        return arguments_of(jsontext.loads(text))
     except jsontext.NotJson as error:
-        raise InvalidInput("ARGS", f"it is not JSON ({error})", fix) from None
-    if not isinstance(found, dict):
-        raise InvalidInput("ARGS", f"it is JSON, but {type(found).__name__}", fix)
-    return found
+        raise InvalidInput("ARGS", f"it is not JSON ({error})", 'give a JSON object: \'{"command": "npm i"}\'') from None
 
 
 def _declared(rules: Rules, path: str, agent: str, tool: str, primary: str | None) -> tuple[Rules, dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
 from holdfast.conversation import Cancelled, Event, Receipt, State
@@ -53,20 +53,15 @@ class AuditReport:
 
     def verdict(self) -> dict[str, Any]:
         """All but the entries, as plain JSON values: the last line of an export."""
-        return {
-            "kind": VERDICT,
-            "conversation_id": self.conversation_id,
-            "head": self.head,
-            "intact": self.intact,
-            "broken_at": self.broken_at,
-            "breaks": [{"seq": one.seq, "problem": one.problem} for one in self.breaks],
-        }
+        return {"kind": VERDICT, **self._found()}
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain JSON values."""
-        found = self.verdict()
-        del found["kind"]
-        return found | {"entries": [entry.to_dict() for entry in self.entries]}
+        return {**self._found(), "entries": [entry.to_dict() for entry in self.entries]}
+
+    def _found(self) -> dict[str, Any]:
+        found = {name: getattr(self, name) for name in ("conversation_id", "head", "intact", "broken_at")}
+        return {**found, "breaks": [asdict(one) for one in self.breaks]}
 
 
 def kept_of(receipts: object, conversation_id: str) -> dict[str, int | None]:

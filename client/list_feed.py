@@ -112,12 +112,7 @@ async def list_events(
 
 def _events_of(told: Told, kind: SuspensionKind | None, resolve: Callable[..., Awaitable[Receipt]]) -> list[AsyncListEvent]:
     change, found = told.change, []
-    common: dict[str, Any] = {
-        "at": change.at,
-        "conversation_id": change.conversation_id,
-        "agent": change.agent,
-        "seq": change.seq,
-    }
+    common: dict[str, Any] = {name: getattr(change, name) for name in ("at", "conversation_id", "agent", "seq")}
     for closed in change.closed:
         if kind in {None, closed.kind}:
             name = closed.place.suspension_id

@@ -135,7 +135,7 @@ def test_an_expectation_that_is_not_met_is_exit_code_1(check):
     ("arguments", "said"),
     [
         (["shop", "Bash", "{"], "ARGS: it is not JSON"),
-        (["shop", "Bash", "[]"], "ARGS: it is JSON, but list"),
+        (["shop", "Bash", "[]"], "arguments: list is no object"),
         (["shop", "Bash", "{}", "--expect", "maybe"], "'maybe'"),
         (["shop", "nothing", "{}", "--app", "rules_shop:app"], "has no tool 'nothing'; use one of its tools: 'Bash'"),
         (["nobody", "Bash", "{}", "--app", "rules_shop:app"], "declares no agent 'nobody'"),
