@@ -58,17 +58,15 @@ def read(path: Path, app: App) -> list[Job]:
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             wrong.append(f"line {number}: {'.'.join(map(str, first['loc'])) or 'it':.60}: {first['msg']}")
-            continue
         except (UnicodeDecodeError, jsontext.NotJson) as error:
             wrong.append(f"line {number}: it is not JSON in UTF-8 ({error})")
-            continue
         except InvalidInput as error:
             wrong.append(f"line {number}: {error}")
-            continue
-        job = Job(line=number, **line.model_dump() | {"conversation_id": line.conversation_id or f"{digest}-{number}"})
-        before = jobs.setdefault(job.conversation_id, job)
-        if before is not job:
-            wrong.append(f"line {number}: conversation_id: line {before.line} has {job.conversation_id!r} already; use another")
+        else:
+            name = line.conversation_id or f"{digest}-{number}"
+            job = Job(line=number, **line.model_dump() | {"conversation_id": name})
+            if (before := jobs.setdefault(name, job)) is not job:
+                wrong.append(f"line {number}: conversation_id: line {before.line} has {name!r} already; use another")
     if wrong:
         raise InvalidLines(str(path), f"{len(wrong)} of its lines cannot be used", _FIX, tuple(wrong[:MOST_LINES]))
     if not jobs:

@@ -140,8 +140,7 @@ async def _page(store: Store, conversation_id: str, after: int) -> Sequence[tupl
 async def report(read: Read, conversation_id: str, kept: Mapping[str, int | None]) -> AuditReport:
     """The whole audit of a conversation; `audited` describes the errors."""
     check = ChainCheck(conversation_id, kept)
-    entries = [entry async for entry in audited(read, check)]
-    return report_of(check, entries)
+    return report_of(check, [entry async for entry in audited(read, check)])
 
 
 def report_of(check: ChainCheck, entries: list[AuditEntry]) -> AuditReport:

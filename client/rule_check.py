@@ -66,10 +66,9 @@ def arguments_of(arguments: object) -> dict[str, Any]:
         problem = f"{type(arguments).__name__} is no object"
         raise errors.InvalidInput("arguments", problem, 'give the call\'s: {"command": "npm test"}')
     try:
-        found: dict[str, Any] = jsontext.loads(jsontext.dumps(dict(arguments)))
+        return dict(jsontext.loads(jsontext.dumps(dict(arguments))))
     except jsontext.NotJson as error:
         raise errors.InvalidInput("arguments", str(error), "give JSON values") from None
-    return found
 
 
 def named(field: str, name: object) -> str:

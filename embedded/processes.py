@@ -25,9 +25,7 @@ class Process:
 
 def processes() -> Iterator[Process]:
     """All living processes of this user."""
-    for pid in psutil.pids():
-        if (found := process(pid)) is not None:
-            yield found
+    return filter(None, map(process, psutil.pids()))
 
 
 def process(pid: int) -> Process | None:
