@@ -125,7 +125,8 @@ class Kept:
         return max(min(moments), self.postponed) if moments else None
 
 
-def _claimed(found: Kept, effect_id: str, incarnation: str) -> bool:
+def claimed(found: Kept, effect_id: str, incarnation: str) -> bool:
+    """Whether this incarnation's claim of the work stands."""
     run = found.runs.get(effect_id)
     return run is not None and run.status is RunStatus.CLAIMED and run.incarnation == incarnation
 
@@ -263,7 +264,7 @@ class MemoryConversations(Reads):
         found = self._unexpired(conversation_id) or Kept()
         now = self._clock()
         away = found.token or found.quarantine is not None or found.paused or found.append_id != write.seen
-        away = away or (write.claim is not None and not _claimed(found, *write.claim))
+        away = away or (write.claim is not None and not claimed(found, *write.claim))
         if (found.append_id != write.append_id and away) if write.seen is not None else found.token != write.token:
             raise Fenced(conversation_id)
         if found.append_id == write.append_id:

@@ -9,7 +9,7 @@ from holdfast.conversation import Event
 from holdfast.errors import CorruptStore
 
 from .conversations import Visited
-from .memory_conversations import MemoryConversations, check
+from .memory_conversations import MemoryConversations, check, claimed
 from .runs import CLAIMS_MS, PROGRESS_MS, Late, Run, RunStatus
 
 
@@ -119,19 +119,14 @@ class MemoryRuns(MemoryConversations):
         check(bool(effect_id and incarnation), "arguments")
         found = self._seen(conversation_id)
         run = found.runs.get(effect_id)
-        stands = run is not None and run.status is RunStatus.CLAIMED and run.incarnation == incarnation
-        if run is None or not (run.status is RunStatus.RUNNABLE or stands):
+        if run is None or not (run.status is RunStatus.RUNNABLE or claimed(found, effect_id, incarnation)):
             return True
         if not found.token and found.quarantine is None and not found.paused:
             self._look_now(conversation_id, found)
         return not found.token
 
     async def claims_stand(self, claims: Sequence[tuple[str, str, str]]) -> Sequence[bool]:
-        return [self._stands(*claim) for claim in claims]
-
-    def _stands(self, conversation_id: str, effect_id: str, incarnation: str) -> bool:
-        run = self._runs(conversation_id).get(effect_id)
-        return run is not None and run.status is RunStatus.CLAIMED and run.incarnation == incarnation
+        return [claimed(self._seen(name), effect_id, incarnation) for name, effect_id, incarnation in claims]
 
     async def outcomes(self) -> AsyncIterator[str]:
         queue: asyncio.Queue[str] = asyncio.Queue()
