@@ -127,8 +127,7 @@ class Guest:
         async def begin(effect: BeginTurn, state: State) -> TurnPrepared:
             return await begun(self.admit, self.published, effect, state, begins)
 
-        if visited.state.busy:
-            trace.for_work(visited.state)
+        trace.visit(visited.state)
         try:
             reply = await Judge(held, trace, begin=begin, wrote=wrote).judged(command)
             ((write, written),) = writes

@@ -33,6 +33,12 @@ class TurnTrace:
         self._span: Span | None = None
         self._first: Span | None = None  # the first span of a turn, until its beginning is written
         self._resumed: Span | None = None  # the next span of a turn, until its continuation is written
+        self._visited: str | None = None  # of a guest: the trace context in which it found the turn
+
+    def visit(self, state: State) -> None:
+        """Stay in the trace context of the log, as a guest does: a span is made only if the turn ends or comes to wait."""
+        if state.busy and state.turn is not None and self._exports:
+            self._visited = state.turn.latest or state.turn.traceparent
 
     def of(self, state: State, command: Command, now: int) -> str | None:
         """The trace context of the turn's span for the events of a command; None if there is none.
@@ -45,6 +51,8 @@ class TurnTrace:
             return self.beginning(state)
         if state.turn is None:
             return None
+        if self._visited is not None:
+            return self._visited
         due = isinstance(command, Wake) and (state.due_at or now + 1) <= now
         if self._span is None and (state.busy or due or isinstance(command, Resolve | ResolveMany | CancelPending)):
             self._resumed = self._goes_on(state, command)
@@ -64,12 +72,20 @@ class TurnTrace:
         """The trace context of the span that the turn's work belongs to; a takeover begins a new span."""
         if state.turn is None:
             return None
+        if self._span is None and self._visited is not None:
+            return self._visited
         if self._span is None:
             self._span = self._goes_on(state, None)
         return traceparent_of(self._span)
 
     def written(self, write: Append, command: Command) -> None:
         """Begin and end the turn's spans, and those of suspensions that settled, by the events of a command's durable write."""
+        ended = any(
+            isinstance(event, events.TurnCompleted | events.TurnFailed | events.TurnCancelled) for event in write.events
+        )
+        if self._visited is not None and write.events and (ended or not write.after.busy):
+            before = write.before
+            self._span = self._begun(before, before.turns, self._visited, {BEFORE: self._visited}, at_ms=before.updated_at)
         for event in write.events:
             match event:
                 case events.TurnStarted(traceparent=str()):  # a turn cancelled before it began has none
@@ -128,7 +144,15 @@ class TurnTrace:
         first = None if turn is None or self._settings.continuation is TraceContinuation.LINK else turn.traceparent
         return self._begun(state, state.turns, parent=first, links={BEFORE: before, DECISION: _caller(command)})
 
-    def _begun(self, state: State, turn: int, *, parent: str | None, links: dict[str, str | None] | None = None) -> Span:
+    def _begun(
+        self,
+        state: State,
+        turn: int,
+        parent: str | None,
+        links: dict[str, str | None] | None = None,
+        *,
+        at_ms: int | None = None,
+    ) -> Span:
         if parent is None and not self._exports:
             return INVALID_SPAN
         said = {
@@ -137,7 +161,7 @@ class TurnTrace:
             traces.CONVERSATION: self._conversation_id,
             traces.TURN: turn_id(turn),
         }
-        return traces.begin(f"invoke_agent {state.agent}", said, parent=parent, links=links)
+        return traces.begin(f"invoke_agent {state.agent}", said, parent=parent, links=links, at_ms=at_ms)
 
     def _end(self, outcome: str, *, error: str | None = None) -> None:
         span, self._span = self._span, None
