@@ -35,6 +35,7 @@ from .counted import Counted
 from .effect_runner import begun
 from .judge import Judge
 from .mailbox import Asked, Leave, Mailbox
+from .notices import Observer, tell
 from .outstanding import Outstanding
 from .ownership import Ownership
 from .rest import Rest
@@ -63,6 +64,7 @@ class Activation:
         self.rest = Rest(context.clock, context.rested)
         self._owned = Ownership(context, conversation_id)
         self._trace = TurnTrace(conversation_id, context.traces)
+        self._observers: list[Observer] = [self._trace, self._counted]
         self._effects = Outstanding(context, self._owned, self._mailbox, self.rest, self._strike, self._trace)
         self._judge = Judge(self._owned, self._trace, begin=self._begun, wrote=self._wrote, reached=self._reached)
         self._own: list[asyncio.Task[None]] = []
@@ -195,7 +197,8 @@ class Activation:
         return await begun(self._context.admission.admit, self._context.workers.published, effect, state)
 
     def _wrote(self, write: Append, written: Appended, command: Command) -> None:
-        self._trace.written(write, command)
+        tell(self._observers, write, command)
+        self._trace.written(write)
         self._effects.adopted(write, written)
         self._counted.written(write)
 

@@ -7,6 +7,8 @@ from holdfast.counting import Counts
 from holdfast.errors import Fenced, HoldfastError, StaleCall
 from holdfast.persistence import Append, TakeoverReason
 
+from .notices import Notice
+
 
 class Counted:
     """The counts of one activation, added to those of its process."""
@@ -19,16 +21,12 @@ class Counted:
         self._counts.add(metrics.ACTIVATIONS, because.value if state.seq else "new")
 
     def written(self, write: Append) -> None:
-        """Count the events of a durable write; of a suspension that settled also how long the decision was waited for."""
+        """Count the events of a durable write, except those of suspensions, which come as notices."""
         counts, agent = self._counts, write.after.agent
         for event in write.events:
             match event:
                 case events.ConversationStarted():
                     counts.add(metrics.STARTED, agent)
-                case events.CallSuspended():
-                    counts.add(metrics.SUSPENDED, agent, event.tool, event.suspension_kind.value)
-                case events.SuspensionSettled():
-                    self._settled(write, event)
                 case events.MessageAccepted():
                     counts.add(metrics.MESSAGES, agent)
                 case events.TurnCompleted():
@@ -40,9 +38,12 @@ class Counted:
                 case _:
                     pass
 
-    def _settled(self, write: Append, event: events.SuspensionSettled) -> None:
-        call, agent = write.before.calls.of(event.tool_call_id), write.after.agent
-        if call is not None and (suspension := call.suspension) is not None:
+    def told(self, notice: Notice) -> None:
+        """Count a suspension that opened or settled, and how long the decision was waited for."""
+        event, agent = notice.event, notice.agent
+        if isinstance(event, events.CallSuspended):
+            self._counts.add(metrics.SUSPENDED, agent, event.tool, event.suspension_kind.value)
+        elif notice.before is not None and (suspension := notice.before.suspension) is not None:
             self._counts.add(metrics.SETTLED, agent, suspension.kind.value, event.by.value)
             if event.decision is not None:
                 self._counts.observe(metrics.WAIT, (event.at - suspension.created_at) / 1000, agent, suspension.kind.value)

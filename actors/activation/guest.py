@@ -24,6 +24,7 @@ from holdfast.settings import TraceSettings
 from .counted import Counted
 from .effect_runner import begun, request_of
 from .judge import Held, Judge, StoreClock, steady_ms
+from .notices import tell
 from .turn_trace import TurnTrace
 
 logger = logging.getLogger("holdfast.actor")
@@ -116,18 +117,19 @@ class Guest:
         held = Held(self.store, self.specs, clock, conversation_id, lease_ms=LOOK_MS)
         held.visit(visited)
         held.claim, held.spec = claim, None if begins is None else begins.spec
-        trace, counted, writes = TurnTrace(conversation_id, self.traces), Counted(self.counts), list[tuple[Append, Appended]]()
+        trace = TurnTrace(conversation_id, self.traces, visited=visited.state)
+        counted, writes = Counted(self.counts), list[tuple[Append, Appended]]()
 
         def wrote(write: Append, written: Appended, command: Command) -> None:
             self.clock.heard(written.now)
             writes.append((write, written))
-            trace.written(write, command)
+            tell((trace, counted), write, command)
+            trace.written(write)
             counted.written(write)
 
         async def begin(effect: BeginTurn, state: State) -> TurnPrepared:
             return await begun(self.admit, self.published, effect, state, begins)
 
-        trace.visit(visited.state)
         try:
             reply = await Judge(held, trace, begin=begin, wrote=wrote).judged(command)
             ((write, written),) = writes

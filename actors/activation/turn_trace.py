@@ -16,6 +16,8 @@ from holdfast.persistence import Append
 from holdfast.settings import TraceContinuation, TraceSettings
 from holdfast.work_context import traceparent_of
 
+from .notices import Notice
+
 BEFORE = "before"
 """The link to the turn's previous span."""
 DECISION = "decision"
@@ -26,19 +28,16 @@ NO_DECISIONS = frozenset({events.SettledBy.EXPIRY, events.SettledBy.CANCELLATION
 class TurnTrace:
     """The span of the current turn, if it is traced."""
 
-    def __init__(self, conversation_id: str, settings: TraceSettings) -> None:
+    def __init__(self, conversation_id: str, settings: TraceSettings, *, visited: State | None = None) -> None:
+        """The trace of an owner, or of a guest of a `visited` state, which makes a span only if the turn ends or waits."""
         self._conversation_id = conversation_id
         self._settings = settings
         self._exports = traces.tracer_provider() is not None  # set up, if at all, before the process takes up conversations
         self._span: Span | None = None
         self._first: Span | None = None  # the first span of a turn, until its beginning is written
         self._resumed: Span | None = None  # the next span of a turn, until its continuation is written
-        self._visited: str | None = None  # of a guest: the trace context in which it found the turn
-
-    def visit(self, state: State) -> None:
-        """Stay in the trace context of the log, as a guest does: a span is made only if the turn ends or comes to wait."""
-        if state.busy and state.turn is not None and self._exports:
-            self._visited = state.turn.latest or state.turn.traceparent
+        turn = visited.turn if visited is not None and visited.busy and self._exports else None
+        self._visited = turn and (turn.latest or turn.traceparent)  # the trace context in which a guest found the turn
 
     def of(self, state: State, command: Command, now: int) -> str | None:
         """The trace context of the turn's span for the events of a command; None if there is none.
@@ -72,14 +71,12 @@ class TurnTrace:
         """The trace context of the span that the turn's work belongs to; a takeover begins a new span."""
         if state.turn is None:
             return None
-        if self._span is None and self._visited is not None:
-            return self._visited
-        if self._span is None:
+        if self._span is None and self._visited is None:
             self._span = self._goes_on(state, None)
-        return traceparent_of(self._span)
+        return self._visited if self._span is None else traceparent_of(self._span)
 
-    def written(self, write: Append, command: Command) -> None:
-        """Begin and end the turn's spans, and those of suspensions that settled, by the events of a command's durable write."""
+    def written(self, write: Append) -> None:
+        """Begin and end the turn's spans by the events of a durable write."""
         ended = any(
             isinstance(event, events.TurnCompleted | events.TurnFailed | events.TurnCancelled) for event in write.events
         )
@@ -91,7 +88,6 @@ class TurnTrace:
                 case events.TurnStarted(traceparent=str()):  # a turn cancelled before it began has none
                     self._span, self._first = self._first, None
                 case events.SuspensionSettled():
-                    self._waited(write, event, command)
                     self._span, self._resumed = self._span or self._resumed, None
                 case events.TurnCompleted():
                     self._end("completed")
@@ -104,16 +100,16 @@ class TurnTrace:
         if write.events and not write.after.busy:
             self._end("waiting")
 
-    def _waited(self, write: Append, event: events.SuspensionSettled, command: Command) -> None:
+    def told(self, notice: Notice) -> None:
         """Begin and end the span of a suspension that settled."""
-        call = write.before.calls.of(event.tool_call_id)
-        if call is None or call.suspension is None or not self._exports:
+        event, call = notice.event, notice.before
+        if isinstance(event, events.CallSuspended) or call is None or call.suspension is None or not self._exports:
             return
         suspension, alone = call.suspension, self._settings.continuation is TraceContinuation.LINK
         who = event.principal
         said = {
             traces.CONVERSATION: self._conversation_id,
-            traces.AGENT: write.after.agent,
+            traces.AGENT: notice.agent,
             traces.TOOL: call.tool,
             traces.CALL: call.tool_call_id,
             traces.SUSPENSION: suspension.suspension_id,
@@ -126,7 +122,7 @@ class TurnTrace:
             f"holdfast.wait {call.tool}",
             said,
             parent=None if alone else suspension.traceparent,
-            links={DECISION: _caller(command)} | ({BEFORE: suspension.traceparent} if alone else {}),
+            links={DECISION: _caller(notice.command)} | ({BEFORE: suspension.traceparent} if alone else {}),
             at_ms=suspension.created_at,
         )
         traces.end(span, ok=None if event.decision is None and event.by in NO_DECISIONS else True, at_ms=event.at)
@@ -145,13 +141,7 @@ class TurnTrace:
         return self._begun(state, state.turns, parent=first, links={BEFORE: before, DECISION: _caller(command)})
 
     def _begun(
-        self,
-        state: State,
-        turn: int,
-        parent: str | None,
-        links: dict[str, str | None] | None = None,
-        *,
-        at_ms: int | None = None,
+        self, state: State, turn: int, parent: str | None, links: dict[str, str | None] | None = None, at_ms: int | None = None
     ) -> Span:
         if parent is None and not self._exports:
             return INVALID_SPAN
