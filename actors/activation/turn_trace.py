@@ -37,7 +37,8 @@ class TurnTrace:
         self._first: Span | None = None  # the first span of a turn, until its beginning is written
         self._resumed: Span | None = None  # the next span of a turn, until its continuation is written
         turn = visited.turn if visited is not None and visited.busy and self._exports else None
-        self._visited = turn and (turn.latest or turn.traceparent)  # the trace context in which a guest found the turn
+        # The trace context in which a guest found the turn:
+        self._visited = None if turn is None else turn.latest or turn.traceparent
 
     def of(self, state: State, command: Command, now: int) -> str | None:
         """The trace context of the turn's span for the events of a command; None if there is none.
