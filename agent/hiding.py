@@ -30,6 +30,7 @@ _HARMLESS = re.compile(
     r"(?:=[\w./:=@,+-]*)?|FLASK_APP=[\w./]*|NODE_OPTIONS=--max-old-space-size=\d+|C(?:XX|PP)?FLAGS=-(?:[Og]\w*|std=[\w+]+|W[a-z-]+|D\w+))"
 )
 """A variable that changes neither what shells run nor what programs run."""
+_QUIET = programs.INERT.keys() | SILENT
 _OPENING = frozenset({"if", "then", "else", "elif", "fi", "do", "done", "time", "!"})
 _AWK = re.compile(r"system|getline|(?<!\|)\|(?!\|)|@")
 _ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n\[]|\\[^\n]|\[\^?[^/\[\]\\\n^]+\])*/)"
@@ -70,11 +71,13 @@ _GLUED_OUTPUT = re.compile("-[bdfghiMnRrVcCmsuz]*o.")
 _IDLE = re.compile(r"/(?:\.?/)+")
 _OF_THE_SYSTEM = re.compile(r"(?:^|[=,:@]|^-\w+|\.\.)/(?:proc|dev(?!/(?:null|zero)$))(?:/|$)|(?:^|/)proc/", re.IGNORECASE)
 """A path to a process's own files: its program, its variables, its inputs."""
+_LEXED = re.compile(r"\.[ly]m?(?!\w)", re.IGNORECASE)
+"""The end of a file's name from which a built-in rule of `make` runs `rm` or `mv`, whatever the file is."""
 _PIPED_BLOCK = re.compile(r"(?:^|[\s;])fi\s*+\|(?!\|)")
 _OUTPUT = re.compile("-o|--out").match
 _LONG_CLUSTER = re.compile(r"-[\w./@+][\w./@+-]{63,}")
 _OPERAND = re.compile("[a-z]+=")
-_SET, _JOB = re.compile(r"[-+][euxo]+|pipefail"), re.compile(r"-n|\d+")
+_OF_BUILTINS = {"export": _HARMLESS, "set": re.compile(r"[-+][euxo]+|pipefail"), "wait": re.compile(r"-n|\d+")}
 _MOST_WORDS = 64
 
 
@@ -104,6 +107,7 @@ class _Text:
     is_timed: bool = False  # a limit of time ends the current command
     has_sourced: bool = False  # a script of the project may have changed PATH
     has_used_tool: bool = False  # a tool may have made files with names of its own
+    is_lexed: bool = False  # a command may have made a file for a built-in rule of `make`
 
     def hides(self, text: str) -> bool:
         commands = list(_commands(text))
@@ -113,7 +117,7 @@ class _Text:
                 kinds = [kind_of(reading[0]) for reading in (words, *readers) if reading]
                 self.is_poured = (
                     kinds[:1] == []
-                    or kinds[0] in programs.INERT.keys() | SILENT
+                    or kinds[0] in _QUIET
                     or not programs.CHOOSING.issuperset(kinds[1:])
                     or not all(map(BARE.fullmatch, words))
                 )
@@ -129,7 +133,9 @@ class _Text:
         if not all(one in _OPENING or one == "-p" or (_HARMLESS.fullmatch(one) and not ODD.search(one)) for one in before):
             return True
         self.looks = 0
-        return bool(words) and self._command(words)
+        told = () if words and kind_of(words[0]) in _QUIET else words
+        self.is_lexed |= _LEXED.search(" ".join((*before, *told))) is not None
+        return (self.is_lexed and "make" in map(kind_of, told)) or (bool(words) and self._command(words))
 
     def _command(self, words: Sequence[str]) -> bool:
         """Whether a command, or the one that it wraps, may run something that its words do not say."""
@@ -176,7 +182,7 @@ class _Text:
         if kind in KEEPING:
             return kind in _UNDERSTOOD and not _UNDERSTOOD[kind](words[1:])
         if kind in BUILTINS or kind in FED:
-            return not _is_harmless(kind, words[1:])
+            return kind not in _OF_BUILTINS or not all(map(_OF_BUILTINS[kind].fullmatch, words[1:]))
         if kind == "find":
             return not _is_inert(kind, [word for word in words[1:] if word != "-delete"])
         if kind not in KNOWN and name_of(words[0]).lower() not in self.known:
@@ -255,10 +261,9 @@ class _Text:
             return self._command(rest)
         if not self._may_pass(rest[1:]) or self._wraps("", rest):
             return True
-        is_shell = kind in programs.SHELLS | programs.SOURCES
         is_word = "/" not in rest[0] and "." not in rest[0]  # a shell looks in PATH for it, and others have subcommands
         return (
-            (is_word and (is_shell or _SCRIPT.search(rest[0]) is None))
+            (is_word and (kind in programs.SHELLS | programs.SOURCES or _SCRIPT.search(rest[0]) is None))
             or self._is_unsure_of(rest[0])
             or (self.has_used_tool and _SCRIPT.search(rest[0]) is None)
         )
@@ -288,8 +293,7 @@ class _Text:
         ):
             return
         is_log = kind == "tee" and not self.is_poured and all(map(_LOG.fullmatch, words[1:]))
-        is_named = not is_interpreter(kind) and kind not in KNOWN | KEEPING  # only a rule names it
-        is_tool = kind in TOOLS or is_named
+        is_tool = kind in TOOLS or not (kind in KNOWN | KEEPING or is_interpreter(kind))  # or only a rule names it
         if is_tool or is_log:
             self.has_used_tool = True
             self.logs.update(name for word in words[1:] for name in _names(word) if is_log and word != "-a")
@@ -377,11 +381,6 @@ def _behind(words: Sequence[str]) -> Sequence[str] | None:
     return (
         ["python", *behind] if kind == "uv" and behind and (behind[0] == "-m" or behind[0].endswith(".py")) else behind or None
     )
-
-
-def _is_harmless(kind: str, rest: Sequence[str]) -> bool:
-    said = {"export": _HARMLESS, "set": _SET, "wait": _JOB}.get(kind)
-    return said is not None and all(map(said.fullmatch, rest))
 
 
 def _is_plain_sed(rest: Sequence[str]) -> bool:

@@ -11,11 +11,13 @@ BARE = re.compile(_WORD)
 """A word that no shell and no program splits."""
 _URL = r"https?://[^\s]*"
 _CONFIG = (
-    r"(?:user|color|advice|push|http)\.\w+|pull\.(?:rebase|ff)|core\.(?:quotepath|autocrlf)|init\.defaultbranch|safe\.directory"
+    r"(?:user|color|advice|push|http)\.\w+|pull\.(?:ff|rebase(?!.[mp]))|core\.(?:quotepath|autocrlf)|init\.defaultbranch"
+    r"|safe\.directory"
 )
 _OPERAND = r"(?:-m\t[^\t]*\t|-[^\t]*\t)*+[^-\t][^\t]*"
 _CONFIGURING = "global|local|list|unset|get|get-all|add"
 _MERGING = rf"(?:merge|pull\t{_OPERAND})\t{_OPERAND}\t{_OPERAND}\t|merge\t.*FETCH_HEAD"
+_OCTOPUS = r"rebase\t(?:.*\t)?-(?!x)[a-z]*[rp]|(?:pull|fetch)\t(?:.*\t)?(?:-(?!x)[a-z]*a|(?:--rebase=|-[a-z]*r)[mp])"
 _REVISION = r"[\w./@:][\w./@:-]*[~^]\d*"
 _DEFINED = (
     "BUILD_TYPE|INSTALL_PREFIX|CXX_STANDARD|C_STANDARD|EXPORT_COMPILE_COMMANDS|BUILD_PARALLEL_LEVEL|POSITION_INDEPENDENT_CODE"
@@ -49,7 +51,7 @@ _MORE = {
 }
 """Further words of a program."""
 _UNLIKE = {
-    "git": rf"{_MERGING}|config\t(?!(?:(?:-l|--(?:{_CONFIGURING}))\t)*(?:(?:{_CONFIG})\t(?:[^\t]*\t)?)?$)",
+    "git": rf"{_MERGING}|{_OCTOPUS}|config\t(?!(?:(?:-l|--(?:{_CONFIGURING}))\t)*(?:(?:{_CONFIG})\t(?:[^\t]*\t)?)?$)",
     "curl": ".*%output",
     "tar": r"(?!-|[cxtrzjJvfkpham]+\t)|.*:",
     "sqlite3": r"(?:.*\t)?\.(?=\w)(?!(?:tables|schema|databases|dump|indexes)\t)",

@@ -55,7 +55,7 @@ INERT = {
         re.compile(".*", re.DOTALL),
     ),
     "printf": re.compile(r"(?!.*%[-+ #\d.*'hlLjztq]*n)[^-].*", re.DOTALL),
-    "mkdir": re.compile(rf"(?!.*\.[a-z](?:/|$)){BARE.pattern}"),
+    "mkdir": re.compile(rf"(?!.*\.[a-z]m?(?:/|$)){BARE.pattern}"),
     "test": re.compile(r"(?!-\w*v)[\w./=-]*"),
     "sort": re.compile(r"-[bdfghiMnRrVcCmsuz]+|-[kt].*|[^-].*"),
     "base64": re.compile(r"-[dDi]+|-w\d*|--decode|--wrap=\d+|[^-].*"),
@@ -90,7 +90,6 @@ _SETTING = frozenset({"pkg", "set-script", "env", "alias", "g", "generate", "ver
     *("set-credentials", "set-context", "set-cluster"),
 }
 """Subcommands that write settings, which the tool or others obey."""
-_PATCHING = frozenset({"apply", "am"})
 _COVERAGE_OPTIONS = frozenset({"-a", "--append", "--branch", "-q"})
 _COPYING = frozenset({"cp", "mv", "sync", "download"})
 """Subcommands that copy files."""
@@ -153,7 +152,7 @@ def installs(kind: str, words: Sequence[str]) -> bool:
 
 def is_obeyed(kind: str, words: Sequence[str]) -> bool:
     """Whether a tool may write settings, which it or another tool later obeys."""
-    return not (_PATCHING if kind == "git" else _SETTING).isdisjoint(words)
+    return not ({"apply", "am"} if kind == "git" else _SETTING).isdisjoint(words)
 
 
 def tells(kind: str, words: Sequence[str]) -> bool:

@@ -32,6 +32,49 @@ OWN_FILES = (
 )
 """Plain texts that write a file which a later program runs by itself, or set a name that no assignment shows."""
 
+RECIPES = (
+    *(
+        "git init lexer.l && make lexer",
+        "git clone . a.l && make a",
+        "git worktree add a.l && make a",
+        "python -m venv a.l && make a",
+    ),
+    *("cmake -B a.l && make a", "cmake -Ba.l && gmake a", "npm install --prefix x.l ; make x", "git init Makefile.l && make"),
+    *(
+        "git init x.l/y && make x",
+        "git init src/x.l && make -C src x",
+        "npm ci; uv venv x.ym\nnpm test; make x",
+        "mkdir x.lm; make x",
+    ),
+    *(
+        "git clone https://a.b/x.l.git && make x",
+        "git init x.y && npx make x",
+        "git init x.l; nice timeout 60 make x | tail -5",
+    ),
+    *("git init x.l && env CI=1 make x", "bash -c 'git init x.l' && bash -c 'make x'", "git init x.l; docker exec c make x"),
+    *("git init x.l; if true; then time make x; fi", "DESTDIR=x.l cmake --install b; make x", "env DESTDIR=x.l npm ci; make x"),
+)
+"""Plain texts that make a folder from which a built-in rule of `make` runs `rm`."""
+OCTOPUS = (
+    *(
+        "git rebase -r main",
+        "git rebase -f -r main",
+        "git rebase -fr main",
+        "git rebase --rebase-merges main",
+        "git rebase -p main",
+    ),
+    *("git pull --rebase=merges", "git pull --rebase=m . n", "git pull -qrm", "git config pull.rebase merges && git pull . n"),
+    *(
+        "git config --global pull.rebase m",
+        "git -c pull.rebase=merges pull . n",
+        "git pull -a",
+        "git fetch -qa . n",
+        "git fetch -a",
+    ),
+    *("git fetch --append . n", "git pull --no-rebase -a . w", "git branch -u n && git rebase -r"),
+)
+"""Plain texts in which `git` may merge several branches at once, for which a script of its own runs `rm`."""
+
 
 BEHIND_TOOLS = (
     *("cmake -E env sed 1erm f", "cmake -E env nice sed 1erm f", "uv -q run sed 1erm f", "npm explore p -- env -Srm f"),
@@ -135,6 +178,34 @@ def test_a_subcommand_that_is_a_program_of_its_own_is_named_by_the_rule(command)
     ],
 )
 def test_a_tool_with_ordinary_words_is_clear(command):
+    assert not asks("Bash(rm *)", "Bash", command)
+
+
+@pytest.mark.parametrize("command", [*RECIPES, *OCTOPUS])
+def test_a_text_for_which_make_or_git_may_run_rm_by_itself_is_asked_about(command):
+    assert asks("Bash(rm *)", "Bash", command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "cat lexer.l && make lexer",
+            "git init x.l && grep -r make .",
+            "git add a.c && make",
+            "git clone https://a.b/c.git && make",
+        ),
+        *("git rebase -Xtheirs main", "git rebase --autostash main", "git pull -qr origin main", "git pull --rebase=true"),
+        *(
+            "git pull --all",
+            "git fetch -ptq origin",
+            "git config pull.rebase true",
+            "git -c pull.rebase=true pull",
+            "git commit -am x",
+        ),
+    ],
+)
+def test_a_text_for_which_make_and_git_run_no_rm_by_themselves_is_clear(command):
     assert not asks("Bash(rm *)", "Bash", command)
 
 
