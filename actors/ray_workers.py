@@ -120,13 +120,13 @@ class RayWorkers:
     async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> Claimed | NoOutcome:
         handle = await self._launcher.find(worker)  # by name: a kept handle may belong to a worker that has left
         if handle is None and not self._settings.judges(worker):
-            return await self._abroad(worker, incarnation, conversation_id, effect_id)
+            return await self._abroad(incarnation, conversation_id, effect_id)
         if handle is None:
             return NoOutcome.GONE
         ours = worker.startswith(self._settings.prefix)
         try:
             if ours and (await self._asked(worker, handle, handle.keeps([incarnation])))[0]:
-                return Claimed(incarnation, worker)
+                return Claimed.BEGUN
             process = await self._asked(worker, handle, handle.process())  # the only method that every release answers
         except NoWorker as error:
             if isinstance(error.__cause__, WorkerDied):
@@ -134,9 +134,9 @@ class RayWorkers:
             raise
         if not incarnation.startswith(f"{process}."):
             return NoOutcome.GONE
-        return NoOutcome.FORGOTTEN if ours else Claimed(incarnation, worker)
+        return NoOutcome.FORGOTTEN if ours else Claimed.BEGUN
 
-    async def _abroad(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> Claimed | NoOutcome:
+    async def _abroad(self, incarnation: str, conversation_id: str, effect_id: str) -> Claimed | NoOutcome:
         """What became of a claim of a worker in another cluster, which attests its claims in the store.
 
         Silence counts only after `SILENT_S`: a store that was away, or was restored, has no attestation at first.
@@ -149,7 +149,7 @@ class RayWorkers:
             if run is None or run.status is not RunStatus.CLAIMED or run.incarnation != incarnation:
                 return NoOutcome.NOT_MINE
             await asyncio.sleep(LOOK_ABROAD_S)
-        return Claimed(incarnation, worker)
+        return Claimed.BEGUN
 
     def drop(self, worker: str, incarnation: str) -> None:
         # If the message is lost, the worker finds out itself: it looks which of its claims stand.

@@ -86,16 +86,11 @@ class WorkPaused(Exception):
     """The work is new, and new work is paused until the pause is over. The message says whose work waits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """The work is running: this incarnation of a worker has claimed it, and there is no outcome yet.
+class Claimed(StrEnum):
+    """A living worker has the work, and there is no outcome yet."""
 
-    If it has not `begun`, it is queued at that worker, and claimed when its turn comes.
-    """
-
-    incarnation: str
-    worker: str
-    begun: bool = True
+    BEGUN = "begun"  # the worker has claimed it
+    QUEUED = "queued"  # it is in the worker's queue, and claimed when its turn comes
 
 
 class NoOutcome(StrEnum):
@@ -125,7 +120,7 @@ class Workers(Protocol):
         """
 
     async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> Claimed | NoOutcome:
-        """What became of a claim: `Claimed` while its work goes on, else why it does not; an outcome is in its record."""
+        """What became of a claim: `Claimed.BEGUN` while its work goes on, else why it does not; an outcome is in its record."""
 
     def drop(self, worker: str, incarnation: str) -> None:
         """Tell a worker that nobody awaits this incarnation's outcome any more."""

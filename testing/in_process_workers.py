@@ -98,7 +98,7 @@ class InProcessWorkers:
         self._lose = dict(lose)
         self._transcripts = Transcripts()
         self._ongoing: Ongoing[RunOutcome | NoOutcome] = Ongoing()
-        self._claims: Claims[Any] = Claims(uuid.uuid4().hex, WORKER)
+        self._claims: Claims[Any] = Claims(uuid.uuid4().hex)
 
     async def published(self, app: str, agent: str) -> PublishedAgent | None:
         """See `Workers.published`."""

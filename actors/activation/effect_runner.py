@@ -23,7 +23,6 @@ from holdfast.work_context import REQUEST
 
 from .context import ActivationContext
 from .ownership import Ownership
-from .rest import Elsewhere
 
 LOOK_S = 1.0
 """Seconds between looks at the record of work that a worker has, by an activation that other effects need."""
@@ -43,7 +42,7 @@ class EffectRunner:
     _: KW_ONLY
     run: Run | None
     strike: Callable[[str, str], Awaitable[bool]]
-    put: Callable[[Elsewhere | None], None]
+    put: Callable[[Claimed | None], None]
     traceparent: str | None
 
     def __post_init__(self) -> None:
@@ -73,7 +72,7 @@ class EffectRunner:
                 return _overdue(effect, self._bound_s(effect))
             answer = await self._answer(effect, attempt, run, lost)
             if isinstance(answer, Claimed):
-                self.put(Elsewhere.CLAIMED if answer.begun else Elsewhere.QUEUED)
+                self.put(answer)
                 await asyncio.sleep(LOOK_S)
             elif answer is not None and not isinstance(answer, NoOutcome):
                 return answer

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from holdfast.actors.workers import NoApp, NoWorker, WorkPaused
+from holdfast.actors.workers import Claimed, NoApp, NoWorker, WorkPaused
 from holdfast.backoff import Backoff
 from holdfast.conversation import BeginTurn, CallModel, Command, Effect, FailureReason, RunTool, Wake, outstanding
 from holdfast.conversation.judging.machine import effect_of
@@ -201,7 +201,7 @@ class Outstanding:
     def _goes_on(self, effect: Effect) -> bool:
         return isinstance(effect, CallModel) and not self._owned.over and effect in outstanding(self._owned.state)
 
-    def _put(self, effect_id: str, where: Elsewhere | None) -> None:
+    def _put(self, effect_id: str, where: Claimed | Elsewhere | None) -> None:
         self._rest.put(effect_id, where)
         self._see_whether_it_rests()
 

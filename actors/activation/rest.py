@@ -5,21 +5,20 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from holdfast.actors.workers import Claimed
+
 OFFER_AFTER_MS = 5
 """How long (ms) a conversation must have rested before its actor goes on offer."""
 
 
 class Elsewhere(StrEnum):
-    """Where an effect is that does not need the activation."""
+    """Why an effect that no worker has does not need the activation."""
 
-    CLAIMED = "claimed"  # a living worker has claimed it
-    QUEUED = "queued"  # a living worker has it in its queue
     NO_APP = "no_app"  # its app needs repair: any later activation can try it again just as well
     PAUSED = "paused"  # it waits for the end of a pause
 
 
-HANDED_OVER = frozenset({Elsewhere.CLAIMED, Elsewhere.QUEUED})
-LATER = frozenset({Elsewhere.QUEUED, Elsewhere.NO_APP})
+LATER = frozenset({Claimed.QUEUED, Elsewhere.NO_APP})
 
 
 @dataclass(eq=False)
@@ -32,9 +31,9 @@ class Rest:
     clock: Callable[[], int]
     rested: asyncio.Event
     since: int | None = None
-    _effects: dict[str, Elsewhere] = field(default_factory=dict)
+    _effects: dict[str, Claimed | Elsewhere] = field(default_factory=dict)
 
-    def put(self, effect_id: str, where: Elsewhere | None) -> None:
+    def put(self, effect_id: str, where: Claimed | Elsewhere | None) -> None:
         """Note where an effect is; None: it needs this activation (again)."""
         if where is None:
             self._effects.pop(effect_id, None)
@@ -52,7 +51,7 @@ class Rest:
     @property
     def handed_over(self) -> bool:
         """Whether a worker has effects."""
-        return not HANDED_OVER.isdisjoint(self._effects.values())
+        return any(isinstance(where, Claimed) for where in self._effects.values())
 
     @property
     def later(self) -> bool:

@@ -57,9 +57,8 @@ class Claim(Generic[_T]):
 class Claims(Generic[_T]):
     """The claims of a process, by incarnation."""
 
-    def __init__(self, process: str, worker: str) -> None:
+    def __init__(self, process: str) -> None:
         self._process = process
-        self._worker = worker
         self._claims: dict[str, Claim[_T]] = {}
         self._of_tasks: dict[asyncio.Task[_T], Claim[_T]] = {}
         self._looking: asyncio.Task[None] | None = None
@@ -97,7 +96,7 @@ class Claims(Generic[_T]):
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED, timeout=QUEUED_S)
             if not task.done():
                 claim.queued = claim.queued or not claim.begun
-                return Claimed(claim.incarnation, self._worker, begun=claim.begun)
+                return Claimed.BEGUN if claim.begun else Claimed.QUEUED
         return await shared(task)
 
     async def _give_back(self, claim: Claim[_T], store: Runs) -> None:

@@ -100,7 +100,7 @@ class Worker:
         self._transcripts = Transcripts()
         self._readings: Ongoing[Reading] = Ongoing()
         self._runs: Ongoing[RunOutcome | NoOutcome] = Ongoing()
-        self._claims: Claims[Any] = Claims(self._incarnation, settings.name)
+        self._claims: Claims[Any] = Claims(self._incarnation)
         self._model_calls: Ongoing[ModelOutcome | NoOutcome] = Ongoing()
         self._drain: asyncio.Task[None] | None = None
         self._leaving = False

@@ -4,14 +4,14 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
-from given_worker import GivenWorker, finished
+from given_worker import GivenWorker, carried_out
 from lacking import lacking
 from model_caller import InPlace
 from redis_server import RedisServer, binaries
 from writer import Writer, begin, start
 
 from holdfast.actors.worker import model
-from holdfast.actors.workers import Claimed, ModelRequest
+from holdfast.actors.workers import ModelRequest
 from holdfast.agent import Agent
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
 from holdfast.conversation.text import jsontext
@@ -56,8 +56,7 @@ def asked(store, monkeypatch):
         worker = GivenWorker(store, agent)
         worker._runtime.latest = InPlace()
         async with asyncio.timeout(60):
-            answer = await worker._model_called(request)
-            return await finished(worker, answer.incarnation) if isinstance(answer, Claimed) else answer
+            return await carried_out(worker, request)
 
     monkeypatch.setattr(model, "FIRST_DELAY_S", 0.0)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-worker")

@@ -66,7 +66,7 @@ class InProcess(FromStore):
 
     async def join(self, worker, incarnation, conversation_id, effect_id):
         kept = (await self._worker.keeps([incarnation]))[0]
-        return Claimed(incarnation, worker) if kept else NoOutcome.FORGOTTEN
+        return Claimed.BEGUN if kept else NoOutcome.FORGOTTEN
 
     def drop(self, conversation_id, effect_id):
         pass

@@ -66,10 +66,16 @@ class GivenWorker(Worker):
         return self._given, self._runtime
 
 
-async def carried_out(worker, asking):
+async def carried_out(worker, request):
     """What comes of work that a worker is asked for, however long it takes."""
-    answer = await asking
-    return await finished(worker, answer.incarnation) if isinstance(answer, Claimed) else answer
+    answer = await worker._done(request)
+    return await finished(worker, claim_of(worker, request)) if isinstance(answer, Claimed) else answer
+
+
+def claim_of(worker, request):
+    """The newest claim of the work that a worker was asked for."""
+    work = (request.conversation_id, request.effect_id)
+    return [incarnation for incarnation, claim in worker._claims._claims.items() if claim.work == work][-1]
 
 
 async def finished(worker, incarnation):

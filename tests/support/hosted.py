@@ -100,7 +100,7 @@ class FakeWorkers(FromStore):
             return NoOutcome.NOT_MINE
         if isinstance(answer, Dies):
             raise NoWorker("the worker does not answer")
-        return Claimed(answer.incarnation, "w")
+        return Claimed.BEGUN
 
     async def run_tool(self, app, code, request):
         claimed = await self.store.claim(request.conversation_id, request.effect_id, incarnation="i.1", worker="w")
@@ -113,7 +113,7 @@ class FakeWorkers(FromStore):
     async def join(self, worker, incarnation, conversation_id, effect_id):
         self.joined.append((conversation_id, effect_id))
         if self.join_gate is not None and not self.join_gate.is_set():
-            return Claimed(incarnation, worker)
+            return Claimed.BEGUN
         if isinstance(self.join_answer, Exception):
             raise self.join_answer
         return self.join_answer

@@ -143,7 +143,7 @@ async def ran(body, arguments="{}"):
         max_claims=1,
     )
     inputs = await tool_run.inputs_of(store, request)
-    claim = Claims("i", "w").new(("c-1", request.effect_id))
+    claim = Claims("i").new(("c-1", request.effect_id))
     run = tool_run.run(bench_at(store), request, inputs, agent=agent, limits=Limits(), claim=claim)
     return await asyncio.wait_for(run, 20)
 

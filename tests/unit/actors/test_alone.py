@@ -129,7 +129,7 @@ async def test_a_run_that_a_rule_asks_about_at_its_dispatch_goes_to_the_function
         name="desk", tools=[Tool(name="lookup", callback=look)], unattended=Unattended(approvals=lambda _: Deny("no"))
     )
     worker = GivenWorker(store, agent)
-    outcome = await carried_out(worker, worker._tool_run(request))
+    outcome = await carried_out(worker, request)
     assert isinstance(outcome, RunRuled)
     assert outcome.ruling == (None if attended else DecisionRecord.of(Deny("no")))
     await writer.do(lambda _: outcome)

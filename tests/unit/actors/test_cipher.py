@@ -146,7 +146,7 @@ async def test_an_outcome_that_cannot_be_encrypted_is_recorded_once_it_can_be_an
         arguments_at=called.arguments_at,
     )
     worker = GivenWorker(store, Agent(name="desk", model="m", tools=[lookup]))
-    running = asyncio.ensure_future(carried_out(worker, worker._tool_run(request)))
+    running = asyncio.ensure_future(carried_out(worker, request))
     await refused(cipher, 1)
     assert (await store.run("c-1", called.effect_id)).status is RunStatus.CLAIMED
     cipher.writes = True

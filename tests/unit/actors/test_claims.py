@@ -27,7 +27,7 @@ def soon(monkeypatch):
 
 @pytest.fixture
 def claims():
-    return Claims("process-1", "worker-0")
+    return Claims("process-1")
 
 
 def carried(claims, claim, work, store=None):
@@ -93,7 +93,7 @@ async def test_what_goes_on_after_its_claim_is_told_as_claimed_to_each_who_asks(
     task = carried(claims, claim, work)
     async with asyncio.timeout(10):
         for _ in range(2):
-            assert await claims.answer(task) == Claimed(claim.incarnation, "worker-0")
+            assert await claims.answer(task) is Claimed.BEGUN
         gate.set()
         assert await task == "found"
 
@@ -113,10 +113,10 @@ async def test_what_waits_for_its_claim_is_told_as_waiting_for_its_turn(claims, 
     asked.cancel()
     monkeypatch.setattr(module, "QUEUED_S", 0.01)
     async with asyncio.timeout(10):
-        assert await claims.answer(task) == Claimed(claim.incarnation, "worker-0", begun=False)
+        assert await claims.answer(task) is Claimed.QUEUED
         turn.set()
         await asyncio.sleep(0)
-        assert await claims.answer(task) == Claimed(claim.incarnation, "worker-0")
+        assert await claims.answer(task) is Claimed.BEGUN
 
 
 # -- work that was said to wait here, and is not begun ---------------------------------------------------------------------
@@ -130,7 +130,7 @@ async def waiting(claims, monkeypatch, store):
     failing = asyncio.get_running_loop().create_future()
     faulty = FaultyStore(store, Faults())
     task = carried(claims, claims.new(HERE, ends=True), lambda: failing, faulty)
-    assert not (await claims.answer(task)).begun
+    assert await claims.answer(task) is Claimed.QUEUED
     return writer, failing, task, faulty
 
 

@@ -50,7 +50,7 @@ async def test_a_body_knows_who_asked_and_who_decided_with_their_proofs():
     tool = Tool(callback=refund, approval="required")
     worker = GivenWorker(store, Agent(name="desk", model="m", tools=[tool]))
 
-    outcome = await carried_out(worker, worker._tool_run(request))
+    outcome = await carried_out(worker, request)
 
     assert outcome.ok
     assert told == [(ANA, BEN, None, 1)]  # the tool replays: a decision is for those that say so
@@ -82,5 +82,5 @@ async def test_nobody_is_told_where_nobody_said():
     worker = GivenWorker(store, Agent(name="desk", model="m", tools=[Tool(callback=lookup)]))
 
     for asked in (request, dataclasses.replace(request, message_seq=2)):
-        await carried_out(worker, worker._tool_run(asked))
+        await carried_out(worker, asked)
     assert told == [(None, None)]

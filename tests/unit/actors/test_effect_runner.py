@@ -10,7 +10,6 @@ from writer import Writer, begin, call, start
 
 from holdfast.actors.activation import effect_runner as runner
 from holdfast.actors.activation.effect_runner import EffectRunner
-from holdfast.actors.activation.rest import Elsewhere
 from holdfast.actors.workers import Claimed, NoOutcome, NoWorker
 from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelReplied, RunFinished, ToolSpec, outstanding
 from holdfast.conversation.text.envelope import success
@@ -248,12 +247,12 @@ async def test_a_call_that_goes_on_is_said_to_be_at_a_worker_and_is_asked_about_
 
     async def claim():
         assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w", bound_ms=60_000)
-        return Claimed("p-1.x", "w")
+        return Claimed.BEGUN
 
     workers = Telling(claim, REPLIED)
     assert await outcome_of(store, writer, workers, put=lambda where: put.append((where, len(workers.asked)))) == REPLIED
     assert workers.asked[1:] == [("join", ("w", "p-1.x"))]
-    assert put == [(Elsewhere.CLAIMED, 1)]
+    assert put == [(Claimed.BEGUN, 1)]
 
 
 async def test_what_is_recorded_of_a_call_that_a_worker_has_is_its_outcome_and_nobody_is_asked():
@@ -262,7 +261,7 @@ async def test_what_is_recorded_of_a_call_that_a_worker_has_is_its_outcome_and_n
     async def claim():
         assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w", bound_ms=60_000)
         assert await store.finish("c-1", "t1.m1", incarnation="p-1.x", outcome=codec.encode(REPLIED))
-        return Claimed("p-1.x", "w")
+        return Claimed.BEGUN
 
     workers = Telling(claim)
     assert await outcome_of(store, writer, workers) == REPLIED
@@ -272,11 +271,11 @@ async def test_a_claim_of_before_the_takeover_is_at_a_worker_once_that_one_says_
     store, writer = await calling()
     assert await store.claim("c-1", "t1.m1", incarnation="p-1.x", worker="w", bound_ms=60_000)
     put = []
-    workers = Telling(Claimed("p-1.x", "w", begun=False), REPLIED)
+    workers = Telling(Claimed.QUEUED, REPLIED)
     run = await store.run("c-1", "t1.m1")
     assert await outcome_of(store, writer, workers, run=run, put=put.append) == REPLIED
     assert workers.asked == [("join", ("w", "p-1.x"))] * 2
-    assert put == [Elsewhere.QUEUED]
+    assert put == [Claimed.QUEUED]
 
 
 def striking(*, over=False):

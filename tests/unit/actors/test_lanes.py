@@ -5,7 +5,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from given_worker import carried_out, finished
+from given_worker import carried_out, claim_of, finished
 from writer import Writer, begin, call, start
 
 import holdfast.actors.worker
@@ -16,7 +16,7 @@ from holdfast.actors.worker.app_loop import THREADS, AppLoop
 from holdfast.actors.worker.app_runtime import AllBlocked
 from holdfast.actors.worker.refusals import AppBroken, Dropped, Succeeded
 from holdfast.actors.worker.worker import Worker
-from holdfast.actors.workers import ModelRequest, RunRequest
+from holdfast.actors.workers import Claimed, ModelRequest, RunRequest
 from holdfast.agent import Agent, App, Tool
 from holdfast.conversation import ModelReplied, RunFinished
 from holdfast.persistence import AppRecord, MemoryStore, RunStatus
@@ -105,7 +105,7 @@ async def until(condition):
 async def test_bodies_that_hold_all_threads_hold_up_no_model_call_no_rule_and_no_async_body(lanes):
     worker = lanes.worker
     requests = [await asked(worker, "slow", f"c-{number}") for number in range(THREADS)]
-    slow = [asyncio.create_task(carried_out(worker, worker._tool_run(request))) for request in requests]
+    slow = [asyncio.create_task(carried_out(worker, request)) for request in requests]
     await until(lambda: len(lanes.begun) == THREADS)
     async with asyncio.timeout(20):
         writer = await Writer.of(worker.store, "c-model")
@@ -119,8 +119,8 @@ async def test_bodies_that_hold_all_threads_hold_up_no_model_call_no_rule_and_no
             upto_seq=writer.state.seq,
             attempt=1,
         )
-        answer = await carried_out(worker, worker._model_called(request))
-        quick = await carried_out(worker, worker._tool_run(await asked(worker, "quick", "c-quick")))
+        answer = await carried_out(worker, request)
+        quick = await carried_out(worker, await asked(worker, "quick", "c-quick"))
     assert answer.content == "Shall it?"
     assert quick == RunFinished(effect_id=quick.effect_id, ok=True, content='{"ok":true,"result":"quick"}')
     lanes.over.set()
@@ -132,14 +132,13 @@ async def test_a_run_that_waits_for_a_thread_is_not_claimed_and_runs_when_there_
     monkeypatch.setattr(claims, "QUEUED_S", 0.01)
     worker = lanes.worker
     requests = [await asked(worker, "slow", f"c-{number}") for number in range(THREADS)]
-    slow = [asyncio.create_task(carried_out(worker, worker._tool_run(request))) for request in requests]
+    slow = [asyncio.create_task(carried_out(worker, request)) for request in requests]
     await until(lambda: len(lanes.begun) == THREADS)
     request = await asked(worker, "plain", "c-plain")
     for _ in range(2):
-        told = await worker._tool_run(request)
-        assert not told.begun
+        assert await worker._tool_run(request) is Claimed.QUEUED
         assert (await worker.store.run("c-plain", request.effect_id)).status is RunStatus.RUNNABLE
-    outcome = asyncio.create_task(finished(worker, told.incarnation))
+    outcome = asyncio.create_task(finished(worker, claim_of(worker, request)))
     lanes.over.set()
     async with asyncio.timeout(20):
         await asyncio.gather(*slow)
@@ -150,11 +149,11 @@ async def test_a_run_that_waited_here_and_cannot_be_claimed_then_has_its_convers
     monkeypatch.setattr(claims, "QUEUED_S", 0.01)
     worker, store = lanes.worker, lanes.worker.store
     requests = [await asked(worker, "slow", f"c-{number}") for number in range(THREADS)]
-    slow = [asyncio.create_task(carried_out(worker, worker._tool_run(request))) for request in requests]
+    slow = [asyncio.create_task(carried_out(worker, request)) for request in requests]
     await until(lambda: len(lanes.begun) == THREADS)
     request = await asked(worker, "plain", "c-plain")
     worker.store = FaultyStore(store, Faults(claim=FailBefore()))
-    assert not (await worker._tool_run(request)).begun
+    assert await worker._tool_run(request) is Claimed.QUEUED
     await store.release("c-plain", (await store.owner("c-plain")).token, look_ms=30_000)
 
     lanes.over.set()
@@ -171,9 +170,9 @@ async def test_the_bound_of_a_body_begins_when_it_does(lanes):
         lanes.worker.app.agents[0].tool("plain").spec.model_copy(update={"run_timeout_s": 0.5})
     )
     requests = [await asked(worker, "slow", f"c-{number}") for number in range(THREADS)]
-    slow = [asyncio.create_task(carried_out(worker, worker._tool_run(request))) for request in requests]
+    slow = [asyncio.create_task(carried_out(worker, request)) for request in requests]
     await until(lambda: len(lanes.begun) == THREADS)
-    waiting = asyncio.create_task(carried_out(worker, worker._tool_run(await asked(worker, "plain", "c-plain"))))
+    waiting = asyncio.create_task(carried_out(worker, await asked(worker, "plain", "c-plain")))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1):  # twice its bound
             await asyncio.shield(waiting)
@@ -218,7 +217,7 @@ async def test_a_successor_that_the_store_did_not_hear_of_is_put_in_office_when_
 async def test_a_worker_in_which_too_much_goes_on_that_nobody_waits_for_has_a_successor(lanes):
     worker = lanes.worker
     worker.worn = True
-    assert (await carried_out(worker, worker._tool_run(await asked(worker, "quick", "c-1")))).ok
+    assert (await carried_out(worker, await asked(worker, "quick", "c-1"))).ok
     with pytest.raises(Succeeded):
         await worker._tool_run(await asked(worker, "quick", "c-2"))
     assert await worker.store.generation("worker-0") == 1
@@ -240,7 +239,7 @@ async def test_a_lifespan_that_cannot_be_entered_again_claims_nothing_and_says_s
 async def test_who_joins_a_claim_joins_the_very_task_that_made_it(lanes):
     worker = lanes.worker
     request = await asked(worker, "slow", "c-1")
-    running = asyncio.create_task(carried_out(worker, worker._tool_run(request)))
+    running = asyncio.create_task(carried_out(worker, request))
     await until(lambda: lanes.begun)
     run = await worker.store.run("c-1", request.effect_id)
     joining = asyncio.create_task(finished(worker, run.incarnation))

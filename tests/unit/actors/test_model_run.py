@@ -49,7 +49,7 @@ class Model:
 
 async def run(store, model, request=REQUEST, *, claim=None, admit=at_any_time, timeout_s=60.0, reached=lambda _: None):
     """What a worker makes of the request."""
-    claim = claim or Claims("process-1", "worker-0").new(("c-1", "t1.m1"))
+    claim = claim or Claims("process-1").new(("c-1", "t1.m1"))
     async with asyncio.timeout(20):
         return await model_run.run(
             bench_at(store, admit=admit, reached=reached), request, model, claim=claim, timeout_s=timeout_s
@@ -74,7 +74,7 @@ async def test_a_call_is_claimed_before_the_model_is_called_and_its_outcome_is_r
     async def look():
         seen.append(await record(store))
 
-    claim = Claims("process-1", "worker-0").new(("c-1", "t1.m1"))
+    claim = Claims("process-1").new(("c-1", "t1.m1"))
     model = Model(outcome, look)
     before = await store.now()
     assert await run(store, model, claim=claim, timeout_s=60, reached=steps.append) == outcome
@@ -91,7 +91,7 @@ async def test_a_call_is_claimed_before_the_model_is_called_and_its_outcome_is_r
 
 async def test_who_waits_for_the_claim_hears_of_it_once_it_stands():
     store, _ = await calling()
-    claim, gate = Claims("process-1", "worker-0").new(("c-1", "t1.m1")), asyncio.Event()
+    claim, gate = Claims("process-1").new(("c-1", "t1.m1")), asyncio.Event()
     running = asyncio.create_task(run(store, Model(meanwhile=gate.wait), claim=claim))
     async with asyncio.timeout(10):
         await claim.confirmed
@@ -103,7 +103,7 @@ async def test_who_waits_for_the_claim_hears_of_it_once_it_stands():
 async def test_a_call_that_another_has_claimed_is_not_made():
     store, _ = await calling()
     assert await store.claim("c-1", "t1.m1", incarnation="process-2.x", worker="w")
-    model, claim = Model(), Claims("process-1", "worker-0").new(("c-1", "t1.m1"))
+    model, claim = Model(), Claims("process-1").new(("c-1", "t1.m1"))
     assert await run(store, model, claim=claim) is NoOutcome.NOT_MINE
     assert await run(store, model, replace(REQUEST, instead_of="process-3.x"), claim=claim) is NoOutcome.NOT_MINE
     assert (model.calls, claim.confirmed.done()) == (0, False)
@@ -242,7 +242,7 @@ async def test_an_outcome_of_a_call_that_was_settled_meanwhile_is_not_mine_and_i
 
 async def test_an_outcome_of_a_call_that_gave_way_to_another_is_not_mine():
     store, _ = await calling()
-    claim = Claims("process-1", "worker-0").new(("c-1", "t1.m1"))
+    claim = Claims("process-1").new(("c-1", "t1.m1"))
 
     async def taken():
         assert await store.claim("c-1", "t1.m1", incarnation="process-2.x", worker="w", instead_of=claim.incarnation)
@@ -253,7 +253,7 @@ async def test_an_outcome_of_a_call_that_gave_way_to_another_is_not_mine():
 
 async def test_a_call_that_fails_for_a_reason_that_nobody_foresaw_leaves_its_claim_which_the_next_try_names():
     store, _ = await calling()
-    claim = Claims("process-1", "worker-0").new(("c-1", "t1.m1"))
+    claim = Claims("process-1").new(("c-1", "t1.m1"))
 
     async def breaking():
         raise ZeroDivisionError

@@ -83,7 +83,7 @@ async def two_runs():
         await gates[number - 1].wait()
         incarnation = f"p-1.{number}"
         await store.claim("c-1", request.effect_id, incarnation=incarnation, worker="w", bound_ms=LEASE_MS)
-        return Claimed(incarnation, "w")
+        return Claimed.BEGUN
 
     workers.run_tool = run_tool
     return store, workers, gates

@@ -166,7 +166,7 @@ async def test_a_worker_claims_no_run_that_is_paused_and_runs_it_afterwards(at_o
     assert RAN == []
 
     await store.unpause("desk")
-    assert (await carried_out(worker, worker._tool_run(request))).ok
+    assert (await carried_out(worker, request)).ok
     assert RAN == ["lookup"]
 
 

@@ -51,7 +51,7 @@ async def error_of(callback, *, arguments="{}", **options):
         arguments_at=one.arguments_at,
     )
     worker = GivenWorker(store, agent)
-    outcome = await carried_out(worker, worker._tool_run(request))
+    outcome = await carried_out(worker, request)
     assert KEY not in outcome.content
     assert (await store.run("c-1", request.effect_id)).outcome.count(KEY.encode()) == 0
     assert not outcome.ok

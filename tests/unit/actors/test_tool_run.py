@@ -10,7 +10,7 @@ from holdfast.agent import Agent, Tool
 async def outcome_of(body, **options):
     store, request = await runnable()
     worker = GivenWorker(store, Agent(name="desk", model="m", tools=[Tool(callback=body, **options)]))
-    return await carried_out(worker, worker._tool_run(request))
+    return await carried_out(worker, request)
 
 
 async def test_a_body_that_passes_its_bound_is_told_so():

@@ -30,7 +30,7 @@ def nothing_ran():
 async def run(store, request):
     """What a worker that has never seen the run makes of it."""
     worker = GivenWorker(store, DESK_WITH_LOOKUP)
-    return await carried_out(worker, worker._tool_run(request))
+    return await carried_out(worker, request)
 
 
 async def test_a_body_whose_claim_is_won_runs_once_and_its_outcome_is_recorded():

@@ -92,7 +92,7 @@ async def revoked(writer):
 async def run(store, request, agent=None):
     """What a worker that has never seen the run makes of it."""
     worker = GivenWorker(store, desk() if agent is None else agent)
-    return await carried_out(worker, worker._tool_run(request))
+    return await carried_out(worker, request)
 
 
 async def stands(store, request):
@@ -196,7 +196,7 @@ async def test_a_run_that_a_frozen_worker_asks_for_again_after_the_revocation_ne
             return super().__getattr__(name)
 
     worker = GivenWorker(Freezing(store, Faults(claim=Delay(until=thawed))), desk())
-    running = asyncio.create_task(carried_out(worker, worker._tool_run(request)))
+    running = asyncio.create_task(carried_out(worker, request))
     await asked.wait()
     await revoked(writer)
     thawed.set()

@@ -47,7 +47,7 @@ async def publish(store, rules):
 async def run(store, request, agent=None):
     """What a worker that has never seen the run makes of it."""
     worker = GivenWorker(store, desk() if agent is None else agent)
-    return await carried_out(worker, worker._tool_run(request))
+    return await carried_out(worker, request)
 
 
 async def stands(store, request):
@@ -115,7 +115,7 @@ async def test_rules_that_are_published_while_a_worker_lives_are_those_that_judg
     await publish(store, DENIES)
     skip(PAUSE_LAG_MS / 1000)
 
-    assert (await carried_out(worker, worker._tool_run(request))).ruled == DENIED
+    assert (await carried_out(worker, request)).ruled == DENIED
     assert RAN == []
 
 
@@ -173,7 +173,7 @@ async def test_a_run_begins_by_the_earlier_time_of_both(admitted, in_force, unti
             return Rules(), in_force
 
     bench = bench_at(claiming, rules=InForce(Rules()), admit=admits)
-    inputs, claim = await tool_run.inputs_of(store, request), Claims("p-1", "w-1").new(("c-1", request.effect_id))
+    inputs, claim = await tool_run.inputs_of(store, request), Claims("p-1").new(("c-1", request.effect_id))
     outcome = await tool_run.run(bench, request, inputs, agent=desk(), limits=Limits(), claim=claim)
 
     assert outcome.ok

@@ -135,7 +135,7 @@ async def test_where_holdfast_was_stopped_it_ends_once_nothing_runs_here(left):
     await calling(store)
     worker = Unused(store, idle_s=0)
     await worker.process()
-    call = asyncio.create_task(carried_out(worker, worker._model_called(REQUEST)))
+    call = asyncio.create_task(carried_out(worker, REQUEST))
     await asyncio.sleep(0.05)
     await store.withhold(EVERYWHERE)
     await succeeded(store)
@@ -181,7 +181,7 @@ async def test_work_keeps_it_and_counts_as_use_from_its_end(left):
     writer = await calling(store)
     worker = Unused(store, idle_s=0.05)
     await worker.process()
-    call = asyncio.create_task(carried_out(worker, worker._model_called(REQUEST)))
+    call = asyncio.create_task(carried_out(worker, REQUEST))
     await asyncio.sleep(0.1)
     await writer.do(cancel())  # no turn of the app is under way by now, and the worker has not heard that nobody waits for it
     await asyncio.sleep(0.2)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from given_worker import carried_out, finished
+from given_worker import carried_out, claim_of, finished
 from writer import DESK, Writer, begin, cancel, start
 
 from holdfast.actors import memory
@@ -146,7 +146,7 @@ async def status(worker, number):
 
 
 def calling(worker, number):
-    return asyncio.create_task(carried_out(worker, worker._model_called(model_request(number))))
+    return asyncio.create_task(carried_out(worker, model_request(number)))
 
 
 async def until(condition):
@@ -181,15 +181,16 @@ async def test_a_call_that_waits_for_its_turn_has_claimed_nothing_so_that_no_dea
 
 async def test_a_call_that_takes_longer_is_told_as_claimed_and_goes_on(worker):
     await asked(worker, 1)
-    claimed = await worker._model_called(model_request(1))
+    assert await worker._model_called(model_request(1)) is Claimed.BEGUN
     run = await worker.store.run("c-1", "t1.m1")
-    assert claimed == Claimed(run.incarnation, "alone-0")
     assert (run.worker, run.process) == ("alone-0", worker._incarnation)
     assert run.until > await worker.store.now()
-    assert await worker._model_called(model_request(1)) == claimed  # a second request joins it
+    assert await worker._model_called(model_request(1)) is Claimed.BEGUN  # a second request joins it
+    claim = claim_of(worker, model_request(1))
+    assert claim == run.incarnation
     worker.gate.set()
     async with asyncio.timeout(10):
-        assert (await finished(worker, claimed.incarnation)).error == "no"
+        assert (await finished(worker, claim)).error == "no"
     assert worker.called == ["c-1"]
 
 
@@ -200,19 +201,20 @@ async def test_a_call_that_was_claimed_elsewhere_is_not_made_unless_that_claim_i
     assert await worker._model_called(model_request(1)) is NoOutcome.NOT_MINE
     assert await worker._model_called(replace(model_request(1), instead_of="process-0.abc")) is NoOutcome.NOT_MINE
     assert worker.called == []
-    outcome = await carried_out(worker, worker._model_called(replace(model_request(1), instead_of="process-1.abc")))
+    outcome = await carried_out(worker, replace(model_request(1), instead_of="process-1.abc"))
     assert (outcome.error, worker.called) == ("no", ["c-1"])
 
 
 async def test_a_dropped_model_call_ends_and_makes_room_for_the_next(worker):
     for number in (1, 2):
         await asked(worker, number)
-    claimed = await worker._model_called(model_request(1))
+    await worker._model_called(model_request(1))
+    claim = claim_of(worker, model_request(1))
     await worker.drop("process-9.abc")  # of another process
-    assert await worker.keeps([claimed.incarnation]) == [True]
-    joining = asyncio.create_task(finished(worker, claimed.incarnation))
+    assert await worker.keeps([claim]) == [True]
+    joining = asyncio.create_task(finished(worker, claim))
     await asyncio.sleep(0)
-    await worker.drop(claimed.incarnation)
+    await worker.drop(claim)
     async with asyncio.timeout(10):
         with pytest.raises(Dropped):
             await joining
@@ -220,19 +222,20 @@ async def test_a_dropped_model_call_ends_and_makes_room_for_the_next(worker):
         await until(lambda: len(worker.called) == 2)
         worker.gate.set()
         assert (await second).error == "no"
-    assert await worker.keeps([claimed.incarnation]) == [False]
+    assert await worker.keeps([claim]) == [False]
 
 
 async def test_a_call_that_nobody_waits_for_any_more_is_found_by_the_look_although_nobody_told_the_worker(worker, monkeypatch):
     monkeypatch.setattr(claims, "LOOK_EVERY_S", 0.01)
     writer = await asked(worker, 1)
     worker._claims.look(worker._open_store)
-    claimed = await worker._model_called(model_request(1))
+    await worker._model_called(model_request(1))
+    claim = claim_of(worker, model_request(1))
     await asyncio.sleep(0.1)
-    assert await worker.keeps([claimed.incarnation]) == [True]
+    assert await worker.keeps([claim]) == [True]
     await writer.do(cancel())
     async with asyncio.timeout(10):
-        while (await worker.keeps([claimed.incarnation])) == [True]:
+        while (await worker.keeps([claim])) == [True]:
             await asyncio.sleep(0.001)
     assert not worker._working()
 
@@ -353,15 +356,15 @@ async def test_a_full_worker_refuses_work_that_may_not_wait_and_joins_what_it_ha
     else:
         ask, request = worker._tool_run, run_request
     first = await ask(request(1))
-    assert isinstance(first, Claimed)
-    assert first.begun
+    claim = claim_of(worker, request(1))
+    assert first is Claimed.BEGUN
     assert await ask(replace(request(2), waits=False)) is NoOutcome.FULL
-    again = await ask(replace(request(1), waits=False))
-    assert again.incarnation == first.incarnation
-    waits = await ask(request(2))
-    assert isinstance(waits, Claimed)
-    assert not waits.begun
-    assert (await ask(replace(request(2), waits=False))).incarnation == waits.incarnation
+    assert await ask(replace(request(1), waits=False)) is Claimed.BEGUN
+    assert claim_of(worker, request(1)) == claim
+    assert await ask(request(2)) is Claimed.QUEUED
+    claim = claim_of(worker, request(2))
+    assert await ask(replace(request(2), waits=False)) is Claimed.QUEUED
+    assert claim_of(worker, request(2)) == claim
     worker.gate.set()
     over.set()
 
