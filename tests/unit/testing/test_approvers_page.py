@@ -40,4 +40,4 @@ def test_the_bounds_on_the_page_are_those_that_hold():
     text = PAGE.read_text()
     assert f"{MOST_VOTES} at most" in text
     assert f"{MOST_NOTES} votes and notes at most" in text
-    assert ("Eight edits" in text, MOST_EDITS) == (True, 8)
+    assert ("eight edits" in text, MOST_EDITS) == (True, 8)
