@@ -10,7 +10,7 @@ from typing import TypeAlias
 from holdfast.actors.answers import AnswerToActivate, AnswerToAsk, Failed, Hosted, NotHosted, Replied
 from holdfast.background import Background
 from holdfast.backoff import Backoff
-from holdfast.conversation import Command, State, Wake, decide
+from holdfast.conversation import Command, State, decide
 from holdfast.errors import (
     ConversationNotFound,
     HoldfastError,
@@ -102,12 +102,11 @@ class Delivery:
 class _Search:
     """A search for an actor, which may take several looks.
 
-    `asks`: the actor is also handed the command, not only asked to host. `turn` is the conversation's lock while this search
-    holds it, so that one search at a time takes an actor. `free` is an actor from the pool that is not yet adopted. `hindrance`
-    is the known reason for a long search. `held_s` is how much was left of the owner's lease at the last look.
+    `turn` is the conversation's lock while this search holds it, so that one search at a time takes an actor. `free` is an
+    actor from the pool that is not yet adopted. `hindrance` is the known reason for a long search. `held_s` is how much was
+    left of the owner's lease at the last look.
     """
 
-    asks: bool = True
     turn: asyncio.Lock | None = None
     free: Host | None = None
     hindrance: HoldfastError | None = None
@@ -132,30 +131,14 @@ class Registry:
 
     async def deliver(self, delivery: Delivery) -> DeliveryResult:
         """Send a command, again with the same ids until it is answered or the time is up; its result."""
-        result = await self._carried(delivery, _Search())
-        assert not isinstance(result, tuple)  # noqa: S101 - only a search that asks nothing ends with a host
-        return result
-
-    async def ensure_started(self, conversation_id: str, *, timeout_s: float, create: bool = False) -> Host:
-        """The actor that hosts the conversation, which is revived from the store if it has none.
-
-        Raises the reason if none does: `Overloaded` if the pool was full, `LeaseHeld` if a silent owner kept its lease.
-        """
-        delivery = Delivery(conversation_id, Wake(), timeout_s=timeout_s, create=create, waits_for_store=False)
-        found = await self._carried(delivery, _Search(asks=False))
-        assert not isinstance(found, Replied)  # noqa: S101 - nothing was asked
-        if isinstance(found, tuple):
-            return found
-        raise found.error
-
-    async def _carried(self, delivery: Delivery, search: _Search) -> DeliveryResult | Host:
+        search = _Search()
         with about(conversation=delivery.conversation_id):
             try:
                 return await self._retried(delivery, search)
             finally:
                 self._end(search, delivery.conversation_id)
 
-    async def _retried(self, delivery: Delivery, search: _Search) -> DeliveryResult | Host:
+    async def _retried(self, delivery: Delivery, search: _Search) -> DeliveryResult:
         """Look for a host and hand it the command, until the answer or error of a try is final."""
         backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         away: StoreUnavailable | None = None
@@ -174,8 +157,6 @@ class Registry:
                 answer = Failed(error)
             except HoldfastError as error:
                 return delivery.given_up(error)
-            if isinstance(answer, tuple):
-                return answer
             match answer:
                 case Replied():
                     return answer
@@ -190,22 +171,20 @@ class Registry:
                 async with asyncio.timeout_at(delivery.until):
                     await backoff.sleep(at_least_s=min(search.held_s, LONGEST_PAUSE_S))
 
-    async def _tried(self, delivery: Delivery, search: _Search) -> AnswerToAsk | Host:
-        """The answer of the conversation's host, or the host itself if nothing is asked."""
+    async def _tried(self, delivery: Delivery, search: _Search) -> AnswerToAsk:
+        """The answer of the conversation's host."""
         if not delivery.left_s:
             raise TimeoutError
         delivery.answer = None
         try:
             host = await self._found(delivery, search)
         except Quarantined:
-            before = await self._answered_before(delivery) if search.asks else None
+            before = await self._answered_before(delivery)
             if before is None:
                 raise
             return before
         if host is None:
             return NotHosted()
-        if not search.asks:
-            return host
         answer = delivery.answer or await self._asked(delivery, host)
         match answer:
             case None:
@@ -280,7 +259,7 @@ class Registry:
                 if self._pool.full:
                     search.hindrance = Overloaded(conversation_id, RETRY_AFTER_MS)
         host, search.free = search.free, None
-        match await self._activated(delivery, search, host, owner.token, because):
+        match await self._activated(delivery, host, owner.token, because):
             case Hosted():
                 self._not_hosting.pop(conversation_id, None)
                 return host
@@ -323,15 +302,15 @@ class Registry:
         return (name, handle), because
 
     async def _activated(
-        self, delivery: Delivery, search: _Search, host: Host, seen_token: str, because: TakeoverReason
+        self, delivery: Delivery, host: Host, seen_token: str, because: TakeoverReason
     ) -> AnswerToActivate | None:
         """The answer of an actor asked to take the conversation over and judge the command in one call."""
-        (name, actor), first = host, delivery.command if search.asks else None
-        had_it, delivery.handed = delivery.handed, delivery.handed or search.asks  # until the actor says otherwise
+        name, actor = host
+        had_it, delivery.handed = delivery.handed, True  # until the actor says otherwise
         try:
             async with asyncio.timeout(self.patience_s):
                 answer = await actor.activate(
-                    delivery.conversation_id, seen_token, because, create=delivery.create, first=first
+                    delivery.conversation_id, seen_token, because, create=delivery.create, first=delivery.command
                 )
         except ActorDied:
             self._pool.died(name)

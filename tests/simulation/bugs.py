@@ -313,7 +313,7 @@ class _Knowing:
 def a_run_abroad_that_is_given_up():
     """What cannot be asked, since it is another cluster's, is gone."""
 
-    async def nowhere(self, worker, incarnation, conversation_id, effect_id):
+    async def nowhere(self, incarnation, conversation_id, effect_id):
         return NoOutcome.GONE
 
     return mock.patch.object(RayWorkers, "_abroad", nowhere)

@@ -24,6 +24,7 @@ from holdfast.conversation import (
     Review,
     Send,
     Start,
+    Wake,
 )
 from holdfast.conversation.records.events import TurnStarted
 from holdfast.conversation.terms.decisions import DecisionRecord
@@ -163,7 +164,7 @@ class Client:
             self._world.trace.note("doubts %s of %s", holder, conversation_id)
             with contextlib.suppress(HoldfastError, TimeoutError):
                 await self._registry.not_hosted(conversation_id, holder.name, until=self._world.loop.time() + 5)
-                await self._registry.ensure_started(conversation_id, timeout_s=5)
+                await self._registry.deliver(Delivery(conversation_id, Wake(), timeout_s=5, waits_for_store=False))
 
     async def _decide(self, conversation_id):
         world, rng = self._world, self._world.rng

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
+from hosts import ensure_started
 
 from holdfast.actors.actor_settings import RAY_NAMESPACE, ActorSettings, StoreAddress
 from holdfast.actors.ray_launcher import named
@@ -197,7 +198,7 @@ async def host_of(store: Any, conversation_id: str) -> Any:
     actors = RayActors(settings, store)
     pool = Pool(store, actors, timing=settings.timing, process_limits=settings.process_limits)
     registry = Registry(store, actors, pool=pool, timing=settings.timing)
-    name, _ = await registry.ensure_started(conversation_id, timeout_s=60)
+    name, _ = await ensure_started(registry, conversation_id, timeout_s=60)
     await registry.close()
     return ray.get_actor(name, namespace=RAY_NAMESPACE)
 

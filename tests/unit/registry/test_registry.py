@@ -4,6 +4,7 @@ import asyncio
 import time
 
 import pytest
+from hosts import ensure_started
 from writer import Writer, begin, call, reply, start
 
 from holdfast.actors.answers import Failed, Hosted, NotHosted, Replied
@@ -81,7 +82,7 @@ async def test_a_deadline_that_meets_an_answer_is_still_one(monkeypatch):
     asyncio.get_running_loop().call_later(0.01, time.sleep, 0.1)
     async with asyncio.timeout(10):
         with pytest.raises(TimeoutError):
-            await registry.ensure_started("c-1", timeout_s=0.03, create=True)
+            await ensure_started(registry, "c-1", timeout_s=0.03, create=True)
     assert actor.activations == 1
 
 
@@ -108,7 +109,7 @@ class Willing:
     """An actor that hosts whatever it is asked to."""
 
     async def activate(self, conversation_id, seen_token, because, *, create, first=None):
-        return Hosted()
+        return Hosted(Replied(None))
 
 
 class Company:
@@ -145,7 +146,7 @@ async def test_who_is_free_before_somebody_new_goes_to_whoever_waits_first():
     store, company = MemoryStore(), Company(takes_s=30)
     registry = registry_of(store, company)
     first, second = (
-        asyncio.create_task(registry.ensure_started(name, timeout_s=20, create=True)) for name in ("first", "second")
+        asyncio.create_task(ensure_started(registry, name, timeout_s=20, create=True)) for name in ("first", "second")
     )
     async with asyncio.timeout(10):
         while not company.spawned:
@@ -161,7 +162,7 @@ async def test_a_burst_hires_few_at_once_and_all_get_one():
     company = Company(takes_s=0.05)
     registry = registry_of(MemoryStore(), company)
     async with asyncio.timeout(20):
-        hosts = await asyncio.gather(*(registry.ensure_started(f"c-{n}", timeout_s=15, create=True) for n in range(5)))
+        hosts = await asyncio.gather(*(ensure_started(registry, f"c-{n}", timeout_s=15, create=True) for n in range(5)))
     assert sorted(name for name, _ in hosts) == sorted(set(company.spawned))
 
 
@@ -169,9 +170,9 @@ async def test_for_how_long_nobody_was_free_counts_anew_once_nobody_has_waited(s
     store, company = MemoryStore(), Company(takes_s=0)
     registry = registry_of(store, company)
     with pytest.raises(TimeoutError):
-        await registry.ensure_started("c-1", timeout_s=0.03, create=True)
+        await ensure_started(registry, "c-1", timeout_s=0.03, create=True)
     skip(60)
-    later = asyncio.create_task(registry.ensure_started("c-2", timeout_s=5, create=True))
+    later = asyncio.create_task(ensure_started(registry, "c-2", timeout_s=5, create=True))
     while not registry._pool._waiting:
         await asyncio.sleep(0)
     await asyncio.sleep(0.001)  # it has looked in vain by then
@@ -185,16 +186,16 @@ async def test_nobody_is_hired_while_somebody_is_free():
     for number in range(5):
         await store.offer(f"idle-{number}", number)
     registry = registry_of(store, company)
-    hosts = [await registry.ensure_started(f"c-{n}", timeout_s=5, create=True) for n in range(5)]
+    hosts = [await ensure_started(registry, f"c-{n}", timeout_s=5, create=True) for n in range(5)]
     assert [name for name, _ in hosts] == [f"idle-{number}" for number in range(5)]
     assert company.spawned == []
 
 
 async def test_at_the_cap_all_who_wait_are_told_so():
     registry = registry_of(MemoryStore(), Company(takes_s=0), max_actors=1)
-    await registry.ensure_started("c-1", timeout_s=5, create=True)
+    await ensure_started(registry, "c-1", timeout_s=5, create=True)
     ends = await asyncio.gather(
-        *(registry.ensure_started(f"c-{n}", timeout_s=1, create=True) for n in range(2, 6)), return_exceptions=True
+        *(ensure_started(registry, f"c-{n}", timeout_s=1, create=True) for n in range(2, 6)), return_exceptions=True
     )
     assert [type(end) for end in ends] == [Overloaded] * 4
 
@@ -202,9 +203,9 @@ async def test_at_the_cap_all_who_wait_are_told_so():
 async def test_at_the_cap_one_who_waits_alone_is_told_so(monkeypatch):
     monkeypatch.setattr("holdfast.registry.pool.SHORT_S", 0.05)
     registry = registry_of(MemoryStore(), Company(takes_s=0), max_actors=1)
-    await registry.ensure_started("c-1", timeout_s=5, create=True)
+    await ensure_started(registry, "c-1", timeout_s=5, create=True)
     with pytest.raises(Overloaded):
-        await registry.ensure_started("c-2", timeout_s=0.5, create=True)
+        await ensure_started(registry, "c-2", timeout_s=0.5, create=True)
 
 
 async def test_that_there_was_no_room_is_not_told_who_comes_after_nobody_waited_for_it(monkeypatch):
@@ -218,7 +219,7 @@ async def test_that_there_was_no_room_is_not_told_who_comes_after_nobody_waited_
             return False
 
     registry = registry_of(Slow(), Company(takes_s=0))
-    first = asyncio.create_task(registry.ensure_started("c-1", timeout_s=60, create=True))
+    first = asyncio.create_task(ensure_started(registry, "c-1", timeout_s=60, create=True))
     async with asyncio.timeout(10):
         await looked.wait()
         first.cancel()
@@ -227,7 +228,7 @@ async def test_that_there_was_no_room_is_not_told_who_comes_after_nobody_waited_
         while len(registry._pool._spawning):
             await asyncio.sleep(0)
     with pytest.raises(TimeoutError):  # nobody has looked for room since
-        await registry.ensure_started("c-2", timeout_s=0.05, create=True)
+        await ensure_started(registry, "c-2", timeout_s=0.05, create=True)
 
 
 async def test_an_actor_of_another_release_is_neither_adopted_nor_asked():
@@ -237,7 +238,7 @@ async def test_an_actor_of_another_release_is_neither_adopted_nor_asked():
     await store.offer("other-1", 0)
     await store.offer("other-2", 0)
     async with asyncio.timeout(10):
-        name, _ = await registry_of(store, company).ensure_started("c-1", timeout_s=9)
+        name, _ = await ensure_started(registry_of(store, company), "c-1", timeout_s=9)
     assert [name] == company.spawned
 
 
@@ -249,7 +250,7 @@ async def test_who_is_told_of_the_cap_is_told_so_while_it_is_looked_at_once_more
 
     registry = registry_of(Slow(), Company(takes_s=0))
     ends = await asyncio.gather(
-        *(registry.ensure_started(f"c-{n}", timeout_s=3 + n / 20, create=True) for n in range(8)), return_exceptions=True
+        *(ensure_started(registry, f"c-{n}", timeout_s=3 + n / 20, create=True) for n in range(8)), return_exceptions=True
     )
     assert [type(end) for end in ends] == [Overloaded] * 8
 
@@ -286,14 +287,14 @@ async def test_who_waits_after_there_was_room_again_is_not_told_of_the_cap(monke
 
     company = Failing(takes_s=0)
     registry = registry_of(Full(), company)
-    first = asyncio.create_task(registry.ensure_started("c-1", timeout_s=9, create=True))
-    second = asyncio.create_task(registry.ensure_started("c-2", timeout_s=9, create=True))
+    first = asyncio.create_task(ensure_started(registry, "c-1", timeout_s=9, create=True))
+    second = asyncio.create_task(ensure_started(registry, "c-2", timeout_s=9, create=True))
     async with asyncio.timeout(10):
         await tried.wait()
         while not company.spawned:
             await asyncio.sleep(0)
         with pytest.raises(TimeoutError):
-            await registry.ensure_started("c-3", timeout_s=0.1, create=True)
+            await ensure_started(registry, "c-3", timeout_s=0.1, create=True)
     for waiting in (first, second):
         waiting.cancel()
     await asyncio.gather(first, second, return_exceptions=True)
@@ -308,7 +309,7 @@ async def test_who_is_hired_for_somebody_who_waits_is_on_offer_to_nobody_else():
             return await super().spawn(name, offer=offer)
 
     store, company = MemoryStore(), Offering(takes_s=0)
-    name, _ = await registry_of(store, company).ensure_started("c-1", timeout_s=5, create=True)
+    name, _ = await ensure_started(registry_of(store, company), "c-1", timeout_s=5, create=True)
     assert [name] == company.spawned
     assert await store.offers() == 0
 
@@ -358,7 +359,7 @@ async def test_a_cluster_that_went_away_is_said_and_not_waited_for():
     registry = registry_of(MemoryStore(), Gone(takes_s=0))
     async with asyncio.timeout(10):
         with pytest.raises(ClusterUnavailable):
-            await registry.ensure_started("c-1", timeout_s=60, create=True)
+            await ensure_started(registry, "c-1", timeout_s=60, create=True)
 
 
 async def test_the_pool_is_filled_when_it_stays_short_and_not_for_a_moment_without():
@@ -388,7 +389,7 @@ async def test_the_pool_is_filled_when_it_stays_short_and_not_for_a_moment_witho
 async def test_what_is_on_its_way_is_given_up_at_the_close_and_counted_no_more():
     store, company = MemoryStore(), Company(takes_s=30)
     registry = registry_of(store, company)
-    waiting = asyncio.create_task(registry.ensure_started("c-1", timeout_s=20, create=True))
+    waiting = asyncio.create_task(ensure_started(registry, "c-1", timeout_s=20, create=True))
     async with asyncio.timeout(10):
         while not company.spawned:
             await asyncio.sleep(0.01)
@@ -410,7 +411,7 @@ async def test_an_actor_that_never_comes_keeps_nobody_from_hiring_another(monkey
     company = Lost(takes_s=0)
     registry = registry_of(MemoryStore(), company)
     async with asyncio.timeout(10):
-        name, _ = await registry.ensure_started("c-1", timeout_s=9, create=True)
+        name, _ = await ensure_started(registry, "c-1", timeout_s=9, create=True)
         assert name == company.spawned[1]
         await registry.close()
 
@@ -437,11 +438,11 @@ async def test_what_comes_when_nobody_waits_any_more_concerns_nobody_who_comes_l
     registry = registry_of(store, company)
     async with asyncio.timeout(10):
         with pytest.raises(TimeoutError):
-            await registry.ensure_started("c-1", timeout_s=0.2, create=True)
+            await ensure_started(registry, "c-1", timeout_s=0.2, create=True)
         assert len(company.spawned) == 1
         while len(registry._pool._spawning):
             await asyncio.sleep(0.01)
-        later = asyncio.create_task(registry.ensure_started("c-2", timeout_s=9, create=True))
+        later = asyncio.create_task(ensure_started(registry, "c-2", timeout_s=9, create=True))
         await asyncio.sleep(0.05)  # it has looked in vain by then
         await store.offer("idle-1", 0)
         assert (await later)[0] == "idle-1"
@@ -468,7 +469,7 @@ class Abroad(Company):
             await Writer.of(self.store, conversation_id, seen=seen_token, because=because, holder="actor-1", create=create)
         except LeaseHeld as error:
             return Failed(error)
-        return Hosted()
+        return Hosted(Replied(None))
 
 
 async def busy(store, holder, lease_ms):
@@ -485,11 +486,11 @@ async def test_an_owner_of_another_cluster_is_not_deposed_within_its_lease_thoug
     registry = registry_of(store, abroad)
     async with asyncio.timeout(10):
         with pytest.raises(LeaseHeld):
-            await registry.ensure_started("c-1", timeout_s=1)
+            await ensure_started(registry, "c-1", timeout_s=1)
     assert (await store.owner("c-1")).token == owner.token
     now += 10_001
     async with asyncio.timeout(10):
-        await registry.ensure_started("c-1", timeout_s=5)
+        await ensure_started(registry, "c-1", timeout_s=5)
     assert set(abroad.because) == {TakeoverReason.ASKED}
     assert (await store.owner("c-1")).actor == "actor-1"
 
@@ -500,7 +501,7 @@ async def test_what_rests_with_an_owner_of_another_cluster_is_taken_over_at_once
     await activation.do(reply("Hello."))
     abroad = Abroad(store)
     async with asyncio.timeout(10):
-        await registry_of(store, abroad).ensure_started("c-1", timeout_s=5)
+        await ensure_started(registry_of(store, abroad), "c-1", timeout_s=5)
     assert abroad.because == [TakeoverReason.ASKED]
 
 
@@ -509,7 +510,7 @@ async def test_an_owner_that_was_made_in_this_cluster_and_is_not_known_to_it_is_
     await busy(store, "dead-1", lease_ms=60_000)
     abroad = Abroad(store)
     async with asyncio.timeout(10):
-        await registry_of(store, abroad).ensure_started("c-1", timeout_s=5)
+        await ensure_started(registry_of(store, abroad), "c-1", timeout_s=5)
     assert abroad.because == [TakeoverReason.DIED]
 
 
@@ -579,7 +580,7 @@ async def test_an_actor_that_dies_before_the_start_keeps_nobody_from_starting_un
                     seen_token=seen_token, new_token="t-2", because=because, actor="actor-1", lease_ms=1000, create=create
                 ),
             )
-            return Hosted()
+            return Hosted(Replied(None))
 
     class Gone(Company):
         async def find(self, name):

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from hosts import ensure_started
 from writer import Writer, start
 
 from holdfast.actors.answers import Hosted, Replied
@@ -133,7 +134,7 @@ async def test_an_adopted_actor_whose_answer_is_lost_is_the_owner_and_is_not_suc
     await hiring_of(store, company).spawn(offer=False)
     await store.offer("idle-1", 0)
     async with asyncio.timeout(20):
-        name, _ = await registry_of(store, company).ensure_started("c-1", timeout_s=10, create=True)
+        name, _ = await ensure_started(registry_of(store, company), "c-1", timeout_s=10, create=True)
     assert name == "idle-1"
     assert (await store.owner("c-1")).epoch == 1
     assert list(company.actors) == ["idle-1"]
@@ -164,6 +165,6 @@ async def test_what_was_never_started_is_not_begun_by_whoever_only_looks_for_it(
     store = MemoryStore()
     company = Company(store)
     with pytest.raises(ConversationNotFound):
-        await registry_of(store, company).ensure_started("c-1", timeout_s=10)
+        await ensure_started(registry_of(store, company), "c-1", timeout_s=10)
     assert await store.owner("c-1") is None
     assert company.actors == {}
