@@ -119,10 +119,9 @@ class RayWorkers:
 
     async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> Claimed | NoOutcome:
         handle = await self._launcher.find(worker)  # by name: a kept handle may belong to a worker that has left
-        if handle is None and not self._settings.judges(worker):
-            return await self._abroad(incarnation, conversation_id, effect_id)
         if handle is None:
-            return NoOutcome.GONE
+            gone = self._settings.judges(worker)
+            return NoOutcome.GONE if gone else await self._abroad(incarnation, conversation_id, effect_id)
         ours = worker.startswith(self._settings.prefix)
         try:
             if ours and (await self._asked(worker, handle, handle.keeps([incarnation])))[0]:
@@ -200,16 +199,15 @@ class RayWorkers:
         except WorkerUnavailable as error:
             self._forget(handle)
             raise NoWorker(f"the worker does not answer: {error}") from error
-        except (Succeeded, Dropped, AppBroken, HoldfastError) as error:
-            match error:
-                case Succeeded():
-                    self._forget(handle)
-                    self._generations.clear()
-                case AppBroken():
-                    self._broken.add(name)
-                    self._forget(handle)
-            no_worker = NoApp if isinstance(error, AppBroken) else NoWorker
-            raise no_worker(str(error)) from error
+        except AppBroken as error:
+            self._broken.add(name)
+            self._forget(handle)
+            raise NoApp(str(error)) from error
+        except (Succeeded, Dropped, HoldfastError) as error:
+            if isinstance(error, Succeeded):
+                self._forget(handle)
+                self._generations.clear()
+            raise NoWorker(str(error)) from error
 
     def _forget(self, handle: WorkerHandle) -> None:
         self._handles = {name: kept for name, kept in self._handles.items() if kept is not handle}

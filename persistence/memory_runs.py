@@ -36,7 +36,8 @@ class MemoryRuns(MemoryConversations):
             return False
         if run.status is RunStatus.CLAIMED and (run.incarnation, run.worker) == (incarnation, worker):
             return True
-        if epoch is not None and epoch != self._grants_epoch(conversation_id):
+        after = self._seen(conversation_id).after
+        if epoch is not None and epoch != (0 if after is None else after.grants_epoch):
             return False
         given_up = run.status is RunStatus.CLAIMED and run.incarnation == instead_of
         now = self._clock()
@@ -53,10 +54,6 @@ class MemoryRuns(MemoryConversations):
         seq, event = follows
         data = found.log[seq - 1 : seq]
         return bool(data) and self.payloads.open_event(conversation_id, seq, data[0]) == event
-
-    def _grants_epoch(self, conversation_id: str) -> int:
-        found = self._seen(conversation_id)
-        return 0 if found.after is None else found.after.grants_epoch
 
     async def finish(
         self, conversation_id: str, effect_id: str, *, incarnation: str, outcome: bytes, keeps_late: bool = True

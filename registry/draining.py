@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import ray
 from ray.exceptions import RayError
 
 from holdfast.actors.actor_settings import ActorSettings
@@ -151,15 +150,9 @@ async def _drain_node(store: Directory, settings: ActorSettings, wanted: Target)
         if process.worker:
             await _drain_worker(store, settings, process)
         elif process.sweeper and process.release == settings.release:
-            await asyncio.to_thread(_move_sweeper, settings, await store.withheld())
+            await asyncio.to_thread(kill, settings.sweeper_name)
+            await asyncio.to_thread(ensure_sweeper, settings, avoid=await store.withheld())
     return first
-
-
-def _move_sweeper(settings: ActorSettings, withheld: Mapping[str, int]) -> None:
-    handle = find(settings.sweeper_name)
-    if handle is not None:
-        ray.kill(handle)
-    ensure_sweeper(settings, avoid=withheld)
 
 
 async def _drain_release(store: Directory, settings: ActorSettings, wanted: Target) -> bool:

@@ -71,10 +71,9 @@ class RayActors:
 
     async def keeps(self, worker: str, incarnations: Sequence[str]) -> Sequence[bool] | None:
         actor = await in_daemon(find, worker)
-        if actor is None and not self.judges(worker):
-            return [await self._store.attested(one.partition(".")[0]) for one in incarnations]
         if actor is None:
-            return [False] * len(incarnations)
+            abroad = not self.judges(worker)
+            return [abroad and await self._store.attested(one.partition(".")[0]) for one in incarnations]
         try:
             if self.ours(worker):
                 return await _answered(actor.keeps.remote(list(incarnations)))

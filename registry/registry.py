@@ -186,16 +186,11 @@ class Registry:
         if host is None:
             return NotHosted()
         answer = delivery.answer or await self._asked(delivery, host)
-        match answer:
-            case None:
-                return NotHosted()
-            case NotHosted():
-                await self.not_hosted(delivery.conversation_id, host[0], until=delivery.until)
-            case Failed(Overloaded() as overloaded):
-                raise overloaded
-            case _:
-                pass
-        return answer
+        if isinstance(answer, NotHosted):
+            await self.not_hosted(delivery.conversation_id, host[0], until=delivery.until)
+        elif isinstance(answer, Failed) and isinstance(answer.error, Overloaded):
+            raise answer.error
+        return answer or NotHosted()
 
     async def _asked(self, delivery: Delivery, host: Host) -> AnswerToAsk | None:
         """The host's answer; None if it gives none, which does not prove its death."""

@@ -52,10 +52,15 @@ async def stop(
     """
     await store.withhold(EVERYWHERE)
     found = await asyncio.to_thread(processes, settings)
-    for process in found:
-        if process.worker:
-            await _retire(process)
-    await _finished(store, settings, [process for process in found if process.worker], grace_s, told)
+    workers = [process for process in found if process.worker]
+    for worker in workers:
+        await _retire(worker)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(grace_s):
+            while any(count := going_on(await work_of(workers))):
+                await _check_stopped(store, settings)
+                told(*count)
+                await asyncio.sleep(LOOK_EVERY_S)
     ended = await _end(store, settings)
     for actor in await store.live():
         await store.deregister(actor)
@@ -69,17 +74,6 @@ def going_on(work: Mapping[str, Work]) -> tuple[int, int, int]:
     found = work.values()
     silent = sum(not one.known and not one.gone for one in found)
     return sum(one.runs for one in found), sum(one.model_calls for one in found), silent
-
-
-async def _finished(
-    store: Directory, settings: ActorSettings, workers: list[Process], grace_s: float, told: Callable[[int, int, int], None]
-) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(grace_s):
-            while any(count := going_on(await work_of(workers))):
-                await _check_stopped(store, settings)
-                told(*count)
-                await asyncio.sleep(LOOK_EVERY_S)
 
 
 async def _check_stopped(store: Directory, settings: ActorSettings) -> None:

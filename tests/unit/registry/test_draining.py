@@ -102,7 +102,7 @@ def cluster(monkeypatch):
     monkeypatch.setattr(draining, "living_nodes", lambda: dict(NODES))
     for module in (draining, inventory):
         monkeypatch.setattr(module, "find", Handle)
-    monkeypatch.setattr(draining.ray, "kill", lambda handle: noted.append(("kill", handle.name)))
+    monkeypatch.setattr(inventory.ray, "kill", lambda handle: noted.append(("kill", handle.name)))
     monkeypatch.setattr(draining, "ensure_sweeper", lambda _, *, avoid: noted.append(("sweeper", set(avoid))))
 
     async def install(store, settings, worker, handle):
