@@ -10,11 +10,10 @@ from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayEr
 from ray.util import list_named_actors
 
 from holdfast.errors import ClusterUnavailable, HoldfastError
-from holdfast.persistence import AppRecord
 
-from .actor_settings import RAY_NAMESPACE, ActorSettings, WorkerSettings
+from .actor_settings import RAY_NAMESPACE, WorkerSettings
 from .placement import in_turn, turn_of
-from .ray_workers import WorkerDied, WorkerUnavailable, worker_settings
+from .ray_workers import WorkerDied, WorkerUnavailable
 from .vault import Vault
 from .worker.refusals import AppBroken, Dropped, Succeeded
 from .worker.worker import Worker
@@ -67,7 +66,7 @@ class RayLauncher:
         return await asyncio.to_thread(self._vault.environment, app, code)
 
     async def spawn(self, settings: WorkerSettings, *, avoid: Collection[str]) -> RayWorker:
-        return RayWorker(await asyncio.to_thread(_spawned, settings, avoid))
+        return RayWorker(await asyncio.to_thread(spawn, settings, avoid))
 
 
 async def _answered(answer: Awaitable[_T]) -> _T:
@@ -106,20 +105,8 @@ def in_cluster() -> None:
         raise ClusterUnavailable("this process is in no Ray cluster (any more)")
 
 
-def spawn(
-    settings: ActorSettings,
-    record: AppRecord,
-    slot: str,
-    environment: Mapping[str, str] | None = None,
-    *,
-    generation: int = 0,
-    avoid: Collection[str] = (),
-) -> Any:
-    """The handle of the worker for an app's code, made if missing, off `avoid` if possible; Ray restarts it if it dies."""
-    return _spawned(worker_settings(settings, record, slot, environment or {}, generation=generation), avoid)
-
-
-def _spawned(settings: WorkerSettings, avoid: Collection[str]) -> Any:
+def spawn(settings: WorkerSettings, avoid: Collection[str]) -> Any:
+    """The handle of the worker that the settings name, made if missing, off `avoid` if possible; Ray restarts it if it dies."""
     in_cluster()
     return _RemoteWorker.options(
         name=settings.name,

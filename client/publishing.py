@@ -90,7 +90,7 @@ async def publish(store: Directory, settings: ActorSettings, key: bytes, here: H
     `ClusterStopped` if Holdfast was stopped on the cluster meanwhile: then no further worker is made.
     """
     from holdfast.actors.ray_launcher import spawn  # noqa: PLC0415 - resolved here, after Ray was joined
-    from holdfast.actors.ray_workers import worker_name  # noqa: PLC0415 - as above
+    from holdfast.actors.ray_workers import worker_name, worker_settings  # noqa: PLC0415 - as above
 
     await _unstopped(store, settings)
     record, vault = here.record(key, settings.store), Vault(settings.store)
@@ -104,7 +104,7 @@ async def publish(store: Directory, settings: ActorSettings, key: bytes, here: H
     for slot in map(str, range(settings.process_limits.workers)):
         avoid = await _unstopped(store, settings)
         generation = await store.generation(worker_name(settings, record.app, record.code, slot))
-        worker = spawn(settings, record, slot, here.environment, generation=generation, avoid=avoid)
+        worker = spawn(worker_settings(settings, record, slot, here.environment, generation=generation), avoid)
         worker.prepare.remote(here.environment)
 
 

@@ -179,15 +179,13 @@ class Sweep:
         """Note that the store did not answer. Its owners could not renew their leases then, and must not be deposed for it."""
         self._healthy_since = None
 
-    def _healthy(self) -> bool:
-        return self._healthy_since is not None and now_s() - self._healthy_since >= self._timing.lease_ms / 1000
-
     async def _wake(self, conversation_id: str) -> None:
         troubled = self._troubled if self._troubled is not None else set()
         CONVERSATION.set(conversation_id)  # in this task only
         try:
             async with self._limit_in_trouble if conversation_id in troubled else self._limit:
-                if not self._healthy() and await self._owner_lives(conversation_id):
+                healthy_s = 0.0 if self._healthy_since is None else now_s() - self._healthy_since
+                if healthy_s < self._timing.lease_ms / 1000 and await self._owner_lives(conversation_id):
                     return
                 await self._ask(conversation_id)
             self._counts.add(metrics.WAKES, "woken")

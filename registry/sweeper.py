@@ -21,7 +21,7 @@ from holdfast.counting import Counts
 from holdfast.embedded.home import Home
 from holdfast.embedded.revival import Revival
 from holdfast.errors import HomeUnusable, StoreError
-from holdfast.persistence import EVERYWHERE, Directory, Runs, Store
+from holdfast.persistence import EVERYWHERE, Directory, Runs
 from holdfast.redaction import Redaction
 
 from . import cluster
@@ -49,7 +49,7 @@ class Sweeper:
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(self._run())
         watch = Watchdog(
-            self._store(),
+            settings.store.opened(counts=self._counts),
             RayProcesses(settings),
             timing=settings.timing,
             process_limits=settings.process_limits,
@@ -65,12 +65,9 @@ class Sweeper:
         """End this actor, during a call: Ray ends an actor only at a call's end."""
         exit_actor()
 
-    def _store(self, *, revive: Revival | None = None) -> Store:
-        return self._settings.store.opened(revive=revive, counts=self._counts)
-
     async def _run(self) -> None:
         timing = self._settings.timing
-        store = self._store(revive=_revival(self._settings.store))
+        store = self._settings.store.opened(revive=_revival(self._settings.store), counts=self._counts)
         if await _stopped(store):  # the client that made this sweeper did not know yet that Holdfast was stopped
             ray.get_runtime_context().current_actor.leave.remote()
             return

@@ -90,7 +90,7 @@ async def test_where_holdfast_was_stopped_meanwhile_no_worker_is_hired(monkeypat
 
     found = []
     monkeypatch.setattr(publishing, "Vault", Kept)
-    monkeypatch.setattr(ray_launcher, "spawn", lambda _settings, _record, slot, _environment, **_: Made(slot))
+    monkeypatch.setattr(ray_launcher, "spawn", lambda worker, _avoid: Made(worker.base.rpartition(":")[2]))
     store, settings = Stopping(), ActorSettings(STORE, process_limits=ProcessLimits(workers=2))
     with pytest.raises(ClusterStopped, match="'holdfast'"):
         await publishing.publish(store, settings, KEY, HERE)
