@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from holdfast.actors.actor_settings import ActorSettings, StoreAddress
-from holdfast.actors.answers import Replied
 from holdfast.actors.proofs import signed
 from holdfast.actors.ray_launcher import RayLauncher, named
 from holdfast.actors.ray_workers import RayWorkers
@@ -18,7 +17,7 @@ from holdfast.actors.signature import vouched
 from holdfast.actors.steps import reached_here
 from holdfast.actors.vault import Vault
 from holdfast.agent import App
-from holdfast.conversation import Send, Start, Wake
+from holdfast.conversation import Send, Start
 from holdfast.conversation.records.commands import Request
 from holdfast.daemon import in_daemon
 from holdfast.embedded.home import Home
@@ -183,9 +182,7 @@ class RayTransport:
 
     async def held(self, conversation_id: str, *, timeout_s: float = 60) -> int:
         """The id of the process that hosts the conversation, on its own machine; an actor takes it up if none hosts it."""
-        result = await self._registry.deliver(Delivery(conversation_id, Wake(), timeout_s=timeout_s, waits_for_store=False))
-        if not isinstance(result, Replied):
-            raise result.error
+        await self._registry.ensure_started(conversation_id, timeout_s=timeout_s)
         pid = await self._registry.pid(conversation_id)
         if pid is None:
             raise ClusterUnavailable("the actor that took the conversation up has left it")

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from holdfast.actors.answers import AnswerToActivate, AnswerToAsk, Failed, Hosted, NotHosted, Replied
 from holdfast.background import Background
 from holdfast.backoff import Backoff
-from holdfast.conversation import Command, State, decide
+from holdfast.conversation import Command, State, Wake, decide
 from holdfast.errors import (
     ConversationNotFound,
     HoldfastError,
@@ -137,6 +137,16 @@ class Registry:
                 return await self._retried(delivery, search)
             finally:
                 self._end(search, delivery.conversation_id)
+
+    async def ensure_started(self, conversation_id: str, *, timeout_s: float, create: bool = False) -> None:
+        """Have an actor host the conversation, which is revived from the store if it has none.
+
+        Raises the reason if none does: `Overloaded` if the pool was full, `LeaseHeld` if a silent owner kept its lease.
+        """
+        wake = Delivery(conversation_id, Wake(), timeout_s=timeout_s, create=create, waits_for_store=False)
+        result = await self.deliver(wake)
+        if not isinstance(result, Replied):
+            raise result.error
 
     async def _retried(self, delivery: Delivery, search: _Search) -> DeliveryResult:
         """Look for a host and hand it the command, until the answer or error of a try is final."""
