@@ -322,10 +322,14 @@ def a_run_abroad_that_is_given_up():
 def a_run_of_another_release_that_is_given_up():
     """What must not be asked, since it is another release's, is gone."""
 
-    async def nowhere(self, name, handle, incarnation):
-        return NoOutcome.GONE
+    join = RayWorkers.join
 
-    return mock.patch.object(RayWorkers, "_elsewhere", nowhere)
+    async def joined(self, worker, incarnation, conversation_id, effect_id):
+        if await self._launcher.find(worker) is not None and not worker.startswith(self._settings.prefix):
+            return NoOutcome.GONE
+        return await join(self, worker, incarnation, conversation_id, effect_id)
+
+    return mock.patch.object(RayWorkers, "join", joined)
 
 
 # -- in what is paused ----------------------------------------------------------------------------------------------------
