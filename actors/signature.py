@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-from collections.abc import Iterable
 
 from holdfast.persistence import AppRecord
 
@@ -32,7 +31,9 @@ def is_signature(said: str, right: str) -> bool:
 
 def keyed(key: bytes, *parts: str) -> str:
     """A keyed digest of the parts, in hexadecimal: guessed values cannot be tested without the key."""
-    return hmac.new(key, _packed(parts), hashlib.sha256).hexdigest()
+    raws = (part.encode("utf-8", "surrogatepass") for part in parts)
+    packed = b"".join(len(raw).to_bytes(8, "big") + raw for raw in raws)
+    return hmac.new(key, packed, hashlib.sha256).hexdigest()
 
 
 def fingerprint(key: bytes, name: str, value: str) -> str:
@@ -50,8 +51,3 @@ def _signature(key: bytes, store: StoreAddress, record: AppRecord) -> str:
     lists = (record.python_path, main_file, record.environment, agents, prints, *later)
     fixed = (SIGNED_AS, store.store_id, store.namespace, record.app, record.code, record.source)
     return keyed(key, *fixed, *(part for found in lists for part in (str(len(found)), *found)))
-
-
-def _packed(parts: Iterable[str]) -> bytes:
-    raws = (part.encode("utf-8", "surrogatepass") for part in parts)
-    return b"".join(len(raw).to_bytes(8, "big") + raw for raw in raws)

@@ -38,11 +38,7 @@ class Vault:
 
         `ConfigurationError` if it `must_be` the one that was brought, and is not.
         """
-        if self.key() is None:
-            self._put("key", brought or secrets.token_bytes(KEY_BYTES), overwrite=False)
-        key = self.key()
-        if key is None:
-            raise ClusterUnavailable("its control store keeps nothing")
+        key = self.known = self.key() or self._ensured("key", brought or secrets.token_bytes(KEY_BYTES))
         if must_be and brought is not None and not secrets.compare_digest(key, brought):
             problem = "this cluster already signs app records with another key"
             fix = "set HOLDFAST_APP_KEY to that one everywhere, or nowhere; a Ray that is started anew takes a new one"
@@ -51,13 +47,7 @@ class Vault:
 
     def servers_key(self) -> bytes:
         """The key with which servers sign for verified callers, made on first use. Each Ray cluster has its own."""
-        found = self._get("servers")
-        if found is None:
-            self._put("servers", secrets.token_bytes(KEY_BYTES), overwrite=False)
-            found = self._get("servers")
-        if found is None:
-            raise ClusterUnavailable("its control store keeps nothing")
-        return found
+        return self._get("servers") or self._ensured("servers", secrets.token_bytes(KEY_BYTES))
 
     def put_environment(self, app: str, code: str, values: Mapping[str, str]) -> None:
         """Keep the variables for an app's workers."""
@@ -77,6 +67,13 @@ class Vault:
 
     def _get(self, name: str) -> bytes | None:
         found: bytes | None = self._asked(_internal_kv_get, name)
+        return found
+
+    def _ensured(self, name: str, key: bytes) -> bytes:
+        self._put(name, key, overwrite=False)
+        found = self._get(name)
+        if found is None:
+            raise ClusterUnavailable("its control store keeps nothing")
         return found
 
     def _put(self, name: str, value: bytes, *, overwrite: bool) -> None:
