@@ -81,7 +81,7 @@ def test_a_living_blocking_client_starts_it_again_too(home):
 async def test_a_wait_in_progress_starts_it_again_and_ends_as_it_should(home, client, writer):
     waiting = asyncio.create_task(client.conversation("c-1").wait())
     with redis.Redis(unix_socket_path=str(home.socket("redis.sock"))) as raw:
-        while not any("subscribe" in one["cmd"] for one in raw.client_list()):
+        while not any("xread" in one["cmd"] for one in raw.client_list()):
             await asyncio.sleep(0.01)
     await asyncio.to_thread(kill, home)
     await asyncio.to_thread(_until, lambda: running_redis(home) is not None)  # nobody else asks for it
@@ -146,7 +146,7 @@ async def test_a_server_that_dies_again_and_again_is_started_at_growing_interval
 async def test_what_was_stopped_on_purpose_stays_down_for_a_wait_and_comes_back_for_the_next_call(home, client, writer):
     waiting = asyncio.create_task(client.conversation("c-1").wait())
     with redis.Redis(unix_socket_path=str(home.socket("redis.sock"))) as raw:
-        while not any("subscribe" in one["cmd"] for one in raw.client_list()):
+        while not any("xread" in one["cmd"] for one in raw.client_list()):
             await asyncio.sleep(0.01)
     await asyncio.to_thread(stop_redis, home)
 
