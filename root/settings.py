@@ -126,7 +126,7 @@ class ProcessLimits:
     `direct_streams`: workers read plain chunks of a model's stream themselves, and litellm the others; else litellm reads all.
     """
 
-    standby: int = 1
+    standby: int = 2
     max_actors: int = 64
     workers: int = 1
     alone: int = 2
@@ -185,7 +185,7 @@ class Settings(BaseModel):
     lease_s: float = Field(default=10, ge=0.001, allow_inf_nan=False)
     linger_s: float = Field(default=30, ge=0.001, allow_inf_nan=False)
     tick_s: float = Field(default=0.5, ge=0.001, allow_inf_nan=False)
-    standby: int = Field(default=1, ge=0, le=64)
+    standby: int = Field(default=2, ge=0, le=64)
     max_actors: int = Field(default_factory=_actors_that_fit, ge=1, le=10_000)
     workers: int = Field(default_factory=_workers_that_fit, ge=1, le=64)
     strikes: int = Field(default=3, ge=1, le=100)

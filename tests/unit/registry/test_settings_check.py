@@ -50,7 +50,7 @@ def test_what_is_not_set_is_as_the_docs_say():
     settings = Settings.of()
     assert settings.timing == Timing(lease_ms=10_000, linger_ms=30_000, tick_ms=500)
     process_limits = ProcessLimits(
-        standby=1, max_actors=9, workers=1, strikes=3, adoptions=100_000, actor_mb=512, effects=100_000, worker_mb=2048
+        standby=2, max_actors=9, workers=1, strikes=3, adoptions=100_000, actor_mb=512, effects=100_000, worker_mb=2048
     )
     assert Settings.of(max_actors=9, workers=1).process_limits == process_limits
 
