@@ -138,15 +138,15 @@ class Host:
     async def ask(self, conversation_id: str, command: Command) -> AnswerToAsk:
         """Have a command judged, if the conversation is hosted here, or nobody owns it and this actor is blank."""
         began_s, was = time.perf_counter(), "hosted"
-        if self.hosted is None and not self._activating.locked():  # it has left the conversation, and its caller knows no other
+        if self.hosted != conversation_id and self._activating.locked():
+            async with self._activating:  # perhaps this very conversation is being activated
+                pass
+        if self.hosted is None:  # it has left the conversation, and its caller knows no other
             was = "taken_up"
             await self._activate(conversation_id, "", TakeoverReason.ASKED, create=False)
         return await self._asked(conversation_id, command, was, began_s)
 
     async def _asked(self, conversation_id: str, command: Command, was: str, began_s: float) -> AnswerToAsk:
-        if self.hosted != conversation_id and self._activating.locked():
-            async with self._activating:  # perhaps this very conversation is being activated
-                pass
         activation = self._activation
         if activation is None or self.hosted != conversation_id:
             return NotHosted()

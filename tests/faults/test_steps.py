@@ -466,7 +466,10 @@ async def goes_on(stack, store, oracle, conversation, epoch):
     return await oracle.at_rest(conversation.id)
 
 
-@pytest.mark.parametrize("step", ASK)
+@pytest.mark.parametrize(
+    "step",
+    [pytest.param(step, marks=pytest.mark.gate) if step in (Step.ASK_2_JUDGED, Step.ASK_3_WRITTEN) else step for step in ASK],
+)
 async def test_promise_4_an_actor_that_froze_in_a_decision_and_comes_back_writes_and_answers_nothing(
     stack, client, store, oracle, traps, step
 ):

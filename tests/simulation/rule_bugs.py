@@ -6,7 +6,6 @@ from holdfast.actors.worker import run_rules
 from holdfast.actors.worker.gate import Gate, stopped
 from holdfast.client import publishing
 from holdfast.conversation.terms.rule_verdict import RuleEffect
-from holdfast.persistence import MemoryStore, RunStatus
 
 
 def rules_that_are_read_once():
@@ -36,20 +35,6 @@ def a_question_at_dispatch_that_is_not_asked():
     return mock.patch.object(run_rules, "stopped", lenient)
 
 
-def a_refusal_of_what_is_claimed():
-    """A refusal is no compare-and-set: it ends a run that goes on, as if that had not begun."""
-    refuse = MemoryStore.refuse
-
-    async def blind(self, conversation_id, effect_id, **kwargs):
-        run = self._runs(conversation_id).get(effect_id)
-        if run is not None and run.status is RunStatus.CLAIMED:
-            self._done(conversation_id, effect_id, kwargs["incarnation"], kwargs["outcome"])
-            return True
-        return await refuse(self, conversation_id, effect_id, **kwargs)
-
-    return mock.patch.object(MemoryStore, "refuse", blind)
-
-
 def a_publication_that_does_not_wait():
     """Rules count as published as soon as they are written: workers act on those before for a while."""
     return mock.patch.object(publishing, "RULES_LAG_MS", 0)
@@ -59,6 +44,5 @@ RULED = (
     rules_that_are_read_once,
     a_dispatch_that_nobody_judges,
     a_question_at_dispatch_that_is_not_asked,
-    a_refusal_of_what_is_claimed,
     a_publication_that_does_not_wait,
 )

@@ -9,7 +9,7 @@ from writer import Writer, start
 
 from holdfast.actors.activation import outstanding as outstanding_module
 from holdfast.actors.activation.judge import steady_ms
-from holdfast.actors.answers import Failed, Hosted, Occupied
+from holdfast.actors.answers import Failed, Hosted, Occupied, Replied
 from holdfast.actors.host import Host
 from holdfast.conversation import Wake
 from holdfast.errors import CorruptStore
@@ -38,6 +38,27 @@ async def test_an_actor_that_leaves_ends_and_is_adopted_by_nobody_also_while_the
     assert await host.activate("c-1", "", TakeoverReason.ASKED, create=True) == Occupied()
     assert await inner.offers() == 0
     assert await inner.owner("c-1") is None
+
+
+async def test_an_actor_that_has_left_a_conversation_takes_it_up_again_for_who_asks_also_during_its_housekeeping():
+    inner, over = MemoryStore(), asyncio.Event()
+    writer = await Writer.of(inner, "c-1")
+    await writer.do(start())
+    await writer.release()
+    store = FaultyStore(inner, Faults())
+    host = Host(
+        store, None, name="a-1", timing=Timing(tick_ms=10), process_limits=ProcessLimits(), clock=lambda: 0, leave=lambda: None
+    )
+    await host.offer_blank()
+    store.policy = Faults(offer=Delay(until=over))
+    await soon(host._activating.locked)  # it offers itself
+
+    asked = asyncio.create_task(host.ask("c-1", Wake()))
+    await asyncio.sleep(0)
+    over.set()
+
+    assert isinstance(await asked, Replied)
+    host._housekeeping.cancel()
 
 
 async def test_housekeeping_goes_on_after_what_nobody_foresaw():

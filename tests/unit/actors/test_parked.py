@@ -95,14 +95,20 @@ async def claimed(store, request):
             await asyncio.sleep(0.001)
 
 
-async def test_an_outcome_is_judged_also_while_other_work_keeps_the_activation(monkeypatch):
-    monkeypatch.setattr(effect_runner, "LOOK_S", 0.01)
+async def half_claimed():
+    """An activation of which one run of two is claimed, with its store, its workers and their gates."""
     store, workers, gates = await two_runs()
     activation = await activated(store, workers, lease_ms=LEASE_MS)
     await activation.ask(OPEN_START)
     await soon(lambda: len(workers.runs) == 2)
     gates[0].set()
     await claimed(store, workers.runs[0])
+    return activation, store, workers, gates
+
+
+async def test_an_outcome_is_judged_also_while_other_work_keeps_the_activation(monkeypatch):
+    monkeypatch.setattr(effect_runner, "LOOK_S", 0.01)
+    activation, store, workers, _ = await half_claimed()
     await recorded(store, RunFinished(effect_id=workers.runs[0].effect_id, ok=True, content=success('"done"')), "p-1.1")
     async with asyncio.timeout(10):
         while await store.run("c-1", workers.runs[0].effect_id) is not None:
@@ -112,12 +118,7 @@ async def test_an_outcome_is_judged_also_while_other_work_keeps_the_activation(m
 
 
 async def test_a_conversation_is_left_only_once_workers_keep_all_of_its_work():
-    store, workers, gates = await two_runs()
-    activation = await activated(store, workers, lease_ms=LEASE_MS)
-    await activation.ask(OPEN_START)
-    await soon(lambda: len(workers.runs) == 2)
-    gates[0].set()
-    await claimed(store, workers.runs[0])
+    activation, store, workers, gates = await half_claimed()
     assert activation.rest.since is None
     assert not await activation.passivate()
     gates[1].set()
