@@ -154,15 +154,22 @@ async def turn(store, worker, conversation_id):
         rested=asyncio.Event(),
         strikes=3,
     )
-    hosting = Activation(context, conversation_id)
-    await hosting.activate(seen_token="", because=TakeoverReason.ASKED, create=True)
+    hosting = await activated(context, conversation_id)
     spec = load(APP).agents[0].spec
     await hosting.ask(Start(agent="leaky", app=APP, text="hello", message_id="m-1", spec=spec))
     async with asyncio.timeout(60):
         while (state := await store.load(conversation_id)).status in (Status.GENERATING, Status.EXECUTING_TOOLS):
             await asyncio.sleep(0.01)
+            if hosting.over:  # it left while the worker recorded an outcome: then an actor is told to take it up
+                hosting = await activated(context, conversation_id)
     hosting._stop()
     return state
+
+
+async def activated(context, conversation_id):
+    hosting = Activation(context, conversation_id)
+    await hosting.activate(seen_token="", because=TakeoverReason.ASKED, create=True)
+    return hosting
 
 
 def all_of(store):
