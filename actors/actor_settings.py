@@ -11,6 +11,7 @@ from holdfast.settings import LogSettings, ProcessLimits, Settings, Timing, Trac
 
 from . import wire
 from .build import CIPHER, CIPHER_DIGITS, this_release
+from .memory import trim
 
 RAY_NAMESPACE = "holdfast"
 CLUSTER_DIGITS = 16
@@ -64,7 +65,10 @@ class StoreAddress:
 
     def opened(self, **more: Any) -> persistence.Store:
         """The store at this address; `more` are further arguments of `persistence.opened`."""
-        return persistence.opened(self.redis_url, namespace=self.namespace, store_id=self.store_id, cipher=self.cipher, **more)
+        more |= {"namespace": self.namespace, "store_id": self.store_id, "cipher": self.cipher}
+        store = persistence.opened(self.redis_url, **more)
+        trim()  # its library was imported only now
+        return store
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,17 +178,14 @@ def _same(host: str) -> Iterator[str]:
     """The host, and the other names of this machine if it is one of them."""
     yield host
     local = host.strip("[]")
-    if local in _LOCAL or local.endswith(".localhost") or local in {"0.0.0.0", "::", "::1"} or _is_loopback(local):  # noqa: S104
+    loopback = local.startswith("127.") and _address(local) == local
+    if loopback or local in _LOCAL or local.endswith(".localhost") or local in {"0.0.0.0", "::", "::1"}:  # noqa: S104
         yield from ("localhost", "127.0.0.1", "::1", "[::1]")
 
 
 def _may_stand_alone(host: str) -> bool:
     """Whether a host is an address wherever it stands; a small number is one only where a host is expected."""
     return "." in host or host.startswith("0x") or (_address(host) or "0.").partition(".")[0] != "0"
-
-
-def _is_loopback(host: str) -> bool:
-    return host.startswith("127.") and _address(host) == host
 
 
 def _address(host: str, *, decimal: bool = False) -> str | None:

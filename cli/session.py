@@ -2,13 +2,13 @@
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holdfast.actors.logs import write_lines
+from holdfast.backoff import wall_ms
 from holdfast.client import AsyncClient
 from holdfast.client.async_client import over_http
 from holdfast.client.operation import this_user
@@ -42,7 +42,7 @@ class Reached:
     async def now(self) -> int:
         """The store's time, in milliseconds UTC; over a server this machine's."""
         store = await self.store()
-        return time.time_ns() // 1_000_000 if store is None else await store.now()
+        return wall_ms() if store is None else await store.now()
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,10 +99,6 @@ def _state(conversation: "Conversation", state: ConversationState[Awaitable[Rece
     return ConversationState.model_construct(**dict(state) | {"pending": _calls(conversation, state.pending)})
 
 
-def _started(client: "Client", started: AsyncConversation) -> "Conversation":
-    return Conversation(client, started.id, receipt=started.receipt)
-
-
 class _Connect(Generic[P]):
     """The class method that makes a client of the arguments of `AsyncClient.connect`."""
 
@@ -169,7 +165,7 @@ class Client:
         """The conversation of that id; see `AsyncClient.conversation`."""
         return Conversation(self, check_conversation_id(conversation_id))
 
-    start = showing(AsyncClient.start, _started)
+    start = showing(AsyncClient.start, lambda client, one: Conversation(client, one.id, receipt=one.receipt))
     resolve = blocking(AsyncClient.resolve)
     resolve_each = blocking(AsyncClient.resolve_each)
     pending = showing(AsyncClient.pending, _page)

@@ -2,13 +2,13 @@
 
 import asyncio
 import contextlib
-import time
 import uuid
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
+from holdfast.backoff import wall_ms
 from holdfast.cipher import Cipher, CipherAt
 from holdfast.conversation import Event, State, Status, evolve
 from holdfast.conversation.log.index import PendingEntry, facts, has_given
@@ -131,10 +131,6 @@ def claimed(found: Kept, effect_id: str, incarnation: str) -> bool:
     return run is not None and run.status is RunStatus.CLAIMED and run.incarnation == incarnation
 
 
-def _wall_clock() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class MemoryConversations(Reads):
     """The data of a store in this process, a `Kept` per conversation, and the verbs of `Conversations`.
 
@@ -142,7 +138,7 @@ class MemoryConversations(Reads):
     """
 
     def __init__(
-        self, *, namespace: str = "holdfast", clock: Callable[[], int] = _wall_clock, cipher: Cipher | CipherAt | None = None
+        self, *, namespace: str = "holdfast", clock: Callable[[], int] = wall_ms, cipher: Cipher | CipherAt | None = None
     ) -> None:
         self.namespace = check_namespace(namespace)
         self.url = "memory:"

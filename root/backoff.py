@@ -1,7 +1,8 @@
-"""Growing pauses between retries."""
+"""Growing pauses between retries, and the clocks of a process."""
 
 import asyncio
 import random
+import time
 from dataclasses import dataclass, field
 
 
@@ -32,3 +33,8 @@ class Backoff:
 def now_s() -> float:
     """The time by the event loop's clock, in seconds."""
     return asyncio.get_running_loop().time()
+
+
+def wall_ms() -> int:
+    """The time by this machine's wall clock, in ms UTC."""
+    return time.time_ns() // 1_000_000

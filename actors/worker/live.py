@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.actors.workers import ModelRequest, RunRequest
+from holdfast.backoff import wall_ms
 from holdfast.conversation.text import jsontext
 from holdfast.errors import StoreError
 from holdfast.persistence import Runs, codec
@@ -90,7 +91,7 @@ class Deltas:
             self._pieces.clear()
             kind, call = self._of
             value = text if call is None else jsontext.dumps({"index": call.index, "tool": call.tool, "text": text})
-            payload = codec.pack([kind, self._request.effect_id, self._attempt, _now(), value])
+            payload = codec.pack([kind, self._request.effect_id, self._attempt, wall_ms(), value])
             self._heard = await _publish(self._store, self._request.conversation_id, payload)
             self._published_at = time.monotonic()
 
@@ -119,7 +120,7 @@ class Progress:
     def __call__(self, value: Any, message: str | None, **how_far: Any) -> None:
         """Report a JSON value and a text, and how far the body is (`status`, `loaded`, `total`, if known)."""
         text = jsontext.dumps({"value": value, "message": message, **how_far})
-        head = ["progress", self._request.effect_id, self._request.attempt, _now()]
+        head = ["progress", self._request.effect_id, self._request.attempt, wall_ms()]
         last, payload = codec.pack([*head, _short(text, value, message, how_far)]), codec.pack([*head, text])
         with self._lock:
             self._last = last
@@ -177,7 +178,3 @@ async def _publish(store: Runs, conversation_id: str, payload: bytes) -> bool:
     except StoreError as error:
         logger.debug("a live event of %s is lost: %s", conversation_id, error)
         return False
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

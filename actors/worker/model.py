@@ -29,6 +29,7 @@ except ImportError:
     gateway.LiteLLM_Proxy_MCP_Handler = types.SimpleNamespace(should_use_litellm_mcp_gateway=lambda tools=None: False)  # noqa: ARG005
     sys.modules[gateway.__name__] = gateway
 
+from holdfast.actors.memory import trim
 from holdfast.actors.worker import model_outcome
 from holdfast.actors.worker.model_outcome import WORDS
 from holdfast.actors.workers import ModelOutcome, ModelRequest
@@ -69,6 +70,7 @@ def _tokens(*given: Any, count: Callable[..., int] = litellm.cost_calculator.tok
 litellm.main._encoding_cache = _Tokenizer()  # noqa: SLF001 - every call hands it to its provider's part
 litellm.cost_calculator.token_counter = _tokens  # a stream is priced as it begins, with no text
 vars(litellm.utils).pop("json_data", None)  # what a tokenizer was parsed from
+trim()
 
 ATTEMPTS = 5
 FIRST_DELAY_S = 0.5
