@@ -185,12 +185,14 @@ def _calls_keep_to_the_execution(ledger, history):
     """One after the other, or none before all that need a person are decided, as the agent says: after every event.
 
     A call that rules ask about when it is about to run has been let go with the others, which may have begun.
-    So has one that was let go by a grant which has ended by then, and that is asked about once more.
+    So has one that was let go by a grant which has ended by then, and that is asked about after all.
     """
-    execution = agent_of(history.conversation_id).spec.execution
+    execution, held = agent_of(history.conversation_id).spec.execution, set()
     for place, state in enumerate(history.states):
         calls = state.calls
-        undecided = any(call.undecided and not call.attempt and call.suspensions == 1 for call in calls.awaiting())
+        asked = [call for call in calls.awaiting() if call.suspensions == 1 and call.tool_call_id not in held]
+        undecided = any(call.undecided and not call.attempt for call in asked)
+        held |= {call.tool_call_id for call in calls.held()}
         wrong = {
             Execution.PARALLEL: bool(calls.held()),
             Execution.SEQUENTIAL: len(calls.running()) + len(calls.awaiting()) > 1,

@@ -47,7 +47,7 @@ DELAYED = 0.6
 """How likely a worker freezes when what it is about to do is forbidden, so that it comes to it later than that."""
 SUCCEEDED = 0.5
 """How likely a worker that freezes then is taken for dead, too: another runs the call. The faults' end is no end of that."""
-REST_WITHIN_S = 1200
+REST_WITHIN_S = 3600
 """How long after the last fault everything must rest, however much is left to do."""
 
 
