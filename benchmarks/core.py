@@ -146,13 +146,15 @@ async def warm_resolve(client: AsyncClient, floors: Floors, rounds: int) -> list
     return samples[5:]
 
 
-async def answer_to_request(client: AsyncClient, server: ModelServer, floors: Floors, rounds: int) -> list[float]:
-    """The last answer's call to the model request's arrival, in milliseconds."""
-    samples = []
+async def answer_to_request(client: AsyncClient, server: ModelServer, floors: Floors, rounds: int) -> dict[str, list[float]]:
+    """The first decision's call to its receipt, and the last answer's call to the model request's arrival, in milliseconds."""
+    first, samples = list[float](), list[float]()
     for _ in track(range(max(20, rounds // 4)), "last answer to request", console=stack.console, transient=True):
         # A conversation of its own each time: litellm's part grows with the history, and the floor has none.
-        conversation = await client.start("bench", "turn 1", conversation_id=f"next-{uuid.uuid4().hex}")
-        (shown,) = (await conversation.wait(timeout_s=120)).pending
+        conversation = await client.start("bench", "turn 2", conversation_id=f"next-{uuid.uuid4().hex}")
+        unheld, shown = (await conversation.wait(timeout_s=120)).pending
+        await timed(first, unheld.resolve(Answer("yes")))
+        await floors.take()
         before = len(server.requests)
         began = time.time()
         receipt = await shown.resolve(Answer("yes"))
@@ -160,7 +162,7 @@ async def answer_to_request(client: AsyncClient, server: ModelServer, floors: Fl
         samples.append((server.requests[before].arrived_at_s - began) * 1000)
         await floors.take()
         await floors.take_way()
-    return samples
+    return {"first": first, "following": samples}
 
 
 async def revival(client: AsyncClient, floors: Floors, rounds: int) -> list[float]:
@@ -197,23 +199,24 @@ async def measured(home: Path, server: ModelServer, rounds: int) -> dict[str, li
         floors.samples["litellm_way"].clear()  # the first one imports, and makes its connection
         return {
             "warm": await warm_resolve(client, floors, rounds),
-            "following": await answer_to_request(client, server, floors, rounds),
+            **await answer_to_request(client, server, floors, rounds),
             "revived": await revival(client, floors, rounds),
             **floors.samples,
         }
 
 
 def measure(*, quick: bool) -> Part:
-    """The three rows."""
+    """The rows and charts."""
     with stack.home() as home, ModelServer(script=script) as server:
         stack.use_model(server.url)
         samples = asyncio.run(measured(home, server, 40 if quick else 200))
     p50 = {name: statistics.median(each) for name, each in samples.items()}
     call, append = p50["empty_call"], p50["append"]
     goals = [
-        ("warm", "warm resolve, call to receipt (p50)", call + append, 1.5),
+        ("warm", "warm resolve, call to receipt (p50)", call + append, 1.3),
+        ("first", "the first decision about a conversation, which an actor takes up for it (p50)", call + 2 * append, 3),
         ("following", "last Answer to the model request's arrival (p50)", 2 * call + append + p50["litellm_way"], 1.5),
-        ("revived", "kill -9 of the hosting actor, then resolve, to receipt (p50)", p50["cold_actor"], 0.05),
+        ("revived", "kill -9 of the hosting actor, then resolve, to receipt (p50)", p50["cold_actor"], 0.03),
     ]
     floors_of = {
         "empty_call": "an empty Ray actor call",
@@ -226,7 +229,7 @@ def measure(*, quick: bool) -> Part:
         Series("warm resolve", [(0, p50["warm"])]),
         Series("its floor", [(0, call + append)]),
         Series("answer to request", [(0, p50["following"])]),
-        Series("its floor", [(0, goals[1][2])]),
+        Series("its floor", [(0, goals[2][2])]),
     ]
     return Part(
         rows=[

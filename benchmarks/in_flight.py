@@ -45,7 +45,7 @@ class Size:
 
     count: int = 200
     delay_s: float = 5.0
-    levels: tuple[int, ...] = (1, 8, 64)
+    levels: tuple[int, ...] = (1, 8, 64, 200)
     widths: tuple[int, ...] = (25, 100, 400, 800)
     window_s: float = 15.0
     resting: int = 16

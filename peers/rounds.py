@@ -44,8 +44,13 @@ def part_of(found: list[dict[str, Any]], versions: dict[str, str]) -> Part:
         ]
         for one in found
     ]
-    rows = [goal(one) for one in found if one["kind"] == "look"]
-    return Part(rows=rows, tables=[Table("Turns beside LangGraph (median of the windows)", columns, lines)], versions=versions, raw=found)
+    rows = [row(one) for one in found if one["kind"] == "look" for row in (goal, rate)]
+    return Part(
+        rows=rows,
+        tables=[Table("Turns beside LangGraph (median of the windows)", columns, lines)],
+        versions=versions,
+        raw=found,
+    )
 
 
 def goal(one: dict[str, Any]) -> Row:
@@ -54,6 +59,14 @@ def goal(one: dict[str, Any]) -> Row:
     spent, least = (median(side) for side in zip(*pairs, strict=True))
     what = f"processor time of a turn of {KINDS['look']}, {one['level']} at once, against {contenders.LANGGRAPH_SQLITE}"
     return Row(what, spent, "ms", least, median(ours / theirs for ours, theirs in pairs), 1.0, int(count(one["ours"])))
+
+
+def rate(one: dict[str, Any]) -> Row:
+    """Turns with tool rounds a second."""
+    ours, theirs = ([window["per_s"] for window in one[side]] for side in ("ours", "theirs"))
+    what = f"turns of {KINDS['look']} a second, {one['level']} at once, against {contenders.LANGGRAPH_SQLITE}"
+    ratio = median(each / other for each, other in zip(ours, theirs, strict=True))
+    return Row(what, median(ours), "/s", median(theirs), ratio, 1.2, int(count(one["ours"])), at_least=True)
 
 
 NAMES = (contenders.HOLDFAST, contenders.LANGGRAPH_SQLITE)

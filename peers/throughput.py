@@ -33,7 +33,7 @@ def measure(*, quick: bool) -> Part:
                 "/s",
                 theirs,
                 ours / theirs,
-                1.0,
+                2.0,
                 samples,
                 at_least=True,
             )
