@@ -26,6 +26,7 @@ from .asking import Ask, at_once
 
 logger = logging.getLogger("holdfast.worker")
 
+NO_RULES = Rules()
 UNTOLD = "the permission rules in force are unknown, so every call is asked about"
 UNREADABLE = RuleVerdict(
     effect=RuleEffect.ASK, reason="the permission rules cannot be read here", approvers=ApproverTerms(stated=True, each=True)
@@ -89,7 +90,7 @@ class Gate(RulesInForce):
         if self._digests is None:
             return None
         digest = self._digests.get(agent)
-        return Rules() if digest is None else self._known[digest]
+        return NO_RULES if digest is None else self._known[digest]
 
     async def _look(self) -> None:
         asked_at = await self._store.now()

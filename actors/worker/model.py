@@ -21,6 +21,7 @@ from typing import Any
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # without it the import tries the network
 
 import litellm
+from litellm.litellm_core_utils.litellm_logging import Logging
 
 try:  # litellm's Responses interface imports its gateway to MCP, which we never use, and that imports the optional `mcp`
     importlib.import_module("litellm.responses.mcp.litellm_proxy_mcp_handler")
@@ -63,12 +64,12 @@ class _Tokenizer:
         return getattr(litellm.main.encoding, name)
 
 
-def _tokens(*given: Any, count: Callable[..., int] = litellm.cost_calculator.token_counter, **named: Any) -> int:
-    return 0 if named.get("text") == "" else count(*given, **named)
+def _priced(self: Logging, result: Any, *given: Any, price: Any = Logging.response_cost_calculator, **named: Any) -> Any:
+    return None if isinstance(result, litellm.CustomStreamWrapper) else price(self, result, *given, **named)
 
 
 litellm.main._encoding_cache = _Tokenizer()  # noqa: SLF001 - every call hands it to its provider's part
-litellm.cost_calculator.token_counter = _tokens  # a stream is priced as it begins, with no text
+Logging.response_cost_calculator = _priced  # of a stream it is asked as that begins, with no text
 vars(litellm.utils).pop("json_data", None)  # what a tokenizer was parsed from
 trim()
 
