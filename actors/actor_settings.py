@@ -65,8 +65,7 @@ class StoreAddress:
 
     def opened(self, **more: Any) -> persistence.Store:
         """The store at this address; `more` are further arguments of `persistence.opened`."""
-        more |= {"namespace": self.namespace, "store_id": self.store_id, "cipher": self.cipher}
-        store = persistence.opened(self.redis_url, **more)
+        store = persistence.opened(self.redis_url, namespace=self.namespace, store_id=self.store_id, cipher=self.cipher, **more)
         trim()  # its library was imported only now
         return store
 

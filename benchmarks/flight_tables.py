@@ -163,7 +163,7 @@ def _rates(rates: list[dict[str, Any]]) -> tuple[list[Row], list[Table]]:
     floor = next(one for one in rates if one["system"].startswith("plain"))
     ours, theirs = ([one for one in rates if one["system"].startswith(name)] for name in ("Holdfast", "LangGraph"))
     rows = [
-        _computed(level, bare, "the bare call's", COMPUTED.get(level["level"], 1.2))
+        _computed(level, bare, "the bare call's", COMPUTED.get(level["level"], 1.3))
         for one in ours
         for level, bare in zip(one["levels"], floor["levels"], strict=True)
     ]

@@ -57,11 +57,11 @@ class Plain:
     async def __aexit__(self, *_: object) -> None:
         self._writer.close()
 
-    async def resolve(self, conversation_id: str, tool_call_id: str, _: Any) -> int:
+    async def resolve(self, call: PendingCall[Any], _: Any) -> int:
         """Answer a call; the status of the reply."""
-        body = json.dumps({"decision": "answer", "value": "yes", "tool_call_id": tool_call_id})
+        body = json.dumps({"decision": "answer", "value": "yes", "conversation_id": call.conversation_id})
         key = f"Idempotency-Key: {uuid.uuid4().hex}\r\nContent-Length: {len(body)}\r\n"
-        self._writer.write(f"POST /v1/conversations/{conversation_id}/resolve HTTP/1.1\r\n{self._head}{key}\r\n{body}".encode())
+        self._writer.write(f"POST /v1/pending/{call.suspension_id}/resolve HTTP/1.1\r\n{self._head}{key}\r\n{body}".encode())
         status = int((await self._reader.readline()).split()[1])
         length = 0
         while (line := await self._reader.readline()) != b"\r\n":

@@ -76,7 +76,7 @@ async def resting(
 
     begun = on.stack.begun.pop(conversation_id, None)
     followed: dict[int, LogEvent] | None = {} if begun is not None and begun.last is None else None  # in its first turn
-    if begun is None or timeout_s == 0:
+    if begun is None or timeout_s == 0 or rests(begun, after):  # another process may have gone on since it rested
         state, quarantine = await on.read(found)
     else:  # what was written since comes with the first news
         state, quarantine = begun, None

@@ -10,7 +10,7 @@ from holdfast.actors.admission import Admission
 from holdfast.actors.answers import Replied
 from holdfast.actors.steps import Reached, Step, logged
 from holdfast.actors.telling import tell
-from holdfast.actors.workers import ModelRequest, NoOutcome, NoWorker, Workers
+from holdfast.actors.workers import ModelRequest, NoOutcome, NoWorker, Workers, WorkPaused
 from holdfast.background import Background
 from holdfast.conversation import Start, State
 from holdfast.errors import CorruptStore, Fenced, HoldfastError, StoreError, StoreUnavailable
@@ -94,7 +94,8 @@ class Messages:
                 return None
             of = command if isinstance(command, Start) else visited.state
             begins = None
-            with contextlib.suppress(NoWorker, HoldfastError):  # an actor meets it again, and the message is accepted
+            with contextlib.suppress(WorkPaused, NoWorker, HoldfastError):  # an actor meets it again; the message is accepted
+                await self._guest.admit(of.agent)  # else a paused turn would begin with the code from before the pause
                 begins = await self._guest.published(of.app, of.agent)
             self._reached(Step.MESSAGE_1_READ)
             delivery.handed = True

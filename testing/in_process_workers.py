@@ -108,16 +108,11 @@ class InProcessWorkers:
     async def do(self, app: str, request: ModelRequest | RunRequest) -> WorkAnswer:
         """See `Workers.do`; a model call ends with its caller, and a run goes on."""
         del app
-        return await (self._call_model(request) if isinstance(request, ModelRequest) else self._run_tool(request))
-
-    async def _call_model(self, request: ModelRequest) -> WorkAnswer:
-        return await model_run.run(
-            self._bench,
-            request,
-            partial(self._traced, request),
-            claim=self._claims.new((request.conversation_id, request.effect_id), ends=True),
-            timeout_s=self._agent.spec.limits.model_timeout_s,
-        )
+        if isinstance(request, RunRequest):
+            return await self._run_tool(request)
+        claim = self._claims.new((request.conversation_id, request.effect_id), ends=True)
+        call, timeout_s = partial(self._traced, request), self._agent.spec.limits.model_timeout_s
+        return await model_run.run(self._bench, request, call, claim=claim, timeout_s=timeout_s)
 
     async def _traced(self, request: ModelRequest) -> ModelOutcome:
         with model_span(request, self._agent.spec, ()) as span:

@@ -1,6 +1,7 @@
 """The claims of one worker's process: each piece of work here has an incarnation of its own."""
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from collections.abc import Awaitable, Callable
@@ -21,6 +22,8 @@ CONFIRM_S = 0.02
 """Seconds from a claim until its caller is told that the work is running; most tools end sooner."""
 QUEUED_S = 0.5
 """Seconds until a caller is told that its work is queued."""
+GIVING_BACK_S = (0.1, 0.5, 2.0)
+"""The pauses between tries to give back work that was told of as queued: the actor may only be about to leave it."""
 LOOK_EVERY_S = 3.0
 """Seconds between checks whether this process's work is still awaited."""
 
@@ -100,16 +103,16 @@ class Claims(Generic[_T]):
         return await shared(task)
 
     async def _give_back(self, claim: Claim[_T], store: Runs) -> None:
-        """Have the conversation looked at: the actor that was told of the queued work has left it."""
-        try:
-            await store.give_back(*claim.work, incarnation=claim.incarnation)
-        except StoreError as error:
-            logger.debug("%s of %s is not given back: %s", claim.work[1], claim.work[0], error)
+        """Have the conversation looked at: the actor that was told of the queued work has left it, or is about to."""
+        for pause_s in GIVING_BACK_S:
+            with contextlib.suppress(StoreError):
+                if await store.give_back(*claim.work, incarnation=claim.incarnation):
+                    return
+            await asyncio.sleep(pause_s)
 
     def drop(self, incarnation: str) -> None:
         """Cancel a model call whose result nobody awaits any more; tell the body of such a run."""
-        claim = self._claims.get(incarnation)
-        if claim is None:
+        if (claim := self._claims.get(incarnation)) is None:
             return
         claim.cancellation.set()
         if claim.ends and claim.task is not None:

@@ -178,12 +178,27 @@ async def test_work_is_not_given_back_where_it_waits_here_again_nor_where_nobody
     again.cancel()
 
 
-async def test_a_store_that_is_away_when_work_is_given_back_finds_the_conversation_later(claims, monkeypatch):
+async def test_a_store_that_is_away_when_work_is_given_back_is_told_a_few_times_and_finds_the_conversation_later(
+    claims, monkeypatch
+):
+    monkeypatch.setattr(module, "GIVING_BACK_S", (0.0, 0.0, 0.0))
     store = MemoryStore()
     _, failing, _, faulty = await waiting(claims, monkeypatch, store)
     faulty.policy = Faults(give_back=FailBefore())
     failing.set_exception(StoreUnavailable("away"))
-    await until(lambda: faulty.calls["give_back"] == 1 and not len(claims._giving_back))
+    await until(lambda: faulty.calls["give_back"] == 3 and not len(claims._giving_back))
+
+
+async def test_work_is_given_back_once_the_actor_that_was_told_of_it_has_left(claims, monkeypatch):
+    monkeypatch.setattr(module, "GIVING_BACK_S", (0.001,) * 1000)
+    store = MemoryStore()
+    writer, failing, _, faulty = await waiting(claims, monkeypatch, store)
+    failing.set_exception(Dropped("its turn did not come"))
+    await until(lambda: faulty.calls["give_back"] > 1)
+    await store.release("c-1", writer.token, look_ms=30_000)
+    async with asyncio.timeout(10):
+        while await due(store) != ["c-1"]:
+            await asyncio.sleep(0.001)
 
 
 async def test_what_fails_is_told_so_and_what_was_cancelled_was_dropped(claims):

@@ -103,3 +103,10 @@ async def test_a_turn_that_is_not_the_first_is_shown_with_what_came_late_of_thos
     assert "load" not in store.asked
     assert "late" in store.asked
     assert state == await conversation.state()
+
+
+async def test_a_conversation_that_rested_as_soon_as_it_began_is_read_anew(store, stack, conversation, writer):
+    await writer.do(fail_model("no key"))
+    stack.begun["c-1"] = writer.state
+    await writer.do(send("and now?"), begin(), reply("Now."))
+    assert (await conversation.wait(timeout_s=30)).reply == "Now."
