@@ -75,11 +75,11 @@ async def resting(
         return await asyncio.gather(store.load(conversation_id), store.quarantine(conversation_id))  # in one round trip
 
     begun = on.stack.begun.pop(conversation_id, None)
-    followed: dict[int, LogEvent] | None = {} if begun is not None and begun.last is None else None  # in its first turn
+    followed: dict[int, LogEvent] | None = None
     if begun is None or timeout_s == 0 or rests(begun, after):  # another process may have gone on since it rested
         state, quarantine = await on.read(found)
-    else:  # what was written since comes with the first news
-        state, quarantine = begun, None
+    else:  # what was written since comes with the first news, all of it in the first turn
+        state, quarantine, followed = begun, None, {} if begun.last is None else None
     full = False
     while quarantine is None and (full or not rests(state, after)):
         left_ms = BLOCK_MS if give_up is None else min(BLOCK_MS, int((give_up - loop.time()) * 1000))
