@@ -22,8 +22,8 @@ CONFIRM_S = 0.02
 """Seconds from a claim until its caller is told that the work is running; most tools end sooner."""
 QUEUED_S = 0.5
 """Seconds until a caller is told that its work is queued."""
-GIVING_BACK_S = (0.0, 0.1, 0.5, 2.0)
-"""The pauses before each try to give back work that was told of as queued: the actor may only be about to leave it."""
+GIVING_BACK_S = (0.1, 0.5, 2.0)
+"""The pauses between tries to give back work that was told of as queued: the actor may only be about to leave it."""
 LOOK_EVERY_S = 3.0
 """Seconds between checks whether this process's work is still awaited."""
 
@@ -105,10 +105,10 @@ class Claims(Generic[_T]):
     async def _give_back(self, claim: Claim[_T], store: Runs) -> None:
         """Have the conversation looked at: the actor that was told of the queued work has left it, or is about to."""
         for pause_s in GIVING_BACK_S:
-            await asyncio.sleep(pause_s)
             with contextlib.suppress(StoreError):
                 if await store.give_back(*claim.work, incarnation=claim.incarnation):
                     return
+            await asyncio.sleep(pause_s)
 
     def drop(self, incarnation: str) -> None:
         """Cancel a model call whose result nobody awaits any more; tell the body of such a run."""
