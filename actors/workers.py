@@ -25,6 +25,7 @@ class _Request:
             limited if a process may have died of the conversation's work.
         waits: Whether the work may queue at the worker; if not, the worker refuses it as `FULL` when it is busy.
         request: The id of the HTTP request that led here, for log lines; '' if there is none.
+        visited: The conversation as the guest that asks for this work has written it; None if more work is outstanding.
     """
 
     conversation_id: str
@@ -33,6 +34,7 @@ class _Request:
     waits: bool = True
     request: str = ""
     traceparent: str | None = None
+    visited: Visited | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +44,11 @@ class ModelRequest(CallModel, _Request):
     Attributes:
         log_tail: The durable events that end at `upto_seq`, as many as a guest had; the worker reads earlier ones.
         instead_of: A claim of this effect whose process is gone; the new claim replaces it.
-        visited: The conversation as the guest that asks for the call has written it.
     """
 
     attempt: int
     log_tail: tuple[Event, ...] = ()
     instead_of: str = ""
-    visited: Visited | None = None
 
 
 @dataclass(frozen=True)

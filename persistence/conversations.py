@@ -154,6 +154,8 @@ class Append:
     A guest has no `token`: it writes if nobody owns the conversation and the last write is still the `seen` one ('' before the
     start). It leaves the conversation without an owner; outstanding work then needs attention after `lease_ms`. With `claim`
     (an effect, and the incarnation that claimed it) it also needs that claim: it writes an outcome that is recorded nowhere.
+
+    From `until_ms` on (ms UTC by the store's clock) nothing is written: what the write begins may be paused by then.
     """
 
     token: str
@@ -168,6 +170,7 @@ class Append:
     passing: Mapping[str, IdempotencyRecord] = field(default_factory=dict)
     seen: str | None = None
     claim: tuple[str, str] | None = None
+    until_ms: int | None = None
 
     def snapshot(self, tail_bytes: int) -> bool:
         """Whether the write carries a snapshot of the new state, given the size of the log tail with these events.
@@ -211,7 +214,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class KnownIds:
-    """Nothing was written: some keys in `Append.absent` are known, with these records."""
+    """Nothing was written: some keys in `Append.absent` are known, with these records; or, without any, it was too late."""
 
     now: int
     known: Mapping[str, IdempotencyRecord]

@@ -267,7 +267,7 @@ class MemoryConversations(Reads):
             return Appended(now, found.tail_bytes)
         check(len(found.log) == write.before.seq, f"the head is at {len(found.log)}, the writer at {write.before.seq}")
         known = await self.known(conversation_id, write.absent)
-        if known:
+        if known or (write.until_ms is not None and now >= write.until_ms):
             return KnownIds(now, known)
         if write.seen is not None and not found.log and not write.events:  # a start that was refused leaves nothing
             return Appended(now)
@@ -311,7 +311,8 @@ class MemoryConversations(Reads):
         found.runs |= {effect_id: Run(RunStatus.RUNNABLE) for effect_id in (*changes.scheduled, *write.unrecorded)}
         gone = {effect_id: found.runs.pop(effect_id, None) for effect_id in changes.settled}
         removed = {name: run for name, run in gone.items() if run is not None and run.status is RunStatus.CLAIMED}
-        found.abandoned |= {name: run for name, run in removed.items() if "#" in name}
+        # The run whose outcome this is has ended.
+        found.abandoned |= {name: run for name, run in removed.items() if "#" in name and name not in (write.claim or ())}
         sides = {"opened": changes.opened, "closed": changes.closed, "noted": changes.noted}
         await self._note_change(conversation_id, found, stood, first=first, **sides)
         return Appended(now, 0 if fresh else tail_bytes, removed)

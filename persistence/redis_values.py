@@ -45,6 +45,7 @@ def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payl
         "token": write.token,
         "seen": write.seen,
         "claim": write.claim,
+        "until_ms": write.until_ms,
         "append_id": write.append_id,
         "conversation": conversation_id,
         "prefix": prefix,

@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast import metrics
 from holdfast.actors.steps import Step
+from holdfast.actors.workers import WorkPaused
 from holdfast.backoff import Backoff
 from holdfast.conversation import BeginTurn, Command, Reply, State, Wake
 from holdfast.conversation.records.commands import RunLost, TurnPrepared
@@ -172,6 +173,9 @@ class Activation:
             if not asked.outside and not isinstance(asked.command, Wake):  # the effect is over; only recording is tried again
                 logger.warning("conversation %s: %s waits: %s", self.conversation_id, asked.command.kind, error)
                 asyncio.get_running_loop().call_later(CIPHER_AGAIN_S, self._mailbox.tell, asked.command)
+        except WorkPaused as error:  # a prepared turn came too late, and is prepared anew
+            asked.fail(StoreUnavailable(str(error)))
+            self._effects.drop(getattr(asked.command, "effect_id", ""))
         except StoreError as error:
             # It is unknown whether the command was written, so the state in memory may be wrong. The caller may repeat it.
             asked.fail(error)

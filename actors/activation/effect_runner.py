@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any
 
 from holdfast.actors.workers import (
@@ -132,7 +133,7 @@ def request_of(
 
 
 async def begun(
-    admit: Callable[[str], Awaitable[object]],
+    admit: Callable[[str], Awaitable[int | None]],
     find: Callable[[str, str], Awaitable[PublishedAgent | None]],
     effect: BeginTurn,
     state: State,
@@ -140,13 +141,14 @@ async def begun(
 ) -> TurnPrepared:
     """The outcome of `BeginTurn`: a turn keeps to its end the code and spec that are published when it begins."""
     app, agent = state.app, state.agent
-    await admit(agent)  # else a paused turn would begin with the code from before the pause
+    until_ms = await admit(agent)  # else a paused turn would begin with the code from before the pause
     published = published or await find(app, agent)
+    prepared = partial(TurnPrepared, effect_id=effect.effect_id, until_ms=until_ms)
     if published is None:
-        return TurnPrepared(effect_id=effect.effect_id, problem=f"no app {app!r} is known to the store")
+        return prepared(problem=f"no app {app!r} is known to the store")
     if published.spec is None:
-        return TurnPrepared(effect_id=effect.effect_id, problem=f"app {app!r} has no agent {agent!r} any more")
-    return TurnPrepared(effect_id=effect.effect_id, code=published.code, spec=published.spec)
+        return prepared(problem=f"app {app!r} has no agent {agent!r} any more")
+    return prepared(code=published.code, spec=published.spec)
 
 
 def _overdue(effect: CallModel | RunTool, bound_s: float) -> ModelFailed | RunFinished:

@@ -50,14 +50,12 @@ class Wrote:
         """The requests for the work that the write has made outstanding; its records exist, and nobody has claimed them."""
         write, state = self.write, self.write.after
         scheduled = set(write.delta.scheduled)
-        said: dict[str, Any] = {
-            "attempt": 1,
-            "log_tail": tuple(write.events),
-            "visited": Visited(self.written.now, state, write.append_id, self.written.tail_bytes),
-        }
-        for effect in outstanding(state) if scheduled else ():
+        effects = outstanding(state) if scheduled else ()
+        visited = Visited(self.written.now, state, write.append_id, self.written.tail_bytes) if len(effects) == 1 else None
+        said: dict[str, Any] = {"attempt": 1, "log_tail": tuple(write.events)}
+        for effect in effects:
             if effect.effect_id in scheduled and not isinstance(effect, BeginTurn):
-                yield request_of(effect, state, self.traceparent, **said)
+                yield replace(request_of(effect, state, self.traceparent, **said), visited=visited)
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ class Guest:
 
     store: Store
     _: KW_ONLY
-    admit: Callable[[str], Awaitable[object]]
+    admit: Callable[[str], Awaitable[int | None]]
     published: Callable[[str, str], Awaitable[PublishedAgent | None]]
     specs: SpecCache = field(default_factory=SpecCache)
     counts: Counts = field(default_factory=Counts)
@@ -90,7 +88,7 @@ class Guest:
 
     def known(self, request: ModelRequest | RunRequest) -> Visited | None:
         """The conversation as its last writer told of it, if that was a guest and no turn can begin after this one."""
-        visited = request.visited if isinstance(request, ModelRequest) else None
+        visited = request.visited
         if visited is None or visited.state.queue or not self.clock.fresh:
             return None
         return replace(visited, now=self.clock.now())

@@ -169,16 +169,18 @@ class Judge:
         command's ids were new; if one is known, the append is refused, and the command is judged again with the known records,
         which make it a duplicate. New ids, which nearly all are, cost no read. A refusal is confirmed by an append without
         events: a deposed activation must not refuse for good. If the command begins a turn whose code and spec are known at
-        once, the same write begins it.
+        once, the same write begins it, unless it comes too late for that.
 
         Raises:
             Fenced: Another writer came first; nothing was written.
+            WorkPaused: A prepared turn came too late to begin; nothing was written.
             HoldfastError: The command was refused; after a `StoreError` it is unknown whether it was written.
         """
         held = self._held
         spec = await held.spec_for(command)
         read = await held.read(command, spec)
         known: dict[str, IdempotencyRecord] = {}
+        late = False
         while True:
             now = held.time.now()
             trace = self._trace.of(held.state, command, now)
@@ -189,7 +191,8 @@ class Judge:
                 judgement = decide(held.state, stamped)
             except HoldfastError as error:
                 refusal = error
-            judgement, begins = await self._with_beginning(judgement, now)
+            judgement, begins = (judgement, None) if late else await self._with_beginning(judgement, now)
+            prepared = command if isinstance(command, TurnPrepared) else begins
             self._reached(Step.ASK_2_JUDGED)
             ids = (*command.lookups(), *command.reasons()) if refusal is not None else command.lookups()
             after = judgement.state or held.state
@@ -207,11 +210,15 @@ class Judge:
                 passing=judgement.passing,
                 seen=held.seen,
                 claim=held.claim,
+                until_ms=None if prepared is None else prepared.until_ms,
             )
             written = await held.store.append(held.conversation_id, write)
             held.time.heard(written.now)
             if isinstance(written, KnownIds):
                 known |= written.known
+                late = not written.known
+                if late and prepared is command:
+                    raise WorkPaused(f"{command.kind} comes too late: new work may be paused by now")
                 continue
             self._reached(Step.ASK_3_WRITTEN)
             held.adopt(write, written)

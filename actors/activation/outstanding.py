@@ -129,11 +129,15 @@ class Outstanding:
             case _:
                 pass
 
+    def drop(self, effect_id: str) -> None:
+        """Drop an outcome that was not written; the next `start` carries its effect out again."""
+        self.tasks.pop(effect_id, None)
+        self._changed = None
+
     async def _again(self, effect_id: str) -> None:
         """Start an effect again after a delay that grows with the crash count; until then `tasks` holds this task."""
         await asyncio.sleep(min(2 ** max(self._owned.blame.crash_count - 1, 0), LONGEST_DELAY_S))
-        self.tasks.pop(effect_id, None)
-        self._changed = None
+        self.drop(effect_id)
         self.start()
 
     def _looked_at(self) -> dict[str, Effect | None]:

@@ -31,8 +31,28 @@ async def deposit(
     if guest is None or not guest.allowed:
         said: dict[str, Any] = {"incarnation": incarnation, "outcome": codec.encode(outcome), "keeps_late": keeps_late}
         return await _told(request, partial(bench.store.finish, request.conversation_id, request.effect_id, **said))
-    async with guest.turn(request.conversation_id):
-        return await _judged(bench, guest, request, outcome, incarnation, keeps_late=keeps_late)
+    visit = partial(_visited, bench, request, incarnation, codec.encode(outcome), keeps_late=keeps_late)
+    recorded, turn = False, guest.turn(request.conversation_id)
+    if turn.locked():  # another outcome of this conversation is judged now: this one is recorded meanwhile
+        found = await visit(recorded=False)
+        if isinstance(found, bool):
+            return found
+        recorded = True
+    async with turn:
+        return await _judged(bench, guest, request, outcome, incarnation, visit=visit, recorded=recorded)
+
+
+async def _visited(
+    bench: Bench, request: ModelRequest | RunRequest, incarnation: str, outcome: bytes, *, keeps_late: bool, recorded: bool
+) -> Visited | bool:
+    """Record the outcome; how the conversation stands if nobody owns it, else whether the outcome is recorded.
+
+    A writer that settled the work after this outcome was recorded knew it: then the outcome is not late.
+    """
+    said: dict[str, Any] = {"incarnation": incarnation, "outcome": outcome, "keeps_late": keeps_late and not recorded}
+    visit = partial(bench.store.finish_as_guest, request.conversation_id, request.effect_id, **said, look_ms=LOOK_MS)
+    found = await _told(request, visit, late=not recorded)
+    return found or recorded if isinstance(found, bool) else found
 
 
 async def _judged(
@@ -42,10 +62,9 @@ async def _judged(
     outcome: WorkOutcome,
     incarnation: str,
     *,
-    keeps_late: bool,
+    visit: Callable[..., Awaitable[Visited | bool]],
+    recorded: bool,
 ) -> bool:
-    store, work, recorded = bench.store, (request.conversation_id, request.effect_id), False
-
     async def judged(found: Visited, claim: tuple[str, str] | None = None) -> bool:
         """Whether it was judged and written; false if another writer came first."""
         try:
@@ -57,7 +76,7 @@ async def _judged(
             bench.carry_on(further)
         return True
 
-    known = guest.known(request)
+    known = None if recorded else guest.known(request)
     if known is not None:
         try:
             if await judged(known, (request.effect_id, incarnation)):
@@ -65,13 +84,10 @@ async def _judged(
         except Exception as error:  # noqa: BLE001 - it is recorded, and judged anew
             recorded = isinstance(error, StoreUnavailable)  # perhaps, and then not late
             logger.info("%s of %s is recorded first: %s", request.effect_id, request.conversation_id, error)
-    said: dict[str, Any] = {"incarnation": incarnation, "outcome": codec.encode(outcome)}
     for _ in range(TRIES):
-        # A writer that settled the work after this outcome was recorded knew it: then the outcome is not late.
-        visit = partial(store.finish_as_guest, *work, **said, keeps_late=keeps_late and not recorded, look_ms=LOOK_MS)
-        found = await _told(request, visit, late=not recorded)
+        found = await visit(recorded=recorded)
         if isinstance(found, bool):
-            return found or recorded
+            return found
         recorded = True
         bench.reached(Step.GUEST_1_READ)
         try:
@@ -80,7 +96,9 @@ async def _judged(
         except Exception as error:  # noqa: BLE001 - an actor judges the outcome, and handles the error
             logger.info("%s of %s is left to an actor: %s", request.effect_id, request.conversation_id, error)
             break
-    return await _told(request, partial(store.finish, *work, **said, keeps_late=False), late=False) or recorded
+    work = (request.conversation_id, request.effect_id)
+    said: dict[str, Any] = {"incarnation": incarnation, "outcome": codec.encode(outcome)}
+    return await _told(request, partial(bench.store.finish, *work, **said, keeps_late=False), late=False) or recorded
 
 
 async def _told(request: ModelRequest | RunRequest, record: Callable[[], Awaitable[_T]], *, late: bool = True) -> _T:

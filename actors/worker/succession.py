@@ -47,6 +47,8 @@ class Succession:
         settings = self._settings
         if await store.generation(settings.base) > settings.generation:
             self.succeeded = True
+        if await store.serving() not in (None, settings.actors.release):  # the message that it is to retire may be lost
+            self.succeeded = True
         withheld = await store.withheld()  # `EVERYWHERE`: Holdfast was stopped while this worker was just being made
         worn = (
             held

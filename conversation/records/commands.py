@@ -325,11 +325,15 @@ class Outcome(_Command):
 
 
 class TurnPrepared(Outcome):
-    """The outcome of `BeginTurn`: `spec` is the spec in force, or `problem` says why there is none."""
+    """The outcome of `BeginTurn`: `spec` is the spec in force, or `problem` says why there is none.
+
+    From `until_ms` on (ms UTC) the turn may not begin, since `code` and `spec` may be from before a pause by then.
+    """
 
     kind: Literal["turn_prepared"] = "turn_prepared"
     code: str = ""
     problem: str | None = None
+    until_ms: int | None = None
 
 
 class ProposedCall(Record):

@@ -9,6 +9,7 @@
 --   token, append_id      of the owner ('' for a guest), and of this write
 --   seen                  of a guest: the id of the last append, as it was read; '' before the start
 --   claim                 of a guest, absent if it needs none: an effect, and the incarnation whose claim of it must stand
+--   until_ms              from when on nothing is written, in ms; absent if at any time
 --   conversation, prefix  the conversation's id, and the prefix of its bucket's keys
 --   expected              the seq after which the events come
 --   lease_ms              for how long the lease is renewed; after a guest's write, when outstanding work needs attention
@@ -23,12 +24,12 @@
 --   add, remove           the runs to add and to remove
 --   opened, closed        the suspensions that open, and that close
 --   noted                 open suspensions with a new vote, comment or assignment, separated by spaces
--- Returns {'ok', now, effect id, record, ...} with the claims that it removes | {'fenced'} | {'known', now, key, value, ...} | {'corrupt', what}
+-- Returns {'ok', now, effect id, record, ...} with the claims that it removes | {'fenced'} | {'known', now, key, value, ...}, without keys if it is too late | {'corrupt', what}
 
 local UNBOUND_MS = 86400000
 local ok, w = pcall(cmsgpack.unpack, ARGV[1])
 if not ok or type(w) ~= 'table' then return {'corrupt', 'arguments'} end
-for _, name in ipairs({'expected', 'lease_ms', 'most_passing', 'passing_ms', w.due and 'due' or 'expected', w.grants and 'grants'}) do
+for _, name in ipairs({'expected', 'lease_ms', 'most_passing', 'passing_ms', w.due and 'due' or 'expected', w.grants and 'grants' or 'expected', w.until_ms and 'until_ms'}) do
   if not whole(w[name]) then return {'corrupt', 'arguments: ' .. name .. ' is no number'} end
 end
 for _, name in ipairs({'token', 'append_id', 'conversation', 'prefix', 'index', 'noted', w.seen and 'seen' or 'token', w.snapshot and 'snapshot'}) do
@@ -75,7 +76,7 @@ for _, id in ipairs(w.absent) do
     found[#found + 1] = value
   end
 end
-if #found > 2 then return found end
+if #found > 2 or (w.until_ms and now >= w.until_ms) then return found end
 if w.seen and seq == 0 and #w.events == 0 then return {'ok', now} end -- a start that was refused leaves nothing
 
 local gone, come = {}, {}
@@ -128,7 +129,8 @@ for _, id in ipairs(w.remove) do
   if by then
     answer[#answer + 1] = id
     answer[#answer + 1] = record
-    if string.find(id, '#', 1, true) then -- runs only: an abandoned model call matters to nobody
+    -- Runs only: an abandoned model call matters to nobody. The run whose outcome this is has ended.
+    if string.find(id, '#', 1, true) and not (w.claim and w.claim[1] == id) then
       local ends = bound or now + UNBOUND_MS
       redis.call('HSET', abandoned, id, by .. '|' .. string.format('%d', ends))
       local claims = redis.call('HGETALL', abandoned)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from writer import Writer, begin, call, cancel, finish, reply, send, start
 
-from holdfast.conversation import State, Status
+from holdfast.conversation import State, Status, outstanding
 from holdfast.errors import CorruptStore, Fenced
 from holdfast.persistence import Appended, KnownIds, RunStatus, Store, Visited
 
@@ -236,6 +236,29 @@ class Visiting:
             assert isinstance(await other.append("c-1", replace(outcome, claim=("t1.m1", "p-1.x"))), Appended)
         assert await other.load("c-1") == outcome.after
         assert await store.run("c-1", "t1.m1") is None
+
+    async def test_a_run_whose_outcome_is_written_under_its_claim_has_ended_and_the_others_go_on(self, store: Store) -> None:
+        now, guest = await store.now(), Writer.visiting(store, "c-1")
+        write = guest.judged(start(), begin(), call("lookup", "lookup"), now=now)
+        await store.append("c-1", write)
+        first, second = (effect.effect_id for effect in outstanding(write.after))
+        for one, name in ((first, "p-1.x"), (second, "p-1.y")):
+            await store.claim("c-1", one, incarnation=name, worker="w-1", bound_ms=BOUND_MS)
+        held = Visited(now, write.after, write.append_id)
+        outcome = Writer.visiting(store, "c-1", held).judged(finish(), cancel(), now=now)
+        assert isinstance(await store.append("c-1", replace(outcome, claim=(first, "p-1.x"))), Appended)
+        assert await store.abandoned("c-1") == {second: "p-1.y"}
+
+    async def test_what_comes_too_late_is_not_written_and_a_repetition_is_never_too_late(self, store: Store) -> None:
+        now, guest = await store.now(), Writer.visiting(store, "c-1")
+        for until_ms in (now - HOUR_MS, now):
+            said = await store.append("c-1", replace(guest.judged(start(), now=now), until_ms=until_ms))
+            assert isinstance(said, KnownIds)
+            assert not said.known
+        assert await store.owner("c-1") is None
+        write = guest.judged(start(), now=now)
+        assert isinstance(await store.append("c-1", replace(write, until_ms=now + HOUR_MS)), Appended)
+        assert isinstance(await store.append("c-1", replace(write, until_ms=now)), Appended)
 
     async def test_a_recorded_outcome_is_no_claim(self, store: Store) -> None:
         await parked(store)

@@ -130,6 +130,16 @@ async def test_a_paused_agents_next_turn_waits_for_an_actor():
     assert not await store.look("c-1", LOOK_MS)
 
 
+async def test_a_turn_that_would_begin_later_than_it_was_admitted_for_waits_for_an_actor():
+    async def admitted(agent):
+        return await store.now()
+
+    store = await parked(send(message_id="m-2"))
+    assert await recorded(store, admit=admitted)
+    assert (await log(store))[1:] == ["model_answered", "turn_completed"]
+    assert not await store.look("c-1", LOOK_MS)
+
+
 async def test_a_run_that_ends_after_its_call_was_settled_is_late_once():
     store = await parked(call("lookup"), effect_id="call_4_1#1")
     writer = await Writer.of(store, "c-1")
@@ -251,6 +261,19 @@ async def test_outcomes_that_come_at_once_are_judged_one_after_the_other():
     assert [request.effect_id for request in told] == ["t1.m2"]
 
 
+async def test_an_outcome_is_recorded_while_another_of_its_conversation_is_judged():
+    store = await parked(call("lookup", "lookup"), effect_id="call_4_1#1")
+    bench = bench_at(store, guest=visitor(store), reached=lambda _: None, carry_on=lambda _: None)
+    async with bench.guest.turn("c-1"):
+        ending = asyncio.create_task(deposit(bench, RUN, CLAIM, RunFinished(effect_id="call_4_1#1", ok=True, content="{}")))
+        async with asyncio.timeout(10):
+            while (await store.run("c-1", "call_4_1#1")).status is not RunStatus.DONE:
+                await asyncio.sleep(0)
+        assert await log(store) == ["model_answered", "run_scheduled", "run_scheduled"]
+    assert await ending
+    assert (await log(store))[-1] == "call_resolved"
+
+
 async def test_a_request_that_says_how_the_conversation_stands_needs_no_reading():
     store, request = await told()
     steps = []
@@ -271,6 +294,40 @@ async def test_the_model_call_that_a_guest_asks_for_says_how_the_conversation_st
     bench = bench_at(FaultyStore(store, Faults(finish_as_guest=FailBefore())), guest=guest, reached=lambda _: None)
     assert await deposit(bench, request, CLAIM, outcome, keeps_late=False)
     assert (await log(store))[-2:] == ["model_answered", "turn_completed"]
+
+
+@pytest.mark.parametrize("tools", [("lookup",), ("lookup", "lookup")])
+async def test_a_run_that_is_alone_outstanding_knows_how_the_conversation_stands(tools):
+    (store, request), wanted = await told(), []
+    bench = bench_at(store, guest=visitor(store), reached=lambda _: None, carry_on=wanted.append)
+    calls = [ProposedCall(tool_call_id=f"call_{number}", name=name, arguments="{}") for number, name in enumerate(tools)]
+    assert await deposit(bench, request, CLAIM, replace_calls(*calls), keeps_late=False)
+    assert [asked.visited is not None for asked in wanted] == [len(tools) == 1] * len(tools)
+
+    run = wanted[0]
+    await store.claim("c-1", run.effect_id, incarnation=CLAIM, worker="w-1", bound_ms=LEASE_MS)
+    steps = []
+    bench = replace(bench, reached=steps.append)
+    bench.guest.clock.heard(await store.now())
+    assert await deposit(bench, run, CLAIM, RunFinished(effect_id=run.effect_id, ok=True, content="{}"))
+    assert (Step.GUEST_1_READ in steps) is (len(tools) > 1)
+    assert (await log(store))[-1] == "call_resolved"
+    assert await store.abandoned("c-1") == {}
+
+
+async def test_the_outcome_of_a_run_whose_call_was_cancelled_meanwhile_is_late():
+    (store, request), wanted = await told(), []
+    bench = bench_at(store, guest=visitor(store), reached=lambda _: None, carry_on=wanted.append)
+    one = ProposedCall(tool_call_id="call_1", name="lookup", arguments="{}")
+    assert await deposit(bench, request, CLAIM, replace_calls(one), keeps_late=False)
+    (run,) = wanted
+    await store.claim("c-1", run.effect_id, incarnation=CLAIM, worker="w-1", bound_ms=LEASE_MS)
+    writer = await Writer.of(store, "c-1")
+    await writer.do(cancel())
+    await writer.release()
+    bench.guest.clock.heard(await store.now())
+    assert not await deposit(bench, run, CLAIM, RunFinished(effect_id=run.effect_id, ok=True, content="{}"))
+    assert list(await store.late("c-1")) == [run.effect_id]
 
 
 @pytest.mark.parametrize("why", ["another write", "a queued message", "no clock"])

@@ -250,6 +250,23 @@ async def test_a_turn_that_is_paused_before_it_begins_waits_and_begins_with_what
     assert (began.code, began.spec_digest) == ("k2", OPEN.digest)
 
 
+async def test_a_turn_that_comes_too_late_for_what_it_was_admitted_by_is_prepared_anew(monkeypatch):
+    store, workers = await stored(OPEN), Workers(reply())
+    activation = await activated(store, workers)
+    real, asked = Admission.admit, []
+
+    async def admit(self, agent):
+        until_ms = await real(self, agent)
+        asked.append(agent)
+        return until_ms if len(asked) > 2 else await store.now()
+
+    monkeypatch.setattr(Admission, "admit", admit)
+    await activation.ask(START.model_copy(update={"spec": OPEN}))
+    await until(store, lambda state: state.status is Status.IDLE and state.last is not None)
+    assert len(asked) >= 3  # with the message, by itself, and anew
+    assert [event.kind for _, event in await store.read("c-1", after=0)].count("turn_started") == 1
+
+
 async def test_what_runs_goes_on_and_what_follows_from_it_waits(at_once):
     store, workers = await stored(OPEN), Workers(call("refund"), reply())
     activation = await activated(store, workers)

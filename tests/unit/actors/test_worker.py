@@ -289,6 +289,16 @@ async def test_a_worker_that_grew_beyond_its_bound_since_it_opened_its_app_is_su
         await worker._tool_run(run_request(1))
 
 
+@pytest.mark.parametrize(("serving", "ends"), [(None, False), (ACTORS.release, False), ("0.1.0", True)])
+async def test_a_worker_is_succeeded_once_another_release_serves_its_store(serving, ends):
+    worker = Worker(SETTINGS)
+    worker._store = store = MemoryStore()
+    if serving is not None:
+        await store.serve(serving, before=None)
+    await worker._succession.hand_over(store, held=False)
+    assert worker._succession.succeeded is ends
+
+
 class Opened:
     """An app that is open here: what becomes of it."""
 
