@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter
 
 from holdfast.conversation import Event as LogEvent
 from holdfast.conversation import Receipt, State, evolve
-from holdfast.conversation.records.events import CallSuspended, Ended, RunScheduled
+from holdfast.conversation.records.events import CallSuspended, Ended, ModelAnswered, RunScheduled, TurnCompleted
 from holdfast.conversation.records.live import LiveEvent
 from holdfast.conversation.text import jsontext
 from holdfast.errors import StoreUnavailable
@@ -75,11 +75,12 @@ async def resting(
         return await asyncio.gather(store.load(conversation_id), store.quarantine(conversation_id))  # in one round trip
 
     begun = on.stack.begun.pop(conversation_id, None)
-    followed: dict[int, LogEvent] | None = None
+    followed: dict[int, LogEvent] = {}
     if begun is None or timeout_s == 0 or rests(begun, after):  # another process may have gone on since it rested
         state, quarantine = await on.read(found)
+        runs = True
     else:  # what was written since comes with the first news, all of it in the first turn
-        state, quarantine, followed = begun, None, {} if begun.last is None else None
+        state, quarantine, runs = begun, None, begun.last is not None
     full = False
     while quarantine is None and (full or not rests(state, after)):
         left_ms = BLOCK_MS if give_up is None else min(BLOCK_MS, int((give_up - loop.time()) * 1000))
@@ -89,13 +90,14 @@ async def resting(
         full = len(entries) == READ_AT_ONCE
         for seq, event in entries:
             state = evolve(state, event)
-            if isinstance(event, RunScheduled):
-                followed = None
-            elif followed is not None:
+            runs = runs or isinstance(event, RunScheduled)
+            if isinstance(event, ModelAnswered):
+                followed.clear()  # of earlier ones nothing is shown any more
+            if isinstance(event, ModelAnswered | CallSuspended | TurnCompleted):
                 followed[seq] = event
         if not rests(state, after):
             quarantine = await on.read(lambda store: store.quarantine(conversation_id))
-    return await on.read(lambda store: shown(store, state, on.resolve, followed))
+    return await on.read(lambda store: shown(store, state, on.resolve, followed=followed, runs=runs))
 
 
 async def _durable(on: Reads, conversation_id: str, after: int) -> AsyncIterator[Event]:

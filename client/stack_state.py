@@ -12,6 +12,7 @@ from holdfast.conversation.records.idempotency import suspension_key
 from holdfast.conversation.text import jsontext
 from holdfast.errors import CorruptStore, NewerRecord, StaleCall, StaleReason, StoreError
 from holdfast.persistence import Conversations, ConversationsAndRuns, Directory, Late, Runs, Store, codec
+from holdfast.persistence.conversations import NO_EVENTS
 from holdfast.persistence.views import arguments_in, arguments_text
 
 from .results import ConversationState, LateResult, PendingCall, RunningCall
@@ -24,18 +25,27 @@ logger = logging.getLogger("holdfast.client")
 
 
 async def shown(
-    store: Store, state: State, resolve: Callable[..., Awaitable[Receipt]], followed: Mapping[int, Event] | None = None
+    store: Store,
+    state: State,
+    resolve: Callable[..., Awaitable[Receipt]],
+    *,
+    followed: Mapping[int, Event] = NO_EVENTS,
+    runs: bool = True,
 ) -> ConversationState[Awaitable[Receipt]]:
     """A state as a client shows it; `resolve` decides its pending calls.
 
-    `followed` are the events since the start, if no run was scheduled. Once they complete a turn, nothing else is read: there
-    is no run whose result may be late, a worker has just run the app, and a conversation in quarantine completes no turn.
+    `followed` are events that this client has just seen, without `runs` all since the start, among them no run. If one of them
+    completed or suspended the turn, less is read: a worker has just run the app, and a conversation in quarantine takes no
+    events. Without runs no result is late.
     """
     name, last, reply, end = state.conversation_id, state.last, None, None
     seqs = [] if last is None else [last.reply_seq or last.seq, last.seq]
-    entries: Sequence[Event | None] = [(followed or {}).get(seq) for seq in seqs]
+    entries: Sequence[Event | None] = [followed.get(seq) for seq in seqs]
     quarantine, late, problem = None, list[LateResult](), None
-    if not (entries and state.turn is None and isinstance(entries[0], ModelAnswered) and isinstance(entries[1], TurnCompleted)):
+    waits = [call.suspension.seq for call in state.calls if call.suspension is not None]
+    if (followed.keys() & waits and None not in entries) or (entries and state.turn is None and _completed(*entries)):
+        late = await late_results(store, name) if runs else late
+    else:
         quarantine, entries, late, problem = await asyncio.gather(  # in one round trip
             store.quarantine(name), store.at(name, seqs), late_results(store, name), problem_of(store, state.app)
         )
@@ -43,7 +53,7 @@ async def shown(
         answer, end = entries
         reply = answer.content if isinstance(answer, ModelAnswered) else None
     error = end.error if isinstance(end, TurnFailed) else None
-    views = await store.pending_of(name) if any(call.suspension is not None for call in state.calls) else []
+    views = await store.pending_in(state, known=followed) if waits else []
     turn_id = state.turn.turn_id if state.turn is not None else (last.turn_id if last is not None else None)
     return ConversationState(
         conversation_id=name,
@@ -64,6 +74,10 @@ async def shown(
         late=late,
         attended=state.attended,
     )
+
+
+def _completed(reply: Event | None, end: Event | None) -> bool:
+    return isinstance(reply, ModelAnswered) and isinstance(end, TurnCompleted)
 
 
 async def running_calls(store: ConversationsAndRuns, state: State) -> list[RunningCall]:

@@ -24,6 +24,7 @@ from holdfast.conversation.records.idempotency import IdempotencyRecord
 from .database import Database
 from .runs import Run
 
+NO_EVENTS: Mapping[int, Event] = {}
 FEW_CLAIMS = 8
 """The most claims of a dead process for which each of their conversations gets a strike."""
 TURN_OVER = (TurnCompleted, TurnFailed, TurnCancelled, Ended)
@@ -333,3 +334,8 @@ class Conversations(Database, Protocol):
             ConversationNotFound: The conversation was never started.
             InvalidInput: No conversation is named, and more than `pages.MOST_SCANNED` suspensions are open.
         """
+
+    async def pending_in(
+        self, state: State, suspension_id: str | None = None, *, known: Mapping[int, Event] = NO_EVENTS
+    ) -> Sequence[PendingView]:
+        """As `pending_of`, of a conversation whose state and perhaps some events, by their `seq`, are `known` already."""

@@ -1,7 +1,7 @@
 """The verbs that show suspended calls and lists, shared by the stores on Redis and in memory."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
 from holdfast.conversation import Event, State, Status, SuspensionKind
@@ -11,12 +11,14 @@ from holdfast.conversation.records.idempotency import notes_key
 from holdfast.errors import CorruptStore, StoreError
 
 from . import pages
+from .conversations import NO_EVENTS
 from .hashes import Hashes
 from .lists import PAGE_BYTES, ConversationRow, Listing
 from .pages import PendingPlace
-from .views import Entry, earlier_notes, open_places, pending_view, unreadable_call, unreadable_member, unreadable_row
+from .views import Entry, earlier_notes, pending_view, unreadable_call, unreadable_member, unreadable_row
 
 Place = tuple[str, int]
+NO_ENTRIES: Mapping[Place, Entry] = {}
 
 
 class Reads(Hashes):
@@ -100,7 +102,28 @@ class Reads(Hashes):
     async def pending_of(self, conversation_id: str | None, suspension_id: str | None = None) -> Sequence[PendingView]:
         if conversation_id is None:
             return await self._all_views(await self._found(suspension_id or ""), short=False)
-        return await self._all_views(open_places(await self.load(conversation_id), suspension_id), short=False)
+        return await self.pending_in(await self.load(conversation_id), suspension_id)
+
+    async def pending_in(
+        self, state: State, suspension_id: str | None = None, *, known: Mapping[int, Event] = NO_EVENTS
+    ) -> Sequence[PendingView]:
+        name, asked = state.conversation_id, 0 if state.turn is None else state.turn.message_seq
+        held = {(name, seq): event for seq, event in known.items()}
+        calls = [(call, one) for call in state.calls if (one := call.suspension) is not None]
+        wanted = [
+            (PendingPlace(name, one.seq, one.suspension_id, one.created_at), (one.seq, call.arguments_at, asked, *one.notes))
+            for call, one in calls
+            if suspension_id in (None, one.suspension_id)
+        ]
+        found: list[PendingView] = []
+        while rest := wanted[len(found) :]:
+            entries, _ = await self._groups([[(name, seq) for seq in seqs] for _, seqs in rest], PAGE_BYTES, held)
+            short = bool(found)
+            found += [
+                pending_view(place, state.agent, opened, source, message=message, notes=notes, short=short)
+                for (place, _), (opened, source, message, *notes) in zip(rest, entries, strict=False)
+            ]
+        return found
 
     async def pending_at(self, places: Sequence[PendingPlace]) -> Sequence[PendingView]:
         return await self._all_views(places, short=True)
@@ -147,12 +170,15 @@ class Reads(Hashes):
         ]
         return [[*some, *one] for some, one in zip((await self._groups(before, left))[0], latest, strict=False)]
 
-    async def _groups(self, groups: Sequence[Sequence[Place]], most: int) -> tuple[list[list[Entry]], int]:
-        """The entries of the first groups of places, of at least one, within so many bytes; and the bytes left."""
-        once = list(dict.fromkeys(place for group in groups for place in group))
-        if not once:
-            return [[] for _ in groups], most
-        found, size = await self._within(once, max(most, 0), len(set(groups[0])))
-        entries = dict(zip(once, found, strict=False))
+    async def _groups(
+        self, groups: Sequence[Sequence[Place]], most: int, held: Mapping[Place, Entry] = NO_ENTRIES
+    ) -> tuple[list[list[Entry]], int]:
+        """The entries of the first groups of places, of at least one, within so many bytes; and the bytes left.
+
+        Entries that are `held` are not read.
+        """
+        once = list(dict.fromkeys(place for group in groups for place in group if place not in held))
+        found, size = await self._within(once, max(most, 0), len({*groups[0]} - held.keys())) if once else ((), 0)
+        entries = {**held, **dict(zip(once, found, strict=False))}
         whole = takewhile(lambda group: all(place in entries for place in group), groups)
         return [[entries[place] for place in group] for group in whole], most - size

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from holdfast.conversation import Event, Question, State
+from holdfast.conversation import Event, Question
 from holdfast.conversation.records.calls import CommentView, Cut, PendingView, VoteView
 from holdfast.conversation.records.events import (
     CallAssigned,
@@ -187,16 +187,6 @@ def shown(problem: str) -> str:
     """A problem as one bounded line."""
     line = " ".join(jsontext.clean(problem).split())
     return line if len(line) <= PROBLEM_LENGTH else f"{line[: PROBLEM_LENGTH - 1]}…"
-
-
-def open_places(state: State, suspension_id: str | None) -> list[PendingPlace]:
-    """The places of a state's open suspensions, or of the one of that id, in the model's order of calls."""
-    found = [call.suspension for call in state.calls if call.suspension is not None]
-    return [
-        PendingPlace(state.conversation_id, one.seq, one.suspension_id, one.created_at)
-        for one in found
-        if suspension_id in (None, one.suspension_id)
-    ]
 
 
 @contextmanager
