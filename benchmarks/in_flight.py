@@ -36,6 +36,8 @@ LINGER_S = 30.0
 AFTER_LINGER_S = 2.0
 AT_ONCE_IN_LITELLM = 500
 """How many connections litellm makes to one host; beyond them its calls wait, unless it is told otherwise."""
+MOST_IN_LITELLM = 2000
+"""More calls at once are left to a litellm without that limit: with it, they would take many times the delay."""
 UNBOUNDED = {"AIOHTTP_CONNECTOR_LIMIT": "100000", "AIOHTTP_CONNECTOR_LIMIT_PER_HOST": "100000"}  # 0 would leave 100
 
 
@@ -304,7 +306,7 @@ def found(size: Size, wanted: Collection[str]) -> dict[str, Any]:
     raw: dict[str, Any] = {"flights": [], "rates": []}
     with model() as stub, peers() if "peer" in wanted else contextlib.nullcontext([]) as others:
         if {"floor", "holdfast", "peer"} & set(wanted):
-            flown = [FLOOR]
+            flown = [FLOOR] if size.count <= MOST_IN_LITELLM else []
             flown += [UNBOUNDED_FLOOR] if size.count > AT_ONCE_IN_LITELLM else []
             flown += others
             flown += [HOLDFAST] if "holdfast" in wanted else []

@@ -98,6 +98,8 @@ class Stack:
         self._asking: set[asyncio.Timeout] = set()
         self.begun: OrderedDict[str, State] = OrderedDict()
         """The states that this process's latest starts and messages wrote, until somebody waits for the conversation."""
+        self.waits = 0
+        """How many waits for conversations go on."""
         self._opened = False
         self._may_leave = True
         self.absent: str | None = None

@@ -21,6 +21,10 @@ from .stack import Reads
 from .stack_state import shown, shown_arguments
 
 BLOCK_MS = 5_000
+"""How long a reader of news waits, before it looks whether its conversation is in quarantine, and its embedded Ray alive."""
+LONGEST_BLOCK_MS = 60_000
+AT_ONCE = 500
+"""How many waits of a process look so often: of thousands, each looks more seldom, since looking takes the time of all."""
 READ_AT_ONCE = 500
 AHEAD = 16
 """How many events are read ahead of a follower that takes them one by one: each may be as large as a message."""
@@ -82,21 +86,26 @@ async def resting(
     else:  # what was written since comes with the first news, all of it in the first turn
         state, quarantine, runs = begun, None, begun.last is not None
     full = False
-    while quarantine is None and (full or not rests(state, after)):
-        left_ms = BLOCK_MS if give_up is None else min(BLOCK_MS, int((give_up - loop.time()) * 1000))
-        if left_ms <= 0:
-            break
-        entries = await news(on, conversation_id, state.seq, left_ms)
-        full = len(entries) == READ_AT_ONCE
-        for seq, event in entries:
-            state = evolve(state, event)
-            runs = runs or isinstance(event, RunScheduled)
-            if isinstance(event, ModelAnswered):
-                followed.clear()  # of earlier ones nothing is shown any more
-            if isinstance(event, ModelAnswered | CallSuspended | TurnCompleted):
-                followed[seq] = event
-        if not rests(state, after):
-            quarantine = await on.read(lambda store: store.quarantine(conversation_id))
+    on.stack.waits += 1
+    try:
+        while quarantine is None and (full or not rests(state, after)):
+            block_ms = min(BLOCK_MS * max(1, on.stack.waits // AT_ONCE), LONGEST_BLOCK_MS)
+            left_ms = block_ms if give_up is None else min(block_ms, int((give_up - loop.time()) * 1000))
+            if left_ms <= 0:
+                break
+            entries = await news(on, conversation_id, state.seq, left_ms)
+            full = len(entries) == READ_AT_ONCE
+            for seq, event in entries:
+                state = evolve(state, event)
+                runs = runs or isinstance(event, RunScheduled)
+                if isinstance(event, ModelAnswered):
+                    followed.clear()  # of earlier ones nothing is shown any more
+                if isinstance(event, ModelAnswered | CallSuspended | TurnCompleted):
+                    followed[seq] = event
+            if not rests(state, after):
+                quarantine = await on.read(lambda store: store.quarantine(conversation_id))
+    finally:
+        on.stack.waits -= 1
     return await on.read(lambda store: shown(store, state, on.resolve, followed=followed, runs=runs))
 
 

@@ -26,6 +26,7 @@ class InMemory:
         self.absent: str | None = None
         self.counts = Counts()
         self.begun: OrderedDict[str, Any] = OrderedDict()
+        self.waits = 0
 
     @property
     def ready(self) -> Any:

@@ -52,7 +52,7 @@ def conversation(stack):
 
 
 async def waited(conversation, writer, *steps):
-    waiting = asyncio.create_task(conversation.wait(timeout_s=30))
+    waiting = asyncio.create_task(conversation.wait(timeout_s=100))
     for step in steps:
         await asyncio.sleep(0)
         await writer.do(step)
@@ -133,3 +133,18 @@ async def test_a_conversation_that_rested_as_soon_as_it_began_is_read_anew(store
     stack.begun["c-1"] = writer.state
     await writer.do(send("and now?"), begin(), reply("Now."))
     assert (await conversation.wait(timeout_s=30)).reply == "Now."
+
+
+@pytest.mark.parametrize(("waits", "block_ms"), [(0, 5_000), (4_999, 50_000), (100_000, 60_000)])
+async def test_of_thousands_of_waits_each_looks_more_seldom(stack, store, conversation, writer, monkeypatch, waits, block_ms):
+    asked, read = [], store.read
+
+    async def blocked(conversation_id, *, block_ms, **more):
+        asked.append(block_ms)
+        return await read(conversation_id, block_ms=block_ms, **more)
+
+    monkeypatch.setattr(store, "read", blocked)
+    stack.waits = waits
+    await waited(conversation, writer, reply("Hi."))
+    assert asked == [block_ms]
+    assert stack.waits == waits
