@@ -4,7 +4,8 @@ import contextlib
 import dataclasses
 from unittest import mock
 
-from holdfast.actors.activation import guest
+from holdfast.actors.activation import effect_runner, guest
+from holdfast.actors.worker.bench import at_any_time
 from holdfast.conversation import evolve
 from holdfast.persistence import MemoryStore
 from holdfast.registry.messages import Messages
@@ -56,8 +57,19 @@ def work_of_a_guest_that_nobody_is_told_of():
         yield
 
 
+def a_guest_that_skips_the_pause():
+    """A guest begins turns whether or not their agent is paused."""
+
+    async def begun(admit, *args):
+        del admit
+        return await effect_runner.begun(at_any_time, *args)
+
+    return mock.patch.object(guest, "begun", begun)
+
+
 GUESTS = (
     a_guest_that_writes_though_owned,
     a_guest_that_judges_an_old_state,
     work_of_a_guest_that_nobody_is_told_of,
+    a_guest_that_skips_the_pause,
 )

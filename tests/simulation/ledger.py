@@ -201,7 +201,7 @@ class Ledger:
         self.paused_at = {whose: self.paused_at.get(whose, self._loop.time()) for whose in standing}
 
     def begins(self, agent, what):
-        """A model call begins, or a run is claimed: not later than it may, once that is paused."""
+        """A turn or model call begins, or a run is claimed: not later than it may, once that is paused."""
         for whose, at in self.paused_at.items():
             if whose in ("", agent) and self._loop.time() - at > PAUSE_LAG_MS / 1000 + CLOCK_S:
                 self.wrong("%s begins %.3f s after %s was paused", what, self._loop.time() - at, whose or "everything")

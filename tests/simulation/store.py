@@ -142,6 +142,9 @@ def _append(world, process, args, _kwargs, answer, error):
             world.ledger.appended(process, conversation_id, write, answer.now)
             effects = [one.effect_id for one in outstanding(write.after) if not isinstance(one, BeginTurn)]
             world.ledger.recorded(conversation_id, effects, world.memory._runs(conversation_id))
+            begun = any(event.kind == "turn_started" for event in write.events)
+            if begun and write.after.turn is not None:  # not only to be cancelled
+                world.ledger.begins(shop.agent_of(conversation_id).name, f"a turn of {conversation_id}")
             world.publisher.saw(write.events)
             world.granter.saw(conversation_id, write.events)
             kinds = " ".join(event.kind for event in write.events)
