@@ -68,10 +68,15 @@ def log_fields(request: ModelRequest | RunRequest) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class PublishedAgent:
-    """The code and spec that a turn begins with; `spec` is None if the app has no such agent."""
+    """The code and spec that a turn begins with; `spec` is None if the app has no such agent.
+
+    `until_ms` is the time by which the turn must begin (ms UTC by the store's clock), if new work was admitted before this was
+    read.
+    """
 
     code: str
     spec: AgentSpec | None
+    until_ms: int | None = None
 
 
 class NoWorker(Exception):

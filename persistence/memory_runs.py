@@ -63,9 +63,10 @@ class MemoryRuns(MemoryConversations):
         run = runs.get(effect_id)
         outcome = self.payloads.seal_outcome(conversation_id, effect_id, outcome)
         found = self._seen(conversation_id)
+        if run is None:
+            found.abandoned.pop(effect_id, None)  # its body has ended
         if run is None and found.log and keeps_late:
             found.late[effect_id] = Late(self._clock(), outcome)
-            found.abandoned.pop(effect_id, None)
         if run is None or run.status is RunStatus.RUNNABLE or run.incarnation != incarnation:
             return False
         self._done(conversation_id, effect_id, incarnation, run.outcome or outcome)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 
+from holdfast.actors.activation.effect_runner import admitted
 from holdfast.actors.activation.guest import LOOK_MS, TRIES, Guest, Wrote
 from holdfast.actors.activation.judge import StoreClock, steady_ms
 from holdfast.actors.admission import Admission
@@ -95,8 +96,7 @@ class Messages:
             of = command if isinstance(command, Start) else visited.state
             begins = None
             with contextlib.suppress(WorkPaused, NoWorker, HoldfastError):  # an actor meets it again; the message is accepted
-                await self._guest.admit(of.agent)  # else a paused turn would begin with the code from before the pause
-                begins = await self._guest.published(of.app, of.agent)
+                begins = await admitted(self._guest.admit, self._guest.published, of.app, of.agent)
             self._reached(Step.MESSAGE_1_READ)
             delivery.handed = True
             try:

@@ -132,6 +132,18 @@ def request_of(
     return ModelRequest(**said, **of_model_call) if isinstance(effect, CallModel) else RunRequest(**said)
 
 
+async def admitted(
+    admit: Callable[[str], Awaitable[int | None]],
+    find: Callable[[str, str], Awaitable[PublishedAgent | None]],
+    app: str,
+    agent: str,
+) -> PublishedAgent | None:
+    """What is published, read after admission: else a paused turn would begin with the code from before the pause."""
+    until_ms = await admit(agent)
+    published = await find(app, agent)
+    return None if published is None else replace(published, until_ms=until_ms)
+
+
 async def begun(
     admit: Callable[[str], Awaitable[int | None]],
     find: Callable[[str, str], Awaitable[PublishedAgent | None]],
@@ -141,9 +153,9 @@ async def begun(
 ) -> TurnPrepared:
     """The outcome of `BeginTurn`: a turn keeps to its end the code and spec that are published when it begins."""
     app, agent = state.app, state.agent
-    until_ms = await admit(agent)  # else a paused turn would begin with the code from before the pause
-    published = published or await find(app, agent)
-    prepared = partial(TurnPrepared, effect_id=effect.effect_id, until_ms=until_ms)
+    if published is None:
+        published = await admitted(admit, find, app, agent)
+    prepared = partial(TurnPrepared, effect_id=effect.effect_id, until_ms=None if published is None else published.until_ms)
     if published is None:
         return prepared(problem=f"no app {app!r} is known to the store")
     if published.spec is None:

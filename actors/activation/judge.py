@@ -162,18 +162,18 @@ class Judge:
         self._wrote = wrote
         self._reached = reached
 
-    async def judged(self, command: Command) -> Reply:
+    async def judged(self, command: Command, *, anew: bool = True) -> Reply:
         """Judge a command, and return its reply once its events are durable.
 
         The idempotency records of accepted ids are kept beside the log, not in the state. `decide` first judges as if the
         command's ids were new; if one is known, the append is refused, and the command is judged again with the known records,
         which make it a duplicate. New ids, which nearly all are, cost no read. A refusal is confirmed by an append without
         events: a deposed activation must not refuse for good. If the command begins a turn whose code and spec are known at
-        once, the same write begins it, unless it comes too late for that.
+        once, the same write begins it, unless it comes too late. A prepared turn that comes too late is prepared `anew`.
 
         Raises:
             Fenced: Another writer came first; nothing was written.
-            WorkPaused: A prepared turn came too late to begin; nothing was written.
+            WorkPaused: A prepared turn came too late to begin, and cannot be prepared anew at once; nothing was written.
             HoldfastError: The command was refused; after a `StoreError` it is unknown whether it was written.
         """
         held = self._held
@@ -217,8 +217,10 @@ class Judge:
             if isinstance(written, KnownIds):
                 known |= written.known
                 late = not written.known
-                if late and prepared is command:
-                    raise WorkPaused(f"{command.kind} comes too late: new work may be paused by now")
+                if late and isinstance(command, TurnPrepared):
+                    if not anew:
+                        raise WorkPaused(f"{command.kind} comes too late: new work may be paused by now")
+                    return await self.judged(await self._prepared_anew(command), anew=False)
                 continue
             self._reached(Step.ASK_3_WRITTEN)
             held.adopt(write, written)
@@ -230,6 +232,15 @@ class Judge:
             if refusal is not None:
                 raise refusal
             return judgement.reply
+
+    async def _prepared_anew(self, command: TurnPrepared) -> TurnPrepared:
+        state = self._held.state
+        effect = effect_of(state, command.effect_id)
+        try:
+            async with asyncio.timeout(AT_ONCE_S):
+                return await self._begin(effect, state) if isinstance(effect, BeginTurn) else command
+        except (NoWorker, HoldfastError, TimeoutError) as error:
+            raise WorkPaused(f"{command.kind} came too late, and the turn cannot begin now: {error}") from None
 
     async def _with_beginning(self, judgement: Judgement, now: int) -> tuple[Judgement, TurnPrepared | None]:
         """The judgement with the beginning of the turn that it makes due, and that outcome; without both after `AT_ONCE_S`."""

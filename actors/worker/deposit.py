@@ -9,8 +9,10 @@ from holdfast.actors.activation.guest import LOOK_MS, TRIES, Guest
 from holdfast.actors.steps import Step
 from holdfast.actors.workers import ModelRequest, RunRequest, WorkOutcome
 from holdfast.backoff import Backoff
-from holdfast.errors import CipherFailed, Fenced, StoreUnavailable
-from holdfast.persistence import Visited, codec
+from holdfast.conversation import SuspensionKind
+from holdfast.conversation.records.events import CallResolved, CallSuspended
+from holdfast.errors import CipherFailed, CorruptStore, Fenced, NewerRecord, SettledBy, StoreUnavailable
+from holdfast.persistence import Conversations, Visited, codec
 
 from .bench import Bench
 
@@ -32,8 +34,10 @@ async def deposit(
         said: dict[str, Any] = {"incarnation": incarnation, "outcome": codec.encode(outcome), "keeps_late": keeps_late}
         return await _told(request, partial(bench.store.finish, request.conversation_id, request.effect_id, **said))
     visit = partial(_visited, bench, request, incarnation, codec.encode(outcome), keeps_late=keeps_late)
-    recorded, turn = False, guest.turn(request.conversation_id)
-    if turn.locked():  # another outcome of this conversation is judged now: this one is recorded meanwhile
+    # While other outcomes of this conversation are judged, or wait for that, this one is recorded meanwhile.
+    recorded, others = False, request.conversation_id in guest.turns
+    turn = guest.turn(request.conversation_id)
+    if others:
         found = await visit(recorded=False)
         if isinstance(found, bool):
             return found
@@ -82,8 +86,12 @@ async def _judged(
             if await judged(known, (request.effect_id, incarnation)):
                 return True
         except Exception as error:  # noqa: BLE001 - it is recorded, and judged anew
-            recorded = isinstance(error, StoreUnavailable)  # perhaps, and then not late
+            recorded = isinstance(error, StoreUnavailable) and isinstance(request, ModelRequest)  # perhaps, and then not late
             logger.info("%s of %s is recorded first: %s", request.effect_id, request.conversation_id, error)
+        if isinstance(request, RunRequest):
+            written = partial(_written, bench.store, request, known.state.seq + 1)
+            if await _told(request, written, late=False):  # only the reply was lost
+                return True
     for _ in range(TRIES):
         found = await visit(recorded=recorded)
         if isinstance(found, bool):
@@ -99,6 +107,17 @@ async def _judged(
     work = (request.conversation_id, request.effect_id)
     said: dict[str, Any] = {"incarnation": incarnation, "outcome": codec.encode(outcome)}
     return await _told(request, partial(bench.store.finish, *work, **said, keeps_late=False), late=False) or recorded
+
+
+async def _written(store: Conversations, request: RunRequest, seq: int) -> bool:
+    """Whether the log has the run's outcome at this place."""
+    try:
+        (event,) = await store.at(request.conversation_id, [seq])
+    except (CorruptStore, NewerRecord):
+        return False
+    if not isinstance(event, CallResolved | CallSuspended) or event.tool_call_id != request.tool_call_id:
+        return False
+    return event.by is SettledBy.RUN if isinstance(event, CallResolved) else event.suspension_kind is SuspensionKind.REVIEW
 
 
 async def _told(request: ModelRequest | RunRequest, record: Callable[[], Awaitable[_T]], *, late: bool = True) -> _T:

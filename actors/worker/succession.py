@@ -21,12 +21,13 @@ class Succession:
 
     Attributes:
         succeeded: Whether the successor has taken over, or will once the store is back.
+        foreign: Whether another release served the store at the last look; clients of this one may still be connected.
         effects: How many effects this worker has begun.
         asked_at: When it was last asked for work, by the monotonic clock.
     """
 
     def __init__(self, settings: WorkerSettings) -> None:
-        self.succeeded = False
+        self.succeeded = self.foreign = False
         self.effects = 0
         self.asked_at = time.monotonic()
         self._settings, self._limits = settings, settings.actors.process_limits
@@ -47,8 +48,7 @@ class Succession:
         settings = self._settings
         if await store.generation(settings.base) > settings.generation:
             self.succeeded = True
-        if await store.serving() not in (None, settings.actors.release):  # the message that it is to retire may be lost
-            self.succeeded = True
+        self.foreign = await store.serving() not in (None, settings.actors.release)
         withheld = await store.withheld()  # `EVERYWHERE`: Holdfast was stopped while this worker was just being made
         worn = (
             held

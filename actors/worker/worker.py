@@ -268,9 +268,8 @@ class Worker:
                 read, agent = partial(published.record, settings.app), published.agent
             admit, succession = Admission(store).admit, self._succession
             counted: dict[str, Any] = {"counts": self._counts, "traces": settings.actors.traces}
-            guest = Guest(
-                store, admit=admit, published=agent, specs=self._specs, retired=lambda: succession.succeeded, **counted
-            )
+            retired = lambda: succession.succeeded or succession.foreign  # noqa: E731 - it is asked before each write
+            guest = Guest(store, admit=admit, published=agent, specs=self._specs, retired=retired, **counted)
             self._bench = Bench(
                 store,
                 settings.name,

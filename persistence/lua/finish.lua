@@ -15,10 +15,11 @@ local run = redis.call('HGET', runs, ARGV[1])
 local done = 'D|' .. ARGV[2] .. '|'
 local was_done = run and string.sub(run, 1, #done) == done
 if not was_done and claim_of(run) ~= ARGV[2] then
-  if run or ARGV[4] ~= '1' or redis.call('EXISTS', log) == 0 then return {'no'} end
-  redis.call('HSET', late, ARGV[1], string.format('%d|', clock()) .. ARGV[2] .. '|' .. ARGV[3])
-  redis.call('HDEL', abandoned, ARGV[1])
-  return {'late'}
+  if run then return {'no'} end
+  local keeps = ARGV[4] == '1' and redis.call('EXISTS', log) == 1
+  if keeps then redis.call('HSET', late, ARGV[1], string.format('%d|', clock()) .. ARGV[2] .. '|' .. ARGV[3]) end
+  redis.call('HDEL', abandoned, ARGV[1]) -- its body has ended
+  return {keeps and 'late' or 'no'}
 end
 if not was_done then redis.call('HSET', runs, ARGV[1], done .. ARGV[3]) end
 local h = redis.call('HMGET', head, 'token', 'quarantine')

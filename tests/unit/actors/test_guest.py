@@ -261,15 +261,26 @@ async def test_outcomes_that_come_at_once_are_judged_one_after_the_other():
     assert [request.effect_id for request in told] == ["t1.m2"]
 
 
-async def test_an_outcome_is_recorded_while_another_of_its_conversation_is_judged():
+async def test_an_outcome_is_recorded_while_others_of_its_conversation_are_judged_or_wait_for_that():
     store = await parked(call("lookup", "lookup"), effect_id="call_4_1#1")
     bench = bench_at(store, guest=visitor(store), reached=lambda _: None, carry_on=lambda _: None)
-    async with bench.guest.turn("c-1"):
-        ending = asyncio.create_task(deposit(bench, RUN, CLAIM, RunFinished(effect_id="call_4_1#1", ok=True, content="{}")))
-        async with asyncio.timeout(10):
-            while (await store.run("c-1", "call_4_1#1")).status is not RunStatus.DONE:
-                await asyncio.sleep(0)
-        assert await log(store) == ["model_answered", "run_scheduled", "run_scheduled"]
+    turn, gate = bench.guest.turn("c-1"), asyncio.Event()
+
+    async def another():
+        async with turn:
+            await gate.wait()
+
+    await turn.acquire()
+    waiting = asyncio.create_task(another())
+    await asyncio.sleep(0)
+    ending = asyncio.create_task(deposit(bench, RUN, CLAIM, RunFinished(effect_id="call_4_1#1", ok=True, content="{}")))
+    turn.release()  # nobody has it until `another` has woken
+    async with asyncio.timeout(10):
+        while (await store.run("c-1", "call_4_1#1")).status is not RunStatus.DONE:
+            await asyncio.sleep(0)
+    assert await log(store) == ["model_answered", "run_scheduled", "run_scheduled"]
+    gate.set()
+    await waiting
     assert await ending
     assert (await log(store))[-1] == "call_resolved"
 
@@ -315,19 +326,52 @@ async def test_a_run_that_is_alone_outstanding_knows_how_the_conversation_stands
     assert await store.abandoned("c-1") == {}
 
 
-async def test_the_outcome_of_a_run_whose_call_was_cancelled_meanwhile_is_late():
+async def alone():
+    """A store with a claimed run that is alone outstanding, a bench with a guest, and the run's request."""
     (store, request), wanted = await told(), []
     bench = bench_at(store, guest=visitor(store), reached=lambda _: None, carry_on=wanted.append)
     one = ProposedCall(tool_call_id="call_1", name="lookup", arguments="{}")
     assert await deposit(bench, request, CLAIM, replace_calls(one), keeps_late=False)
     (run,) = wanted
     await store.claim("c-1", run.effect_id, incarnation=CLAIM, worker="w-1", bound_ms=LEASE_MS)
+    bench.guest.clock.heard(await store.now())
+    return store, bench, run
+
+
+async def cancelled(store):
     writer = await Writer.of(store, "c-1")
     await writer.do(cancel())
     await writer.release()
-    bench.guest.clock.heard(await store.now())
+
+
+async def test_the_outcome_of_a_run_whose_call_was_cancelled_meanwhile_is_late():
+    store, bench, run = await alone()
+    await cancelled(store)
     assert not await deposit(bench, run, CLAIM, RunFinished(effect_id=run.effect_id, ok=True, content="{}"))
     assert list(await store.late("c-1")) == [run.effect_id]
+
+
+@pytest.mark.parametrize("written", [False, True], ids=["not written", "written, reply lost"])
+async def test_a_run_whose_write_is_unknown_and_whose_turn_is_cancelled_then_is_late_unless_it_was_judged(written):
+    store, bench, run = await alone()
+
+    class Interrupted(MemoryStore):
+        """Its append is not answered, and the turn is cancelled meanwhile."""
+
+        def __getattribute__(self, name):
+            return object.__getattribute__(self, name) if name in {"append", "_asked"} else getattr(store, name)
+
+        async def append(self, conversation_id, write):
+            if written:
+                await store.append(conversation_id, write)
+            await cancelled(store)
+            raise StoreUnavailable("the connection is lost")
+
+    bench = replace(bench, guest=visitor(Interrupted()))
+    bench.guest.clock.heard(await store.now())
+    assert await deposit(bench, run, CLAIM, RunFinished(effect_id=run.effect_id, ok=True, content="{}")) is written
+    assert list(await store.late("c-1")) == ([] if written else [run.effect_id])
+    assert await store.abandoned("c-1") == {}
 
 
 @pytest.mark.parametrize("why", ["another write", "a queued message", "no clock"])

@@ -290,13 +290,16 @@ async def test_a_worker_that_grew_beyond_its_bound_since_it_opened_its_app_is_su
 
 
 @pytest.mark.parametrize(("serving", "ends"), [(None, False), (ACTORS.release, False), ("0.1.0", True)])
-async def test_a_worker_is_succeeded_once_another_release_serves_its_store(serving, ends):
+async def test_a_worker_writes_nothing_as_a_guest_while_another_release_serves_its_store(serving, ends):
     worker = Worker(SETTINGS)
     worker._store = store = MemoryStore()
     if serving is not None:
         await store.serve(serving, before=None)
+    guest = worker._bench_at(store, room=None).guest
+    assert guest.allowed
     await worker._succession.hand_over(store, held=False)
-    assert worker._succession.succeeded is ends
+    assert guest.allowed is not ends
+    assert not worker._succession.succeeded  # clients of its release may still be connected
 
 
 class Opened:

@@ -7,12 +7,13 @@ from hosted import FakeWorkers, FromStore, Keeps
 from writer import APP, DESK, Writer, begin, call, end, reply, send, start
 
 from holdfast import metrics
+from holdfast.actors import admission
 from holdfast.actors.activation.guest import GUESTS
 from holdfast.actors.answers import Replied
 from holdfast.actors.workers import NoWorker
 from holdfast.conversation import Send, Start
 from holdfast.errors import ConversationExists, CorruptStore, Fenced, InvalidInput, InvalidMessage, WrongStore
-from holdfast.persistence import MemoryStore, RunStatus
+from holdfast.persistence import PAUSE_LAG_MS, MemoryStore, RunStatus
 from holdfast.registry import messages as module
 from holdfast.registry.messages import Messages
 from holdfast.registry.registry import Delivery, Refused
@@ -147,6 +148,23 @@ async def test_an_app_that_nobody_can_vouch_for_leaves_the_turn_to_an_actor(inne
 
     assert isinstance(await messages_of(inner, Unsigned()).accepted(delivered()), Replied)
     assert len(await inner.read("c-1")) == 2
+
+
+async def test_a_client_that_freezes_after_it_has_read_what_is_published_begins_no_turn_with_it(monkeypatch):
+    monkeypatch.setattr(admission, "FRESH_S", 0.0)
+    now = [1_700_000_000_000]
+    store = MemoryStore(clock=lambda: now[0])
+    await store.put_app(APP, [DESK])
+
+    class Frozen(Told):
+        async def published(self, app, agent):
+            found = await super().published(app, agent)
+            now[0] += PAUSE_LAG_MS  # in which somebody may pause, publish and resume
+            return found
+
+    assert isinstance(await messages_of(store, Frozen(store)).accepted(delivered()), Replied)
+    assert len(await store.read("c-1")) == 2
+    assert (await store.attention(9)).conversation_ids == ["c-1"]
 
 
 async def test_without_guests_and_with_traces_actors_start_conversations(inner, monkeypatch):
