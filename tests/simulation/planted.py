@@ -17,7 +17,12 @@ SEEDS = 3000
 SOON = 20
 """A bug that one of so many first seeds finds needs no entry."""
 SELDOM = frozenset(
-    {"a_claim_in_any_epoch", "a_revocation_that_keeps_the_epoch", "a_worker_that_does_not_answer_taken_for_gone"}
+    {
+        "a_claim_that_gives_way_while_its_worker_lives",
+        "a_model_call_that_is_known_by_its_name",
+        "a_transcript_that_is_trusted_by_its_length",
+        "a_worker_that_does_not_answer_taken_for_gone",
+    }
 )
 """Bugs that none of the first 400 seeds finds: their search takes minutes, and is marked slow."""
 FOUND_BY = Path(__file__).parent / "found_by.json"
@@ -49,7 +54,10 @@ def search(bug, among):
     """The first of the seeds that finds the bug, with what is broken; None where none does."""
     for seed in among:
         with bug():
-            outcome = simulate(seed)
+            try:
+                outcome = simulate(seed)
+            except ValueError:  # an oracle judges by the core, which has the bug
+                continue
         if outcome.problems:
             return seed, outcome.problems[0]
     return None
