@@ -43,7 +43,9 @@ async def shown(
     entries: Sequence[Event | None] = [followed.get(seq) for seq in seqs]
     quarantine, late, problem = None, list[LateResult](), None
     waits = [call.suspension.seq for call in state.calls if call.suspension is not None]
-    if (followed.keys() & waits and None not in entries) or (entries and not state.busy and _completed(*entries)):
+    if (followed.keys() & waits and None not in entries) or (
+        entries and state.turn is None and not state.busy and _completed(*entries)
+    ):
         late = await late_results(store, name) if runs else late
     else:
         quarantine, entries, late, problem = await asyncio.gather(  # in one round trip

@@ -96,7 +96,7 @@ class Messages:
             of = command if isinstance(command, Start) else visited.state
             begins = None
             with contextlib.suppress(WorkPaused, NoWorker, HoldfastError):  # an actor meets it again; the message is accepted
-                begins = await admitted(self._guest.admit, self._guest.published, of.app, of.agent)
+                _, begins = await admitted(self._guest.admit, self._guest.published, of.app, of.agent)
             self._reached(Step.MESSAGE_1_READ)
             delivery.handed = True
             try:

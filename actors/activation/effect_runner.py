@@ -137,11 +137,14 @@ async def admitted(
     find: Callable[[str, str], Awaitable[PublishedAgent | None]],
     app: str,
     agent: str,
-) -> PublishedAgent | None:
-    """What is published, read after admission: else a paused turn would begin with the code from before the pause."""
+) -> tuple[int | None, PublishedAgent | None]:
+    """What is published, read after admission: else a paused turn would begin with the code from before the pause.
+
+    With it, the time by which the turn must begin (ms UTC by the store's clock; None: any time).
+    """
     until_ms = await admit(agent)
     published = await find(app, agent)
-    return None if published is None else replace(published, until_ms=until_ms)
+    return until_ms, None if published is None else replace(published, until_ms=until_ms)
 
 
 async def begun(
@@ -153,9 +156,10 @@ async def begun(
 ) -> TurnPrepared:
     """The outcome of `BeginTurn`: a turn keeps to its end the code and spec that are published when it begins."""
     app, agent = state.app, state.agent
+    until_ms = None if published is None else published.until_ms
     if published is None:
-        published = await admitted(admit, find, app, agent)
-    prepared = partial(TurnPrepared, effect_id=effect.effect_id, until_ms=None if published is None else published.until_ms)
+        until_ms, published = await admitted(admit, find, app, agent)
+    prepared = partial(TurnPrepared, effect_id=effect.effect_id, until_ms=until_ms)
     if published is None:
         return prepared(problem=f"no app {app!r} is known to the store")
     if published.spec is None:

@@ -9,9 +9,10 @@ from holdfast.actors.activation.guest import LOOK_MS, TRIES, Guest
 from holdfast.actors.steps import Step
 from holdfast.actors.workers import ModelRequest, RunRequest, WorkOutcome
 from holdfast.backoff import Backoff
-from holdfast.conversation import SuspensionKind
+from holdfast.conversation import RunFinished, RunSuspended, SuspensionKind
 from holdfast.conversation.records.events import CallResolved, CallSuspended
-from holdfast.errors import CipherFailed, CorruptStore, Fenced, NewerRecord, SettledBy, StoreUnavailable
+from holdfast.conversation.text import jsontext
+from holdfast.errors import CipherFailed, Fenced, SettledBy, StoreError, StoreUnavailable
 from holdfast.persistence import Conversations, Visited, codec
 
 from .bench import Bench
@@ -31,32 +32,28 @@ async def deposit(
     """
     guest = bench.guest
     if guest is None or not guest.allowed:
-        said: dict[str, Any] = {"incarnation": incarnation, "outcome": codec.encode(outcome), "keeps_late": keeps_late}
-        return await _told(request, partial(bench.store.finish, request.conversation_id, request.effect_id, **said))
-    visit = partial(_visited, bench, request, incarnation, codec.encode(outcome), keeps_late=keeps_late)
+        return await _kept(bench, request, incarnation, codec.encode(outcome), keeps_late=keeps_late, late=True)
+    visit = partial(_visited, bench, request, incarnation, codec.encode(outcome))
     # While other outcomes of this conversation are judged, or wait for that, this one is recorded meanwhile.
     recorded, others = False, request.conversation_id in guest.turns
     turn = guest.turn(request.conversation_id)
     if others:
-        found = await visit(recorded=False)
+        found = await visit(keeps_late=keeps_late)
         if isinstance(found, bool):
             return found
         recorded = True
     async with turn:
-        return await _judged(bench, guest, request, outcome, incarnation, visit=visit, recorded=recorded)
+        judged = partial(_judged, bench, guest, request, outcome, incarnation)
+        return await judged(visit=visit, recorded=recorded, keeps_late=keeps_late)
 
 
 async def _visited(
-    bench: Bench, request: ModelRequest | RunRequest, incarnation: str, outcome: bytes, *, keeps_late: bool, recorded: bool
+    bench: Bench, request: ModelRequest | RunRequest, incarnation: str, outcome: bytes, *, keeps_late: bool, late: bool = True
 ) -> Visited | bool:
-    """Record the outcome; how the conversation stands if nobody owns it, else whether the outcome is recorded.
-
-    A writer that settled the work after this outcome was recorded knew it: then the outcome is not late.
-    """
-    said: dict[str, Any] = {"incarnation": incarnation, "outcome": outcome, "keeps_late": keeps_late and not recorded}
-    visit = partial(bench.store.finish_as_guest, request.conversation_id, request.effect_id, **said, look_ms=LOOK_MS)
-    found = await _told(request, visit, late=not recorded)
-    return found or recorded if isinstance(found, bool) else found
+    """Record the outcome; how the conversation stands if nobody owns it, else whether the outcome is recorded."""
+    said: dict[str, Any] = {"incarnation": incarnation, "outcome": outcome, "keeps_late": keeps_late, "look_ms": LOOK_MS}
+    visit = partial(bench.store.finish_as_guest, request.conversation_id, request.effect_id, **said)
+    return await _told(request, visit, late=late)
 
 
 async def _judged(
@@ -68,56 +65,89 @@ async def _judged(
     *,
     visit: Callable[..., Awaitable[Visited | bool]],
     recorded: bool,
+    keeps_late: bool,
 ) -> bool:
-    async def judged(found: Visited, claim: tuple[str, str] | None = None) -> bool:
-        """Whether it was judged and written; false if another writer came first."""
-        try:
-            wrote = await guest.judged(request.conversation_id, found, outcome, claim=claim)
-        except Fenced:
-            return False
+    judged = partial(_tried, bench, guest, request, outcome)
+    kept = partial(_kept, bench, request, incarnation, codec.encode(outcome))
+    known, unanswered = None if recorded else guest.known(request), False
+    if known is not None:
+        said = await judged(known, claim=(request.effect_id, incarnation))
+        if said is True:
+            return True
+        unanswered = isinstance(said, StoreUnavailable)
+    # A writer that settled the work after this outcome was recorded knew it: then the outcome is not late.
+    late = known is None and not recorded  # else it may have been written, even if it was fenced: if only the reply was lost
+    for _ in range(TRIES if guest.allowed else 0):
+        found = await visit(keeps_late=keeps_late and late, late=late)
+        if isinstance(found, bool):
+            if found or recorded or late:
+                return found or recorded
+            break
+        recorded, late = True, False
+        bench.reached(Step.GUEST_1_READ)
+        said = await judged(found)
+        if said is not False:
+            if said is True:
+                return True
+            break
+    if known is not None and not recorded:
+        if await kept(keeps_late=False, late=False):
+            return True
+        written = partial(_written, bench.store, request, outcome, known.state.seq + 1, unanswered=unanswered)
+        if await _told(request, written, late=False):
+            return True
+    return await kept(keeps_late=keeps_late and not recorded, late=not recorded) or recorded
+
+
+async def _tried(
+    bench: Bench,
+    guest: Guest,
+    request: ModelRequest | RunRequest,
+    outcome: WorkOutcome,
+    found: Visited,
+    *,
+    claim: tuple[str, str] | None = None,
+) -> bool | Exception:
+    """Whether the outcome was judged and written; false if another writer came first."""
+    try:
+        wrote = await guest.judged(request.conversation_id, found, outcome, claim=claim)
         bench.reached(Step.GUEST_2_WRITTEN)
         for further in wrote.requests():
             bench.carry_on(further)
-        return True
-
-    known = None if recorded else guest.known(request)
-    if known is not None:
-        try:
-            if await judged(known, (request.effect_id, incarnation)):
-                return True
-        except Exception as error:  # noqa: BLE001 - it is recorded, and judged anew
-            recorded = isinstance(error, StoreUnavailable) and isinstance(request, ModelRequest)  # perhaps, and then not late
-            logger.info("%s of %s is recorded first: %s", request.effect_id, request.conversation_id, error)
-        if isinstance(request, RunRequest):
-            written = partial(_written, bench.store, request, known.state.seq + 1)
-            if await _told(request, written, late=False):  # only the reply was lost
-                return True
-    for _ in range(TRIES):
-        found = await visit(recorded=recorded)
-        if isinstance(found, bool):
-            return found
-        recorded = True
-        bench.reached(Step.GUEST_1_READ)
-        try:
-            if await judged(found):
-                return True
-        except Exception as error:  # noqa: BLE001 - an actor judges the outcome, and handles the error
-            logger.info("%s of %s is left to an actor: %s", request.effect_id, request.conversation_id, error)
-            break
-    work = (request.conversation_id, request.effect_id)
-    said: dict[str, Any] = {"incarnation": incarnation, "outcome": codec.encode(outcome)}
-    return await _told(request, partial(bench.store.finish, *work, **said, keeps_late=False), late=False) or recorded
+    except Fenced:
+        return False
+    except Exception as error:  # noqa: BLE001 - an actor judges the outcome, and handles the error
+        logger.info("%s of %s is not judged here: %s", request.effect_id, request.conversation_id, error)
+        return error
+    return True
 
 
-async def _written(store: Conversations, request: RunRequest, seq: int) -> bool:
-    """Whether the log has the run's outcome at this place."""
+async def _kept(
+    bench: Bench, request: ModelRequest | RunRequest, incarnation: str, outcome: bytes, *, keeps_late: bool, late: bool
+) -> bool:
+    """Record the outcome for an actor; whether it is recorded."""
+    said: dict[str, Any] = {"incarnation": incarnation, "outcome": outcome, "keeps_late": keeps_late}
+    return await _told(request, partial(bench.store.finish, request.conversation_id, request.effect_id, **said), late=late)
+
+
+async def _written(
+    store: Conversations, request: ModelRequest | RunRequest, outcome: WorkOutcome, seq: int, *, unanswered: bool
+) -> bool:
+    """Whether the log has that outcome of a run at this place; of a model call, whether that may be."""
+    if isinstance(request, ModelRequest):
+        return unanswered
     try:
         (event,) = await store.at(request.conversation_id, [seq])
-    except (CorruptStore, NewerRecord):
+    except StoreUnavailable:
+        raise
+    except StoreError:
         return False
     if not isinstance(event, CallResolved | CallSuspended) or event.tool_call_id != request.tool_call_id:
         return False
-    return event.by is SettledBy.RUN if isinstance(event, CallResolved) else event.suspension_kind is SuspensionKind.REVIEW
+    if isinstance(event, CallSuspended):
+        return isinstance(outcome, RunSuspended) and event.suspension_kind is SuspensionKind.REVIEW
+    said = (outcome.ok, jsontext.clean(outcome.content)) if isinstance(outcome, RunFinished) else None
+    return event.by is SettledBy.RUN and (event.ok, event.content) == said
 
 
 async def _told(request: ModelRequest | RunRequest, record: Callable[[], Awaitable[_T]], *, late: bool = True) -> _T:

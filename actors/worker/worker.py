@@ -453,7 +453,11 @@ class Worker:
             except Exception:
                 logger.exception("%s: housekeeping", self._settings.name)
                 continue
-            replaced = self._succession.succeeded or (record is not None and record.code != self._settings.code)
+            replaced = (
+                self._succession.succeeded
+                or self._succession.foreign
+                or (record is not None and record.code != self._settings.code)
+            )
             idle_s = 0.0 if self._working() else time.monotonic() - idle_since
             if idle_s > (2 * DRAIN_CHECK_S if replaced else ALONE_IDLE_S if self._settings.alone else math.inf):
                 self._leaving = True

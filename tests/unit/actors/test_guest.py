@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from given_worker import bench_at
-from writer import APP, DESK, LEASE_MS, Writer, begin, call, cancel, reply, send, start
+from writer import APP, DESK, LEASE_MS, Writer, begin, call, cancel, finish, reply, send, start
 
 from holdfast import metrics
 from holdfast.actors.activation import judge as judging
@@ -19,7 +19,7 @@ from holdfast.actors.workers import ModelRequest, RunRequest, WorkPaused
 from holdfast.conversation import ModelReplied, RunFinished, Status
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.counting import Counts
-from holdfast.errors import StoreUnavailable
+from holdfast.errors import CipherMissing, Fenced, StoreUnavailable
 from holdfast.persistence import MemoryStore, RunStatus, Visited
 from holdfast.testing import FailAfter, FailBefore, Faults, FaultyStore
 
@@ -349,6 +349,24 @@ async def test_the_outcome_of_a_run_whose_call_was_cancelled_meanwhile_is_late()
     await cancelled(store)
     assert not await deposit(bench, run, CLAIM, RunFinished(effect_id=run.effect_id, ok=True, content="{}"))
     assert list(await store.late("c-1")) == [run.effect_id]
+
+
+async def test_the_outcome_of_a_run_that_an_actor_has_given_up_is_late():
+    store, bench, run = await alone()
+    writer = await Writer.of(store, "c-1")
+    await writer.do(finish(content='{"ok":false,"error":"it did not finish in time"}', ok=False))
+    await writer.release()
+    assert not await deposit(bench, run, CLAIM, RunFinished(effect_id=run.effect_id, ok=True, content="{}"))
+    assert list(await store.late("c-1")) == [run.effect_id]
+
+
+async def test_an_outcome_is_recorded_at_once_though_the_log_cannot_be_read():
+    store, bench, run = await alone()
+    faults = Faults(append=FailBefore(Fenced("c-1")), at=FailBefore(CipherMissing("conversation 'c-1'")))
+    bench = replace(bench, store=FaultyStore(store, faults), guest=visitor(FaultyStore(store, faults)))
+    bench.guest.clock.heard(await store.now())
+    assert await deposit(bench, run, CLAIM, RunFinished(effect_id=run.effect_id, ok=True, content="{}"))
+    assert (await store.run("c-1", run.effect_id)).status is RunStatus.DONE
 
 
 @pytest.mark.parametrize("written", [False, True], ids=["not written", "written, reply lost"])
