@@ -110,7 +110,7 @@ def options_of(filters: "Sequence[Filter]") -> Mapping[str, Any]:
     for one in filters:
         if one.check is not None:
             says = f"{one.says[:-1]}: {', '.join(one.values)}." if one.values else one.says
-            found[one.name] = Annotated[one.type | None if one.type in (int, float) else str | None, typer.Option(help=says)]
+            found[one.name] = Annotated[int | None if one.type is int else str | None, typer.Option(help=says)]
     return found
 
 

@@ -255,10 +255,7 @@ class AsyncClient:
         after: str | None = None,
         agent: str | None = None,
         kind: SuspensionKind | str | None = None,
-        tool: str | None = None,
         approver: Principal | None = None,
-        older_than_s: float | None = None,
-        expires_within_s: float | None = None,
     ) -> Page[AsyncPendingCall]:
         """A page of the pending calls of all conversations, oldest first. A call that cannot be read says so in its `problem`.
 
@@ -269,29 +266,23 @@ class AsyncClient:
             after: The `next` of the page before.
             agent: Only calls of this agent's conversations.
             kind: Only calls that wait for this kind of decision.
-            tool: Only calls of this tool.
-            approver: Only calls that this principal may decide, with its id and roles taken as proven.
-            older_than_s: Only calls that have waited for so many seconds.
-            expires_within_s: Only calls whose deadline is at most so many seconds away; the next to expire come first.
-
-        With several filters a page may be shorter than `limit`, or empty, although its `next` says that more follow.
+            approver: Only calls that this principal may decide, with its id and roles taken as proven. A page may then be
+                shorter than `limit`, or empty, although its `next` says that more follow.
         """
-        where = {"agent": agent, "kind": kind, "tool": tool, "approver": approver}
-        spans = {"older_than_s": older_than_s, "expires_within_s": expires_within_s}
-        return await asked(self.gateway, verbs.PENDING, limit=limit, after=after, **where, **spans)
+        place = {"limit": limit, "after": after}
+        return await asked(self.gateway, verbs.PENDING, agent=agent, kind=kind, approver=approver, **place)
 
     async def pending_call(self, suspension_id: str, *, conversation_id: str | None = None) -> AsyncPendingCall:
         """The pending call of a suspension, whole.
 
         Args:
-            suspension_id: The id, from `PendingCall.suspension_id`, or the beginning of it: six characters or more.
-            conversation_id: The conversation. Without it, the settlement of a closed suspension cannot be told, and with it the
-                id must be whole.
+            suspension_id: The id, from `PendingCall.suspension_id`.
+            conversation_id: The conversation, which makes the search faster. Without it, all open suspensions are searched, up
+                to 10,000, and the settlement of a closed suspension cannot be told.
 
         Raises:
             StaleCall: The suspension is not open; `reason` says why, as far as that is known.
-            InvalidInput: The id is no text, or several begin so; or the namespace's indexes are of an older release, which
-                `holdfast reindex` changes.
+            InvalidInput: The id is no text, or so many calls wait that the conversation has to be named.
             InvalidConversationId: The conversation's id is empty, too long or ill-formed.
         """
         check_suspension(suspension_id, conversation_id)

@@ -9,7 +9,7 @@ from holdfast.conversation import State
 from holdfast.conversation.log.index import pending_entries
 from holdfast.errors import ConversationNotFound, HoldfastError, StoreUnavailable
 
-from . import codec, pages, redis_scripts, redis_values
+from . import pages, redis_scripts, redis_values
 from .keys import BUCKETS, Keys, bucket_of
 from .lists import Rebuilt
 
@@ -98,7 +98,7 @@ class IndexRebuild:
                 redis_values.packed_index(state),
                 int(state.busy),
                 "" if due is None else due,
-                codec.pack(redis_values.members_of(conversation_id, pending_entries(state))),
+                *redis_values.members_of(conversation_id, pending_entries(state)),
             ]
             answer = await self._script("reindex", keys, args)
             if answer[0] == b"ok":
@@ -150,9 +150,16 @@ class IndexRebuild:
         return None if waiting is None or (key, member) in waiting.entries else waiting.seq
 
     def _waiting(self, state: State) -> _Waiting:
-        prefix = self._keys.prefix(state.conversation_id)
-        found = pages.pending_members(state.conversation_id, state.agent, pending_entries(state))
-        return _Waiting(state.seq, frozenset((f"{prefix}{name}", member.encode()) for name, member in found))
+        bucket = bucket_of(state.conversation_id)
+        return _Waiting(
+            state.seq,
+            frozenset(
+                (self._keys.pending(bucket, agent, kind), pages.pending_member(state.conversation_id, entry).encode())
+                for entry in pending_entries(state)
+                for agent in (None, state.agent)
+                for kind in (None, entry.kind.value)
+            ),
+        )
 
     async def _members(self, key: str) -> AsyncIterator[Sequence[bytes]]:
         cursor = 0
@@ -166,4 +173,4 @@ class IndexRebuild:
 
 def _conversation_of(member: bytes) -> str:
     parts = member.decode("utf-8", "replace").split("|")
-    return parts[2] if len(parts) in (3, 4) else ""  # as `pages` writes the members of every pending index
+    return parts[2] if len(parts) == 4 else ""  # noqa: PLR2004 - created_at, suspension, conversation, seq

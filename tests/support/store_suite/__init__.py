@@ -46,7 +46,6 @@ pytest.register_assert_rewrite(
             "reads",
             "refusals",
             "runs",
-            "selecting",
             "supervision",
             "tallies",
             "tickets",
@@ -77,7 +76,6 @@ from .quotas import Rationing
 from .reads import Reading
 from .refusals import Refusing
 from .runs import Running
-from .selecting import Selecting
 from .supervision import Supervising
 from .tallies import Tallying
 from .tickets import Ticketing
@@ -92,7 +90,6 @@ class StoreConformance(
     Appending,
     Reading,
     Running,
-    Selecting,
     Refusing,
     Granting,
     Auditing,
