@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Protocol, TypeAlias
 
 from holdfast.conversation import AgentSpec, Event, ModelFailed, ModelReplied, RunFinished, RunRuled, RunSuspended
+from holdfast.conversation.log.owed import Envelope
 from holdfast.conversation.log.work import CallModel, RunTool
 from holdfast.persistence import Visited
 from holdfast.work_context import trace_id_of
@@ -108,6 +109,52 @@ class NoOutcome(StrEnum):
 
 
 WorkAnswer: TypeAlias = ModelOutcome | RunOutcome | Claimed | NoOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverRequest:
+    """Tell an app's notification target of one event.
+
+    `target` is the target's name in the app; the body of the notice is in the conversation's log.
+    """
+
+    conversation_id: str
+    target: str
+    envelope: Envelope
+
+    @property
+    def message_id(self) -> str:
+        """The id by which the receiver recognises a repetition."""
+        return self.envelope.message_id(self.conversation_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The target has accepted the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """The target has not accepted the message now. It is tried again after `after_ms`; None: after the usual pause.
+
+    The reason is shown to operators, and has no secrets.
+    """
+
+    reason: str
+    after_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """The message cannot be delivered by repetition: it is set aside for an operator, and the next one is delivered.
+
+    The reason is shown to operators, and has no secrets.
+    """
+
+    reason: str
+
+
+DeliverAnswer: TypeAlias = Delivered | Later | SetAside
 
 
 class Workers(Protocol):

@@ -93,6 +93,28 @@ class UnattendedQuestions(StrEnum):
     DEFAULTS = "defaults"  # its defaults are the answers; it is cancelled if a required answer has none
 
 
+class NoticeKind(StrEnum):
+    """An event of a conversation that a notification can be about."""
+
+    SUSPENDED = "suspended"  # a call began to wait for somebody outside
+    REMINDED = "reminded"  # a call still waits, and its deadline comes near
+    ESCALATED = "escalated"  # others decide a call from now on
+    SETTLED = "settled"  # a call was decided or cancelled, and waits no longer
+    EXPIRED = "expired"  # the deadline of a call passed
+    LOST_RUN = "lost_run"  # a run's worker is gone, and a person has to say what becomes of the call
+    QUARANTINED = "quarantined"  # the conversation was set aside
+    TURN_COMPLETED = "turn_completed"  # a turn ended with the model's answer
+    TURN_FAILED = "turn_failed"  # a turn ended with an error
+    ENDED = "ended"  # the conversation ended for good
+
+
+class NotifySpec(Record):
+    """A notification target of the app, and the events that it is told of; the app alone has its address and secrets."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    events: tuple[NoticeKind, ...]
+
+
 class UnattendedSpec(Record):
     """What the agent does with questions and approvals in unattended conversations; its functions are not stored."""
 

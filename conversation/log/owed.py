@@ -1,0 +1,91 @@
+"""What a conversation owes others: which notices its events owe to which notification targets of its app.
+
+An append writes what its events owe in the same script as the events, a small envelope for each; the courier delivers it.
+"""
+
+import re
+from dataclasses import dataclass
+
+from holdfast.conversation.ids import digest
+from holdfast.conversation.records import events as recorded
+from holdfast.conversation.records.events import Event, SettledBy
+from holdfast.conversation.terms.decisions import SuspensionKind
+from holdfast.conversation.terms.spec import NoticeKind
+
+OWN = "own"
+"""The lane of deliveries to conversations."""
+_NOTICE = re.compile(r"notice:([A-Za-z0-9_-]{1,64}):(.+)", re.DOTALL)
+_OWN = re.compile(rf"{OWN}:([A-Za-z0-9][A-Za-z0-9._:-]{{0,127}})")
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """One thing that an event owes: its `kind`, and the `target` that gets it (see `notice_target` and `own_target`)."""
+
+    kind: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """One owed thing, as it is stored until it is delivered.
+
+    `seq` is the place of its event in the log (of a quarantine: the log's end), `n` its number among those that the event owes,
+    `at` when it was owed, in ms UTC by the store's clock.
+    """
+
+    kind: str
+    target: str
+    seq: int
+    n: int
+    at: int
+
+    def message_id(self, conversation_id: str) -> str:
+        """The id by which receivers recognise a repetition. After a loss of data in the store, another event has another id."""
+        parts = (self.kind, self.target, str(self.seq), str(self.n), str(self.at))
+        return "msg_" + digest("owed", conversation_id, *parts, length=32)
+
+
+def notice_target(name: str, app: str) -> str:
+    """The target that is an app's notification target."""
+    return f"notice:{name}:{app}"
+
+
+def notified(target: str) -> tuple[str, str] | None:
+    """The name of the notification target and its app; None for another target."""
+    found = _NOTICE.fullmatch(target)
+    return None if found is None else (found[1], found[2])
+
+
+def own_target(conversation_id: str) -> str:
+    """The target that is a conversation."""
+    return f"{OWN}:{conversation_id}"
+
+
+def addressed(target: str) -> str | None:
+    """The conversation that is the target; None for another target."""
+    found = _OWN.fullmatch(target)
+    return None if found is None else found[1]
+
+
+def lane_of(target: str) -> str:
+    """The lane of a target: each notification target has its own, and all conversations together have one."""
+    return OWN if target.startswith(f"{OWN}:") else target
+
+
+def notice_kind(event: Event) -> NoticeKind | None:
+    """The kind of notice about an event; None if there is none."""
+    match event:
+        case recorded.CallSuspended():
+            lost = event.suspension_kind is SuspensionKind.LOST
+            return NoticeKind.LOST_RUN if lost else NoticeKind.SUSPENDED
+        case recorded.SuspensionSettled():
+            return NoticeKind.EXPIRED if event.by is SettledBy.EXPIRY else NoticeKind.SETTLED
+        case recorded.TurnCompleted():
+            return NoticeKind.TURN_COMPLETED
+        case recorded.TurnFailed():
+            return NoticeKind.TURN_FAILED
+        case recorded.Ended():
+            return NoticeKind.ENDED
+        case _:
+            return None
