@@ -12,16 +12,25 @@ from writer import DESK
 
 from benchmarks import stack, store_drive
 from benchmarks.result import Chart, Part, Row, Series, Table, number
+from holdfast.client import AsyncClient, Principal
+from holdfast.client.results import PendingCall
+from holdfast.conversation import Approvers
+from holdfast.errors import StaleCall
 
 AGENTS = 10
 TOOLS = ("ask", "refund")
 """One suspends as an elicitation, the other as an approval."""
-FILTERS: dict[str, dict[str, str]] = {
+KIM, THEIRS = Approvers("id:kim"), Approvers("role:other")
+MINE = 60
+"""How many calls one approver has, whatever the others are."""
+FILTERS: dict[str, dict[str, Any]] = {
     "all": {},
     "by agent": {"agent": "desk-3"},
     "by kind": {"kind": "approval"},
     "by agent and kind": {"agent": "desk-3", "kind": "approval"},
+    f"by approver, who has {MINE}": {"approver": Principal("kim")},
 }
+ALONE, PLACED, UNKNOWN = "a call by its suspension alone", "a call with its conversation", "a suspension that is unknown"
 MIDDLE = "all, from the middle on"
 WARM_UP = 3
 
@@ -39,15 +48,19 @@ async def measured(home: Path, sizes: list[int], rounds: int) -> dict[str, Any]:
                 work = (
                     # Agents and tools go by different counters, so that every agent has both kinds.
                     store_drive.suspended(
-                        store, f"page-{one}", spec=specs[one % AGENTS], tool=TOOLS[one // AGENTS % len(TOOLS)]
+                        store,
+                        f"page-{one}",
+                        spec=specs[one % AGENTS],
+                        tool=TOOLS[one // AGENTS % len(TOOLS)],
+                        approvers=KIM if one % (size // MINE) == 0 and one // (size // MINE) < MINE else THEIRS,
                     )
                     for one in range(size)
                 )
                 await store_drive.side_by_side(work, lambda: progress.advance(task))
                 used = await store_drive.used_memory(store) - before
-                samples: dict[str, list[float]] = {name: [] for name in [*FILTERS, MIDDLE]}
-                cursor = await middle(client, size)
-                steps.append({"pending": size, "ms": samples, "memory": used, "client": client, "cursor": cursor})
+                samples: dict[str, list[float]] = {name: [] for name in [*FILTERS, MIDDLE, ALONE, PLACED, UNKNOWN]}
+                cursor, shown = await middle(client, size)
+                steps.append({"pending": size, "ms": samples, "memory": used, "client": client, "cursor": cursor, "one": shown})
         for turn in track(range(rounds + WARM_UP), "pages", console=stack.console, transient=True):
             for name in [*FILTERS, MIDDLE]:
                 for step in steps:
@@ -57,15 +70,31 @@ async def measured(home: Path, sizes: list[int], rounds: int) -> dict[str, Any]:
                     assert len(page.items) == 50, (name, len(page.items))
                     if turn >= WARM_UP:
                         step["ms"][name].append(took)
+            for name in (ALONE, PLACED, UNKNOWN):
+                for step in steps:
+                    took = await one_call(step["client"], name, step["one"])
+                    if turn >= WARM_UP:
+                        step["ms"][name].append(took)
         return {"steps": [{name: step[name] for name in ("pending", "ms", "memory")} for step in steps]}
 
 
-async def middle(client: Any, size: int) -> str:
-    """The cursor after about half of what is pending."""
+async def one_call(client: AsyncClient, name: str, shown: PendingCall[Any]) -> float:
+    """How long it takes to find one call, in milliseconds."""
+    suspension_id = f"{shown.suspension_id}x" if name == UNKNOWN else shown.suspension_id
+    began = time.perf_counter()
+    try:
+        await client.pending_call(suspension_id, conversation_id=shown.conversation_id if name == PLACED else None)
+    except StaleCall:
+        assert name == UNKNOWN
+    return (time.perf_counter() - began) * 1000
+
+
+async def middle(client: Any, size: int) -> tuple[str, PendingCall[Any]]:
+    """The cursor after about half of what is pending, and a call before it."""
     page = await client.pending(limit=min(500, size // 2))
     for _ in range(max(0, size // 1000 - 1)):
         page = await client.pending(limit=500, after=page.next)
-    return page.next
+    return page.next, page.items[-1]
 
 
 def measure(*, quick: bool) -> Part:
@@ -88,6 +117,20 @@ def measure(*, quick: bool) -> Part:
                 rounds,
             )
             for name, each in p50.items()
+            if name not in (ALONE, PLACED, UNKNOWN)
+        ]
+        + [
+            Row(
+                f"{name}, at {sizes[-1]:,} pending, against one with its conversation (p50)",
+                took,
+                "ms",
+                placed,
+                took / placed,
+                1.5,
+                rounds,
+            )
+            for name in (ALONE, UNKNOWN)
+            for took, placed in [(p50[name][-1], p50[PLACED][-1])]
         ],
         tables=[
             Table(

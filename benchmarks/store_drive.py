@@ -11,7 +11,8 @@ from writer import NextCommand, Writer, begin, call, reply, resolve, send, start
 from benchmarks import stack
 from benchmarks.bench_app import app
 from holdfast.client import Answer, AsyncClient
-from holdfast.conversation import AgentSpec
+from holdfast.conversation import AgentSpec, Approvers
+from holdfast.conversation.records.commands import ProposedCall
 from holdfast.persistence import RedisStore
 
 SPEC = app.agents[0].spec
@@ -31,11 +32,15 @@ def started(agent: str = "bench", text: str = "turn 1") -> NextCommand:
     return lambda state: start(text, agent=agent, app=stack.APP, message_id=f"start:{state.conversation_id}")(state)
 
 
-async def suspended(store: RedisStore, name: str, *, spec: AgentSpec = SPEC, tool: str = "ask") -> Writer:
+async def suspended(
+    store: RedisStore, name: str, *, spec: AgentSpec = SPEC, tool: str = "ask", approvers: Approvers | None = None
+) -> Writer:
     """A conversation in its first turn that waits for one call, and that nobody hosts."""
     writer = await Writer.of(store, name)
     writer.spec = spec
-    for step in (started(spec.name), begin(), call((tool, QUESTION))):
+    terms = None if approvers is None else approvers.terms
+    asked = ProposedCall(tool_call_id=f"call-{name}", name=tool, arguments=QUESTION, approvers=terms)
+    for step in (started(spec.name), begin(), call(asked)):
         await writer.do(step)
     await writer.release()
     return writer

@@ -84,7 +84,7 @@ def command(words: Sequence[str], where: Where) -> str:
 
 def more(name: str, filters: Mapping[str, Any], after: str, where: Where) -> str:
     """The line that continues a list: the same command with the same filters, after a cursor."""
-    words = words_of({f"--{option}": value for option, value in {**filters, "after": after}.items()})
+    words = words_of({f"--{option.replace('_', '-')}": value for option, value in {**filters, "after": after}.items()})
     return f"\nThere are more: {command([name, *words], where)}\n"
 
 

@@ -88,14 +88,12 @@ def chosen(options: Mapping[str, Any]) -> dict[str, Any]:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ConversationId = Annotated[str, typer.Argument(help="The conversation's id.")]
-Suspension = Annotated[str, typer.Argument(help="The suspension of the call, as `holdfast pending` shows it.")]
+Suspension = Annotated[
+    str, typer.Argument(help="The call's suspension, as `holdfast pending` shows it, or its first characters, at least 6.")
+]
 OfConversation = Annotated[
     str | None,
-    typer.Option(
-        "--conversation",
-        metavar="ID",
-        help="The call's conversation; needed if more than 10,000 calls wait, and to repeat a decision.",
-    ),
+    typer.Option("--conversation", metavar="ID", help="The call's conversation, to repeat a decision; the id is whole then."),
 ]
 Key = Annotated[str | None, typer.Option(metavar="ID", help="Makes the command safe to repeat.")]
 
@@ -105,13 +103,25 @@ PAGE: Mapping[str, Any] = {"limit": Limit, "after": After}
 
 
 def options_of(filters: "Sequence[Filter]") -> Mapping[str, Any]:
-    """The options for the filters of a list, by name."""
+    """The options for the filters of a list, by name; a number of seconds (`older_than_s`) is a time (`--older-than 1h`)."""
     found = {}
     for one in filters:
         if one.check is not None:
             says = f"{one.says[:-1]}: {', '.join(one.values)}." if one.values else one.says
-            found[one.name] = Annotated[int | None if one.type is int else str | None, typer.Option(help=says)]
+            kind, metavar = int if one.type is int else str, "TIME" if one.type is float else None
+            found[_option_of(one)] = Annotated[kind | None, typer.Option(help=says, metavar=metavar)]
     return found
+
+
+def wanted(filters: "Sequence[Filter]", given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of the client's method, for the options that were given."""
+    times = {_option_of(one): one.name for one in filters if one.type is float}
+    spans = {times[name]: seconds_of(text, f"--{name.replace('_', '-')}") for name, text in given.items() if name in times}
+    return {name: value for name, value in given.items() if name not in times} | spans
+
+
+def _option_of(one: "Filter") -> str:
+    return one.name.removesuffix("_s") if one.type is float else one.name
 
 
 def everywhere(function: Callable[..., Any]) -> Callable[..., Any]:

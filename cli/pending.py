@@ -17,7 +17,7 @@ from holdfast.errors import InvalidInput
 
 from .display import clean, console, is_whole, is_whole_json, shorten, span, to_json, write_table
 from .hints import KINDS, MOST_COMMENTS, asked_by, granted, lines_of, more, next_step, notice, standing
-from .options import PAGE, AsJson, Where, chosen, options_of
+from .options import PAGE, AsJson, Where, chosen, options_of, wanted
 from .session import Reached, within
 
 WATCHED_AT_ONCE = 200
@@ -69,7 +69,7 @@ def refuse(given: Iterable[str], why: str, taken: Sequence[str] = ()) -> None:
     """Refuse given options, except `taken` ones, that do not go with the rest of the command."""
     for name in given:
         if name not in taken:
-            raise InvalidInput(f"--{name}" if name != "conversation" else name, why, "leave one of them out")
+            raise InvalidInput(f"--{name.replace('_', '-')}" if name != "conversation" else name, why, "leave one of them out")
 
 
 async def _watch(on: Reached, *, as_json: bool, **given: Any) -> None:
@@ -115,7 +115,7 @@ async def _list(on: Reached, conversation: str | None, given: Mapping[str, Any],
     if conversation is not None:
         page = Page[AsyncPendingCall](items=await on.client.conversation(conversation).pending())
     else:
-        filters = {name: value for name, value in given.items() if name != "role"}
+        filters = wanted(CALLS, {name: value for name, value in given.items() if name != "role"})
         if "approver" in given:
             filters["approver"] = Principal(given["approver"], roles=tuple(given.get("role", ())))
         page = await on.client.pending(**filters)

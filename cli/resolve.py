@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from holdfast.client.results import AsyncPendingCall
 from holdfast.conversation import (
     Answer,
     Approve,
@@ -89,19 +90,25 @@ def run(
             raise InvalidDecision("--scope", "it does not go with this decision", "give it with --approve, or leave it out")
         decision = replace(decision, scope=scoped)
     if ask:
-        questions = within(where, lambda on: _questions(on, suspension, conversation))
-        decision = Answer(asked(questions), reason=reason or "")
+        call = within(where, lambda on: on.client.pending_call(suspension, conversation_id=conversation))
+        decision = Answer(asked(_questions(call)), reason=reason or "")
+        suspension, conversation = call.suspension_id, call.conversation_id
     key = decision_id if decision_id is not None else uuid.uuid4().hex  # with an id, the state machine judges settled calls
-    how = {"conversation_id": conversation, "decision_id": key}
-    receipt: Receipt = within(where, lambda on: on.client.resolve(suspension, decision, **how))
-    said = f"{type(decision).__name__} for {suspension} of {receipt.conversation_id} {recorded(receipt)} (seq {receipt.seq})."
+
+    async def resolved(on: Reached) -> tuple[str, Receipt]:
+        """The whole id of the suspension, which a person may shorten, and the receipt."""
+        call = suspension if conversation is not None else await on.client.pending_call(suspension)
+        receipt = await on.client.resolve(call, decision, conversation_id=conversation, decision_id=key)
+        return call if isinstance(call, str) else call.suspension_id, receipt
+
+    whole, receipt = within(where, resolved)
+    said = f"{type(decision).__name__} for {whole} of {receipt.conversation_id} {recorded(receipt)} (seq {receipt.seq})."
     if waits := outcome(receipt):
         said = f"{said} {waits[0].upper()}{waits[1:]}."
     return Said(receipt.model_dump(mode="json"), [said], indent=None)
 
 
-async def _questions(on: Reached, suspension: str, conversation: str | None) -> Sequence[Question]:
-    found = await on.client.pending_call(suspension, conversation_id=conversation)
+def _questions(found: AsyncPendingCall) -> Sequence[Question]:
     if found.questions is None:
         unread = f"they cannot be read ({clean(found.problem or '')})"
         problem = "the call has no questions to ask" if found.problem is None else unread

@@ -218,7 +218,7 @@ async def assign(
     receipt = await on.client.conversation(call.conversation_id).assign(call, taker, request_id=request_id)
     what = "is given back" if nobody else "is yours" if to is None else f"is taken on by {to}"
     before = ", as was recorded before" if receipt.duplicate else ""
-    said = f"{suspension} of {receipt.conversation_id} {what}{before} (seq {receipt.seq}, request {request_id})."
+    said = f"{call.suspension_id} of {receipt.conversation_id} {what}{before} (seq {receipt.seq}, request {request_id})."
     return Said(receipt, [said])
 
 
@@ -234,7 +234,7 @@ async def comment(
     """Write to the others who may decide a pending call. The model does not read it, and it decides nothing."""
     call = await on.client.pending_call(suspension, conversation_id=conversation)
     receipt = await on.client.conversation(call.conversation_id).comment(call, text, request_id=request_id)
-    place = f"{suspension} of {receipt.conversation_id}"
+    place = f"{call.suspension_id} of {receipt.conversation_id}"
     return Said(receipt, [f"The comment on {place} {recorded(receipt)} (seq {receipt.seq}, request {request_id})."])
 
 

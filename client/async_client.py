@@ -30,7 +30,7 @@ from .gateway import Gateway, asked
 from .given import Given
 from .list_events import AsyncListEvent
 from .operation import check_suspension, is_app, is_time, key_of, stated_of
-from .results import AsyncPendingCall, Page, PendingCall
+from .results import AsyncPendingCall, Page, PendingCall, exactly
 from .rule_check import RuleCheck
 from .stack import Stack
 from .stack_gateway import StackGateway, at_stack
@@ -214,7 +214,7 @@ class AsyncClient:
         decided (`settled`), and how many of the `needed` people have agreed (`votes`).
 
         Args:
-            call: The pending call as it was shown, or the id of its suspension (`PendingCall.suspension_id`).
+            call: The pending call as it was shown, or the whole id of its suspension (`PendingCall.suspension_id`).
             decision: What `PendingCall.decisions` says: `Approve`, `Deny`, `Answer`, `Fail`, `Redispatch`, `Review`, `Cancel`.
             conversation_id: The conversation of a suspension that is named by its id. Without it, a suspension is found only
                 while it is open, so repeating a recorded decision raises `StaleCall`.
@@ -227,7 +227,7 @@ class AsyncClient:
             AlreadyVoted: The same person has already agreed to the call, and others have to. Nothing was changed.
         """
         if isinstance(call, str) and conversation_id is None:
-            call = await self.pending_call(call)
+            call = exactly(await self.pending_call(call), call)
         return await resolved(self.gateway, call, decision, conversation_id=conversation_id, decision_id=decision_id)
 
     async def resolve_each(
@@ -255,7 +255,10 @@ class AsyncClient:
         after: str | None = None,
         agent: str | None = None,
         kind: SuspensionKind | str | None = None,
+        tool: str | None = None,
         approver: Principal | None = None,
+        older_than_s: float | None = None,
+        expires_within_s: float | None = None,
     ) -> Page[AsyncPendingCall]:
         """A page of the pending calls of all conversations, oldest first. A call that cannot be read says so in its `problem`.
 
@@ -266,23 +269,29 @@ class AsyncClient:
             after: The `next` of the page before.
             agent: Only calls of this agent's conversations.
             kind: Only calls that wait for this kind of decision.
-            approver: Only calls that this principal may decide, with its id and roles taken as proven. A page may then be
-                shorter than `limit`, or empty, although its `next` says that more follow.
+            tool: Only calls of this tool.
+            approver: Only calls that this principal may decide, with its id and roles taken as proven.
+            older_than_s: Only calls that have waited for so many seconds.
+            expires_within_s: Only calls whose deadline is at most so many seconds away; the next to expire come first.
+
+        With several filters a page may be shorter than `limit`, or empty, although its `next` says that more follow.
         """
-        place = {"limit": limit, "after": after}
-        return await asked(self.gateway, verbs.PENDING, agent=agent, kind=kind, approver=approver, **place)
+        where = {"agent": agent, "kind": kind, "tool": tool, "approver": approver}
+        spans = {"older_than_s": older_than_s, "expires_within_s": expires_within_s}
+        return await asked(self.gateway, verbs.PENDING, limit=limit, after=after, **where, **spans)
 
     async def pending_call(self, suspension_id: str, *, conversation_id: str | None = None) -> AsyncPendingCall:
         """The pending call of a suspension, whole.
 
         Args:
-            suspension_id: The id, from `PendingCall.suspension_id`.
-            conversation_id: The conversation, which makes the search faster. Without it, all open suspensions are searched, up
-                to 10,000, and the settlement of a closed suspension cannot be told.
+            suspension_id: The id, from `PendingCall.suspension_id`, or the beginning of it: six characters or more.
+            conversation_id: The conversation. Without it, the settlement of a closed suspension cannot be told, and with it the
+                id must be whole.
 
         Raises:
             StaleCall: The suspension is not open; `reason` says why, as far as that is known.
-            InvalidInput: The id is no text, or so many calls wait that the conversation has to be named.
+            InvalidInput: The id is no text, or several begin so; or the namespace's indexes are of an older release, which
+                `holdfast reindex` changes.
             InvalidConversationId: The conversation's id is empty, too long or ill-formed.
         """
         check_suspension(suspension_id, conversation_id)

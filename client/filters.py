@@ -37,7 +37,7 @@ class Filter:
         type: The type of a value in a query; a text may have `most` characters.
         says: What it selects.
         check: Checks an argument and returns the value to pass on; None: only pages have the filter.
-        by_index: Whether the store answers it by an index; else each row is looked at.
+        by_index: Whether the store answers it by an index. Rows are looked at if not, or if `keeps` is given, too.
         keeps: Whether a row fits this value; by default, whether its attribute of the filter's name equals the value.
         label: The control's text while nothing is chosen; empty: the list's page has no control.
         choices: The values that may be chosen, each with its text for people; by default an enumeration's members.
@@ -97,7 +97,7 @@ _STATUSES = {one.value: one.value.replace("_", " ") for one in Status if one is 
 CALLS = (
     Filter("q", str, "Words that all stand in the call.", keeps=_holds),
     replace(_AGENT, says="Only calls of this agent's conversations."),
-    Filter("tool", str, "Only calls of this tool.", label="any tool"),
+    Filter("tool", str, "Only calls of this tool.", of.tool_of, by_index=True, label="any tool"),
     _WAITS,
     Filter(
         "older",
@@ -113,7 +113,18 @@ CALLS = (
         str,
         "Only calls that this principal may decide, by its id and roles.",
         of.optional(_decider_of),
+        by_index=True,
         keeps=lambda view, who: view.approvers is None or view.approvers.problem(who, view.requester) is None,
+    ),
+    Filter(
+        "older_than_s", float, "Only calls that have waited for so many seconds.", of.span_of("older_than_s"), by_index=True
+    ),
+    Filter(
+        "expires_within_s",
+        float,
+        "Only calls whose deadline is at most so many seconds away. Those that expire first come first.",
+        of.span_of("expires_within_s"),
+        by_index=True,
     ),
 )
 """The filters of the list of pending calls. In a query, `approver` is an id, and `roles` beside it has the roles."""
@@ -154,14 +165,16 @@ def fields_of(filters: Sequence[Filter]) -> dict[str, Any]:
 async def filtered(
     read: Callable[..., Awaitable[Listing]], filters: Sequence[Filter], *, limit: int, after: str | None, **given: Any
 ) -> Listing:
-    """A page of a list: `read` answers filters by an index, and the rows of at most `MOST_PAGES` pages are looked at."""
+    """A page of a list: `read` answers filters by an index; for others the rows of at most `MOST_PAGES` pages are looked at."""
     asked = [(one, given[one.name]) for one in filters if given.get(one.name) is not None]
     by_index = {one.name: value for one, value in asked if one.by_index}
+    by_row = [(one, value) for one, value in asked if one.keeps is not None or not one.by_index]
+    found = list[Any]()
     for _ in range(MOST_PAGES):
-        page = await read(limit=limit, after=after, **by_index)
-        found = [row for row in page.items if all(one.by_index or one.wants(row, value) for one, value in asked)]
+        page = await read(limit=limit - len(found), after=after, **by_index)
+        found += [row for row in page.items if all(one.wants(row, value) for one, value in by_row)]
         after = page.next
-        if found or after is None:
+        if after is None or len(found) >= limit or not (by_row or not found):
             break
     return Listing(found, after)
 

@@ -38,6 +38,7 @@ LAST_PLACE = 1 << 63
 REASON_BYTES = 1024
 """The longest reason of a pause, in bytes; it is short, since every worker reads it again and again."""
 WHO_CHARS = 200
+LONGEST_SPAN_S = 10 * 366 * 86_400
 _GRANT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -303,11 +304,18 @@ def id_of(field: str) -> Check:
     return _checked(field, lambda value: isinstance(value, str), "{!r:.40} is not a string", fix, InvalidDecision)
 
 
+def span_of(field: str) -> Check:
+    """The check of a number of seconds that may be left out."""
+    fits = lambda value: is_time(value) and 0 <= value <= LONGEST_SPAN_S  # noqa: E731 - one check, for two fields
+    return optional(_checked(field, fits, "{!r:.40} is no number of seconds", f"give 0 to {LONGEST_SPAN_S}, or leave it out"))
+
+
 attended_of = _checked(
     "attended", lambda value: isinstance(value, bool), "{!r:.40} is no boolean", "give True or False", InvalidMessage
 )
 started_of = _checked("agent", _is_text, "{!a:.40} is no agent's name", "use one of its agents", AgentNotFound)
 agent_of = optional(_checked("agent", _is_text, "{!a:.40} is no name", "give an agent's name, or leave it out"))
+tool_of = optional(_checked("tool", _is_text, "{!a:.40} is no name", "give a tool's name, or leave it out"))
 pausable = optional(
     _checked("agent", _matches(_AGENT), "{!a:.40} is no agent's name", "give one, or leave it out for the whole namespace")
 )

@@ -24,12 +24,13 @@ from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.records.events import CallSuspended
 from holdfast.conversation.records.live import LiveEvent
 from holdfast.conversation.records.state import RESTING
-from holdfast.errors import InvalidDecision, StaleCall, StaleReason
+from holdfast.errors import InvalidDecision, InvalidInput, StaleCall, StaleReason
 
 from .gateway import Gateway
 from .operation import Verb, encodes, judged
 
 T = TypeVar("T")
+C = TypeVar("C", bound=PendingView)
 R = TypeVar("R")
 EventBody: TypeAlias = RecordedEvent | LiveEvent
 """The classes of `holdfast.events`, one for each kind of event."""
@@ -91,6 +92,18 @@ class Event:
         They are None too if they cannot be read or are larger than 1 MiB; `Conversation.pending` has the large ones.
         """
         return self.data["arguments"] if isinstance(self.body, CallSuspended) else None
+
+
+def exactly(call: C, suspension_id: str) -> C:
+    """The call, if that is its whole id: nobody decides or notes by a beginning, which may soon be another call's.
+
+    Raises:
+        InvalidInput: The id is only the beginning of the call's.
+    """
+    if call.suspension_id != suspension_id:
+        problem = f"{suspension_id} is only the beginning of {call.suspension_id}"
+        raise InvalidInput("suspension_id", problem, "give the whole id of the call that was shown")
+    return call
 
 
 class PendingCall(PendingView, Generic[R]):

@@ -328,11 +328,11 @@ class Conversations(Database, Protocol):
         """The open suspensions of one conversation, or the one of that id alone, in the model's order of calls.
 
         They are whole as far as `PAGE_BYTES` of the log reach, the first one always; further ones are shortened. Without a
-        conversation, the server searches all open suspensions for that id, since the indexes are ordered by time.
+        conversation, the beginning of a suspension's id is enough: `pages.SHORTEST_ID` characters, if no other begins so.
 
         Raises:
             ConversationNotFound: The conversation was never started.
-            InvalidInput: No conversation is named, and more than `pages.MOST_SCANNED` suspensions are open.
+            InvalidInput: No conversation is named, and several suspensions begin so, or the indexes are of an older version.
         """
 
     async def pending_in(

@@ -60,11 +60,11 @@ class Keys:
 
     def pending(self, bucket: int, agent: str | None = None, kind: str | None = None) -> str:
         """Sorted set by name: open suspensions."""
-        return f"{self.bucket(bucket)}{_index('pending', agent, kind)}"
+        return f"{self.bucket(bucket)}{index_name('pending', agent, kind)}"
 
     def conversations(self, bucket: int, agent: str | None = None, status: str | None = None) -> str:
         """Sorted set by name: conversations."""
-        return f"{self.bucket(bucket)}{_index('conversations', agent, status)}"
+        return f"{self.bucket(bucket)}{index_name('conversations', agent, status)}"
 
     def meta(self, name: str) -> str:
         """A key that belongs to no conversation, by name."""
@@ -77,7 +77,8 @@ class Keys:
         return [getattr(self, name)(bucket if name in {"attention", "paused"} else conversation_id) for name in names]
 
 
-def _index(name: str, agent: str | None, other: str | None) -> str:
+def index_name(name: str, agent: str | None, other: str | None) -> str:
+    """The name of the index of all, of an agent, of a kind or status, or of both."""
     match agent, other:
         case None, None:
             return name

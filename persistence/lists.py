@@ -6,7 +6,7 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
-from holdfast.conversation import Status, SuspensionKind
+from holdfast.conversation import Principal, Status, SuspensionKind
 from holdfast.errors import InvalidInput
 
 from .database import Database
@@ -162,11 +162,22 @@ class Lists(Pausing, Database, Protocol):
     """
 
     async def pending(
-        self, *, limit: int, after: str | None = None, agent: str | None = None, kind: SuspensionKind | None = None
+        self,
+        *,
+        limit: int,
+        after: str | None = None,
+        agent: str | None = None,
+        kind: SuspensionKind | None = None,
+        tool: str | None = None,
+        approver: Principal | None = None,
+        older_than_s: float | None = None,
+        expires_within_s: float | None = None,
     ) -> Listing:
         """A page of open suspensions (`PendingView`), oldest first. An unreadable one is a row with a `problem`.
 
-        Rows are shortened (`PendingView.cut`). A page is read from at most `PAGE_BYTES` of logs, but has at least one row.
+        Rows are shortened (`PendingView.cut`). A page is read from at most `PAGE_BYTES` of logs; rows may be missing on it, but
+        with `agent` and `kind` alone it has at least one. With `expires_within_s` those that expire first come first.
+        `approver` leaves out most calls that this principal may not decide, but not all.
         """
 
     async def conversations(

@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, product
 
 from holdfast.backoff import wall_ms
 from holdfast.cipher import Cipher, CipherAt
@@ -34,7 +34,7 @@ from .conversations import (
     TakeoverReason,
 )
 from .hashes import Put
-from .keys import Keys
+from .keys import Keys, index_name
 from .lists import PAGE_BYTES, Pause
 from .pages import PendingPlace
 from .reads import Reads
@@ -87,14 +87,16 @@ class Kept:
         """Its agent, status and number of open suspensions, as lists show them; None before the start."""
         return None if self.listed is None else (self.listed.agent, self.status, len(self.pending))
 
-    def members(self, index: str, conversation_id: str, other: str | None) -> list[str]:
-        """Its members of an index of lists; `other` selects a kind of suspension or a status."""
+    def members(self, conversation_id: str) -> Iterator[tuple[str, str]]:
+        """The names of the indexes of lists that hold it or its suspensions, each with a member."""
         if self.listed is None:
-            return []
-        if index == "pending":  # each append's delta opens and closes suspensions, as in Redis
-            return [pages.pending_member(conversation_id, one) for one in self.pending.values() if other in (None, one.kind)]
-        wanted = has_given(self.listed) if index == "given" else other in (None, self.status)
-        return [pages.conversation_member(self.listed.created_at, conversation_id)] if wanted else []
+            return
+        member, agent = pages.conversation_member(self.listed.created_at, conversation_id), self.listed.agent
+        for of_agent, status in product((None, agent), (None, self.status.value)):
+            yield index_name("conversations", of_agent, status), member
+        if has_given(self.listed):
+            yield "conversations:given", member
+        yield from pages.pending_members(conversation_id, agent, self.pending.values())
 
     @property
     def busy(self) -> bool:

@@ -172,17 +172,8 @@ class MemoryLists(MemoryConversations):
     def _after(self, place: Place) -> list[Change]:
         return [change for change in self._changes if place.before(change)][:CHANGES_AT_ONCE]
 
-    async def _found(self, suspension_id: str) -> list[PendingPlace]:
-        if not pages.is_name(suspension_id):
-            return []
-        listed = {name: found for name, found in self._conversations.items() if found.listed is not None}
-        pages.check_scan(sum(len(found.pending) for found in listed.values()))
-        return [
-            PendingPlace(name, entry.seq, suspension_id, entry.created_at)
-            for name, found in listed.items()
-            for entry in found.pending.values()
-            if entry.suspension_id == suspension_id
-        ][:1]
+    async def _indexed(self) -> bool:
+        return True
 
     async def _rows(self, places: Sequence[tuple[int, str]]) -> list[ConversationRow]:
         return [self._row(*place) for place in places]
@@ -205,18 +196,15 @@ class MemoryLists(MemoryConversations):
         known = [self._seen(place.conversation_id).known.get(notes_key(place.suspension_id)) for place in places]
         return [0 if data is None else self._noted_at(place, data) for place, data in zip(places, known, strict=True)]
 
-    async def _page(
-        self, index: str, limit: int, after: str, agent: str | None = None, other: str | None = None
-    ) -> tuple[list[str], bool]:
+    async def _page(self, indexes: Sequence[str], limit: int, after: str, before: str = "") -> tuple[list[str], bool]:
         pages.check_limit(limit)
-        found = sorted(
+        members = {
             member
             for conversation_id, kept in self._conversations.items()
-            if kept.listed is not None and agent in (None, kept.listed.agent)
-            for member in kept.members(index, conversation_id, other)
-            if member > after
-        )
-        return found[:limit], len(found) > limit
+            for index, member in kept.members(conversation_id)
+            if index in indexes and member > after and (not before or member < before)
+        }
+        return sorted(members)[:limit], len(members) > limit
 
     def _entry(self, conversation_id: str, seq: int) -> Entry:
         log = self._seen(conversation_id).log

@@ -2,23 +2,29 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
+from typing import Any
 
-from holdfast.conversation import Event, State, Status, SuspensionKind
+from holdfast.conversation import Event, State, Status
 from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.records.events import CallSuspended
 from holdfast.conversation.records.idempotency import notes_key
-from holdfast.errors import CorruptStore, StoreError
+from holdfast.errors import CorruptStore, InvalidInput, StoreError
 
 from . import pages
 from .conversations import NO_EVENTS
 from .hashes import Hashes
+from .keys import index_name
 from .lists import PAGE_BYTES, ConversationRow, Listing
 from .pages import PendingPlace
+from .selection import Selection
 from .views import Entry, earlier_notes, pending_view, unreadable_call, unreadable_member, unreadable_row
 
 Place = tuple[str, int]
 NO_ENTRIES: Mapping[Place, Entry] = {}
+AMBIGUOUS = 5
+"""How many suspensions are named whose ids have a given beginning."""
 
 
 class Reads(Hashes):
@@ -45,22 +51,37 @@ class Reads(Hashes):
         """The place in the log of the last note on each suspension; 0 without any."""
 
     @abstractmethod
-    async def _page(
-        self, index: str, limit: int, after: str, agent: str | None = None, other: str | None = None
-    ) -> tuple[Sequence[str], bool]:
-        """The first members of an index (`pending`, `conversations` or `given`) after a text, and whether more follow."""
+    async def _page(self, indexes: Sequence[str], limit: int, after: str, before: str = "") -> tuple[Sequence[str], bool]:
+        """The first members of these indexes together, between two texts if given, and whether more follow."""
 
     @abstractmethod
-    async def _found(self, suspension_id: str) -> Sequence[PendingPlace]:
-        """The place of an open suspension, if there is one of this id in any conversation."""
+    async def _indexed(self) -> bool:
+        """Whether the indexes by id, tool, decider and deadline hold every open suspension."""
+
+    @abstractmethod
+    async def now(self) -> int:
+        """See `Database.now`."""
 
     async def pending(
-        self, *, limit: int, after: str | None = None, agent: str | None = None, kind: SuspensionKind | None = None
+        self,
+        *,
+        limit: int,
+        after: str | None = None,
+        older_than_s: float | None = None,
+        expires_within_s: float | None = None,
+        **wanted: Any,
     ) -> Listing:
-        members, more = await self._page("pending", limit, pages.pending_after(after), agent, kind)
+        now = 0 if older_than_s is None and expires_within_s is None else await self.now()
+        wanted["since"] = None if older_than_s is None else max(now - int(older_than_s * 1000), 0)
+        wanted["until"] = None if expires_within_s is None else now + int(expires_within_s * 1000)
+        selection = Selection(**wanted)
+        indexes, before, sure = selection.indexes(further=selection.needs_further and await self._indexed())
+        members, more = await self._page(indexes, limit, pages.pending_after(after), before)
         places = [pages.pending_place(member) for member in members]
+        if "until" in sure:  # their members begin with the deadline
+            places = [place and replace(place, created_at=0) for place in places]
         known = [place for place in places if place is not None]
-        views = iter(await self._views(known, short=True) if known else ())
+        views = iter(await self._views(known) if known else ())
         rows: list[PendingView] = []
         for member, place in zip(members, places, strict=True):
             unknown = unreadable_call(PendingPlace(), unreadable_member(member, "pending calls")) if place is None else None
@@ -68,9 +89,10 @@ class Reads(Hashes):
             if row is None:  # the rest is too large for this page
                 break
             rows.append(row)
+        kept = [row for row in rows if selection.keeps(row, sure)]
         if not (more or len(rows) < len(members)):
-            return Listing(rows, None)
-        return Listing(rows, pages.cursor_of(members[len(rows) - 1], readable=places[len(rows) - 1] is not None))
+            return Listing(kept, None)
+        return Listing(kept, pages.cursor_of(members[len(rows) - 1], readable=places[len(rows) - 1] is not None))
 
     async def conversations(
         self,
@@ -81,8 +103,8 @@ class Reads(Hashes):
         status: Status | None = None,
         given: bool = False,
     ) -> Listing:
-        index = ("given",) if given else ("conversations", agent, status)
-        members, more = await self._page(index[0], limit, pages.conversations_after(after), *index[1:])
+        index = "conversations:given" if given else index_name("conversations", agent, status)
+        members, more = await self._page([index], limit, pages.conversations_after(after))
         places = [pages.conversation_place(member) for member in members]
         known = iter(await self._rows([place for place in places if place is not None]))
         rows = [
@@ -101,7 +123,10 @@ class Reads(Hashes):
 
     async def pending_of(self, conversation_id: str | None, suspension_id: str | None = None) -> Sequence[PendingView]:
         if conversation_id is None:
-            return await self._all_views(await self._found(suspension_id or ""), short=False)
+            found = await self._found(suspension_id or "")
+            if found is None:
+                return ()
+            conversation_id, suspension_id = found.conversation_id, found.suspension_id
         return await self.pending_in(await self.load(conversation_id), suspension_id)
 
     async def pending_in(
@@ -125,8 +150,29 @@ class Reads(Hashes):
             ]
         return found
 
+    async def _found(self, beginning: str) -> PendingPlace | None:
+        """The conversation and id of an open suspension, by its id or the beginning of it."""
+        if not (pages.is_name(beginning) and len(beginning) >= pages.SHORTEST_ID):
+            return None
+        if not await self._indexed():
+            problem = "the namespace has no index of suspensions by id yet"
+            raise InvalidInput("conversation_id", problem, "name the conversation, too, or run `holdfast reindex` once")
+        places = await self._beginning(beginning)
+        if len(places) > 1:  # one of them may have that very id
+            alike, places = places, await self._beginning(f"{beginning}|")
+            if not places:
+                raise pages.ambiguous(beginning, [place.suspension_id for place in alike])
+        return places[0] if places else None
+
+    async def _beginning(self, start: str) -> list[PendingPlace]:
+        members, _ = await self._page([f"pending:{pages.BY_ID}"], AMBIGUOUS, start, f"{start}\xff")
+        return [place for member in members if (place := pages.place_by_id(member)) is not None]
+
     async def pending_at(self, places: Sequence[PendingPlace]) -> Sequence[PendingView]:
-        return await self._all_views(places, short=True)
+        found: list[PendingView] = []
+        while len(found) < len(places):
+            found += await self._views(places[len(found) :])
+        return found
 
     def _noted_at(self, place: PendingPlace, known: bytes) -> int:
         try:
@@ -134,13 +180,7 @@ class Reads(Hashes):
         except StoreError:
             return 0
 
-    async def _all_views(self, places: Sequence[PendingPlace], *, short: bool) -> list[PendingView]:
-        found: list[PendingView] = []
-        while len(found) < len(places):
-            found += await self._views(places[len(found) :], short=short or bool(found))
-        return found
-
-    async def _views(self, places: Sequence[PendingPlace], *, short: bool) -> list[PendingView]:
+    async def _views(self, places: Sequence[PendingPlace]) -> list[PendingView]:
         """The suspensions at the first places: as many as `PAGE_BYTES` of logs hold, but at least one."""
         names = [place.conversation_id for place in places]
         opened, left = await self._groups([[(place.conversation_id, place.seq)] for place in places], PAGE_BYTES)
@@ -154,7 +194,7 @@ class Reads(Hashes):
         rows = await self._rows([(place.created_at, place.conversation_id) for place in shown])
         agents = [row.agent if row.problem is None else CorruptStore(row.problem) for row in rows]
         return [
-            pending_view(place, agent, entry, source, message=message, notes=said, short=short)
+            pending_view(place, agent, entry, source, message=message, notes=said, short=True)
             for place, agent, entry, (source, message), said in zip(shown, agents, entries, around, notes, strict=False)
         ]
 

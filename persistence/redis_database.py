@@ -17,7 +17,7 @@ from holdfast.counting import Counts
 from holdfast.errors import CorruptStore, StoreError, StoreUnavailable, UnsupportedServer, WrongStore
 from holdfast.settings import check_namespace
 
-from . import pages, redis_scripts, redis_values
+from . import codec, redis_scripts, redis_values
 from .broadcasts import Broadcasts
 from .codec import Payloads
 from .hashes import Put
@@ -63,7 +63,7 @@ class RedisDatabase(Reads):
         self.store_id = store_id
         self._keys = Keys(self.namespace)
         self._retry_s = retry_s
-        self._indexes = redis_values.INDEX_VERSION
+        self._indexes, self._complete = redis_values.INDEX_VERSION, 0
         self._revive = revive
         self.payloads = Payloads(self.namespace, lambda: self.store_id, cipher)
         self._room = _Room(AT_ONCE)
@@ -91,12 +91,9 @@ class RedisDatabase(Reads):
             await self._do(lambda: self._redis.set(STORE_ID, uuid.uuid4().hex, nx=True))
             found = await self._do(lambda: self._redis.get(STORE_ID))
         if not layout:
-            await self._do(
-                lambda: self._redis.hset(
-                    self._keys.meta("layout"),
-                    mapping={"version": redis_values.LAYOUT_VERSION, "buckets": BUCKETS, "indexes": redis_values.INDEX_VERSION},
-                )
-            )
+            laid_out = dict.fromkeys(("indexes", "complete"), redis_values.INDEX_VERSION)
+            laid_out |= {"version": redis_values.LAYOUT_VERSION, "buckets": BUCKETS}
+            await self._do(lambda: self._redis.hset(self._keys.meta("layout"), mapping=laid_out))
         self.store_id = (found or b"").decode(errors="replace")
         return self.store_id
 
@@ -270,32 +267,11 @@ class RedisDatabase(Reads):
         except StoreError as error:
             return error
 
-    async def _found(self, suspension_id: str) -> list[PendingPlace]:
-        if not pages.is_name(suspension_id):  # no id, and perhaps a pattern that matches other ids
-            return []
-        counts = await self._each(lambda pipe: [pipe.zcard(self._keys.pending(bucket)) for bucket in range(BUCKETS)])
-        pages.check_scan(sum(one for one in counts if isinstance(one, int)))
-        cursors = dict.fromkeys(range(BUCKETS), 0)
-        while cursors:
-            found, cursors = await self._scanned(cursors, f"*|{suspension_id}|*")
-            places = (pages.pending_place(member) for member in found)
-            place = next((one for one in places if one is not None and one.suspension_id == suspension_id), None)
-            if place is not None:
-                return [place]
-        return []
-
-    async def _scanned(self, cursors: Mapping[int, int], pattern: str) -> tuple[list[str], dict[int, int]]:
-        """The matching members in the next part of the buckets' pending indexes, and the cursors of the rest."""
-        keys = self._keys
-        answers = await self._each(
-            lambda pipe: [
-                pipe.zscan(keys.pending(bucket), cursor, match=pattern, count=SCANNED_AT_ONCE)
-                for bucket, cursor in cursors.items()
-            ]
-        )
-        pairs = [(bucket, one) for bucket, one in zip(cursors, answers, strict=True) if not isinstance(one, StoreError)]
-        members = [member.decode("latin-1") for _, (_, found) in pairs for member, _ in found]
-        return members, {bucket: int(cursor) for bucket, (cursor, _) in pairs if int(cursor)}
+    async def _indexed(self) -> bool:
+        if self._complete < redis_values.INDEX_VERSION:
+            said = await self._do(lambda: self._redis.hget(self._keys.meta("layout"), "complete"))
+            self._complete = codec.number_of(said or b"0", "the layout's complete indexes")
+        return self._complete >= redis_values.INDEX_VERSION
 
 
 class _Room(asyncio.Semaphore):
@@ -321,10 +297,6 @@ def _gone(cause: BaseException | None) -> bool:
 
 def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
-
-
-SCANNED_AT_ONCE = 100
-"""The most members of each bucket that one search step reads; other clients are served in between."""
 
 
 def row_of_head(created_at: int, conversation_id: str, head: Any) -> ConversationRow:

@@ -7,9 +7,9 @@ from typing import Any
 
 from holdfast.conversation import State
 from holdfast.conversation.log.index import pending_entries
-from holdfast.errors import ConversationNotFound, HoldfastError, StoreUnavailable
+from holdfast.errors import CipherFailed, CipherMissing, ConversationNotFound, HoldfastError, NewerRecord, StoreUnavailable
 
-from . import pages, redis_scripts, redis_values
+from . import codec, pages, redis_scripts, redis_values
 from .keys import BUCKETS, Keys, bucket_of
 from .lists import Rebuilt
 
@@ -43,6 +43,8 @@ class IndexRebuild:
         self._script = script
         self._load = load
         self._read: dict[str, _Waiting | None] = {}
+        self.complete = True
+        """Whether it left no conversation out that another process could read."""
 
     async def run(self) -> AsyncIterator[Rebuilt]:
         """Rebuild the indexes bucket by bucket, and report each bucket."""
@@ -57,6 +59,7 @@ class IndexRebuild:
                     raise
                 except HoldfastError as error:  # one unreadable conversation must not stop the rebuild
                     problems.append(f"{conversation_id}: {error}")
+                    self.complete &= not isinstance(error, CipherFailed | CipherMissing | NewerRecord)
             removed = sum([await self._prune(bucket, key) for key in survey[bucket].indexes])
             yield Rebuilt(bucket, len(survey[bucket].conversations) - len(problems), removed, problems)
 
@@ -98,7 +101,7 @@ class IndexRebuild:
                 redis_values.packed_index(state),
                 int(state.busy),
                 "" if due is None else due,
-                *redis_values.members_of(conversation_id, pending_entries(state)),
+                codec.pack(redis_values.members_of(conversation_id, pending_entries(state))),
             ]
             answer = await self._script("reindex", keys, args)
             if answer[0] == b"ok":
@@ -150,16 +153,9 @@ class IndexRebuild:
         return None if waiting is None or (key, member) in waiting.entries else waiting.seq
 
     def _waiting(self, state: State) -> _Waiting:
-        bucket = bucket_of(state.conversation_id)
-        return _Waiting(
-            state.seq,
-            frozenset(
-                (self._keys.pending(bucket, agent, kind), pages.pending_member(state.conversation_id, entry).encode())
-                for entry in pending_entries(state)
-                for agent in (None, state.agent)
-                for kind in (None, entry.kind.value)
-            ),
-        )
+        prefix = self._keys.prefix(state.conversation_id)
+        found = pages.pending_members(state.conversation_id, state.agent, pending_entries(state))
+        return _Waiting(state.seq, frozenset((f"{prefix}{name}", member.encode()) for name, member in found))
 
     async def _members(self, key: str) -> AsyncIterator[Sequence[bytes]]:
         cursor = 0
@@ -173,4 +169,4 @@ class IndexRebuild:
 
 def _conversation_of(member: bytes) -> str:
     parts = member.decode("utf-8", "replace").split("|")
-    return parts[2] if len(parts) == 4 else ""  # noqa: PLR2004 - created_at, suspension, conversation, seq
+    return parts[2] if len(parts) in (3, 4) else ""  # as `pages` writes the members of every pending index

@@ -125,23 +125,18 @@ class RedisLists(RedisDatabase):
                 readmitted += len(members)
         return readmitted
 
-    async def _page(
-        self, index: str, limit: int, after: str, agent: str | None = None, other: str | None = None
-    ) -> tuple[list[str], bool]:
+    async def _page(self, indexes: Sequence[str], limit: int, after: str, before: str = "") -> tuple[list[str], bool]:
         pages.check_limit(limit)
-        of_index = self._keys.pending if index == "pending" else self._keys.conversations
-        start = f"({after}".encode("latin-1") if after else "-"
+        start, end = (f"({text}".encode("latin-1") if text else open_end for text, open_end in ((after, "-"), (before, "+")))
+        keys = [f"{self._keys.bucket(bucket)}{index}" for bucket in range(BUCKETS) for index in indexes]
 
-        def key(bucket: int) -> str:
-            return self._keys.given(bucket) if index == "given" else of_index(bucket, agent, other)
-
-        async def fetch(buckets: Sequence[int], cap: int) -> list[list[str]]:
+        async def fetch(sources: Sequence[int], cap: int) -> list[list[str]]:
             found = await self._pipe(
-                lambda pipe: [pipe.zrangebylex(key(bucket), start, "+", start=0, num=cap) for bucket in buckets]
+                lambda pipe: [pipe.zrangebylex(keys[source], start, end, start=0, num=cap) for source in sources]
             )
             return [[member.decode("latin-1") for member in members] for members in found]
 
-        return await pages.merge(fetch, limit)
+        return await pages.merge(fetch, limit, len(keys))
 
     async def count(self, counts: Mapping[str, int]) -> None:
         if counts:

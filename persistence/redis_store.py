@@ -37,6 +37,8 @@ class RedisStore(RedisConversations, RedisRuns, RedisLists):
         async with translated():
             async for rebuilt in rebuild.run():
                 yield rebuilt
+        if rebuild.complete:
+            await self._do(lambda: self._redis.hset(self._keys.meta("layout"), "complete", redis_values.INDEX_VERSION))
 
     async def offer(self, actor: str, since: int | None) -> bool:
         key = self._keys.meta("standby")

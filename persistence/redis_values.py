@@ -22,7 +22,7 @@ from .runs import Late, Run, RunStatus
 LAYOUT_VERSION = 1
 NEWS = b"#"
 """The message that an append publishes on a conversation's live channel; no live event begins so."""
-INDEX_VERSION = 2
+INDEX_VERSION = 3
 """The version of the contents and keys of heads and indexes.
 
 2: a head holds the number of open suspensions; the log holds the suspensions, and an append names those that open and close.
@@ -67,7 +67,7 @@ def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payl
         "remove": list(changes.settled),
         "opened": members_of(conversation_id, changes.opened),
         "closed": members_of(conversation_id, changes.closed),
-        "noted": " ".join(members_of(conversation_id, changes.noted)),
+        "noted": " ".join(f"{one.kind} {pages.pending_member(conversation_id, one)}" for one in changes.noted),
     }
     return {name: value for name, value in told.items() if value is not None}, tail_bytes if snapshot is None else 0
 
@@ -80,9 +80,16 @@ def packed_index(state: State) -> bytes:
     return codec.pack([state.agent, state.status, state.created_at, state.calls.suspended_count, *given])
 
 
-def members_of(conversation_id: str, entries: Sequence[PendingEntry]) -> list[str]:
-    """The kind and pending-index member of each open suspension, alternating."""
-    return [part for entry in entries for part in (entry.kind.value, pages.pending_member(conversation_id, entry))]
+def members_of(conversation_id: str, entries: Sequence[PendingEntry]) -> list[list[str]]:
+    """Of each open suspension its kind and its members of the pending indexes, as `_prelude.lua` takes them."""
+    return [
+        [
+            entry.kind.value,
+            pages.pending_member(conversation_id, entry),
+            *(part for pair in pages.further_members(conversation_id, entry) for part in pair),
+        ]
+        for entry in entries
+    ]
 
 
 def fold(

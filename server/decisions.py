@@ -6,7 +6,7 @@ from typing import Any
 from holdfast.client import Approve, AsyncConversation, Decision, Receipt, verbs
 from holdfast.client.filters import asked_of
 from holdfast.client.replies import DecisionReceiptReply, NotedReply
-from holdfast.client.results import AsyncPendingCall, Page, PendingCall
+from holdfast.client.results import AsyncPendingCall, Page, PendingCall, exactly
 from holdfast.errors import StaleCall
 
 from .bodies import AssignBody, CommentBody, PendingQuery, PlaceQuery
@@ -101,7 +101,7 @@ async def _conversation(asked: Asked) -> AsyncConversation:
         await _of_page(asked, page, suspension_id)
         named = page
     elif named is None:
-        named = (await asked.client.pending_call(suspension_id)).conversation_id
+        named = exactly(await asked.client.pending_call(suspension_id), suspension_id).conversation_id
     return asked.client.conversation(named)
 
 

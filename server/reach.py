@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from holdfast.client import AsyncClient, ConversationExists, ConversationNotFound, InvalidInput, Page, StaleCall, StaleReason
+from holdfast.client.results import exactly
 from holdfast.conversation.ids import check_conversation_id
 
 from .caller import Caller
@@ -52,9 +53,13 @@ class Reach:
         if conversation_id is not None:
             await self.check(caller, conversation_id)
             return
-        call = await self._client.pending_call(suspension_id)
+        unknown = StaleCall("", suspension_id, StaleReason.UNKNOWN)
+        try:
+            call = exactly(await self._client.pending_call(suspension_id), suspension_id)
+        except InvalidInput:  # a beginning: that of others' ids, too
+            raise unknown from None
         if not caller.touches(call.agent) or caller.conversation_id not in (None, call.conversation_id):
-            raise StaleCall("", suspension_id, StaleReason.UNKNOWN)
+            raise unknown
 
     async def _agent(self, conversation_id: str) -> str:
         found = self._agents.get(conversation_id)

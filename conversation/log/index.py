@@ -28,19 +28,35 @@ _T = TypeVar("_T")
 
 
 class PendingEntry(Record):
-    """The index entry of one open suspension; `created_at` is in ms UTC, `seq` is that of its `CallSuspended`."""
+    """The index entry of one open suspension; times are in ms UTC, `seq` is that of its `CallSuspended`.
+
+    Whoever may settle it is one of `who` (`role:finance`, `id:ana`); empty: anybody may be.
+    """
 
     created_at: int
     suspension_id: str
     kind: SuspensionKind
     seq: int
+    expires_at: int
+    tool: str
+    who: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, call: Call | None) -> "PendingEntry | None":
         """The entry of a call's open suspension; None if it has none."""
         if call is None or call.suspension is None:
             return None
-        return cls(**{name: getattr(call.suspension, name) for name in cls.model_fields})
+        groups = () if call.deciders is None else call.deciders.who
+        one = call.suspension
+        return cls(
+            created_at=one.created_at,
+            suspension_id=one.suspension_id,
+            kind=one.kind,
+            seq=one.seq,
+            expires_at=one.expires_at,
+            tool=call.tool,
+            who=min(groups, key=len, default=()),  # a decider is in each group, so the smallest one finds all
+        )
 
 
 def has_given(state: State) -> bool:

@@ -143,8 +143,17 @@ local function listed(prefix, conversation, idx)
   return found
 end
 
--- What to remove and add ({key, member, ...}) when a conversation's list entry changes and suspensions ({kind, member, ...}) open
--- and close; nil and the reason if one of the keys is no sorted set.
+-- Whether these are suspensions: {{kind, member, the name of a further pending index, its member, ...}, ...}.
+local function suspensions(told)
+  for _, one in ipairs(told) do
+    if type(one) ~= 'table' or #one < 2 or #one % 2 ~= 0 then return false end
+    for _, part in ipairs(one) do if type(part) ~= 'string' then return false end end
+  end
+  return true
+end
+
+-- What to remove and add ({key, member, ...}) when a conversation's list entry changes and suspensions open and close; nil and the
+-- reason if one of the keys is no sorted set.
 local function changes(prefix, conversation, before, after, opened, closed)
   local gone, come = {}, {}
   if not before or before[1] ~= after[1] or before[2] ~= after[2] or before[3] ~= after[3] or before[5] ~= after[5] then
@@ -152,10 +161,11 @@ local function changes(prefix, conversation, before, after, opened, closed)
     for key, member in pairs(old) do if new[key] ~= member then gone[#gone + 1], gone[#gone + 2] = key, member end end
     for key, member in pairs(new) do if old[key] ~= member then come[#come + 1], come[#come + 2] = key, member end end
   end
-  for _, side in ipairs({{closed or {}, gone}, {opened or {}, come}}) do
-    local told, into = side[1], side[2]
-    for i = 1, #told, 2 do
-      for _, key in ipairs(keys_of(prefix, 'pending', after[1], told[i])) do into[#into + 1], into[#into + 2] = key, told[i + 1] end
+  for _, side in ipairs({{closed or {}, gone, before or after}, {opened or {}, come, after}}) do
+    local into = side[2]
+    for _, one in ipairs(side[1]) do
+      for _, key in ipairs(keys_of(prefix, 'pending', side[3][1], one[1])) do into[#into + 1], into[#into + 2] = key, one[2] end
+      for i = 3, #one, 2 do into[#into + 1], into[#into + 2] = prefix .. 'pending:' .. one[i], one[i + 1] end
     end
   end
   local sorted = {}
@@ -174,14 +184,20 @@ local function change(gone, come)
   for i = 1, #come, 2 do redis.call('ZADD', come[i], 0, come[i + 1]) end
 end
 
+local function kinds_and_members(told)
+  local found = {}
+  for i, one in ipairs(told or {}) do found[i] = one[1] .. ' ' .. one[2] end
+  return table.concat(found, ' ')
+end
+
 -- Add to the bucket's stream of changes a conversation's new list entry after the events from `first` to `seq`, with the suspensions
--- that opened and closed ({kind, member, ...}) and those noted (one string). The stream is bounded, and only readers that follow
+-- that opened and closed, and those noted (one string). The stream is bounded, and only readers that follow
 -- the lists depend on it: a failed write is ignored.
 local CHANGES_KEPT = 2000
 local function note_change(prefix, conversation, first, seq, packed, opened, closed, noted)
   redis.pcall('XADD', prefix .. 'changes', 'MAXLEN', '~', CHANGES_KEPT, '*', 'c', conversation, 'f', string.format('%d', first),
-    's', string.format('%d', seq), 'i', packed, 'o', table.concat(opened or {}, ' '),
-    'x', table.concat(closed or {}, ' '), 'n', noted or '')
+    's', string.format('%d', seq), 'i', packed, 'o', kinds_and_members(opened),
+    'x', kinds_and_members(closed), 'n', noted or '')
 end
 
 -- Make a conversation need attention now, if not earlier, and tell the listeners.

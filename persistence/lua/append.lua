@@ -5,7 +5,7 @@
 --       passing (hash: records of requests that changed nothing, and '#', how many there were, '#<place>', the key at each place)
 --       Index keys (sorted sets), the changes (stream) and the channel of live events are made from the bucket's prefix;
 --       they share the slot.
--- ARGV  1 the write, a map in msgpack; suspensions alternate kinds and members of the pending indexes
+-- ARGV  1 the write, a map in msgpack; suspensions are as `suspensions` checks them
 --   token, append_id      of the owner ('' for a guest), and of this write
 --   seen                  of a guest: the id of the last append, as it was read; '' before the start
 --   claim                 of a guest, absent if it needs none: an effect, and the incarnation whose claim of it must stand
@@ -38,9 +38,10 @@ end
 for _, name in ipairs({'events', 'absent', 'known', 'passing', 'add', 'remove', 'opened', 'closed', w.claim and 'claim'}) do
   if type(w[name]) ~= 'table' then return {'corrupt', 'arguments: ' .. name .. ' is no list'} end
 end
-for _, name in ipairs({'known', 'passing', 'opened', 'closed'}) do
+for _, name in ipairs({'known', 'passing'}) do
   if #w[name] % 2 ~= 0 then return {'corrupt', 'arguments: ' .. name .. ' is odd'} end
 end
+if not (suspensions(w.opened) and suspensions(w.closed)) then return {'corrupt', 'arguments: the suspensions'} end
 for _, name in ipairs({'busy', 'progress'}) do
   if type(w[name]) ~= 'boolean' then return {'corrupt', 'arguments: ' .. name} end
 end

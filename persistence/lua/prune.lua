@@ -33,7 +33,7 @@ end
 
 -- Whether a conversation's log has gone on since the state that lacks the member.
 local function moved_on(member, seq)
-  local conversation = string.match(member, '^%d+|[^|]*|([^|]+)|%d+$')
+  local conversation = string.match(member, '^[^|]+|[^|]*|([^|]+)') -- in every pending index the third part
   local head = conversation and head_of(conversation)
   return head and (redis.call('HGET', head, 'seq') or '0') ~= seq
 end

@@ -3,12 +3,12 @@
 -- KEYS  head (hash)   log (stream)   attention (sorted set)
 --       Index keys and `paused` (sorted sets) are made from the bucket's prefix, ARGV[2]; they share the slot.
 -- ARGV  1 conversation id   2 bucket prefix   3 expected seq   4 packed entry in the lists   5 busy 0|1
---       6 earliest deadline or ''   then of each open suspension its kind and its member in the pending indexes.
+--       6 earliest deadline or ''   7 the open suspensions, in msgpack
 -- Returns {'ok'} | {'moved'} | {'corrupt', what}
 
 local conversation, prefix, packed, busy, due = ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6]
 local expected = integer(ARGV[3])
-if not expected or (busy ~= '0' and busy ~= '1') or (due ~= '' and not integer(due)) or #ARGV % 2 ~= 0 then return {'corrupt', 'arguments'} end
+if not expected or (busy ~= '0' and busy ~= '1') or (due ~= '' and not integer(due)) then return {'corrupt', 'arguments'} end
 local h = redis.call('HMGET', head, 'seq', 'index', 'lease', 'quarantine', 'paused')
 if bad(h[1]) or bad(h[3]) then return {'corrupt', 'the head: a number is malformed'} end
 if tonumber(h[1] or '0') ~= expected then return {'moved'} end
@@ -18,8 +18,8 @@ local plain = standing(packed)
 if not plain then return {'corrupt', 'arguments: the index entries'} end
 local shown = h[4] and {plain[1], 'quarantined', plain[3], plain[4], plain[5]} or plain
 local old = standing(h[2] or '') -- nil if it is unreadable: pruning removes what is left of it
-local opened = {}
-for i = 7, #ARGV do opened[#opened + 1] = ARGV[i] end
+local ok, opened = pcall(cmsgpack.unpack, ARGV[7] or '')
+if not ok or type(opened) ~= 'table' or not suspensions(opened) then return {'corrupt', 'arguments: the suspensions'} end
 local gone, what = changes(prefix, conversation, old, shown)
 if not gone then return {'corrupt', what} end
 local come

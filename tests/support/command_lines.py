@@ -14,9 +14,12 @@ def decision_of(monkeypatch, *words):
         found.append(decision)
         raise KeyboardInterrupt
 
+    async def find(suspension_id, **_):
+        return SimpleNamespace(suspension_id=suspension_id)
+
     @asynccontextmanager
     async def reached(_):
-        yield SimpleNamespace(client=SimpleNamespace(resolve=settle))
+        yield SimpleNamespace(client=SimpleNamespace(resolve=settle, pending_call=find))
 
     monkeypatch.setattr(session, "reached", reached)
     try:

@@ -305,7 +305,7 @@ async def test_a_namespace_of_another_layout_is_refused(server, raw, layout, err
 async def test_the_layout_is_written_once(store, raw):
     layout = raw.redis.hgetall(Keys(raw.namespace).meta("layout"))
 
-    assert layout == {b"version": b"1", b"buckets": b"64", b"indexes": b"2"}
+    assert layout == {b"version": b"1", b"buckets": b"64", b"indexes": b"3", b"complete": b"3"}
     with raw.unchanged():
         await store.open()
 

@@ -5,9 +5,10 @@ from crowd import conversations, crowd, pending
 from writer import Writer, begin, call, resolve, send, start
 
 from holdfast.client import Answer
-from holdfast.errors import NewerRecord
-from holdfast.persistence import RedisStore
+from holdfast.errors import InvalidInput, NewerRecord
+from holdfast.persistence import RedisStore, codec
 from holdfast.persistence.keys import Keys, bucket_of
+from holdfast.persistence.redis_values import INDEX_VERSION
 
 
 def indexes(raw):
@@ -135,16 +136,71 @@ async def test_a_conversation_that_cannot_be_read_is_named_and_the_others_are_re
 
 async def test_the_version_of_the_indexes_stands_in_the_meta(store, raw, namespace, server):
     layout = Keys(namespace).meta("layout")
-    assert raw.redis.hget(layout, "indexes") == b"2"
+    assert raw.redis.hget(layout, "indexes") == b"%d" % INDEX_VERSION
     raw.redis.hdel(layout, "indexes")  # as a store has it that was laid out before there was a version
     await rebuild(store)
-    assert raw.redis.hget(layout, "indexes") == b"2"
+    assert raw.redis.hget(layout, "indexes") == b"%d" % INDEX_VERSION
 
-    raw.redis.hset(layout, "indexes", 3)
+    raw.redis.hset(layout, "indexes", INDEX_VERSION + 1)
     newer = RedisStore(server.url, namespace=namespace)
     with pytest.raises(NewerRecord):
         await newer.open()
     await newer.close()
+
+
+async def test_what_an_older_release_indexed_is_found_by_rows_until_it_is_rebuilt(store, raw, namespace, server):
+    # given a namespace whose indexes are of version 2
+    made = await crowd(store, 12)
+    right = await pending(store)
+    for key in indexes(raw):
+        if key.decode().partition("}:pending:")[2][:2] in {"i", "e", "t:", "w:"}:
+            raw.redis.delete(key)
+    layout = Keys(namespace).meta("layout")
+    raw.redis.hset(layout, "indexes", 2)
+    raw.redis.hdel(layout, "complete")
+    older = RedisStore(server.url, namespace=namespace)
+    await older.open()
+    # then lists hold what they should, and a suspension alone is refused with the way out
+    refunds = [view for view in right if view.tool == "refund"]
+    assert (await older.pending(limit=1000, tool="refund")).items == refunds
+    assert (await older.pending(limit=1000, expires_within_s=10**6)).items == right
+    with pytest.raises(InvalidInput, match="holdfast reindex"):
+        await older.pending_of(None, right[0].suspension_id)
+    # and a rebuild makes it whole, also for a process that was open before
+    await rebuild(store)
+    assert await older.pending_of(None, right[0].suspension_id) == [right[0]]
+    assert (await older.pending(limit=1000, tool="refund")).items == refunds
+    assert len(made) == 12
+    await older.close()
+
+
+@pytest.mark.parametrize("what", ["newer", "sealed", "broken"])
+async def test_lists_are_complete_only_if_no_process_could_read_what_the_rebuild_left_out(store, raw, namespace, what):
+    """One of a newer release, or with the cipher, would miss the conversation's calls in lists that are called complete."""
+    writer = await Writer.of(store, "c-1")
+    await writer.do(start(), begin(), call("ask"))
+    sealed, newer = codec.pack([codec.VERSION, codec.SEALED, b"0" * 40]), codec.pack([codec.VERSION + 1, "call_held", {}])
+    keys, entries = Keys(namespace), {"newer": newer, "sealed": sealed, "broken": b"nonsense"}
+    raw.redis.hdel(keys.meta("layout"), "complete")
+    raw.redis.xadd(keys.log("c-1"), {"e": entries[what]}, id=f"{writer.state.seq + 1}-0")
+
+    rebuilt = await rebuild(store)
+
+    assert [problem.split(":")[0] for found in rebuilt for problem in found.problems] == ["c-1"]
+    assert raw.redis.hget(keys.meta("layout"), "complete") == (b"%d" % INDEX_VERSION if what == "broken" else None)
+
+
+async def test_a_call_whose_place_cannot_be_read_is_in_no_list_by_age(store, raw, namespace):
+    await crowd(store, 3)
+    right = await pending(store, 50)
+    for index in ("pending", "pending:e", "pending:t:ask"):
+        raw.redis.zadd(f"{Keys(namespace).bucket(0)}{index}", {"000|nonsense": 0})
+
+    assert len(await pending(store, 50)) == len(right) + 1
+    of_tool = [view for view in right if view.tool == "ask"]
+    for where, expected in (({}, right), ({"expires_within_s": 10**6}, right), ({"tool": "ask"}, of_tool)):
+        found = (await store.pending(limit=50, older_than_s=0, **where)).items
+        assert sorted(found, key=right.index) == expected
 
 
 async def test_who_waits_for_the_end_of_a_pause_is_found_again_where_the_list_of_them_is_gone(store, raw, namespace):

@@ -9,9 +9,9 @@ from writer import DESK, Writer, begin, call, finish, reply, resolve, send, star
 from holdfast.client import AsyncClient
 from holdfast.client.stack_gateway import StackGateway
 from holdfast.conversation import Answer, Approve, Limits, SuspensionKind
-from holdfast.errors import InvalidInput, QueueFull
-from holdfast.persistence import RedisStore, codec, pages, redis_values
-from holdfast.persistence.keys import Keys
+from holdfast.errors import QueueFull
+from holdfast.persistence import RedisStore, codec, redis_values
+from holdfast.persistence.keys import BUCKETS, Keys
 from holdfast.persistence.lists import PAGE_BYTES
 from holdfast.testing import FaultyStore
 
@@ -100,6 +100,7 @@ async def test_a_suspended_conversation_is_small_at_rest(store, raw):
         kinds[kind] = kinds.get(kind, 0) + raw.redis.memory_usage(key, samples=0)
 
     each = (sum(kinds.values()) - meta) / count
+    each -= kinds.pop("changes") / count  # bounded for each bucket, however many conversations there are
     shares = {kind: round(size / count) for kind, size in kinds.items()}
     print(f"\na suspended conversation at rest: {each:.0f} bytes, of which {shares}")  # noqa: T201 - shown by pytest -s
     assert each <= 6 * 1024
@@ -141,7 +142,7 @@ async def test_a_decision_among_1000_calls_writes_what_one_among_2_does(store, t
         written.append(sized.appends[0])
         assert await store.load(f"c-{size}") == writer.state
     few, many = written
-    assert many[0] <= few[0] + 40
+    assert many[0] <= few[0] + 48  # the digits of places, which stand in each entry of an index
     assert many[1] == 0
 
 
@@ -359,17 +360,14 @@ async def test_the_latest_events_are_read_from_the_end(proxy, through):
     assert proxy.answered_bytes <= PAGE_BYTES + 100_000
 
 
-async def test_among_very_many_calls_none_is_looked_for_by_its_suspension_alone(proxy, through, monkeypatch):
+async def test_a_call_is_found_by_its_suspension_with_one_look_at_each_bucket(proxy, through):
     for number in range(3):
         writer = await Writer.of(through, f"c-{number}")
         await writer.do(start(), begin(), call("ask"))
     (suspension_id,) = writer.suspension_ids
-    assert [one.conversation_id for one in await through.pending_of(None, suspension_id)] == ["c-2"]
-    monkeypatch.setattr(pages, "MOST_SCANNED", 2)
+    await through.pending_of(None, suspension_id)
     proxy.requests.clear()
 
-    with pytest.raises(InvalidInput, match=r"conversation_id: more than 2 calls wait"):
-        await through.pending_of(None, suspension_id)
+    assert [one.conversation_id for one in await through.pending_of(None, suspension_id)] == ["c-2"]
 
-    assert proxy.sent(b"ZSCAN") == 0
-    assert [view.suspension_id for view in await through.pending_of("c-2", suspension_id)] == [suspension_id]
+    assert (proxy.sent(b"ZRANGEBYLEX"), proxy.sent(b"ZSCAN")) == (BUCKETS, 0)

@@ -9,7 +9,7 @@ from writer import APP, DESK, Writer, begin, call, cancel, cancel_pending, send,
 
 from holdfast.client import AsyncClient
 from holdfast.client.stack_gateway import StackGateway
-from holdfast.conversation import State, SuspensionKind
+from holdfast.conversation import Principal, State, SuspensionKind
 from holdfast.errors import CorruptStore
 from holdfast.persistence import AccessScope, ApiKey, Takeover, TakeoverReason, Ticket, TicketKind
 from holdfast.persistence.access import Want
@@ -48,6 +48,10 @@ KEY_OF = {
     "pending by agent": lambda keys: keys.pending(BUCKET, "desk", None),
     "pending by kind": lambda keys: keys.pending(BUCKET, None, "elicitation"),
     "pending by both": lambda keys: keys.pending(BUCKET, "desk", "elicitation"),
+    "pending by id": lambda keys: f"{keys.bucket(BUCKET)}pending:i",
+    "pending by deadline": lambda keys: f"{keys.bucket(BUCKET)}pending:e",
+    "pending by tool": lambda keys: f"{keys.bucket(BUCKET)}pending:t:ask",
+    "pending by decider": lambda keys: f"{keys.bucket(BUCKET)}pending:w:",
     "conversations": lambda keys: keys.conversations(BUCKET, None, None),
     "conversations by agent": lambda keys: keys.conversations(BUCKET, "desk", None),
     "conversations by status": lambda keys: keys.conversations(BUCKET, None, "awaiting_input"),
@@ -137,6 +141,10 @@ COMMANDS = {
     lambda store: store.pending(limit=10): ["pending"],
     lambda store: store.pending(limit=10, agent="desk"): ["pending by agent"],
     lambda store: store.pending(limit=10, kind=SuspensionKind.ELICITATION): ["pending by kind"],
+    lambda store: store.pending(limit=10, tool="ask"): ["pending by tool"],
+    lambda store: store.pending(limit=10, approver=Principal("ana")): ["pending by decider"],
+    lambda store: store.pending(limit=10, expires_within_s=10): ["pending by deadline"],
+    lambda store: store.pending_of(None, "sus-12345"): ["pending by id"],
     lambda store: store.conversations(limit=10): ["conversations"],
     lambda store: store.app(APP.app): ["apps"],
     lambda store: store.spec(DESK.digest): ["specs"],

@@ -11,7 +11,6 @@ from waiting_calls import settled, waiting
 from writer import Writer, begin, call, start, suspend
 
 from holdfast.client import Approve, Client, Deny, InvalidDecision
-from holdfast.persistence import pages
 from holdfast.server.pages.several import TOO_LARGE
 
 LARGE = "x" * 900_000
@@ -140,16 +139,3 @@ def test_many_large_reviews_of_one_conversation_are_whole_as_far_as_they_have_ro
     assert len(lengths) == 40
     assert lengths[:30] == [250_000] * 30
     assert lengths[35:] == [0] * 5
-
-
-def test_where_very_many_calls_wait_one_is_found_by_its_conversation(server, http, monkeypatch):
-    suspension_id = waiting(server, "among-many")
-    monkeypatch.setattr(pages, "MOST_SCANNED", 5)
-
-    refused = http.get(f"/v1/pending/{suspension_id}")
-    decision = {"decision": "deny", "reason": "no"}
-    decided = http.post(f"/v1/pending/{suspension_id}/resolve", json=decision)
-
-    assert [(one.status_code, one.json()["field"]) for one in (refused, decided)] == [(422, "conversation_id")] * 2
-    assert http.get(f"/v1/pending/{suspension_id}?conversation_id=among-many").json()["tool"] == "refund"
-    assert http.post(f"/v1/pending/{suspension_id}/resolve", json={**decision, "conversation_id": "among-many"}).is_success

@@ -46,6 +46,7 @@ pytest.register_assert_rewrite(
             "reads",
             "refusals",
             "runs",
+            "selecting",
             "supervision",
             "tallies",
             "tickets",
@@ -76,6 +77,7 @@ from .quotas import Rationing
 from .reads import Reading
 from .refusals import Refusing
 from .runs import Running
+from .selecting import Selecting
 from .supervision import Supervising
 from .tallies import Tallying
 from .tickets import Ticketing
@@ -90,6 +92,7 @@ class StoreConformance(
     Appending,
     Reading,
     Running,
+    Selecting,
     Refusing,
     Granting,
     Auditing,

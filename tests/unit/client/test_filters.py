@@ -73,7 +73,7 @@ def test_the_page_has_a_control_for_each_filter_with_a_label(row):
 def test_a_filter_is_answered_by_an_index_of_the_store_or_by_a_look_at_each_row(row):
     by_index = {one.name for one in LISTS[row] if one.by_index}
     assert by_index <= inspect.signature(OF_STORE[row]).parameters.keys()
-    assert all(one.keeps is not None or one.name in ROWS[row] for one in LISTS[row])
+    assert all(one.by_index or one.keeps is not None or one.name in ROWS[row] for one in LISTS[row])
 
 
 async def test_an_index_is_asked_and_the_other_rows_are_looked_at_until_one_is_wanted():

@@ -44,6 +44,19 @@ async def test_a_pending_call_is_found_by_its_suspension(client, conversation_id
     assert await client.pending_call(shown.suspension_id, conversation_id=conversation_id) == shown
 
 
+async def test_a_call_is_found_by_the_beginning_of_its_suspension_and_decided_by_the_whole(client, store):
+    shown = await refund_of(client)
+    before = await store.load("c-1")
+    beginning = shown.suspension_id[:12]
+
+    assert await client.pending_call(beginning) == shown
+    with pytest.raises(InvalidInput, match=f"suspension_id: {beginning} is only the beginning of {shown.suspension_id}"):
+        await client.resolve(beginning, Approve())
+
+    assert await store.load("c-1") == before
+    assert (await client.resolve(await client.pending_call(beginning), Approve())).settled
+
+
 async def test_a_decision_by_suspension_is_recorded_and_its_repetition_has_the_same_receipt(client):
     shown = await refund_of(client)
 
