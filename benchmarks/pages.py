@@ -1,6 +1,7 @@
 """A page of `client.pending()` against how many calls are pending, also filtered; and what each suspended one takes."""
 
 import asyncio
+import contextlib
 import statistics
 import time
 from contextlib import AsyncExitStack
@@ -12,10 +13,10 @@ from writer import DESK
 
 from benchmarks import stack, store_drive
 from benchmarks.result import Chart, Part, Row, Series, Table, number
-from holdfast.client import AsyncClient, Principal
-from holdfast.client.results import PendingCall
+from holdfast.client import AsyncClient, ConversationNotFound, Deny, Principal
 from holdfast.conversation import Approvers
 from holdfast.errors import StaleCall
+from holdfast.persistence import RedisStore
 
 AGENTS = 10
 TOOLS = ("ask", "refund")
@@ -30,7 +31,8 @@ FILTERS: dict[str, dict[str, Any]] = {
     "by agent and kind": {"agent": "desk-3", "kind": "approval"},
     f"by approver, who has {MINE}": {"approver": Principal("kim")},
 }
-ALONE, PLACED, UNKNOWN = "a call by its suspension alone", "a call with its conversation", "a suspension that is unknown"
+ALONE, UNKNOWN = "a decision by its suspension alone", "one about an unknown suspension"
+PLACED = {ALONE: "a decision with its conversation", UNKNOWN: "one about an unknown conversation"}
 MIDDLE = "all, from the middle on"
 WARM_UP = 3
 
@@ -58,9 +60,9 @@ async def measured(home: Path, sizes: list[int], rounds: int) -> dict[str, Any]:
                 )
                 await store_drive.side_by_side(work, lambda: progress.advance(task))
                 used = await store_drive.used_memory(store) - before
-                samples: dict[str, list[float]] = {name: [] for name in [*FILTERS, MIDDLE, ALONE, PLACED, UNKNOWN]}
-                cursor, shown = await middle(client, size)
-                steps.append({"pending": size, "ms": samples, "memory": used, "client": client, "cursor": cursor, "one": shown})
+                samples: dict[str, list[float]] = {name: [] for name in [*FILTERS, MIDDLE]}
+                cursor = await middle(client, size)
+                steps.append({"pending": size, "ms": samples, "memory": used, "client": client, "cursor": cursor})
         for turn in track(range(rounds + WARM_UP), "pages", console=stack.console, transient=True):
             for name in [*FILTERS, MIDDLE]:
                 for step in steps:
@@ -70,31 +72,34 @@ async def measured(home: Path, sizes: list[int], rounds: int) -> dict[str, Any]:
                     assert len(page.items) == 50, (name, len(page.items))
                     if turn >= WARM_UP:
                         step["ms"][name].append(took)
-            for name in (ALONE, PLACED, UNKNOWN):
-                for step in steps:
-                    took = await one_call(step["client"], name, step["one"])
-                    if turn >= WARM_UP:
-                        step["ms"][name].append(took)
-        return {"steps": [{name: step[name] for name in ("pending", "ms", "memory")} for step in steps]}
+        found = {"steps": [{name: step[name] for name in ("pending", "ms", "memory")} for step in steps]}
+        return found | {"decisions": await decisions(client, store, rounds)}
 
 
-async def one_call(client: AsyncClient, name: str, shown: PendingCall[Any]) -> float:
-    """How long it takes to find one call, in milliseconds."""
-    suspension_id = f"{shown.suspension_id}x" if name == UNKNOWN else shown.suspension_id
-    began = time.perf_counter()
-    try:
-        await client.pending_call(suspension_id, conversation_id=shown.conversation_id if name == PLACED else None)
-    except StaleCall:
-        assert name == UNKNOWN
-    return (time.perf_counter() - began) * 1000
+async def decisions(client: AsyncClient, store: RedisStore, rounds: int) -> dict[str, list[float]]:
+    """How long decisions take among what is pending, in milliseconds: with the conversation, and without it."""
+    samples: dict[str, list[float]] = {name: [] for name in (*PLACED, *PLACED.values())}
+    for turn in track(range(rounds + WARM_UP), "decisions", console=stack.console, transient=True):
+        for name, taken in samples.items():
+            writer = await store_drive.suspended(store, f"{name.replace(' ', '-')}-{turn}", calls=2)  # one waits on: no model
+            known = {"suspension_id": writer.suspension_ids[0], "conversation_id": writer.conversation_id}
+            if name in (UNKNOWN, PLACED[UNKNOWN]):
+                known = {field: f"{text}x" for field, text in known.items()}
+            conversation_id = known["conversation_id"] if name in PLACED.values() else None
+            began = time.perf_counter()
+            with contextlib.suppress(StaleCall, ConversationNotFound):
+                await client.resolve(known["suspension_id"], Deny("no"), conversation_id=conversation_id)
+            if turn >= WARM_UP:
+                taken.append((time.perf_counter() - began) * 1000)
+    return samples
 
 
-async def middle(client: Any, size: int) -> tuple[str, PendingCall[Any]]:
-    """The cursor after about half of what is pending, and a call before it."""
+async def middle(client: Any, size: int) -> str:
+    """The cursor after about half of what is pending."""
     page = await client.pending(limit=min(500, size // 2))
     for _ in range(max(0, size // 1000 - 1)):
         page = await client.pending(limit=500, after=page.next)
-    return page.next, page.items[-1]
+    return page.next
 
 
 def measure(*, quick: bool) -> Part:
@@ -104,6 +109,7 @@ def measure(*, quick: bool) -> Part:
         raw = asyncio.run(measured(home, sizes, rounds))
     steps = raw["steps"]
     p50 = {name: [statistics.median(step["ms"][name]) for step in steps] for name in steps[0]["ms"]}
+    decided = {name: statistics.median(each) for name, each in raw["decisions"].items()}
     per_1000 = [step["memory"] / step["pending"] * 1000 / 1024 for step in steps]
     return Part(
         rows=[
@@ -117,20 +123,18 @@ def measure(*, quick: bool) -> Part:
                 rounds,
             )
             for name, each in p50.items()
-            if name not in (ALONE, PLACED, UNKNOWN)
         ]
         + [
             Row(
-                f"{name}, at {sizes[-1]:,} pending, against one with its conversation (p50)",
-                took,
+                f"{name}, at {sizes[-1]:,} pending, against {placed} (p50)",
+                decided[name],
                 "ms",
-                placed,
-                took / placed,
+                decided[placed],
+                decided[name] / decided[placed],
                 1.5,
                 rounds,
             )
-            for name in (ALONE, UNKNOWN)
-            for took, placed in [(p50[name][-1], p50[PLACED][-1])]
+            for name, placed in PLACED.items()
         ],
         tables=[
             Table(

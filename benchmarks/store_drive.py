@@ -33,14 +33,21 @@ def started(agent: str = "bench", text: str = "turn 1") -> NextCommand:
 
 
 async def suspended(
-    store: RedisStore, name: str, *, spec: AgentSpec = SPEC, tool: str = "ask", approvers: Approvers | None = None
+    store: RedisStore,
+    name: str,
+    *,
+    spec: AgentSpec = SPEC,
+    tool: str = "ask",
+    approvers: Approvers | None = None,
+    calls: int = 1,
 ) -> Writer:
-    """A conversation in its first turn that waits for one call, and that nobody hosts."""
+    """A conversation in its first turn that waits for one call or several, and that nobody hosts."""
     writer = await Writer.of(store, name)
     writer.spec = spec
     terms = None if approvers is None else approvers.terms
-    asked = ProposedCall(tool_call_id=f"call-{name}", name=tool, arguments=QUESTION, approvers=terms)
-    for step in (started(spec.name), begin(), call(asked)):
+    asked = ProposedCall(tool_call_id="", name=tool, arguments=QUESTION, approvers=terms)
+    asked_for = (asked.model_copy(update={"tool_call_id": f"call-{name}-{one}"}) for one in range(calls))
+    for step in (started(spec.name), begin(), call(*asked_for)):
         await writer.do(step)
     await writer.release()
     return writer
