@@ -23,7 +23,7 @@ from holdfast.conversation import Event as RecordedEvent
 from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.records.events import CallSuspended
 from holdfast.conversation.records.live import LiveEvent
-from holdfast.conversation.records.state import RESTING
+from holdfast.conversation.records.state import RESTING, WaitsFor
 from holdfast.errors import InvalidDecision, InvalidInput, StaleCall, StaleReason
 
 from .gateway import Gateway
@@ -243,12 +243,21 @@ class ConversationState(Result, Generic[R]):
     problem: str | None = Field(default=None, description="Why workers cannot run the app; None if no problem is known.")
     late: list[LateResult] = Field(default_factory=list, description="The results that came after their calls were settled.")
     attended: bool = Field(default=True, description="Whether there is somebody to ask, as the conversation was started.")
+    waits_for: WaitsFor | None = Field(
+        default=None,
+        description="Whom its suspended calls wait for: `people` if any does; `machines` if nobody has to do anything; None "
+        "if no call is suspended.",
+    )
 
     def __class_getitem__(cls, _: Any) -> Any:
         return cls
 
 
 def rests(state: ConversationState[Any] | State, after: int | None) -> bool:
-    """Whether `wait` returns this state: at rest beyond the place `after` in its log, or in quarantine."""
+    """Whether `wait` returns this state: in quarantine, or at rest beyond the place `after` in its log.
+
+    A conversation that waits for machines alone does not rest.
+    """
     beyond = after is None or state.seq > after or state.status is Status.ENDED
-    return state.status is Status.QUARANTINED or (state.status in RESTING and beyond)
+    rest = state.status in RESTING and state.waits_for is not WaitsFor.MACHINES
+    return state.status is Status.QUARANTINED or (rest and beyond)

@@ -42,7 +42,7 @@ async def shown(
     seqs = [] if last is None else [last.reply_seq or last.seq, last.seq]
     entries: Sequence[Event | None] = [followed.get(seq) for seq in seqs]
     quarantine, late, problem = None, list[LateResult](), None
-    waits = [call.suspension.seq for call in state.calls if call.suspension is not None]
+    waits = [one.seq for call in state.calls if (one := call.suspension) is not None and not one.source]
     if (followed.keys() & waits and None not in entries) or (
         entries and state.turn is None and not state.busy and _completed(*entries)
     ):
@@ -75,6 +75,7 @@ async def shown(
         problem=problem,
         late=late,
         attended=state.attended,
+        waits_for=state.waits_for,
     )
 
 

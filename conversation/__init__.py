@@ -39,6 +39,7 @@ from .records.commands import RunRuled as RunRuled
 from .records.commands import RunSuspended as RunSuspended
 from .records.commands import Send as Send
 from .records.commands import Start as Start
+from .records.commands import Tell as Tell
 from .records.commands import Wake as Wake
 from .records.event_base import FailureReason as FailureReason
 from .records.event_base import StopReason as StopReason
@@ -46,6 +47,7 @@ from .records.events import Event as Event
 from .records.events import SettledBy as SettledBy
 from .records.state import State as State
 from .records.state import Status as Status
+from .records.state import WaitsFor as WaitsFor
 from .terms.approvers import Approvers as Approvers
 from .terms.approvers import ApproverTerms as ApproverTerms
 from .terms.decisions import *  # noqa: F403 - its `__all__` lists the decisions

@@ -8,6 +8,7 @@ from itertools import accumulate
 from holdfast.conversation import Status, SuspensionKind
 from holdfast.conversation.log.index import PendingEntry, pending_entries
 from holdfast.conversation.records.idempotency import notes_key
+from holdfast.conversation.terms.decisions import OF_PEOPLE
 from holdfast.errors import StoreError
 from holdfast.redaction import PLAIN
 
@@ -150,7 +151,7 @@ class MemoryLists(MemoryConversations):
             {place: _waiting(place[0], entries, every) for place, entries in waiting.items()},
             {
                 (kind, age_s): sum(entry.kind is kind and entry.created_at <= now - age_s * 1000 for entry in every)
-                for kind in SuspensionKind
+                for kind in OF_PEOPLE
                 for age_s in AGES_S
             },
             actors=len(self._living),

@@ -138,7 +138,7 @@ class Reads(Hashes):
         wanted = [
             (PendingPlace(name, one.seq, one.suspension_id, one.created_at), (one.seq, call.arguments_at, asked, *one.notes))
             for call, one in calls
-            if suspension_id in (None, one.suspension_id)
+            if (suspension_id is None and not one.source) or suspension_id == one.suspension_id
         ]
         found: list[PendingView] = []
         while rest := wanted[len(found) :]:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from holdfast.conversation import Status, SuspensionKind
+from holdfast.conversation.terms.decisions import OF_PEOPLE
 from holdfast.errors import CorruptStore
 from holdfast.redaction import PLAIN
 
@@ -153,7 +154,7 @@ class RedisLists(RedisDatabase):
         for bucket in range(BUCKETS):
             sizes["paused", None, bucket] = keys.paused(bucket)
             sizes |= {("listed", one, bucket): keys.conversations(bucket, status=one.value) for one in Status}
-            sizes |= {("waiting", one, bucket): keys.pending(bucket, kind=one.value) for one in SuspensionKind}
+            sizes |= {("waiting", one, bucket): keys.pending(bucket, kind=one.value) for one in OF_PEOPLE}
         hosting, *counts = await self._each(
             lambda pipe: [pipe.hvals(keys.meta("hosting")), *(pipe.zcard(key) for key in sizes.values())]
         )
@@ -171,7 +172,7 @@ class RedisLists(RedisDatabase):
             {name.decode(errors="replace"): int(count) for name, count in said.items() if count.isdigit()},
             listed,
             waiting,
-            {(kind, age_s): older[kind, age_s] for kind in SuspensionKind for age_s in AGES_S},
+            {(kind, age_s): older[kind, age_s] for kind in OF_PEOPLE for age_s in AGES_S},
             sums["actors", None],
             sums["offers", None],
             len(hosted),

@@ -31,6 +31,7 @@ class SettledBy(StrEnum):
     EDIT = "edit"  # a person changed the arguments of a call that several must approve, so all are asked again
     EXPIRY = "expiry"  # the deadline passed
     CANCELLATION = "cancellation"  # the call or its turn was cancelled, or the conversation ended
+    SOURCE = "source"  # the machine that the call waited for gave the result
     RUN = "run"  # the callback's outcome
     LOSS = "loss"  # the run's worker was gone without an outcome
     UNATTENDED = "unattended"  # nobody attends the conversation, and its agent settles the call

@@ -44,7 +44,8 @@ _ASKED = "prompt response_schema decisions title action report_md payload rule r
 
 REPLIES: Mapping[type[BaseModel], Row] = {
     ConversationState: Row(
-        "conversation_id status turn_id reply failed stopped pending running seq agent created_at updated_at attended",
+        "conversation_id status turn_id reply failed stopped pending running seq agent created_at updated_at attended "
+        "waits_for",
         "error",
         "app problem late",
     ),
@@ -93,7 +94,7 @@ EVENTS: Mapping[type[BaseModel], Row] = {
     log.CallSuspended: Row(
         f"approval suspension_id suspension_kind arguments_at expires_at batch_id {_CALL}",
         f"arguments {_ASKED}",
-        "on_lost traceparent resume grants approvers message_at salt",
+        "on_lost traceparent resume grants approvers message_at salt source",
     ),
     CallTarget: Row("kind value level"),
     log.SuspensionSettled: Row(

@@ -21,6 +21,7 @@ NO_ANSWER = {
     SuspensionKind.ELICITATION: "the user did not respond in time",
     SuspensionKind.CLIENT_EXEC: "the client did not respond in time",
     SuspensionKind.REVIEW: "nobody reviewed this in time (the user did not respond)",
+    SuspensionKind.DELEGATE: "the agent that was asked did not answer in time",
     SuspensionKind.LOST: "outcome unknown: the worker was lost while this call ran, and nobody said in time what became of it",
 }
 """The error text that the model reads when a suspension has expired."""

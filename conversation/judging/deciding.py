@@ -102,7 +102,7 @@ def resolve_many(state: State, command: ResolveMany) -> Judgement:
         try:
             found = state.calls.open_suspension(one.suspension_id)
             if found is None:
-                raise _stale(state, command, one.suspension_id)
+                raise stale(state, command, one.suspension_id)
             judged.append(_judged(draft, command, *found, one))
         except (StaleCall, InvalidDecision, NotPermitted, AlreadyVoted) as error:
             refused[one.suspension_id] = error
@@ -149,7 +149,7 @@ def _named(state: State, command: Resolve) -> tuple[Call, Suspension]:
     call = state.calls.of(command.tool_call_id)
     if call is None or call.suspension is None:
         if command.suspension_id is not None:
-            raise _stale(state, command, command.suspension_id, command.tool_call_id)
+            raise stale(state, command, command.suspension_id, command.tool_call_id)
         known = command.known.get(call_key(command.tool_call_id))
         if known is None or known.by is None:  # the call was never suspended: its result may be known
             known = command.known.get(result_key(command.tool_call_id), known)
@@ -157,14 +157,14 @@ def _named(state: State, command: Resolve) -> tuple[Call, Suspension]:
             raise StaleCall(state.conversation_id, command.tool_call_id, StaleReason.UNKNOWN)
         raise StaleCall(state.conversation_id, command.tool_call_id, known.reason, known.by, known.at)
     if command.suspension_id not in (None, call.suspension.suspension_id):
-        raise _stale(state, command, command.suspension_id or "", call.tool_call_id)
+        raise stale(state, command, command.suspension_id or "", call.tool_call_id)
     if command.suspension_id is None and call.suspensions > 1:
         problem = f"call {call.tool_call_id!r} has been suspended {call.suspensions} times"
         raise InvalidDecision("suspension_id", problem, "name the suspension that was shown (PendingCall.suspension_id)")
     return call, call.suspension
 
 
-def _stale(state: State, command: Resolve | ResolveMany, suspension_id: str, tool_call_id: str | None = None) -> StaleCall:
+def stale(state: State, command: Request, suspension_id: str, tool_call_id: str | None = None) -> StaleCall:
     """The error that says why a suspension (of this call, if given) takes no decision."""
     known = command.known.get(suspension_key(suspension_id))
     if known is None or tool_call_id not in (None, known.tool_call_id):

@@ -16,7 +16,7 @@ from holdfast.conversation.records.idempotency import IdempotencyRecord, request
 from holdfast.conversation.records.state import State
 from holdfast.errors import ConversationExists, InvalidDecision, InvalidInput, InvalidMessage
 
-from . import cancelling, deciding, granting, messages, noting, outcomes, unattended
+from . import cancelling, deciding, granting, messages, noting, outcomes, telling, unattended
 from .judgement import Cancelled, Judgement, Receipt, Receipts
 from .table import LATE, TABLE, Handled, Ignored, Refused
 
@@ -30,6 +30,7 @@ JUDGES: Mapping[type, Callable[[State, Any], Judgement]] = {
     asked.ResolveMany: deciding.resolve_many,
     asked.Assign: noting.note,
     asked.Comment: noting.note,
+    asked.Tell: telling.tell,
     asked.CancelTurn: cancelling.cancel,
     asked.CancelPending: cancelling.cancel_pending,
     asked.Revoke: granting.revoke,

@@ -258,11 +258,13 @@ def suspend(
     asked: RunSuspended | None = None,
     rule_reason: str = "",
     expires_at: int | None = None,
+    source: str = "",
 ) -> None:
     """Suspend a call, for the first or a later time.
 
     `arguments` is a text that identifies the arguments shown (default: their `seq`). `asked` is what the call's own body asks
-    for, `rule_reason` why a rule asks for an approval, `expires_at` the deadline if it is not that of the limits.
+    for, `rule_reason` why a rule asks for an approval, `expires_at` the deadline if it is not that of the limits, `source` the
+    machine that it waits for.
     """
     tool, at_client = draft.tool_of(call), kind is SuspensionKind.CLIENT_EXEC
     timeout_s = _timeout_s(tool, draft.command.limits, kind)
@@ -272,8 +274,9 @@ def suspend(
         "response_schema": tool.response_schema if kind in ANSWERED_BY_SCHEMA else None,
         "rule_reason": rule_reason if kind is SuspensionKind.APPROVAL else "",
         "grants": call.grants if at_client else (),
-        "approvers": None if at_client else call.approvers,
+        "approvers": None if at_client or source else call.approvers,
         "questions": tool.questions and kind is SuspensionKind.ELICITATION,
+        "source": source,
     }
     if kind is SuspensionKind.APPROVAL:
         said |= _of_approval(tool, edited=is_edited(draft, call))
@@ -367,3 +370,5 @@ def _timeout_s(tool: ToolSpec, limits: Limits, kind: SuspensionKind) -> float:
             return tool.answer_timeout_s or limits.answer_timeout_s
         case SuspensionKind.CLIENT_EXEC:
             return tool.answer_timeout_s or limits.client_timeout_s
+        case SuspensionKind.DELEGATE:
+            return limits.answer_timeout_s

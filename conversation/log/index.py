@@ -43,8 +43,8 @@ class PendingEntry(Record):
 
     @classmethod
     def of(cls, call: Call | None) -> "PendingEntry | None":
-        """The entry of a call's open suspension; None if it has none."""
-        if call is None or call.suspension is None:
+        """The entry of a call's open suspension; None if it has none, or waits for a machine."""
+        if call is None or call.suspension is None or call.suspension.source:
             return None
         groups = () if call.deciders is None else call.deciders.who
         one = call.suspension
@@ -65,7 +65,7 @@ def has_given(state: State) -> bool:
 
 
 def pending_entries(state: State) -> tuple[PendingEntry, ...]:
-    """The entries of a state's open suspensions, in the order of the log."""
+    """The entries of a state's open suspensions that wait for people, in the order of the log."""
     entries = [entry for call in state.calls.awaiting() if (entry := PendingEntry.of(call)) is not None]
     return tuple(sorted(entries, key=lambda entry: entry.seq))
 

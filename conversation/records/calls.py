@@ -48,7 +48,8 @@ class Suspension(Record):
     `traceparent` is the trace context of the turn's span in which it began, if any. The decisions that it accepts are in its
     event if a tool's body asked for it, else in the spec. `votes` are the votes cast, `notes` the `seq` of votes, assignments
     and comments. `approvers` may settle it if they are its `own`; otherwise those of its call may. `shown` is the digest of
-    what its event shows, for the audit chain; empty if an older release suspended the call.
+    what its event shows, for the audit chain; empty if an older release suspended the call. `source` is the machine that it
+    waits for; empty: it waits for people.
     """
 
     suspension_id: str
@@ -63,6 +64,7 @@ class Suspension(Record):
     approvers: ApproverTerms | None = None
     own: bool = False
     shown: str = ""
+    source: str = ""
 
 
 class CallDetails(Record):

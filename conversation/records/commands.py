@@ -280,6 +280,23 @@ class Comment(_Note):
     text: str
 
 
+class Tell(Request, _Advance):
+    """The word of a machine for the wait that names it as its `source`: `content` is its result or error, as JSON text.
+
+    No verb of clients sends it.
+    """
+
+    kind: Literal["tell"] = "tell"
+    suspension_id: str
+    source: str
+    ok: bool
+    content: JsonText
+
+    def reasons(self) -> tuple[str, ...]:
+        """The key of the record that says what settled the suspension."""
+        return (suspension_key(self.suspension_id),)
+
+
 class CancelTurn(Numbered):
     """Cancel the turn; with `turn_id`, only if it is that one."""
 
@@ -435,6 +452,7 @@ Command: TypeAlias = Annotated[
     | ResolveMany
     | Assign
     | Comment
+    | Tell
     | CancelTurn
     | CancelPending
     | Revoke

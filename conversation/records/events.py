@@ -185,12 +185,13 @@ class CallSuspended(CallEvent):
         message_at: The `seq` of the message that the turn answers, which says who asked for it; 0 if unknown.
         questions: Whether the call's arguments are questions, which an answer has to fit.
         salt: The salt of the digest of what it shows; empty if an older release suspended the call.
+        source: The machine that the call waits for, such as another conversation; empty: it waits for people.
     """
 
     kind: Literal["call_suspended"] = "call_suspended"
     LAST: ClassVar[str] = (
         "arguments_at expires_at prompt response_schema on_lost traceparent batch_id decisions resume title action report_md "
-        "payload rule rule_reason targets grants approvers message_at questions salt"
+        "payload rule rule_reason targets grants approvers message_at questions salt source"
     )
     executor: Executor
     approval: Approval
@@ -211,6 +212,7 @@ class CallSuspended(CallEvent):
     message_at: int = 0
     questions: bool = False
     salt: str = ""
+    source: str = ""
 
 
 class SuspensionSettled(OnSuspension, ChainLink):

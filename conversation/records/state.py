@@ -33,7 +33,14 @@ class Status(StrEnum):
 
 
 RESTING = frozenset({Status.IDLE, Status.AWAITING_INPUT, Status.FAILED, Status.ENDED})
-"""The statuses in which a conversation rests: `wait` returns."""
+"""The statuses in which a conversation rests, unless it waits for machines alone: `wait` returns."""
+
+
+class WaitsFor(StrEnum):
+    """Whom a conversation waits for, of those outside."""
+
+    PEOPLE = "people"  # at least one call awaits a person or a client
+    MACHINES = "machines"  # calls await other conversations, and nobody has to do anything
 
 
 class Deadline(NamedTuple):
@@ -93,7 +100,10 @@ class Round(Sequence[Call]):
     costs about as much as a step among ten. A round is stored as the list of its calls.
     """
 
-    __slots__ = ("_awaiting", "_calls", "_deadlines", "_held", "_places", "_running", "_suspended", "_suspensions", "_voted")
+    __slots__ = (
+        *("_awaiting", "_calls", "_deadlines", "_held", "_machines", "_places", "_running", "_suspended", "_suspensions"),
+        "_voted",
+    )
 
     _calls: Map[int, Call]
     _places: Map[str, int]
@@ -102,13 +112,14 @@ class Round(Sequence[Call]):
     _held: Map[int, None]
     _suspensions: Map[str, int]
     _suspended: int
+    _machines: int
     _voted: int
     _deadlines: Deadlines | None
 
     def __init__(self, calls: Iterable[Call] = ()) -> None:
         self._calls, self._places, self._running, self._awaiting = Map(), Map(), Map(), Map()
         self._held, self._suspensions = Map(), Map()
-        self._suspended, self._voted, self._deadlines = 0, 0, None
+        self._suspended, self._machines, self._voted, self._deadlines = 0, 0, 0, None
         for call in calls:
             if call.tool_call_id in self._places:
                 raise ValueError(f"the call {call.tool_call_id!r} stands there twice")
@@ -150,8 +161,15 @@ class Round(Sequence[Call]):
 
     @property
     def suspended_count(self) -> int:
-        """How many calls have an open suspension."""
-        return self._suspended
+        """How many calls have an open suspension that waits for people."""
+        return self._suspended - self._machines
+
+    @property
+    def waits_for(self) -> WaitsFor | None:
+        """Whom the open suspensions wait for: people if any of them does; None if none is open."""
+        if not self._suspended:
+            return None
+        return WaitsFor.PEOPLE if self.suspended_count else WaitsFor.MACHINES
 
     @property
     def any_voted(self) -> bool:
@@ -211,6 +229,7 @@ class Round(Sequence[Call]):
                 self._suspensions = self._suspensions.delete(suspended.suspension_id)
             if call.suspension is not None:
                 self._suspensions = self._suspensions.set(call.suspension.suspension_id, place)
+            self._machines += _is_of_machine(call.suspension) - _is_of_machine(suspended)
             self._voted += _is_voted(call.suspension) - _is_voted(suspended)
             if call.suspension is not None:
                 deadline = Deadline(call.suspension.expires_at, place)
@@ -265,6 +284,10 @@ class Round(Sequence[Call]):
 
 def _is_voted(suspension: Suspension | None) -> bool:
     return suspension is not None and len(suspension.votes) > 0
+
+
+def _is_of_machine(suspension: Suspension | None) -> bool:
+    return suspension is not None and suspension.source != ""
 
 
 def _with_place(places: Map[int, None], place: int, *, inside: bool) -> Map[int, None]:
@@ -390,6 +413,11 @@ class State(Record):
         return self.calls.due_at
 
     @property
+    def waits_for(self) -> WaitsFor | None:
+        """Whom its open suspensions wait for; None if none is open."""
+        return None if self.ended else self.calls.waits_for
+
+    @property
     def resting(self) -> bool:
-        """Whether the conversation rests (`RESTING`): nothing is outstanding, or a call awaits a decision."""
-        return self.status in RESTING
+        """Whether the conversation rests (`RESTING`): nothing is outstanding, or a call awaits a person's decision."""
+        return self.status in RESTING and self.waits_for is not WaitsFor.MACHINES

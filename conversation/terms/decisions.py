@@ -39,8 +39,11 @@ class SuspensionKind(StrEnum):
     CLIENT_EXEC = "client_exec"  # the result of the client's own execution
     LOST = "lost"  # a person's word on a lost run: run it again, or take this result or error
     REVIEW = "review"  # a person's verdict on a review that the call's own body asked for
+    DELEGATE = "delegate"  # the reply of another conversation, to which the call was delegated
 
 
+OF_PEOPLE = frozenset(SuspensionKind) - {SuspensionKind.DELEGATE}
+"""The kinds of suspension that wait for people or their devices; the others wait for machines."""
 FIRST_WORDS = frozenset({SuspensionKind.APPROVAL, SuspensionKind.ELICITATION})
 """The kinds of suspension that come before a call has done anything."""
 ACCEPTED: dict[SuspensionKind, tuple[DecisionKind, ...]] = {
@@ -49,6 +52,7 @@ ACCEPTED: dict[SuspensionKind, tuple[DecisionKind, ...]] = {
     SuspensionKind.CLIENT_EXEC: (DecisionKind.ANSWER, DecisionKind.FAIL, DecisionKind.CANCEL),
     SuspensionKind.LOST: (DecisionKind.REDISPATCH, DecisionKind.ANSWER, DecisionKind.FAIL, DecisionKind.CANCEL),
     SuspensionKind.REVIEW: (DecisionKind.REVIEW, DecisionKind.ANSWER, DecisionKind.CANCEL),
+    SuspensionKind.DELEGATE: (DecisionKind.CANCEL,),
 }
 """The kinds of decision that each kind of suspension takes: an approval takes an answer only if its tool's `decisions` has one,
 a review only if it has a schema."""

@@ -17,9 +17,8 @@ from starlette.responses import Response
 from holdfast.client import PendingCall
 from holdfast.client.access import AccessScope
 from holdfast.client.batches import said
-from holdfast.conversation import SuspensionKind
 from holdfast.conversation.records.calls import PendingView
-from holdfast.conversation.terms.decisions import DecisionRecord
+from holdfast.conversation.terms.decisions import OF_PEOPLE, DecisionRecord
 from holdfast.server import page_view
 from holdfast.server.bodies import Body, PlaceQuery
 from holdfast.server.operation import Asked, Operation, of_decision
@@ -80,7 +79,7 @@ async def _drawn(asked: Asked) -> Drawn:
     offers, filled = frozenset[str](), Filled()
     if call.kind is not None and caller.decides(call.kind):
         offers = offered(call) & {one.name for one in kind_of(call).of_element}
-    if APPROVE.name in offers and (caller.kinds is None or caller.kinds.issuperset(SuspensionKind)):
+    if APPROVE.name in offers and (caller.kinds is None or caller.kinds.issuperset(OF_PEOPLE)):
         filled.scope = blank_scope(call)
     if ANSWER.name in offers:
         filled.answer = Fields.of_user(call.response_schema, label="Answer" if call.questions is None else "Answers")

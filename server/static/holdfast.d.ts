@@ -125,6 +125,8 @@ export interface State {
   late: Late[];
   /** Whether there is somebody to ask, as the conversation was started. */
   attended: boolean;
+  /** Whom its suspended calls wait for: `people` if any does; `machines` if nobody has to do anything; null if no call is suspended. */
+  waits_for: WaitsFor | null;
 }
 /** The receipt of a decision. */
 export interface Resolved {
@@ -353,13 +355,15 @@ export interface ReviewDecision {
 /** The producer of a call's result. */
 export type Executor = "server" | "human" | "client" | "provider";
 /** The kind of decision that a suspended call waits for. */
-export type SuspensionKind = "approval" | "elicitation" | "client_exec" | "lost" | "review";
+export type SuspensionKind = "approval" | "elicitation" | "client_exec" | "lost" | "review" | "delegate";
 /** Why a turn failed. */
 export type FailureReason = "model_error" | "model_timeout" | "length" | "content_filter" | "max_model_calls" | "max_calls" | "reply_bytes" | "unusable" | "no_agent";
 /** The status of a conversation. */
 export type Status = "absent" | "idle" | "generating" | "executing_tools" | "awaiting_input" | "failed" | "ended" | "quarantined";
 /** Why a completed turn lacks the rest of the model's answer. */
 export type StopReason = "length" | "content_filter";
+/** Whom a conversation waits for, of those outside. */
+export type WaitsFor = "people" | "machines";
 /** How a principal was proven. */
 export type Proof = "stated" | "link" | "key" | "oidc" | "proxy";
 /** How much a call does with a target, or a grant allows; each level includes those before it. */

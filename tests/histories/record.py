@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import writer as steps
 from history import CONVERSATION, Kept, path_of, stands, text_of, vocabulary
+from machine_waits import machine_wait
 from redis_server import RedisServer
 from writer import NextCommand as Asking
 from writer import Writer
@@ -56,6 +57,7 @@ from holdfast.conversation import (
     RunSuspended,
     State,
     SuspensionKind,
+    Tell,
     ToolSpec,
 )
 from holdfast.conversation.log.transcript import Transcript
@@ -177,7 +179,7 @@ class Recorder:
         self.now += 1000 * after_s
         reply = await self.writer.do(told, now=self.now)
         line: dict[str, Any] = {}
-        if isinstance(reply, Receipt | Cancelled):
+        if isinstance(reply, Receipt | Cancelled) and not isinstance(asked[0], Tell):  # a machine's second word is stale
             plain = asked[0].model_dump(mode="json", exclude_defaults=True)
             line = {"asked": {"kind": asked[0].kind, **plain}, "reply": reply.model_dump(mode="json")}
         await self.notes(step, **line)
@@ -236,6 +238,16 @@ class Recorder:
         await self.store.finish(CONVERSATION, outcome.effect_id, incarnation="i-1", outcome=codec.encode(outcome))
         await self.notes(f"the worker records that {tool} asks for a review")
         await self.does(f"{tool} waits for a review", lambda _: outcome)
+
+    async def delegated(self, call_id: str, tool: str, source: str) -> None:
+        """A call that runs waits for another conversation instead."""
+        self.now += 1000
+        await self.claims(call_id, tool)
+        judged = machine_wait(self.state, self.writer.spec, call_id, source, now=self.now, salt="pepper")
+        assert judged.state is not None
+        await self.store.append(CONVERSATION, self.writer.write(judged.events, judged.state))
+        self.writer.adopt(judged.events, judged.state)
+        await self.notes(f"{call_id} waits for {source}")
 
     async def ruled(
         self,
@@ -583,6 +595,18 @@ def suspended(tells: Recorder, call_id: str) -> str:
     return next(call.suspension.suspension_id for call in tells.state.calls if call.tool_call_id == call_id and call.suspension)
 
 
+async def machines(tells: Recorder) -> None:
+    """Calls that wait for other conversations."""
+    await tells.does("one more message comes", steps.send("ask the others", message_id="m-machines"))
+    await tells.does("its turn begins", steps.begin())
+    await tells.model("the model asks others", ("ask_a", "lookup"), ("ask_b", "lookup"))
+    await tells.delegated("ask_a", "lookup", "c-child-a")
+    await tells.delegated("ask_b", "lookup", "c-child-b")
+    asked = {"suspension_id": suspended(tells, "ask_a"), "source": "c-child-a"}
+    await tells.does("one has answered", lambda _: Tell(**asked, ok=True, content='"all is well"'))
+    await tells.does("the turn is cancelled", steps.cancel("x-machines"))
+
+
 async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     """One conversation that says everything."""
     first = steps.start("Hello? 🙂", app="shop.app:app", context='{"order":12345678901234567890}', attended=False)
@@ -644,6 +668,7 @@ async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     await votes(tells)
     await given(tells)
     await alone(tells)
+    await machines(tells)
 
     await tells.does("a fourth message comes", steps.send("ship it", message_id="m-4"))
     await tells.does("its turn begins", steps.begin())

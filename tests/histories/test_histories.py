@@ -50,6 +50,7 @@ DECISIONS = {
     SuspensionKind.CLIENT_EXEC: Answer(0),
     SuspensionKind.LOST: Redispatch(),
     SuspensionKind.REVIEW: Review("allow"),
+    SuspensionKind.DELEGATE: Cancel(),
 }
 
 DECIDERS = [Principal(name, roles=["finance", "on call"], proof=Proof.KEY) for name in ("ana", "eve", "kim")]

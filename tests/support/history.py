@@ -150,7 +150,11 @@ def stands(state: State) -> dict[str, Any]:
         "turn": None if state.turn is None else state.turn.turn_id,
         "queue": list(state.queue),
         "calls": {call.tool_call_id: f"{call.tool} {call.status} {call.attempt}" for call in state.calls},
-        "pending": {call.suspension.suspension_id: str(call.suspension.kind) for call in state.calls if call.suspension},
+        "pending": {
+            call.suspension.suspension_id: str(call.suspension.kind)
+            for call in state.calls
+            if call.suspension and not call.suspension.source
+        },
         "outstanding": [effect.effect_id for effect in outstanding(state)],
         "due_at": state.due_at,
         "last": None if state.last is None else f"{state.last.turn_id} {state.last.outcome}",

@@ -39,7 +39,7 @@ PUBLIC = {
         Execution Executor Fail FailureReason Grant Judgement Level Limits ModelFailed ModelReplied OnLost
         Principal Proof Question Receipt Receipts Redispatch Reply Resolve ResolveMany Resume Review
         ReviewVerdict Revoke RevokeGiven RunFinished RunRuled RunSuspended RunTool Scope Send SettledBy Start State Status
-        StopReason SuspensionKind TABLE Target ToolSpec Wake decide evolve outstanding
+        StopReason SuspensionKind TABLE Target Tell ToolSpec WaitsFor Wake decide evolve outstanding
     """,
     "agent": """
         Agent AgentSpec App Approval Approvers Executor InvalidArguments Limits OnLost Report Rule RuleEffect

@@ -4,6 +4,7 @@ import contextlib
 import json
 
 import pytest
+from machine_waits import machine_wait
 from writer import (
     begin,
     call,
@@ -77,6 +78,7 @@ WAITING = {
     SuspensionKind.CLIENT_EXEC: "locate",
     SuspensionKind.LOST: "post",
     SuspensionKind.REVIEW: "lookup",
+    SuspensionKind.DELEGATE: "lookup",
 }
 """Of each kind of suspension, a tool whose call has it first."""
 
@@ -121,7 +123,10 @@ class Conversation:
     def do(self, step, *, at=None):
         """Judge a step, or a command as it is, a second after the last one, or at a moment, and adopt what it led to."""
         self.now = self.now + 1000 if at is None else at
-        judgement = self.judge(step(self.state) if callable(step) else step)
+        return self.adopt(self.judge(step(self.state) if callable(step) else step))
+
+    def adopt(self, judgement):
+        """Adopt what a step led to."""
         self.known |= facts(judgement.events, self.state.seq + 1) | judgement.passing
         for event in judgement.events:
             self.state = evolve(self.state, event)
@@ -154,8 +159,14 @@ class Conversation:
             self.lose(waiting)
         if kind is SuspensionKind.REVIEW:
             self.suspend(waiting, response_schema="{}")
+        if kind is SuspensionKind.DELEGATE:
+            self.await_machine(waiting)
         assert self.suspension(waiting).kind is kind
         return waiting
+
+    def await_machine(self, tool_call_id, source="c-2"):
+        """A call that runs waits for a machine instead."""
+        self.adopt(machine_wait(self.state, self.spec, tool_call_id, source, now=self.now, salt=self.salt))
 
     def run(self, tool_call_id):
         """The run of a call that is outstanding."""

@@ -12,13 +12,14 @@ from errors_to_show import EXPORTED, SHOWN
 from pydantic import BaseModel
 from writer import DESK, Writer, assign, begin, call, comment, resolve, start
 
-from holdfast.client import Approve, AsyncClient, AsyncConversation, Deny, Principal, Proof, Scope, SuspensionKind
+from holdfast.client import Approve, AsyncClient, AsyncConversation, Deny, Principal, Proof, Scope
 from holdfast.client.http_address import Address
 from holdfast.client.http_gateway import HttpGateway
 from holdfast.conversation import Approvers, CallTarget
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.records.events import EVENTS, CallSuspended
 from holdfast.conversation.records.live import LIVE_EVENTS
+from holdfast.conversation.terms.decisions import OF_PEOPLE
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.error_codes import code_of
 from holdfast.errors import (
@@ -177,7 +178,7 @@ async def lent(api, client):
     return page
 
 
-EVERY = tuple(SuspensionKind)
+EVERY = tuple(OF_PEOPLE)
 
 
 async def test_no_answer_to_a_customers_page_holds_what_people_and_rules_said(secretive, lent, store):

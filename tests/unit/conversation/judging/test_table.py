@@ -20,6 +20,7 @@ from holdfast.conversation import (
     Send,
     Start,
     Status,
+    Tell,
     Wake,
     outstanding,
 )
@@ -27,7 +28,7 @@ from holdfast.conversation.judging.table import Handled, Ignored, Refused
 from holdfast.conversation.records.commands import COMMANDS, Assign, Comment, RunLost, TurnPrepared
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
-from holdfast.errors import BatchRefused, InvalidInput, StaleCall
+from holdfast.errors import BatchRefused, InvalidInput, NotPermitted, StaleCall
 
 KINDS = [command.model_fields["kind"].default for command in COMMANDS]
 MACHINE = [status for status in Status if status is not Status.QUARANTINED]
@@ -89,6 +90,7 @@ def _command(conversation, kind):
         "resolve_many": resolve_many({(awaiting or ["call-9"])[0]: Answer(1)})(conversation.state),
         "assign": Assign(to="ana", request_id="x-new", **_pending(conversation.state)),
         "comment": Comment(text="looks odd", request_id="x-new", **_pending(conversation.state)),
+        "tell": Tell(suspension_id=_pending(conversation.state)["suspension_id"], source="c-2", ok=True, content="1"),
         "cancel": CancelTurn(request_id="x-new"),
         "cancel_pending": CancelPending(request_id="x-new"),
         "revoke": Revoke(request_id="x-new", grant_id="g1"),
@@ -156,7 +158,7 @@ def _heeded(conversation, command):
     """Whether the command was judged on its merits; a refusal of the table would be raised."""
     try:
         judgement = conversation.do(command)
-    except (StaleCall, BatchRefused, InvalidInput):
+    except (StaleCall, BatchRefused, InvalidInput, NotPermitted):
         return True
     return judgement.ignored is None or command.kind == "wake"
 

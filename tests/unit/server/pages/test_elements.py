@@ -7,8 +7,9 @@ import pytest
 from stores import WithActors
 from writer import Writer, begin, call, start
 
-from holdfast.conversation import AgentSpec, Approval, Choice, Executor, Limits, SuspensionKind, ToolSpec
+from holdfast.conversation import AgentSpec, Approval, Choice, Executor, Limits, ToolSpec
 from holdfast.conversation.records.commands import ProposedCall
+from holdfast.conversation.terms.decisions import OF_PEOPLE
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.server import create_app
 from holdfast.server.pages.elements import nodes_of
@@ -136,7 +137,7 @@ SECRET = ProposedCall(
         (["elicitation"], ["read", "decide"], set(), 403),
         (["approval"], ["read"], set(), 403),
         (["approval"], ["read", "decide"], {"Approve", "Deny"}, 200),
-        (list(SuspensionKind), ["read", "decide"], {"Approve", "Deny", "Also allow later calls"}, 200),
+        (sorted(OF_PEOPLE), ["read", "decide"], {"Approve", "Deny", "Also allow later calls"}, 200),
     ],
 )
 async def test_a_page_has_the_form_of_what_it_decides_alone(client, store, stack, kinds, scopes, offered, status):

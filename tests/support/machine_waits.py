@@ -1,0 +1,14 @@
+"""Calls that wait for a machine, as no tool makes them yet."""
+
+from holdfast.conversation import AgentSpec, State, SuspensionKind, Wake
+from holdfast.conversation.judging.judgement import Judgement
+from holdfast.conversation.judging.progress import Draft, suspend
+
+
+def machine_wait(state: State, spec: AgentSpec, tool_call_id: str, source: str, *, now: int, salt: str = "") -> Judgement:
+    """The events with which a call that runs waits for a machine instead."""
+    call = state.calls.of(tool_call_id)
+    assert call is not None
+    draft = Draft(state, Wake().stamped(now, spec, {}, salt=salt))
+    suspend(draft, call, SuspensionKind.DELEGATE, source=source)
+    return draft.done()
