@@ -151,6 +151,8 @@ def stands(state: State) -> dict[str, Any]:
         "queue": list(state.queue),
         "calls": {call.tool_call_id: f"{call.tool} {call.status} {call.attempt}" for call in state.calls},
         "pending": {
+            one.suspension_id: str(one.kind) for call in state.calls if (one := call.suspension) and not one.source
+        },
             call.suspension.suspension_id: str(call.suspension.kind)
             for call in state.calls
             if call.suspension and not call.suspension.source
