@@ -66,7 +66,7 @@ from holdfast.conversation.records.event_base import FailureReason, StopReason
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.grants import CallTarget, Level, Scope
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
-from holdfast.conversation.terms.spec import UnattendedApprovals, UnattendedQuestions, UnattendedSpec
+from holdfast.conversation.terms.spec import NoticeKind, NotifySpec, UnattendedApprovals, UnattendedQuestions, UnattendedSpec
 from holdfast.persistence import AppRecord, RedisStore, codec
 
 BEGAN_AT = 1_700_000_000_000
@@ -134,7 +134,12 @@ CALM = CLERK.model_copy(
     }
 )
 """The agent that decides by itself where nobody attends."""
-NIGHT = CALM.model_copy(update={"unattended": UnattendedSpec(questions=UnattendedQuestions.CANCEL)})
+NIGHT = CALM.model_copy(
+    update={
+        "unattended": UnattendedSpec(questions=UnattendedQuestions.CANCEL),
+        "notify": (NotifySpec(name="channel", events=tuple(NoticeKind)),),
+    }
+)
 SHOP = AppRecord(
     app="shop.app:app",
     code="code-1",

@@ -150,13 +150,7 @@ def stands(state: State) -> dict[str, Any]:
         "turn": None if state.turn is None else state.turn.turn_id,
         "queue": list(state.queue),
         "calls": {call.tool_call_id: f"{call.tool} {call.status} {call.attempt}" for call in state.calls},
-        "pending": {
-            one.suspension_id: str(one.kind) for call in state.calls if (one := call.suspension) and not one.source
-        },
-            call.suspension.suspension_id: str(call.suspension.kind)
-            for call in state.calls
-            if call.suspension and not call.suspension.source
-        },
+        "pending": {one.suspension_id: str(one.kind) for call in state.calls if (one := call.suspension) and not one.source},
         "outstanding": [effect.effect_id for effect in outstanding(state)],
         "due_at": state.due_at,
         "last": None if state.last is None else f"{state.last.turn_id} {state.last.outcome}",

@@ -1,5 +1,7 @@
 """Calls that wait for a machine, as no tool makes them yet."""
 
+from writer import Writer
+
 from holdfast.conversation import AgentSpec, State, SuspensionKind, Wake
 from holdfast.conversation.judging.judgement import Judgement
 from holdfast.conversation.judging.progress import Draft, suspend
@@ -12,3 +14,11 @@ def machine_wait(state: State, spec: AgentSpec, tool_call_id: str, source: str, 
     draft = Draft(state, Wake().stamped(now, spec, {}, salt=salt))
     suspend(draft, call, SuspensionKind.DELEGATE, source=source)
     return draft.done()
+
+
+async def await_machine(writer: Writer, tool_call_id: str, source: str) -> None:
+    """As `machine_wait`, by a writer in its store."""
+    judged = machine_wait(writer.state, writer.spec, tool_call_id, source, now=await writer.store.now())
+    assert judged.state is not None
+    await writer.store.append(writer.conversation_id, writer.write(judged.events, judged.state))
+    writer.adopt(judged.events, judged.state)
