@@ -52,7 +52,7 @@ OUTSIDE = {
     "tree_sitter": ("agent/grammar.py",),
     "tree_sitter_bash": ("agent/grammar.py",),
     "opentelemetry": ("root/traces.py", "actors/"),
-    "aiohttp": ("testing/model_server.py",),
+    "aiohttp": ("testing/model_server.py", "actors/worker/notify/outgoing.py"),
     "pytest": ("testing/",),
 }
 """Where each library may be imported: folders, and single files."""

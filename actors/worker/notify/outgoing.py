@@ -1,0 +1,139 @@
+"""One HTTP request to the outside: to a checked address, bounded in time and size, without redirects, proxies or cookies."""
+
+import asyncio
+import contextlib
+import functools
+import re
+import socket
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from holdfast.actors.workers import DeliverAnswer, Delivered, Later, SetAside
+
+from .addresses import Place, Refused, looked_up
+
+ANSWERS_S = 25.0
+"""Seconds until the receiver must have answered, with its headers."""
+READING_S = 5.0
+"""Seconds for the beginning of the answer's body. It decides nothing, but a receiver is not cut off in the middle of a word."""
+READ_BYTES = 64 * 1024
+HEADERS = 64
+HEADER_BYTES = 8 * 1024
+LONGEST_WAIT_S = 3600
+"""The most seconds that a receiver's `Retry-After` counts for."""
+AGAIN = frozenset({408, 409, 425, 429})
+"""The statuses below 500 after which the request is made again."""
+SAID = 200
+"""How many characters of an error, or of an answer's body, are kept."""
+
+
+class _Known(AbstractResolver):
+    """Leads to the addresses that were checked, whatever the name leads to by now."""
+
+    def __init__(self, places: Sequence[Place], port: int) -> None:
+        self._places, self._port = places, port
+
+    async def resolve(self, host: str, port: int = 0, family: int = socket.AF_UNSPEC) -> list[ResolveResult]:  # noqa: ARG002
+        return [
+            ResolveResult(hostname=host, host=place.address, port=self._port, family=place.family, proto=0, flags=0)
+            for place in self._places
+        ]
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def posted(
+    url: str, body: bytes, headers: Mapping[str, str], *, allow_private: bool, tells: bool = False
+) -> DeliverAnswer:
+    """Post a body to a URL that `checked_url` has let pass; what became of it. No error of the network is raised.
+
+    With `tells`, the reason of a refusal has the beginning of the answer's body. That is for receivers of one kind, which say
+    there what is wrong; any other body may be of a server that nobody who reads the reason has access to.
+    """
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        async with asyncio.timeout(ANSWERS_S) as bound:
+            places = await looked_up(host, port, allow_private=allow_private)
+            async with _session(_Known(places, port)) as session:
+                response = await session.post(url, data=body, headers=headers, allow_redirects=False)
+                bound.reschedule(None)
+                return await _judged(response, host, tells=tells)
+    except Refused as error:
+        return SetAside(str(error))
+    except TimeoutError:
+        return Later(f"{host} has not answered within {ANSWERS_S:g} s")
+    except (aiohttp.ClientError, OSError) as error:
+        return Later(f"{host} cannot be reached: {_said(error)}".replace(url, "its URL"))
+
+
+def _session(resolver: AbstractResolver) -> aiohttp.ClientSession:
+    connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, force_close=True, ssl=tls())
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(),  # the bounds above count for everything
+        headers={"User-Agent": "holdfast"},
+        skip_auto_headers=("Accept-Encoding",),
+        auto_decompress=False,
+        trust_env=False,
+        max_headers=HEADERS,
+        max_line_size=HEADER_BYTES,
+        max_field_size=HEADER_BYTES,
+    )
+
+
+@functools.cache
+def tls() -> ssl.SSLContext:
+    """How servers prove who they are: by a certificate of this machine's authorities (`SSL_CERT_FILE`) for their names."""
+    return ssl.create_default_context()
+
+
+async def _judged(response: aiohttp.ClientResponse, host: str, *, tells: bool) -> DeliverAnswer:
+    """The answer is judged by its status; the body, if it comes at all, can only explain it."""
+    body = await _beginning(response)
+    if 200 <= response.status < 300:  # noqa: PLR2004 - the class of success
+        return Delivered()
+    reason = f"{host} answered {response.status}"
+    if 300 <= response.status < 400:  # noqa: PLR2004 - the class of redirects
+        reason += ", and redirects are not followed"
+    if tells and body:
+        reason += f": {body[:SAID].decode('ascii', 'replace')}"
+    if response.status in AGAIN or response.status >= 500:  # noqa: PLR2004 - the class of the server's errors
+        return Later(reason, after_ms=after_ms(response.headers.get("Retry-After")))
+    return SetAside(reason)
+
+
+async def _beginning(response: aiohttp.ClientResponse) -> bytes:
+    read = bytearray()
+    with contextlib.suppress(aiohttp.ClientError, OSError):  # a TimeoutError is an OSError
+        async with asyncio.timeout(READING_S):
+            while len(read) < READ_BYTES and (part := await response.content.read(READ_BYTES - len(read))):
+                read += part
+    return bytes(read)
+
+
+def after_ms(header: str | None, now_s: float | None = None) -> int | None:
+    """How long a `Retry-After` asks to wait, in ms and at most `LONGEST_WAIT_S`: a number of seconds, or a date."""
+    text = (header or "").strip()
+    if re.fullmatch(r"[0-9]+", text):
+        wait_s = float(text[:300])  # so long a number is above the bound in any case
+    else:
+        try:
+            wait_s = parsedate_to_datetime(text).timestamp() - (time.time() if now_s is None else now_s)
+        except (ValueError, TypeError, OverflowError, IndexError):
+            return None
+    return int(1000 * min(max(wait_s, 0.0), LONGEST_WAIT_S))
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientResponseError):  # its message shows what was received
+        return "its answer is no HTTP, or too long"
+    return f"{type(error).__name__}: {error}"[:SAID]
