@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .directory import *  # noqa: F403 - the table below lists the names
     from .lists import *  # noqa: F403 - the table below lists the names
     from .memory_store import *  # noqa: F403 - the table below lists the names
+    from .outbox import *  # noqa: F403 - the table below lists the names
     from .redis_store import *  # noqa: F403 - the table below lists the names
     from .runs import *  # noqa: F403 - the table below lists the names
     from .store import *  # noqa: F403 - the table below lists the names
@@ -35,6 +36,7 @@ __getattr__ = lazily(
             *("Rebuilt", "Survey", "Tallies", "Trouble", "Waiting"),
         ),
         "memory_store": ("MemoryStore",),
+        "outbox": ("Lane", "Leased", "Outbox", "OutboxFigures", "OutboxRow", "OutboxState", "OwedFigures", "Verdict"),
         "redis_store": ("RedisStore", "opened"),
         "runs": ("Late", "Run", "RunStatus", "Runs"),
         "store": ("ConversationsAndRuns", "DirectoryAndRuns", "Store"),

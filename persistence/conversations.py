@@ -8,6 +8,7 @@ from typing import Protocol
 
 from holdfast.conversation import Event, State
 from holdfast.conversation.log.index import Delta, delta
+from holdfast.conversation.log.owed import Envelope
 from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.records.events import (
     CallSuspended,
@@ -156,6 +157,8 @@ class Append:
     start). It leaves the conversation without an owner; outstanding work then needs attention after `lease_ms`. With `claim`
     (an effect, and the incarnation that claimed it) it also needs that claim: it writes an outcome that is recorded nowhere.
 
+    `owed` is what the events owe; the store sets its time. `quarantine_owes` are the targets of a quarantine's notice.
+
     From `until_ms` on (ms UTC by the store's clock) nothing is written: what the write begins may be paused by then.
     """
 
@@ -172,6 +175,8 @@ class Append:
     seen: str | None = None
     claim: tuple[str, str] | None = None
     until_ms: int | None = None
+    owed: Sequence[Envelope] = ()
+    quarantine_owes: Sequence[str] = ()
 
     def snapshot(self, tail_bytes: int) -> bool:
         """Whether the write carries a snapshot of the new state, given the size of the log tail with these events.

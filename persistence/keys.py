@@ -42,12 +42,15 @@ class Keys:
     late = _of_conversation("late")  # hash: outcomes that came after their call was settled, by effect id
     abandoned = _of_conversation("abandoned")  # hash: claims of runs that outlived their settled calls; it expires
     progress = _of_conversation("progress")  # hash: the last progress of runs, by effect id; it expires
+    tries = _of_conversation("owed")  # hash: the lease and tries of the first envelope of each queue of the outbox, by target
     live = _of_conversation("live")  # channel: live, lossy events
 
     # Of a bucket, by its number.
     given = _of_bucket("conversations:given")  # sorted set by name: the conversations with grants or votes
     attention = _of_bucket("attention")  # sorted set by time: when each conversation needs attention
     changes = _of_bucket("changes")  # stream: the latest changes of the lists
+    owed = _of_bucket("owed")  # sorted set by time: when each lane of the outbox has something to deliver
+    aside = _of_bucket("aside")  # hash: why envelopes of the outbox were set aside
     paused = _of_bucket("paused")  # sorted set by name (`agent|conversation`): released as paused, with outstanding work
 
     def bucket(self, bucket: int) -> str:
@@ -66,6 +69,14 @@ class Keys:
         """Sorted set by name: conversations."""
         return f"{self.bucket(bucket)}{index_name('conversations', agent, status)}"
 
+    def lane(self, bucket: int, name: str, lane: str) -> str:
+        """Sorted set by time, of a lane of the outbox: `owed` and `owing` hold queues, `aside` envelopes."""
+        return f"{self.bucket(bucket)}{name}:{lane}"
+
+    def queue(self, conversation_id: str, target: str) -> str:
+        """Sorted set by place in the log: what a conversation owes a target. No id has a `|`, so no other key has this name."""
+        return f"{self.tries(conversation_id)}|{target}"
+
     def meta(self, name: str) -> str:
         """A key that belongs to no conversation, by name."""
         return f"{{{self.namespace}:meta}}:{name}"
@@ -74,7 +85,7 @@ class Keys:
     def of(self, conversation_id: str, names: tuple[str, ...]) -> Sequence[str]:
         """These keys of a conversation and its bucket, in this order."""
         bucket = bucket_of(conversation_id)
-        return [getattr(self, name)(bucket if name in {"attention", "paused"} else conversation_id) for name in names]
+        return [getattr(self, name)(bucket if name in {"attention", "owed", "paused"} else conversation_id) for name in names]
 
 
 def index_name(name: str, agent: str | None, other: str | None) -> str:

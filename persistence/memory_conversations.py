@@ -12,7 +12,9 @@ from holdfast.backoff import wall_ms
 from holdfast.cipher import Cipher, CipherAt
 from holdfast.conversation import Event, State, Status, evolve
 from holdfast.conversation.log.index import PendingEntry, facts, has_given
+from holdfast.conversation.log.owed import AFTER_ALL, Envelope
 from holdfast.conversation.records.idempotency import IdempotencyRecord
+from holdfast.conversation.terms.spec import NoticeKind
 from holdfast.errors import ConversationNotFound, CorruptStore, Fenced, LeaseHeld, Quarantined
 from holdfast.settings import check_namespace
 
@@ -36,6 +38,7 @@ from .conversations import (
 from .hashes import Put
 from .keys import Keys, index_name
 from .lists import PAGE_BYTES, Pause
+from .memory_queues import Queues
 from .pages import PendingPlace
 from .reads import Reads
 from .runs import Late, Run, RunStatus
@@ -74,6 +77,7 @@ class Kept:
     postponed: int = 0
     looked_at: int = 0
     paused: bool = False
+    quarantine_owes: Sequence[str] = ()
     charged_to: str = ""
     expires: int | None = None
 
@@ -161,6 +165,7 @@ class MemoryConversations(Reads):
         self._claims: dict[str, tuple[int, int]] = {}
         self._listeners: dict[str, list[asyncio.Queue[bytes]]] = {}
         self._outcome_listeners: list[asyncio.Queue[str]] = []
+        self._owed = Queues()
         self._progress: dict[str, dict[str, bytes]] = {}
         self._kept_until: dict[str, int] = {}
         self._changed = asyncio.Condition()
@@ -278,7 +283,6 @@ class MemoryConversations(Reads):
         tail_bytes = write.tail_bytes + sum(map(len, entries))
         fresh = write.snapshot(tail_bytes)
         snapshot = self.payloads.seal_state(conversation_id, write.after) if fresh else found.snapshot
-        changes = write.delta
         facts_known, passing = (
             {key: self.payloads.seal_known(conversation_id, key, value) for key, value in records.items()}
             for records in (facts(write.events, first), write.passing)
@@ -296,10 +300,10 @@ class MemoryConversations(Reads):
         stood = found.standing
         found.append_id, found.lease, found.snapshot = write.append_id, now + write.lease_ms, snapshot
         found.folded = write.after.seq if fresh else found.folded
-        found.after = write.after
-        for entry in changes.closed:
+        found.after, found.quarantine_owes = write.after, write.quarantine_owes
+        for entry in write.delta.closed:
             found.pending.pop(entry.suspension_id, None)
-        found.pending |= {entry.suspension_id: entry for entry in changes.opened}
+        found.pending |= {entry.suspension_id: entry for entry in write.delta.opened}
         if write.events:
             found.at = now
         if write.advances:
@@ -310,12 +314,13 @@ class MemoryConversations(Reads):
             kept = self._passing(found) | passing
             found.passing = dict(list(kept.items())[-MOST_PASSING:])
             found.passing_until = now + PASSING_MS
-        found.runs |= {effect_id: Run(RunStatus.RUNNABLE) for effect_id in (*changes.scheduled, *write.unrecorded)}
-        gone = {effect_id: found.runs.pop(effect_id, None) for effect_id in changes.settled}
+        found.runs |= {effect_id: Run(RunStatus.RUNNABLE) for effect_id in (*write.delta.scheduled, *write.unrecorded)}
+        gone = {effect_id: found.runs.pop(effect_id, None) for effect_id in write.delta.settled}
         removed = {name: run for name, run in gone.items() if run is not None and run.status is RunStatus.CLAIMED}
         # The run whose outcome this is has ended.
         found.abandoned |= {name: run for name, run in removed.items() if "#" in name and name not in (write.claim or ())}
-        sides = {"opened": changes.opened, "closed": changes.closed, "noted": changes.noted}
+        self._owed.owe(conversation_id, write.owed, now)
+        sides = {"opened": write.delta.opened, "closed": write.delta.closed, "noted": write.delta.noted}
         await self._note_change(conversation_id, found, stood, first=first, **sides)
         return Appended(now, 0 if fresh else tail_bytes, removed)
 
@@ -371,6 +376,8 @@ class MemoryConversations(Reads):
         stood = found.standing
         found.quarantine = self.payloads.seal_text(reason, "quarantine", conversation_id), self._clock()
         found.token, found.actor, found.lease = "", "", self._clock()
+        owed = [Envelope(NoticeKind.QUARANTINED, target, len(found.log), AFTER_ALL, 0) for target in found.quarantine_owes]
+        self._owed.owe(conversation_id, owed, self._clock())
         await self._note_change(conversation_id, found, stood, first=len(found.log) + 1)
         return None
 

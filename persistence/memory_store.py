@@ -6,6 +6,7 @@ from . import codec
 from .access import COST, MOST_API_KEYS, TOKENS, WINDOW_MS, ApiKey, Exceeded, Ticket, Used, Want, too_many_keys
 from .directory import Binding, Living
 from .memory_lists import MemoryLists
+from .memory_outbox import MemoryOutbox
 from .memory_runs import MemoryRuns
 
 
@@ -14,7 +15,7 @@ def _id(cluster: str) -> str:
     return cluster.partition("@")[0]
 
 
-class MemoryStore(MemoryRuns, MemoryLists):
+class MemoryStore(MemoryRuns, MemoryLists, MemoryOutbox):
     """The verbs of `Store`, in this process's memory."""
 
     async def offer(self, actor: str, since: int | None) -> bool:

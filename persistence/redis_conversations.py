@@ -125,6 +125,8 @@ class RedisConversations(RedisChanges):
 
     async def append(self, conversation_id: str, write: Append) -> Appended | KnownIds:
         told, tail_bytes = redis_values.append_args(conversation_id, self._keys.prefix(conversation_id), write, self.payloads)
+        if write.owed:
+            told["courier"] = self._keys.meta("owed")
         await self._raise_indexes()
         if self.payloads.cipher is not None:
             await self._note_encryption()
@@ -160,10 +162,8 @@ class RedisConversations(RedisChanges):
     ) -> Blame | None:
         await self._raise_indexes()
         text = self.payloads.seal_text(reason, "quarantine", conversation_id)
-        prefix = self._keys.prefix(conversation_id)
-        answer = await self._on(
-            conversation_id, "strike", token, process, limit, text, conversation_id, prefix, claims, FEW_CLAIMS
-        )
+        known = conversation_id, self._keys.prefix(conversation_id), claims, FEW_CLAIMS, self._keys.meta("owed")
+        answer = await self._on(conversation_id, "strike", token, process, limit, text, *known)
         if answer[0] == b"fenced":
             raise Fenced(conversation_id)
         return None if answer[2] else Blame(int(answer[1]), int(answer[3]))

@@ -17,6 +17,7 @@ from .codec import Payloads
 from .conversations import MOST_PASSING, PASSING_MS, Append, Quarantine
 from .keys import BUCKETS
 from .lists import ConversationRow
+from .outbox import envelope_text
 from .runs import Late, Run, RunStatus
 
 LAYOUT_VERSION = 1
@@ -69,6 +70,10 @@ def append_args(conversation_id: str, prefix: str, write: Append, payloads: Payl
         "closed": members_of(conversation_id, changes.closed),
         "noted": " ".join(f"{one.kind} {pages.pending_member(conversation_id, one)}" for one in changes.noted),
     }
+    if write.owed:
+        told["owed"] = [part for one in write.owed for part in (one.target, envelope_text(one))]
+    if write.quarantine_owes:
+        told["quarantine_owes"] = codec.pack(list(write.quarantine_owes))
     return {name: value for name, value in told.items() if value is not None}, tail_bytes if snapshot is None else 0
 
 

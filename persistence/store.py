@@ -12,6 +12,7 @@ from .changes import Changes
 from .conversations import Conversations
 from .directory import Directory
 from .lists import Lists, Tallies
+from .outbox import Outbox
 from .runs import Runs
 
 
@@ -23,7 +24,7 @@ class DirectoryAndRuns(Directory, Runs, Protocol):
     """The part of a store that knows the workers and their claims."""
 
 
-class Store(Conversations, Runs, Lists, Directory, Changes, Tallies, ApiKeys, Tickets, QuotaStore, Protocol):
+class Store(Conversations, Runs, Lists, Directory, Changes, Tallies, ApiKeys, Tickets, QuotaStore, Outbox, Protocol):
     """The one place where conversations are kept.
 
     If payloads are encrypted, every method that reads or writes one may raise `CipherMissing` or `CipherFailed`. Lists raise

@@ -14,6 +14,8 @@ from holdfast.conversation.terms.spec import NoticeKind
 
 OWN = "own"
 """The lane of deliveries to conversations."""
+AFTER_ALL = 999
+"""The number `n` of a quarantine's envelopes, which come after those of the log's last event."""
 _NOTICE = re.compile(r"notice:([A-Za-z0-9_-]{1,64}):(.+)", re.DOTALL)
 _OWN = re.compile(rf"{OWN}:([A-Za-z0-9][A-Za-z0-9._:-]{{0,127}})")
 

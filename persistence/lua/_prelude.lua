@@ -229,3 +229,75 @@ local function attend(key, conversation, busy, lease, due)
     redis.call('ZREM', key, conversation)
   end
 end
+
+-- The outbox. What a conversation owes a target is a queue: a sorted set of envelopes, `seq|n|kind|at`, in the order of the log. A lane is
+-- a notification target, or all conversations together (`own`). Of each lane that a bucket has, three sorted sets hold the queues
+-- (`conversation|target`) by when the first envelope is tried next (`owed:<lane>`) and by when that was owed (`owing:<lane>`), and the
+-- envelopes that were set aside, by when (`aside:<lane>`). `owed` has the lanes, by their earliest try.
+local function lane_of(target)
+  return string.sub(target, 1, 4) == 'own:' and 'own' or target
+end
+
+local function queue_of(prefix, conversation, target)
+  return prefix .. 'c:' .. conversation .. ':owed|' .. target
+end
+
+-- The key that is of another type than the outbox has for a target; nil if there is none.
+local function ill_typed(prefix, conversation, target)
+  local lane = lane_of(target)
+  for _, key in ipairs({queue_of(prefix, conversation, target), prefix .. 'owed', prefix .. 'owed:' .. lane, prefix .. 'owing:' .. lane,
+    prefix .. 'aside:' .. lane}) do
+    if not is(key, 'zset') then return key end
+  end
+  for _, key in ipairs({prefix .. 'aside', prefix .. 'c:' .. conversation .. ':owed'}) do
+    if not is(key, 'hash') then return key end
+  end
+end
+
+-- An envelope's place in the log, its number there, and when it was owed; nil for other texts.
+local function parts_of(envelope)
+  local seq, n, at = string.match(envelope, '^(%d+)|(%d+)|[^|]+|(%d+)$')
+  return tonumber(seq), tonumber(n), tonumber(at)
+end
+
+-- Put an envelope into its queue, in the order of the log.
+local function put(queue, envelope)
+  local seq, n = parts_of(envelope)
+  redis.call('ZADD', queue, string.format('%d', (seq or 0) * 1000 + math.min(n or 0, 999)), envelope)
+end
+
+-- Set when a lane is looked at next: never while it has nothing but envelopes that were set aside.
+local function look_at_lane(prefix, lane)
+  local first = redis.call('ZRANGE', prefix .. 'owed:' .. lane, 0, 0, 'WITHSCORES')
+  if first[2] then redis.call('ZADD', prefix .. 'owed', first[2], lane)
+  elseif redis.call('EXISTS', prefix .. 'aside:' .. lane) == 1 then redis.call('ZADD', prefix .. 'owed', '+inf', lane)
+  else redis.call('ZREM', prefix .. 'owed', lane) end
+end
+
+-- Have the first envelope of a queue tried at a time; a queue without one is forgotten.
+local function try_at(prefix, conversation, target, at)
+  local lane, member = lane_of(target), conversation .. '|' .. target
+  local first = redis.call('ZRANGE', queue_of(prefix, conversation, target), 0, 0)[1]
+  if first then
+    local _, _, owed_at = parts_of(first)
+    redis.call('ZADD', prefix .. 'owed:' .. lane, string.format('%d', at), member)
+    redis.call('ZADD', prefix .. 'owing:' .. lane, string.format('%d', owed_at or at), member)
+  else
+    redis.call('ZREM', prefix .. 'owed:' .. lane, member)
+    redis.call('ZREM', prefix .. 'owing:' .. lane, member)
+    redis.call('HDEL', prefix .. 'c:' .. conversation .. ':owed', target, target .. '|why')
+  end
+  look_at_lane(prefix, lane)
+end
+
+-- Owe envelopes, {target, 'seq|n|kind', ...}, from now on. Whoever listens is told.
+local function owe(prefix, conversation, told, now, channel)
+  for i = 1, #told, 2 do
+    local target = told[i]
+    put(queue_of(prefix, conversation, target), told[i + 1] .. '|' .. string.format('%d', now))
+    if not redis.call('ZSCORE', prefix .. 'owed:' .. lane_of(target), conversation .. '|' .. target) then
+      try_at(prefix, conversation, target, now)
+    end
+  end
+  redis.pcall('PUBLISH', channel, '')
+end

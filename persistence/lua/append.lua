@@ -24,6 +24,8 @@
 --   add, remove           the runs to add and to remove
 --   opened, closed        the suspensions that open, and that close
 --   noted                 open suspensions with a new vote, comment or assignment, separated by spaces
+--   owed, courier         what the events owe: targets and envelopes without their time, alternating; the channel of the courier; absent if nothing
+--   quarantine_owes       the targets that a quarantine would have to be told to, a list in msgpack; absent if there are none
 -- Returns {'ok', now, effect id, record, ...} with the claims that it removes | {'fenced'} | {'known', now, key, value, ...}, without keys if it is too late | {'corrupt', what}
 
 local UNBOUND_MS = 86400000
@@ -32,10 +34,10 @@ if not ok or type(w) ~= 'table' then return {'corrupt', 'arguments'} end
 for _, name in ipairs({'expected', 'lease_ms', 'most_passing', 'passing_ms', w.due and 'due' or 'expected', w.grants and 'grants' or 'expected', w.until_ms and 'until_ms'}) do
   if not whole(w[name]) then return {'corrupt', 'arguments: ' .. name .. ' is no number'} end
 end
-for _, name in ipairs({'token', 'append_id', 'conversation', 'prefix', 'index', 'noted', w.seen and 'seen' or 'token', w.snapshot and 'snapshot'}) do
+for _, name in ipairs({'token', 'append_id', 'conversation', 'prefix', 'index', 'noted', w.seen and 'seen' or 'token', w.snapshot and 'snapshot', w.owed and 'courier', w.quarantine_owes and 'quarantine_owes'}) do
   if type(w[name]) ~= 'string' then return {'corrupt', 'arguments: ' .. name .. ' is no text'} end
 end
-for _, name in ipairs({'events', 'absent', 'known', 'passing', 'add', 'remove', 'opened', 'closed', w.claim and 'claim'}) do
+for _, name in ipairs({'events', 'absent', 'known', 'passing', 'add', 'remove', 'opened', 'closed', w.claim and 'claim', w.owed and 'owed'}) do
   if type(w[name]) ~= 'table' then return {'corrupt', 'arguments: ' .. name .. ' is no list'} end
 end
 for _, name in ipairs({'known', 'passing'}) do
@@ -48,11 +50,14 @@ end
 if (w.token == '') ~= (w.seen ~= nil) or w.append_id == '' then return {'corrupt', 'arguments: an empty token or append id'} end
 local conversation, prefix, packed = w.conversation, w.prefix, w.index
 local busy, due = w.busy and '1' or '0', w.due and string.format('%d', w.due) or ''
+for i = 1, #(w.owed or {}), 2 do
+  if type(w.owed[i]) ~= 'string' or type(w.owed[i + 1]) ~= 'string' then return {'corrupt', 'arguments: what is owed'} end
+end
 local passed = #w.passing == 0 or integer(redis.call('HGET', passing, '#') or '0')
 if not passed then return {'corrupt', 'the passing ids: their number'} end
 
 local now = clock()
-local h = redis.call('HMGET', head, 'token', 'seq', 'append_id', 'index', 'struck_by', 'quarantine', 'paused', 'epoch')
+local h = redis.call('HMGET', head, 'token', 'seq', 'append_id', 'index', 'struck_by', 'quarantine', 'paused', 'epoch', 'owes')
 if w.seen then
   if bad(h[8]) then return {'corrupt', 'the head: its epoch'} end
   local claimed = not w.claim or h[3] == w.append_id or claim_of(redis.call('HGET', runs, w.claim[1])) == w.claim[2]
@@ -96,6 +101,11 @@ if stands_otherwise then
   come = what
 end
 
+for i = 1, #(w.owed or {}), 2 do
+  local key = ill_typed(prefix, conversation, w.owed[i])
+  if key then return {'corrupt', 'the outbox: ' .. key .. ' has another type'} end
+end
+
 -- All is checked but one thing: entries that were added and deleted again show only in XADD's refusal, so it comes first.
 for i, entry in ipairs(w.events) do
   local added = redis.pcall('XADD', log, string.format('%d-0', seq + i), 'e', entry)
@@ -110,7 +120,9 @@ local fields = {'seq', string.format('%d', last_seq), 'append_id', w.append_id, 
 if #w.events > 0 then fields[#fields + 1], fields[#fields + 2] = 'at', string.format('%d', now) end
 if w.grants then fields[#fields + 1], fields[#fields + 2] = 'grants', string.format('%d', w.grants) end
 if w.snapshot then fields[#fields + 1], fields[#fields + 2] = 'snapshot', w.snapshot end
+if w.quarantine_owes and w.quarantine_owes ~= h[9] then fields[#fields + 1], fields[#fields + 2] = 'owes', w.quarantine_owes end
 redis.call('HSET', head, unpack(fields))
+if h[9] and not w.quarantine_owes then redis.call('HDEL', head, 'owes') end
 if seq == 0 and #w.events > 0 then redis.call('PERSIST', head) end
 for i = 1, #w.known, 1000 do redis.call('HSET', known, unpack(w.known, i, math.min(i + 999, #w.known))) end
 for i = 1, #w.passing, 2 do
@@ -146,6 +158,7 @@ for _, id in ipairs(w.remove) do
 end
 if w.progress and h[5] then redis.call('HDEL', head, 'strikes', 'struck_by', 'company') end
 change(gone, come)
+if w.owed then owe(prefix, conversation, w.owed, now, w.courier) end
 if w.seen and w.busy then lease = math.min(lease, tonumber(redis.call('ZSCORE', attention, conversation) or 'inf')) end
 attend(attention, conversation, busy, lease, due)
 if w.seen and not w.busy then shrink(log, copy) end

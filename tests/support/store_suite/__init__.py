@@ -39,6 +39,7 @@ pytest.register_assert_rewrite(
             "index",
             "inspection",
             "large",
+            "outbox",
             "pages",
             "parking",
             "pausing",
@@ -70,6 +71,7 @@ from .guests import Visiting
 from .index import Indexing
 from .inspection import Inspecting
 from .large import Large
+from .outbox import Owing
 from .pages import Paging, Unreadable
 from .parking import Parking
 from .pausing import Pausing
@@ -108,6 +110,7 @@ class StoreConformance(
     Supervising,
     Tallying,
     Troubling,
+    Owing,
     Finding,
     Pausing,
     Keeping,

@@ -27,6 +27,7 @@ SINCE_6_2 = {
         "HVALS",
         "PERSIST",
     ),
+    *("ZRANGE", "ZRANGEBYSCORE"),
     *(
         "PEXPIRE",
         "PUBLISH",
@@ -43,7 +44,22 @@ SINCE_6_2 = {
         "ZSCORE",
     ),
 }
-WRITES = {"COPY", "DEL", "HDEL", "HSET", "HSETNX", "PERSIST", "PEXPIRE", "RENAME", "XADD", "ZADD", "ZREM"}
+WRITES = {
+    "COPY",
+    "DEL",
+    "HDEL",
+    "HSET",
+    "HSETNX",
+    "LPOP",
+    "LREM",
+    "PERSIST",
+    "PEXPIRE",
+    "RENAME",
+    "RPUSH",
+    "XADD",
+    "ZADD",
+    "ZREM",
+}
 
 
 def commands(source):
@@ -56,6 +72,7 @@ def text(name):
 
 def test_the_scripts_are_these():
     assert RUN == [
+        "acknowledge",
         "acquire",
         "append",
         "bind",
@@ -65,6 +82,7 @@ def test_the_scripts_are_these():
         "finish",
         "give_back",
         "heartbeat",
+        "lease",
         "load",
         "log_page",
         "look",
@@ -77,6 +95,7 @@ def test_the_scripts_are_these():
         "put_api_key",
         "raise",
         "readmit",
+        "redeliver",
         "refuse",
         "reindex",
         "release",
