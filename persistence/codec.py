@@ -32,7 +32,7 @@ from .app_record import AppRecord
 VERSION = 7
 """The record version that this code writes; it reads this version and every older one.
 
-7: waits of machines (`source`).
+7: waits of machines (`source`), notification targets of agents (`notify`).
    Records of version 6 mean the same: every suspension waited for people.
 6: held calls (`call_held`), reviews that a tool's body asks for, reasons for decisions (`reason`), a call's batch, the effect
    of a decision on it (`resume`, `resumed`, `decided_at`), the audit chain (`salt`, `head`, `shown`, `audit_head`).

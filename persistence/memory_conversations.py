@@ -311,15 +311,15 @@ class MemoryConversations(Reads):
         found.log.extend(entries)
         found.known |= facts_known
         if passing:
-            kept = self._passing(found) | passing
-            found.passing = dict(list(kept.items())[-MOST_PASSING:])
+            found.passing = dict(list((self._passing(found) | passing).items())[-MOST_PASSING:])
             found.passing_until = now + PASSING_MS
         found.runs |= {effect_id: Run(RunStatus.RUNNABLE) for effect_id in (*write.delta.scheduled, *write.unrecorded)}
         gone = {effect_id: found.runs.pop(effect_id, None) for effect_id in write.delta.settled}
         removed = {name: run for name, run in gone.items() if run is not None and run.status is RunStatus.CLAIMED}
         # The run whose outcome this is has ended.
         found.abandoned |= {name: run for name, run in removed.items() if "#" in name and name not in (write.claim or ())}
-        self._owed.owe(conversation_id, write.owed, now)
+        if write.owed:
+            self._owed.owe(conversation_id, write.owed, now)
         sides = {"opened": write.delta.opened, "closed": write.delta.closed, "noted": write.delta.noted}
         await self._note_change(conversation_id, found, stood, first=first, **sides)
         return Appended(now, 0 if fresh else tail_bytes, removed)

@@ -44,8 +44,7 @@ class Queues:
             queue = self.queues.setdefault((conversation_id, one.target), Queue(due_at=now))
             queue.envelopes.append(one if one.at else replace(one, at=now))
             queue.envelopes.sort(key=lambda envelope: (envelope.seq, envelope.n))
-        if envelopes:
-            self.tell()
+        self.tell()
 
     def tell(self) -> None:
         """Tell the listeners that there is something to deliver."""

@@ -5,12 +5,14 @@ import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from holdfast.actors.published import SpecCache
 from holdfast.actors.steps import Reached, Step, logged
 from holdfast.actors.workers import NoWorker, WorkPaused
 from holdfast.conversation import AgentSpec, BeginTurn, Command, Event, Judgement, Reply, State, decide, outstanding
 from holdfast.conversation.judging.machine import effect_of
+from holdfast.conversation.log.owed import owed_by, quarantine_owes
 from holdfast.conversation.records.commands import TurnPrepared
 from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.errors import CorruptStore, HoldfastError, NewerRecord
@@ -101,6 +103,13 @@ class Held:
         self.unrecorded.clear()
         if self.seen is not None:
             self.seen = write.append_id
+
+    def owes(self, events: Sequence[Event], after: State, spec: AgentSpec | None) -> dict[str, Any]:
+        """The fields of a write that say what it owes, given the spec that its events were judged with."""
+        if spec is None or not spec.notify:
+            return {}
+        targets = [one.target for one in quarantine_owes(after, spec)]
+        return {"owed": owed_by(events, self.state, after, spec), "quarantine_owes": targets}
 
     async def spec_for(self, command: Command) -> AgentSpec | None:
         """The spec that a command is judged with: its own if it brings one, else the turn's."""
@@ -211,6 +220,7 @@ class Judge:
                 seen=held.seen,
                 claim=held.claim,
                 until_ms=None if prepared is None else prepared.until_ms,
+                **held.owes(judgement.events, after, begins.spec if begins is not None else spec),
             )
             written = await held.store.append(held.conversation_id, write)
             held.time.heard(written.now)

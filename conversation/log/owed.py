@@ -4,13 +4,15 @@ An append writes what its events owe in the same script as the events, a small e
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.conversation.ids import digest
 from holdfast.conversation.records import events as recorded
 from holdfast.conversation.records.events import Event, SettledBy
+from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.decisions import SuspensionKind
-from holdfast.conversation.terms.spec import NoticeKind
+from holdfast.conversation.terms.spec import AgentSpec, NoticeKind
 
 OWN = "own"
 """The lane of deliveries to conversations."""
@@ -73,6 +75,40 @@ def addressed(target: str) -> str | None:
 def lane_of(target: str) -> str:
     """The lane of a target: each notification target has its own, and all conversations together have one."""
     return OWN if target.startswith(f"{OWN}:") else target
+
+
+def owed_by(events: Sequence[Event], before: State, after: State, spec: AgentSpec | None) -> list[Envelope]:
+    """What events that lead from one state to another owe, judged with a spec; when it is owed is set as it is written."""
+    if spec is None or not spec.notify:
+        return []
+    return [
+        Envelope(one.kind, one.target, seq, n, 0)
+        for seq, event in enumerate(events, before.seq + 1)
+        for n, one in enumerate(owes(event, before, after, spec))
+    ]
+
+
+def owes(event: Event, before: State, after: State, spec: AgentSpec) -> tuple[Owed, ...]:
+    """What an event owes, between the states before and after its append."""
+    kind = notice_kind(event)
+    return () if kind is None or _is_of_machine(event, before) else _notices(kind, after, spec)
+
+
+def quarantine_owes(state: State, spec: AgentSpec | None) -> tuple[Owed, ...]:
+    """What a quarantine of the conversation would owe."""
+    return () if spec is None or not spec.notify else _notices(NoticeKind.QUARANTINED, state, spec)
+
+
+def _notices(kind: NoticeKind, state: State, spec: AgentSpec) -> tuple[Owed, ...]:
+    return tuple(Owed(kind.value, notice_target(one.name, state.app)) for one in spec.notify if kind in one.events)
+
+
+def _is_of_machine(event: Event, before: State) -> bool:
+    """Whether an event is about a wait for a machine, which nobody is told of."""
+    if isinstance(event, recorded.CallSuspended):
+        return bool(event.source)
+    call = before.calls.of(event.tool_call_id) if isinstance(event, recorded.SuspensionSettled) else None
+    return call is not None and call.suspension is not None and bool(call.suspension.source)
 
 
 def notice_kind(event: Event) -> NoticeKind | None:

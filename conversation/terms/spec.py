@@ -185,6 +185,7 @@ class AgentSpec(Record):
     limits: Limits = Limits()
     execution: Execution = Execution.PARALLEL
     unattended: UnattendedSpec = UnattendedSpec()
+    notify: tuple[NotifySpec, ...] = ()
 
     @cached_property
     def digest(self) -> str:

@@ -3,17 +3,26 @@
 import pytest
 from pydantic import ValidationError
 
-from holdfast.conversation import Answer, SuspensionKind
+from holdfast.conversation import Answer, State, SuspensionKind, Tell
 from holdfast.conversation.log.owed import (
     Envelope,
+    Owed,
     addressed,
     lane_of,
     notice_kind,
     notice_target,
     notified,
+    owed_by,
+    owes,
     own_target,
+    quarantine_owes,
 )
-from holdfast.conversation.terms.spec import NoticeKind, NotifySpec
+from holdfast.conversation.terms.spec import AgentSpec, NoticeKind, NotifySpec
+
+
+def spec_with(**targets):
+    notify = tuple(NotifySpec(name=name, events=events) for name, events in targets.items())
+    return AgentSpec(name="desk", model="test/model", notify=notify)
 
 
 def notices(conversation):
@@ -52,6 +61,52 @@ def test_a_cancelled_turn_settles_what_waits(conversation):
     assert notices(conversation) == [NoticeKind.SUSPENDED, NoticeKind.SETTLED]
 
 
+def test_each_target_is_told_of_its_own_events(conversation):
+    conversation.begun().end()
+    spec = spec_with(ops=(NoticeKind.ENDED,), audit=(NoticeKind.SUSPENDED, NoticeKind.ENDED), sales=(NoticeKind.SUSPENDED,))
+    app = conversation.state.app
+    before = State(conversation_id="c-1")
+    assert owes(conversation.log[-1], before, conversation.state, spec) == (
+        Owed("ended", f"notice:ops:{app}"),
+        Owed("ended", f"notice:audit:{app}"),
+    )
+    assert owed_by(conversation.log, before, conversation.state, spec) == [
+        Envelope("ended", f"notice:{name}:{app}", len(conversation.log), n, 0) for n, name in enumerate(("ops", "audit"))
+    ]
+
+
+def test_without_targets_or_spec_nothing_is_owed(conversation):
+    conversation.begun().end()
+    for spec in (None, spec_with()):
+        assert owed_by(conversation.log, State(conversation_id="c-1"), conversation.state, spec) == []
+        assert quarantine_owes(conversation.state, spec) == ()
+
+
+@pytest.mark.parametrize("ended", ["told", "cancelled", "expired"])
+def test_nobody_is_told_of_a_wait_for_a_machine(conversation, ended):
+    conversation.begun()
+    waiting = conversation.waiting_for(SuspensionKind.DELEGATE)
+    suspended, between = len(conversation.log), conversation.state
+    spec = spec_with(ops=tuple(NoticeKind))
+    before = between.model_copy(update={"seq": suspended - 1})
+    assert owed_by(conversation.log[-1:], before, between, spec) == []
+    suspension = conversation.suspension(waiting)
+    if ended == "told":
+        conversation.do(Tell(suspension_id=suspension.suspension_id, source=suspension.source, ok=True, content="1"))
+    elif ended == "cancelled":
+        conversation.cancel_pending()
+    else:
+        conversation.wake(at=suspension.expires_at)
+    assert "suspension_settled" in conversation.kinds(suspended)
+    assert owed_by(conversation.log[suspended:], between, conversation.state, spec) == []
+
+
+def test_a_quarantine_owes_those_who_want_to_know_of_it(conversation):
+    conversation.begun()
+    spec = spec_with(ops=(NoticeKind.ENDED,), audit=(NoticeKind.QUARANTINED,))
+    assert quarantine_owes(conversation.state, spec) == (Owed("quarantined", f"notice:audit:{conversation.state.app}"),)
+
+
 def test_targets_say_what_they_are():
     target = notice_target("ops", "shop.desk:app")
     assert (notified(target), addressed(target), lane_of(target)) == (("ops", "shop.desk:app"), None, target)
@@ -83,3 +138,9 @@ def test_a_message_has_an_id_of_its_own():
 def test_a_target_has_a_plain_name(name):
     with pytest.raises(ValidationError):
         NotifySpec(name=name, events=())
+
+
+def test_a_spec_without_targets_keeps_its_digest():
+    plain = AgentSpec(name="desk", model="test/model")
+    assert plain.digest == spec_with().digest != spec_with(ops=()).digest
+    assert "notify" not in plain.model_dump_json(exclude_defaults=True)
