@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 
+from holdfast.conversation.ids import packed
 from holdfast.persistence import AppRecord
 
 from .actor_settings import StoreAddress
@@ -31,9 +32,7 @@ def is_signature(said: str, right: str) -> bool:
 
 def keyed(key: bytes, *parts: str) -> str:
     """A keyed digest of the parts, in hexadecimal: guessed values cannot be tested without the key."""
-    raws = (part.encode("utf-8", "surrogatepass") for part in parts)
-    packed = b"".join(len(raw).to_bytes(8, "big") + raw for raw in raws)
-    return hmac.new(key, packed, hashlib.sha256).hexdigest()
+    return hmac.new(key, packed(*parts), hashlib.sha256).hexdigest()
 
 
 def fingerprint(key: bytes, name: str, value: str) -> str:

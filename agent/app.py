@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, asyn
 from typing import Any
 
 from holdfast.errors import AgentNotFound, ConfigurationError
+from holdfast.settings import UNSHARED
 
 from . import checks
 from .agent import Agent
@@ -14,8 +15,6 @@ from .functions import takes
 from .rules import Rules
 
 ENVIRONMENT = ("*_API_KEY", "*_API_BASE")
-APP_KEY = "HOLDFAST_APP_KEY"
-"""The variable with the key of app records. Workers never get it, since a model decides which of their tools run."""
 
 
 class App:
@@ -72,11 +71,11 @@ class App:
         return found
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The variables of an environment that match the app's patterns, with their values; never the key of app records."""
+        """The variables of an environment that match the app's patterns, with their values; never keys of Holdfast's own."""
         return {
             name: value
             for name, value in sorted(environ.items())
-            if name != APP_KEY and any(fnmatch.fnmatchcase(name, pattern) for pattern in self.env)
+            if name not in UNSHARED and any(fnmatch.fnmatchcase(name, pattern) for pattern in self.env)
         }
 
     @asynccontextmanager

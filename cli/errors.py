@@ -29,7 +29,15 @@ PROVE = (
     "or in the inbox, or have the app's Approvers say stated=True"
 )
 """The fix if a principal of the command line does not count."""
-_BAD = (InvalidInput, NotPermitted, known.AlreadyVoted, known.ConversationExists, known.ConversationEnded, known.CipherMissing)
+_BAD = (
+    InvalidInput,
+    NotPermitted,
+    known.InvalidLink,
+    known.AlreadyVoted,
+    known.ConversationExists,
+    known.ConversationEnded,
+    known.CipherMissing,
+)
 _MISSING = (known.ConversationNotFound, known.TurnNotFound, known.MessageNotFound)
 _AWAY = (known.StoreUnavailable, known.ClusterStopped, known.ClusterUnavailable, known.OutcomeUnknown)
 _CODES: dict[ExitCode, tuple[type[HoldfastError], ...]] = {

@@ -13,13 +13,13 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.client import MessageStatus
-from holdfast.conversation import Receipt, SuspensionKind
+from holdfast.conversation import Principal, Receipt, SuspensionKind
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.errors import ConversationNotFound, InvalidInput, InvalidMessage, StoreError
 
 from .display import Said, clean_block, span, tell
 from .hints import command, paused, whose
-from .options import ConversationId, Key, OfConversation, Suspension, Where, words_of
+from .options import ConversationId, Key, OfConversation, Suspension, Where, seconds_of, words_of
 from .session import Reached, within
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -236,6 +236,32 @@ async def comment(
     receipt = await on.client.conversation(call.conversation_id).comment(call, text, request_id=request_id)
     place = f"{call.suspension_id} of {receipt.conversation_id}"
     return Said(receipt, [f"The comment on {place} {recorded(receipt)} (seq {receipt.seq}, request {request_id})."])
+
+
+@verb()
+async def link(
+    on: Reached,
+    suspension: Suspension,
+    *,
+    to: Annotated[str, typer.Option(metavar="NAME", help="Who decides by the link.")],
+    role: Annotated[list[str] | None, typer.Option(help="A role of that principal that counts; again for more.")] = None,
+    lasts: Annotated[str, typer.Option("--for", metavar="TIME", help="For how long it is valid: 24h, 7d.")] = "24h",
+    decisions: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="The decisions that it makes: approve,deny. By default what the call takes."),
+    ] = None,
+    conversation: OfConversation = None,
+) -> Said:
+    """Print a link by which a person decides a pending call without signing in. Whoever has the link acts as that person.
+
+    The link shows the call, and decides it once. HOLDFAST_LINK_KEYS has the keys that sign links, HOLDFAST_PUBLIC_URL the
+    address under which people reach the server. Over a server it takes a key with the scopes `decide` and `admin`.
+    """
+    found = await on.client.pending_call(suspension, conversation_id=conversation)
+    kinds = None if decisions is None else [one.strip() for one in decisions.split(",")]
+    who = Principal(to, roles=tuple(role or ()))
+    made = await on.client.link(found, to=who, decisions=kinds, expires_s=seconds_of(lasts, "--for"))
+    return Said(made, [made.url], f"by it, {to} decides {found.suspension_id} of {found.conversation_id} within {lasts}")
 
 
 @verb()

@@ -30,7 +30,7 @@ from .gateway import Gateway, asked
 from .given import Given
 from .list_events import AsyncListEvent
 from .operation import check_suspension, is_app, is_time, key_of, stated_of
-from .results import AsyncPendingCall, Page, PendingCall, exactly
+from .results import AsyncPendingCall, Link, Page, PendingCall, exactly
 from .rule_check import RuleCheck
 from .stack import Stack
 from .stack_gateway import StackGateway, at_stack
@@ -247,6 +247,58 @@ class AsyncClient:
             InvalidDecision: An item is no pair of a call and a decision, or the id is ill-formed; nothing was decided.
         """
         return await asked(self.gateway, verbs.RESOLVE_EACH, decisions=decisions, decision_id=decision_id)
+
+    async def link(
+        self,
+        call: PendingCall[Any] | str,
+        *,
+        to: Principal,
+        decisions: Collection[str] | None = None,
+        expires_s: float = 86_400,
+        conversation_id: str | None = None,
+    ) -> Link:
+        """A link by which one principal decides one pending call, without signing in: for a message to that person.
+
+        The page under its `url` shows the call, and decides it once, as that principal with the proof `link`. Whether it may
+        decide is judged again then. A link edits no arguments and gives no grants. Nothing is stored, and each call of this
+        method makes another link. Over HTTP it takes the scopes `decide` and `admin`: it speaks for whomever it names.
+
+        Args:
+            call: The pending call as it was shown, or the whole id of its suspension.
+            to: Who decides, with the roles that count. Whoever has the link acts as this principal.
+            decisions: The kinds of decision that it makes; by default those that the call takes but `cancel` and `fail`.
+            expires_s: For how many seconds it is valid, up to 90 days.
+            conversation_id: The conversation of a suspension that is named by its id.
+
+        Raises:
+            StaleCall: The call does not wait any more.
+            InvalidLink: The principal may not decide the call.
+            InvalidInput: The principal's names are too long for a link, or the call takes no such decision.
+            ConfigurationError: No key signs links (`HOLDFAST_LINK_KEYS`).
+        """
+        if isinstance(call, str) and conversation_id is None:
+            call = exactly(await self.pending_call(call), call)
+        found = (call.suspension_id, call.conversation_id) if isinstance(call, PendingCall) else (call, conversation_id)
+        check_suspension(*found)
+        ids = dict(zip(("suspension_id", "conversation_id"), found, strict=True))
+        return await asked(self.gateway, verbs.LINK, **ids, to=to, decisions=decisions, expires_s=expires_s)
+
+    async def redeem(self, token: str, decision: Decision) -> Receipt:
+        """Decide the call of a link as the link's principal; the same decision again has the same receipt.
+
+        At the stack itself, this process needs the keys of links. Over HTTP the server has them, and asks for the link alone.
+
+        Args:
+            token: `Link.token`.
+            decision: One of the kinds that the link makes, without edited arguments and without a scope.
+
+        Raises:
+            InvalidLink: The link decides nothing, or not this; `reason` says why.
+            InvalidDecision: The decision does not fit the call, or has edited arguments or a scope. The call still waits.
+            AlreadyVoted: This person has already agreed to the call, and others have to.
+            ConfigurationError: This process has no keys of links (`HOLDFAST_LINK_KEYS`).
+        """
+        return await asked(self.gateway, verbs.REDEEM, token=token, decision=decision)
 
     async def pending(
         self,

@@ -168,6 +168,8 @@ class Client:
     start = showing(AsyncClient.start, lambda client, one: Conversation(client, one.id, receipt=one.receipt))
     resolve = blocking(AsyncClient.resolve)
     resolve_each = blocking(AsyncClient.resolve_each)
+    link = blocking(AsyncClient.link)
+    redeem = blocking(AsyncClient.redeem)
     pending = showing(AsyncClient.pending, _page)
     pending_call = showing(AsyncClient.pending_call, _call)
     conversations = blocking(AsyncClient.conversations)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -30,7 +31,7 @@ from .http_address import Address
 from .http_events import follow, follow_lists
 from .http_exchange import FAILED, Exchange
 from .operation import Verb, encodes, taker_of
-from .results import AsyncPendingCall, ConversationState, Event, PendingCall, resolver, rests
+from .results import AsyncPendingCall, ConversationState, Event, Link, PendingCall, resolver, rests
 from .turns import Turn
 
 R = TypeVar("R")
@@ -296,6 +297,17 @@ async def _assign(
     return await _about(gateway, verbs.ASSIGN, to=taker, **ids)
 
 
+async def _link(gateway: HttpGateway, *, to: Principal, **asked: Any) -> Link:
+    return await _about(gateway, verbs.LINK, to={"id": to.id, "roles": list(to.roles)}, **asked)
+
+
+async def _redeem(gateway: HttpGateway, *, token: str, decision: DecisionRecord) -> Receipt:
+    """See `AsyncClient.redeem`. The link makes it safe to repeat, so a request whose answer is lost is sent again."""
+    read = partial(replies.read_as, verbs.REDEEM, gateway.resolve)
+    path, what = verbs.REDEEM.path.format(token=token), verbs.REDEEM.what
+    return await gateway.exchange.post(path, what, said(decision), read, key=uuid.uuid4().hex)
+
+
 def _events(gateway: HttpGateway, *, conversation_id: str, after: int, live: bool) -> AsyncGenerator[Event, None]:
     path = verbs.EVENTS.path.format(conversation_id=part(conversation_id))
     return follow(gateway.exchange, path, after=after, live=live)
@@ -307,6 +319,8 @@ _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.RESOLVE_CALL: lambda gateway, decision, **ids: gateway.requested(verbs.RESOLVE_CALL, ids | said(decision)),
     verbs.RESOLVE_EACH: _resolve_each,
     verbs.RESOLVE_MANY: _resolve_many,
+    verbs.LINK: _link,
+    verbs.REDEEM: _redeem,
     verbs.PENDING: lambda gateway, approver, **where: gateway.requested(verbs.PENDING, where | asked_for(approver)),
     verbs.PENDING_CALL: lambda gateway, **ids: _about(gateway, verbs.PENDING_CALL, **ids),
     verbs.PENDING_OF: _pending_of,

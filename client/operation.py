@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from holdfast.conversation import Answer, Approve, Command, Principal, Proof, Reply
 from holdfast.conversation.ids import check_request_id
+from holdfast.conversation.terms.decisions import DecisionKind
 from holdfast.conversation.terms.principal import NAME, is_name, unproven
 from holdfast.conversation.text import jsontext
 from holdfast.errors import AgentNotFound, InvalidDecision, InvalidInput, InvalidMessage, StaleCall, StaleReason
@@ -39,6 +40,7 @@ REASON_BYTES = 1024
 """The longest reason of a pause, in bytes; it is short, since every worker reads it again and again."""
 WHO_CHARS = 200
 LONGEST_SPAN_S = 10 * 366 * 86_400
+LONGEST_LINK_S = 90 * 86_400
 _GRANT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -302,6 +304,22 @@ def id_of(field: str) -> Check:
     """The check of the id of a call or a suspension in a decision."""
     fix = f"pass PendingCall.{field}"
     return _checked(field, lambda value: isinstance(value, str), "{!r:.40} is not a string", fix, InvalidDecision)
+
+
+def link_span_of(expires_s: object) -> float:
+    """The seconds for which a link is valid, checked."""
+    if is_time(expires_s) and isinstance(expires_s, int | float) and 1 <= expires_s <= LONGEST_LINK_S:
+        return expires_s
+    raise InvalidInput("expires_s", f"{expires_s!r:.40} is no time for a link", f"give 1 to {LONGEST_LINK_S} seconds")
+
+
+def kinds_of(decisions: object) -> tuple[DecisionKind, ...] | None:
+    """The kinds of decision of a link, checked; None for those that its call takes."""
+    if decisions is None:
+        return None
+    if isinstance(decisions, str) or not isinstance(decisions, Collection) or not decisions:
+        raise InvalidInput("decisions", f"{decisions!r:.40} is no list of decisions", 'give some, as in ("approve", "deny")')
+    return tuple(member_of(DecisionKind, "decisions", one) for one in decisions)
 
 
 def span_of(field: str) -> Check:

@@ -193,6 +193,14 @@ def resolver(gateway: Gateway, verb: Verb[Receipt]) -> Callable[..., Coroutine[A
     return resolve
 
 
+class Link(Result):
+    """A link by which one principal decides one pending call. Whoever has it can use it: it is a secret."""
+
+    url: str = Field(repr=False, description="The address of its page, under `HOLDFAST_PUBLIC_URL` of who made it.")
+    token: str = Field(repr=False, description="The end of the address, which `redeem` takes; at most 700 characters.")
+    expires_at: int = Field(description="When it ends, in integer milliseconds UTC.")
+
+
 class RunningCall(Result):
     """A call that runs, or waits for a worker."""
 

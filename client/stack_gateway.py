@@ -16,7 +16,7 @@ from holdfast.machine_load import because, overload
 from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, Listing, Pause, Store
 from holdfast.registry.registry import Delivery, DeliveryResult, Unknown, Unsent
 
-from . import verbs
+from . import links, verbs
 from .agents import AgentRow
 from .audit import lines, report
 from .batches import resolve_each
@@ -343,6 +343,8 @@ _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.STARTED: _start,
     verbs.RESOLVE: _resolve,
     verbs.RESOLVE_EACH: lambda gateway, decisions, decision_id: resolve_each(gateway.resolve, decisions, decision_id),
+    verbs.LINK: links.made,
+    verbs.REDEEM: links.redeemed,
     verbs.PENDING: _pending,
     verbs.PENDING_CALL: _pending_call,
     verbs.PENDING_OF: _pending_of,

@@ -31,6 +31,7 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.ids import check_conversation_id, check_request_id
 from holdfast.conversation.terms.decisions import DecisionRecord
+from holdfast.conversation.terms.link import check_token
 from holdfast.persistence import ConversationRow, Pause, Place, Store
 from holdfast.persistence.access import AccessScope
 from holdfast.persistence.pages import check_limit
@@ -45,7 +46,7 @@ from .given import Given, given_page, grants_of
 from .list_events import AsyncListEvent
 from .log_pages import MessagePage, message_page, turn_page
 from .operation import Checks, Verb
-from .results import AsyncPendingCall, ConversationState, Event, Page
+from .results import AsyncPendingCall, ConversationState, Event, Link, Page
 from .rule_check import RuleCheck, arguments_of, named
 from .turns import Message, Turn, turn_log, what_became
 
@@ -131,6 +132,21 @@ PENDING_CALL = Verb(
     *("pending_call", "GET /v1/pending/{suspension_id}", AsyncPendingCall, "the pending call"),
     operation="getPending",
     checks={"suspension_id": _as_it_is, "conversation_id": of.optional(check_conversation_id)},
+)
+LINK = Verb(
+    *("link", "POST /v1/pending/{suspension_id}/links", Link, "the link", DECIDE),
+    also=(ADMIN,),  # it speaks for whomever it names
+    checks={
+        "suspension_id": _as_it_is,
+        "conversation_id": check_conversation_id,
+        "to": of.stated_of,
+        "decisions": of.kinds_of,
+        "expires_s": of.link_span_of,
+    },
+)
+REDEEM = Verb(
+    *("redeem", "POST /r/{token}", Receipt, "the decision", None),
+    checks={"token": check_token, "decision": DecisionRecord.of},
 )
 CONVERSATIONS = Verb(
     *("conversations", "GET /v1/conversations", Page[ConversationRow], "the conversations"),

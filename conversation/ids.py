@@ -62,8 +62,13 @@ def digest(*parts: str, length: int = 20) -> str:
 
 def sha256_of(*parts: str) -> bytes:
     """The SHA-256 over the parts with their lengths: the same text split differently has another one."""
+    return hashlib.sha256(packed(*parts)).digest()
+
+
+def packed(*parts: str) -> bytes:
+    """The parts with their lengths, as hashes and signatures take them."""
     raw = [part.encode("utf-8", "surrogatepass") for part in parts]
-    return hashlib.sha256(b"".join([piece for one in raw for piece in (len(one).to_bytes(8, "big"), one)])).digest()
+    return b"".join([piece for one in raw for piece in (len(one).to_bytes(8, "big"), one)])
 
 
 def payload_digest(kind: str, *parts: str, **later: str | None) -> str:

@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from holdfast.errors import ClusterUnavailable, HomeUnusable
 from holdfast.machine_load import because
+from holdfast.settings import UNSHARED
 
 from . import ray_logs
 from .home import Home, installed_version, python_version
@@ -54,8 +55,6 @@ sys.exit(main())
 
 # Variables that would lead the new head, or a process that joins it, to another cluster.
 _MISLEADING = ("RAY_ADDRESS", "RAY_REDIS_ADDRESS", "RAY_AUTH_TOKEN", "RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_CLIENT_MODE")
-_SIGNING = "HOLDFAST_APP_KEY"
-"""The variable with the key that signs published apps; processes that run tools must not have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +201,7 @@ def _start(home: Home, deadline_s: float) -> RayAddress:
 
 
 def _environment(home: Home, token_path: Path) -> dict[str, str]:
-    env = {name: value for name, value in os.environ.items() if name not in (*_MISLEADING, _SIGNING)}
+    env = {name: value for name, value in os.environ.items() if name not in UNSHARED.union(_MISLEADING)}
     env |= RayAddress("", token_path).env | {
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         "RAY_worker_niceness": "0",  # otherwise Ray gives its workers the lowest priority on the machine

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from holdfast.client.results import ConversationState as ConversationState
     from holdfast.client.results import Event as Event
     from holdfast.client.results import LateResult as LateResult
+    from holdfast.client.results import Link as Link
     from holdfast.client.results import Page as Page
     from holdfast.client.results import PendingCall as PendingCall
     from holdfast.client.results import RunningCall as RunningCall
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from holdfast.persistence import Pause as Pause
 
     from .errors import *  # noqa: F403 - all errors
+    from .errors import LinkProblem as LinkProblem
     from .errors import StaleReason as StaleReason
 
 _imported = lazily(__name__, family=("holdfast.errors", "HoldfastError"))

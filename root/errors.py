@@ -40,6 +40,17 @@ class SettledBy(StrEnum):
     REFUSAL = "refusal"  # the call could not run at all: unknown tool, bad arguments
 
 
+class LinkProblem(StrEnum):
+    """Why a link decides nothing."""
+
+    MALFORMED = "malformed"  # no server has made it, or it was changed or cut off, or it is for another store or namespace
+    KEY = "key"  # the key that signed it is no longer among `HOLDFAST_LINK_KEYS`
+    EXPIRED = "expired"  # its time is over
+    USED = "used"  # another decision was made by it
+    NOT_PERMITTED = "not_permitted"  # its principal may not decide the call, or not so
+    SETTLED = "settled"  # the call does not wait for this decision any more
+
+
 @dataclass_transform(eq_default=False)
 class HoldfastError(Exception):
     """Base of every error that Holdfast raises on purpose. A class annotates its arguments, which are also its attributes."""
@@ -308,6 +319,20 @@ class AlreadyVoted(HoldfastError, http_code=409):
     principal_id: str
     votes: int
     needed: int
+
+
+class InvalidLink(HoldfastError, http_code=403):
+    """A link decides nothing, and nothing was changed; `reason` says which sort of problem it is, `why` the rest, if known.
+
+    Over HTTP an expired or used link, and one for a settled call, has the status 410, any other 403.
+    """
+
+    reason: LinkProblem
+    why: str = ""
+
+    def __str__(self) -> str:
+        said = f"the link decides nothing: {self.reason}{f' ({self.why})' if self.why else ''}"
+        return f"{said}; ask for a new one, or decide otherwise"
 
 
 class BatchRefused(HoldfastError, http_code=409):

@@ -37,14 +37,19 @@ NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 SECRETS = frozenset({"redis_url", "url", "token"})
 """Settings whose values no error shows."""
+UNSHARED = frozenset({"HOLDFAST_APP_KEY", "HOLDFAST_LINK_KEYS"})
+"""The variables with keys of Holdfast's own. Processes that run tools never have them: a model decides which tools run."""
+KEYS = ("app_key", "link_keys")
+"""The settings that are keys: their own errors say what is wrong, and show nothing."""
 OF_HTTP = ("url", "token", "plain_http")
 OF_THE_CLIENT = (*OF_HTTP, "log_level", "log_format")
 """The settings of an HTTP client; all others are its server's."""
 PLACES = ("redis_url", "ray_address", "home")
 """The settings that each select a stack."""
 
+KEY_ID = re.compile(r"[A-Za-z0-9]{1,16}")
 KEY_BYTES = 32
-"""The least length of the key that signs app records, in bytes."""
+"""The least length of a key that signs app records or links, in bytes."""
 CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 """The files with a container's memory limit, in versions 2 and 1 of control groups."""
 
@@ -75,6 +80,36 @@ def _key(given: Any) -> Any:
         message = f"it is no key of at least {KEY_BYTES} bytes in hexadecimal or base64, such as `openssl rand -hex 32` prints"
         raise ValueError(message)
     return key
+
+
+def _keys_by_id(given: Any) -> Any:
+    """Keys by their ids, the signing one first, from `k2:<key>,k1:<key>`. The error shows no key."""
+    if not isinstance(given, str):
+        return given
+    found: dict[str, bytes] = {}
+    for one in given.split(","):
+        name, colon, text = one.strip().partition(":")
+        if not colon or not KEY_ID.fullmatch(name) or name in found:
+            raise ValueError("write each key with an id of its own of 1 to 16 letters and digits: k2:<key>,k1:<key>")
+        found[name] = _key(text)
+    return found
+
+
+def _http_url(given: Any) -> Any:
+    """The URL of a server, without a slash at its end."""
+    if not isinstance(given, str):
+        return given
+    try:
+        url = urlsplit(given)
+        fits = (
+            url.scheme in ("http", "https") and url.hostname and not (url.username or url.password or url.query or url.fragment)
+        )
+        _ = url.port
+    except ValueError:
+        fits = False
+    if not fits or not given.isprintable():
+        raise ValueError("it is no URL of a server, such as https://holdfast.example")
+    return given.rstrip("/")
 
 
 def _actors_that_fit() -> int:
@@ -168,6 +203,8 @@ class Settings(BaseModel):
     url: str | None = Field(default=None, repr=False)
     token: str | None = Field(default=None, repr=False)
     plain_http: bool = False
+    link_keys: Annotated[dict[str, bytes], BeforeValidator(_keys_by_id)] = Field(default_factory=dict, repr=False)
+    public_url: Annotated[str, BeforeValidator(_http_url)] = "http://127.0.0.1:8484"
     redis_url: str | None = Field(default=None, repr=False)
     ray_address: str | None = None
     namespace: str = "holdfast"
@@ -219,7 +256,7 @@ class Settings(BaseModel):
             first = error.errors()[0]
             name = str(first["loc"][0])
             got = type(first["input"]).__name__ if name in SECRETS else PLAIN.redacted(repr(first["input"]), 60)
-            problem = first["msg"] if name == "app_key" else f"{first['msg']} (got {got})"
+            problem = first["msg"] if name in KEYS else f"{first['msg']} (got {got})"
             raise ConfigurationError(name, problem, f"correct {name}=, or HOLDFAST_{name.upper()}") from None
         settings.check()
         return settings

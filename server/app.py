@@ -27,7 +27,7 @@ from .intake import key_of, query_of
 from .openapi import described
 from .operation import Asked, Operation, Serving, routes_of
 from .pages import conversations as conversation_pages
-from .pages import elements, inbox, overview, several, visit
+from .pages import elements, inbox, links, overview, several, visit
 from .pages.signing_in import SigningIn
 from .reach import conversation_named
 from .readiness import unready
@@ -43,6 +43,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *audit.OPERATIONS,
     *operating.OPERATIONS,
     *page_tokens.OPERATIONS,
+    *links.OPERATIONS,
     *scraping.OPERATIONS,
 )
 PAGES = (*inbox.PAGES, *several.PAGES, *conversation_pages.PAGES, *overview.PAGES)
@@ -78,6 +79,7 @@ def create_app(
     serving = Serving(client, bounds or Bounds(), authentication, authenticators)
     app = Starlette(
         routes=[
+            links.LinkPages(serving, partial(_answered, {"POST": links.REDEEM}, serving)).route(),
             *routes_of((*OPERATIONS, *elements.OPERATIONS), serving, _answered),
             Route("/openapi.json", _description, methods=["GET"]),
             Route("/", _welcome, methods=["GET"]),

@@ -9,8 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from holdfast.client import AsyncClient, AsyncConversation, filters
 from holdfast.client.list_events import LIST_CURSOR
-from holdfast.client.operation import KEYS
+from holdfast.client.operation import KEYS, LONGEST_LINK_S
 from holdfast.conversation.ids import CONVERSATION_ID, REQUEST_ID
+from holdfast.conversation.terms.decisions import DecisionKind
+from holdfast.conversation.terms.link import MOST_CHARS
 
 _KEY = "The idempotency key, where no header Idempotency-Key gives it."
 Key: TypeAlias = Annotated[str | None, Field(description=_KEY)]
@@ -105,6 +107,27 @@ CommentBody = _body(
     text="The comment, for the others who may decide the call; the model does not read it.",
     conversation_id=(Where, None),
 )
+
+
+class Decider(Body):
+    """The principal of a link."""
+
+    id: str = Field(min_length=1, max_length=200, description="Its id.")
+    roles: list[str] = Field(default=[], max_length=64, description="Its roles.")
+
+
+class LinkBody(Body):
+    """A link to a pending call."""
+
+    to: Decider = Field(description="Who decides by it: whoever has the link acts as this principal.")
+    decisions: list[Annotated[DecisionKind, Field(strict=False)]] | None = Field(
+        default=None,
+        description="The kinds of decision that it makes; by default those that the call takes but `cancel`, `fail`.",
+    )
+    expires_s: float = Field(default=86_400, ge=1, le=LONGEST_LINK_S, description="For how many seconds it is valid.")
+    conversation_id: Where = None
+
+
 RequestBody = _body("RequestBody", "The idempotency key of an end.", AsyncConversation.end)
 Nothing = _body("Nothing", "An empty body.", AsyncConversation.retry)
 PauseBody = _body("PauseBody", "New work to pause.", AsyncClient.pause, agent=_PAUSED)
@@ -179,6 +202,7 @@ PATHS: dict[str, dict[str, Any]] = {
     "message_id": {"type": "string", "pattern": f"^{REQUEST_ID.pattern}$"},
     "turn_id": {"type": "string", "minLength": 1, "maxLength": 64},
     "suspension_id": {"type": "string", "minLength": 1, "maxLength": 128},
+    "token": {"type": "string", "minLength": 1, "maxLength": MOST_CHARS},
     "grant_id": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
 }
 """The schema of each part of a path."""

@@ -102,6 +102,12 @@ class ResolveCallBody(_Keyed):
     root: _any(_OfCall, "CallBody")  # type: ignore[valid-type]
 
 
+class RedeemBody(RootModel[Any]):
+    """A decision by a link, by its kind."""
+
+    root: _any(_Decision, "ByLink")  # type: ignore[valid-type]
+
+
 class DecisionItem(RootModel[Any]):
     """One of several decisions, by its kind."""
 

@@ -18,6 +18,8 @@ MEDIA_TYPE = "application/problem+json"
 
 RETRY_S = 1
 """Seconds to wait after a temporary error that names no time."""
+GONE = frozenset({errors.LinkProblem.EXPIRED, errors.LinkProblem.USED, errors.LinkProblem.SETTLED})
+"""The problems of links that no other link of the same call repairs."""
 SAFE_TO_REPEAT = "It is safe to repeat the request with the same Idempotency-Key"
 
 
@@ -31,7 +33,8 @@ def problem_of(error: HoldfastError) -> dict[str, Any]:
     detail = PLAIN.redacted(str(error))
     if isinstance(error, errors.OutcomeUnknown):
         detail = f"{detail}. {SAFE_TO_REPEAT} ({PLAIN.redacted(error.retry_id)})"
-    return {**fields, **_problem(code_of(type(error)), type(error).__name__, error.http_code, detail)}
+    gone = isinstance(error, errors.InvalidLink) and error.reason in GONE
+    return {**fields, **_problem(code_of(type(error)), type(error).__name__, 410 if gone else error.http_code, detail)}
 
 
 def unexpected() -> dict[str, Any]:

@@ -12,11 +12,10 @@ from holdfast.actors.workers import WorkPaused
 from holdfast.agent.suspend import Suspend
 from holdfast.errors import HoldfastError
 from holdfast.redaction import Redaction
+from holdfast.settings import UNSHARED
 
 from .work_spans import NO_CONTENT, Content
 
-SIGNING = "HOLDFAST_APP_KEY"
-"""The variable with the key that signs published apps; it is removed, so that the app's tools do not inherit it."""
 TRACEBACK = 16_384
 
 
@@ -24,7 +23,7 @@ class ProcessSecrets:
     """The secrets that this process knows so far; `redaction` removes them."""
 
     def __init__(self, url: str, *, content: bool) -> None:
-        self._unshared = {name: os.environ.pop(name) for name in (SIGNING,) if name in os.environ}
+        self._unshared = {name: os.environ.pop(name) for name in UNSHARED if name in os.environ}
         self._named: set[str] = set()
         self._url = url
         self._shows_content = content

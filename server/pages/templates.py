@@ -66,6 +66,7 @@ def _environment() -> Environment:
     found.trim_blocks = found.lstrip_blocks = True
     found.globals |= {
         "element": False,
+        "link": "",
         "static_url": static_url,
         "verdicts": VERDICTS,
         "kind_of": kind_of,

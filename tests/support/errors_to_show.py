@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 
 from holdfast import errors
-from holdfast.errors import HoldfastError, InvalidDecision, SettledBy, StaleCall, StaleReason
+from holdfast.errors import HoldfastError, InvalidDecision, LinkProblem, SettledBy, StaleCall, StaleReason
 
 EXPORTED = [found for found in vars(errors).values() if inspect.isclass(found) and issubclass(found, HoldfastError)]
 REFUSED = {"s-1": StaleCall("c-1", "s-1", StaleReason.UNKNOWN), "s-2": InvalidDecision("decision", "no", "decide otherwise")}
@@ -15,6 +15,7 @@ VALUES = {
     int: 7,
     int | None: 7,
     StaleReason: StaleReason.EXPIRED,
+    LinkProblem: LinkProblem.KEY,
     SettledBy | None: SettledBy.DENY,
 }
 _TIME = re.compile(r"\b[0-9]{13}\b")

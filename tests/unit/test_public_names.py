@@ -17,9 +17,10 @@ PUBLIC = {
         BatchRefused Cancel Cancelled CipherFailed CipherMissing Client ClusterError ClusterStopped ClusterUnavailable
         ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow
         ConversationState CorruptStore Decision Deny DurabilityWarning Event Fail FailureReason Fenced Given GivenVote
-        Grant HoldfastError HomeUnusable InvalidConversationId InvalidDecision InvalidInput InvalidMessage InvalidRule
-        LateResult LeaseHeld Level Limits ListEvent ListEventKind Message MessageNotFound MessagePage MessageStatus
-        NewerRecord NotPermitted OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal
+        Grant HoldfastError HomeUnusable InvalidConversationId InvalidDecision InvalidInput InvalidLink InvalidMessage
+        InvalidRule LateResult LeaseHeld Level Limits Link LinkProblem ListEvent ListEventKind Message MessageNotFound
+        MessagePage MessageStatus NewerRecord NotPermitted OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause
+        PendingCall Principal
         Proof Quarantined Question QueueFull QuotaUsedUp Receipt Redispatch Report Review ReviewVerdict Rule RuleCheck
         Rules RunningCall Scope ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError
         StoreUnavailable Suspend SuspensionKind Target Tool ToolContext ToolRow Turn TurnContext TurnNotFound
@@ -63,7 +64,8 @@ PUBLIC = {
         Cancelled CipherFailed CipherMissing Client ClusterStopped ClusterUnavailable ConfigurationError Conversation
         ConversationEnded ConversationExists ConversationNotFound ConversationRow ConversationState Decision Deny
         DurabilityWarning Event Fail FailureReason Given GivenVote Grant HoldfastError InvalidConversationId InvalidDecision
-        InvalidInput InvalidMessage InvalidRule LateResult Level ListEvent ListEventKind Message MessageNotFound MessagePage
+        InvalidInput InvalidLink InvalidMessage InvalidRule LateResult Level Link LinkProblem ListEvent ListEventKind
+        Message MessageNotFound MessagePage
         MessageStatus NotPermitted OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal
         Proof Quarantined Question QueueFull QuotaUsedUp Receipt Redispatch Review ReviewVerdict RuleCheck RunningCall Scope
         ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError StoreUnavailable

@@ -112,10 +112,11 @@ async def test_a_lifespan_that_returns_something_else_is_refused_when_it_is_ente
         await opened(App(agents=[], lifespan=lambda: 5))
 
 
-def test_the_key_of_app_records_is_handed_to_no_worker_whatever_the_patterns_say():
-    environ = {"HOLDFAST_APP_KEY": "k", "HOLDFAST_DEMO_MODEL": "m"}
+@pytest.mark.parametrize("name", ["HOLDFAST_APP_KEY", "HOLDFAST_LINK_KEYS"])
+def test_a_key_of_holdfast_s_own_is_handed_to_no_worker_whatever_the_patterns_say(name):
+    environ = {name: "k", "HOLDFAST_DEMO_MODEL": "m"}
     assert App(agents=[], env=["*"]).environment(environ) == {"HOLDFAST_DEMO_MODEL": "m"}
-    assert App(agents=[], env=["HOLDFAST_APP_KEY"]).environment(environ) == {}
+    assert App(agents=[], env=[name]).environment(environ) == {}
 
 
 class Later(ToyCipher):

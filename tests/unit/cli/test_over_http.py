@@ -15,6 +15,7 @@ OVER_HTTP = {
     "resolve": ("s-1", "--approve"),
     "assign": ("s-1",),
     "comment": ("s-1", "hello"),
+    "link": ("s-1", "--to", "ana"),
     "cancel": ("c-1",),
     "grants": ("c-1",),
     "audit": ("c-1",),

@@ -1,12 +1,16 @@
 """Settings that would put conversations in the wrong place are refused, and what actors are told is what was set."""
 
 import base64
+import os
 import traceback
 
 import pytest
 
 from holdfast.actors.actor_settings import ActorSettings, StoreAddress, WorkerSettings
+from holdfast.actors.worker.refusals import ProcessSecrets
 from holdfast.cli.options import Where
+from holdfast.embedded import local_ray
+from holdfast.embedded.home import Home
 from holdfast.errors import ConfigurationError
 from holdfast.settings import ProcessLimits, Settings, Timing
 
@@ -141,6 +145,57 @@ def test_the_key_of_app_records_is_hexadecimal_or_base64_and_shown_nowhere(monke
     settings = Settings.of(redis_url="redis://x")
     assert settings.app_key == KEY
     assert "app_key" not in repr(settings)
+
+
+@pytest.mark.parametrize("name", ["HOLDFAST_APP_KEY", "HOLDFAST_LINK_KEYS"])
+def test_no_process_that_runs_tools_has_a_key_of_holdfast_s_own(monkeypatch, tmp_path, name):
+    monkeypatch.setenv(name, f"k1:{KEY.hex()}")
+    assert name not in local_ray._environment(Home.open(tmp_path / "home"), tmp_path / "token")
+    secrets = ProcessSecrets("redis://x", content=False)
+    assert name not in os.environ
+    assert KEY.hex() not in secrets.redaction.redacted(f"it was k1:{KEY.hex()}")
+
+
+def test_the_keys_of_links_are_read_in_their_order_and_shown_nowhere(monkeypatch):
+    monkeypatch.setenv("HOLDFAST_LINK_KEYS", f"k2:{KEY.hex()}, k1:{base64.b64encode(KEY).decode()}")
+    settings = Settings.of(redis_url="redis://x")
+    assert list(settings.link_keys.items()) == [("k2", KEY), ("k1", KEY)]
+    assert "link_keys" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        KEY.hex(),
+        f"k1:{KEY.hex()[2:]}",
+        f"k1:{KEY.hex()},",
+        f"k1:{KEY.hex()},k1:{KEY.hex()}",
+        f"k 1:{KEY.hex()}",
+        f":{KEY.hex()}",
+        f"{'k' * 17}:{KEY.hex()}",
+        "k1:correct horse battery staple",
+    ],
+)
+def test_keys_of_links_that_cannot_be_used_are_refused_and_not_repeated(monkeypatch, written):
+    monkeypatch.setenv("HOLDFAST_LINK_KEYS", written)
+    with pytest.raises(ConfigurationError, match=r"link_keys: .*HOLDFAST_LINK_KEYS") as refused:
+        Settings.of(redis_url="redis://x")
+    assert KEY.hex()[2:] not in "".join(traceback.format_exception(refused.value))
+    assert "horse" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://x", "https://", "https://a:b@x", "https://x/?y", "https://x/#y", "x", "https://x:port", "https://x\n"]
+)
+def test_a_public_url_is_that_of_a_server(url):
+    with pytest.raises(ConfigurationError, match=r"public_url: .*no URL of a server"):
+        Settings.of(redis_url="redis://x", public_url=url)
+
+
+def test_a_public_url_may_have_a_path_and_ends_without_a_slash():
+    assert (
+        Settings.of(redis_url="redis://x", public_url="https://holdfast.example/x/").public_url == "https://holdfast.example/x"
+    )
 
 
 @pytest.mark.parametrize("written", ["correct horse battery staple", "ab" * 31, "A" * 40 + "=", "ä" * 64])

@@ -302,9 +302,11 @@ def test_a_value_in_html_and_the_signing_key_are_recognised():
     assert redaction.redacted("<p>k&amp;&lt;0123456789</p>") == "<p>[HOLDFAST_APP_KEY]</p>"
 
 
-def test_each_of_the_keys_that_a_variable_holds_is_recognised():
-    redaction = Redaction.of_process({"APP_KEYS": "new:0123456789abcdefABCDEF old:fedcba9876543210FEDCBA"})
-    assert redaction.redacted("fedcba9876543210FEDCBA is no key") == "[APP_KEYS] is no key"
+@pytest.mark.parametrize("name", ["APP_KEYS", "HOLDFAST_LINK_KEYS"])
+@pytest.mark.parametrize("between", [" ", ","])
+def test_each_of_the_keys_that_a_variable_holds_is_recognised(name, between):
+    redaction = Redaction.of_process({name: f"new:0123456789abcdefABCDEF{between}old:fedcba9876543210FEDCBA"})
+    assert redaction.redacted("fedcba9876543210FEDCBA is no key") == f"[{name}] is no key"
 
 
 def test_a_text_that_is_made_to_cost_much_beside_ellipses_costs_no_more_than_its_size(promptly):

@@ -61,7 +61,9 @@ async def key_of(client, *scopes, **options):
 
 
 def path_of(operation):
-    return operation.path.format(conversation_id="c-1", suspension_id="s-1", message_id="m-1", turn_id="t1", grant_id="g1")
+    return operation.path.format(
+        conversation_id="c-1", suspension_id="s-1", message_id="m-1", turn_id="t1", grant_id="g1", token="k1"
+    )
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
@@ -72,7 +74,11 @@ async def test_each_operation_takes_its_scope_and_is_refused_before_the_body_is_
 
     sent = {"content": body()} if operation.method != "GET" else {}
     if operation.scope is None:
-        assert (await api.http.request(operation.method, path_of(operation))).status_code in (200, 503)
+        assert (await api.http.request(operation.method, path_of(operation))).status_code in (
+            200,
+            503,
+            403 if operation.name == "redeem" else 200,
+        )
         return
     nobody = await api.http.request(operation.method, path_of(operation), **sent)
     assert (nobody.status_code, nobody.headers["www-authenticate"]) == (401, 'Bearer realm="holdfast"')

@@ -19,7 +19,7 @@ from holdfast.server.rates import Rates
 
 from .conftest import OPEN, Api
 
-TAKING = [operation for operation in OPERATIONS if operation.body is not None]
+TAKING = [operation for operation in OPERATIONS if operation.body is not None and operation.scope is not None]
 JSON = {"Content-Type": "application/json"}
 PLACES = {"conversation_id": "c-1", "suspension_id": "s-1", "grant_id": "g1"}
 

@@ -23,7 +23,7 @@ async def test_every_operation_says_what_it_takes_to_call_it(api):
         assert told["paths"][operation.path][operation.method.lower()]["security"] == wanted
     cancelling = told["paths"]["/v1/conversations/{conversation_id}/cancel-pending"]["post"]
     assert cancelling["security"] == [{"bearer": ["start", "decide"]}]
-    assert {operation.name for operation in OPERATIONS if operation.scope is None} == {"health", "ready"}
+    assert {operation.name for operation in OPERATIONS if operation.scope is None} == {"health", "ready", "redeem"}
 
 
 async def test_every_reference_leads_somewhere(api):
