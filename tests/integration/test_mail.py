@@ -1,71 +1,23 @@
 """Mail to a real SMTP server on loopback: encrypted, or not at all."""
 
 import asyncio
-import contextlib
-import ssl
 import threading
 from email.message import EmailMessage
 
 import pytest
 import trustme
-from aiosmtpd.smtp import SMTP, AuthResult
+from aiosmtpd.smtp import SMTP
+from receivers import Mailbox, running, serving, signs_in, smtp, trusted
 
-from holdfast.actors.worker.notify import mail, outgoing
+from holdfast.actors.worker.notify import mail
 from holdfast.actors.worker.notify.mail import Server, sent
 from holdfast.actors.workers import Delivered, Later, SetAside
 
 
-class Mailbox:
-    """What the server has taken, and what it answers."""
-
-    def __init__(self):
-        self.mails = []
-        self.refuses = self.refuses_recipients = ""
-
-    async def handle_RCPT(self, _server, _session, envelope, address, _options):  # noqa: N802 - aiosmtpd's name
-        if self.refuses_recipients:
-            return self.refuses_recipients
-        envelope.rcpt_tos.append(address)
-        return "250 OK"
-
-    async def handle_DATA(self, _server, session, envelope):  # noqa: N802
-        if self.refuses:
-            return self.refuses
-        self.mails.append((session.ssl is not None, session.authenticated, envelope.rcpt_tos, envelope.content))
-        return "250 OK"
-
-
-def signs_in(_server, _session, _envelope, _mechanism, said):
-    return AuthResult(success=(said.login, said.password) == (b"ann", b"s3cret"), handled=False)
-
-
 @pytest.fixture
 def authority(monkeypatch, tmp_path):
-    made = trustme.CA()
-    made.cert_pem.write_to_path(tmp_path / "ca.pem")
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-    outgoing.tls.cache_clear()
-    yield made
-    outgoing.tls.cache_clear()
-
-
-def serving(authority, name="localhost"):
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    authority.issue_cert(name).configure_cert(context)
-    return context
-
-
-@contextlib.asynccontextmanager
-async def running(protocol, tls=None):
-    server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0, ssl=tls)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-
-
-def smtp(box, **options):
-    return lambda: SMTP(box, hostname="mail.test", **options)
+    with trusted(monkeypatch, tmp_path) as made:
+        yield made
 
 
 def a_mail():

@@ -6,12 +6,17 @@ import smtplib
 import socket
 from dataclasses import dataclass
 from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import formatdate
 from typing import Any
 
 from holdfast.actors.workers import DeliverAnswer, Delivered, Later, SetAside
+from holdfast.agent.notice import Notice
+from holdfast.agent.notify import Email
 from holdfast.daemon import in_daemon
 
 from .outgoing import SAID, tls
+from .wording import headline, lines, one_line
 
 WITHIN_S = 30.0
 """Seconds for a whole mail, and for each answer of the server."""
@@ -35,6 +40,20 @@ class Server:
 
     def __repr__(self) -> str:
         return f"Server({self.host!r}, {self.port})"
+
+
+def mail_of(notice: Notice, target: Email) -> EmailMessage:
+    """A notice as a mail, which has the same id if it is sent again."""
+    mail = EmailMessage(policy=SMTP.clone(cte_type="7bit"))
+    mail["From"], mail["To"] = target.sender, ", ".join(target.to)
+    mail["Subject"] = headline(notice)
+    mail["Date"] = formatdate(notice.at / 1000)
+    mail["Message-ID"] = f"<{notice.id}@{target.sender.rpartition('@')[2]}>"
+    mail["Auto-Submitted"] = "auto-generated"
+    details = [f"{label}: {text}" for label, text in lines(notice, content=target.content)]
+    links = [f"{decision.capitalize()}: {url}" for decision, url in notice.links.items()]
+    mail.set_content("\n".join((headline(notice), "", *details, *([""] if links else []), *links, "")))
+    return mail
 
 
 async def sent(mail: EmailMessage, server: Server, *, within_s: float = WITHIN_S) -> DeliverAnswer:
@@ -135,5 +154,5 @@ def _sent(client: smtplib.SMTP, mail: EmailMessage, server: Server) -> DeliverAn
 
 
 def _refused(server: Server, code: int, said: str) -> DeliverAnswer:
-    reason = f"{server.host} answered {' '.join(said.split())[:SAID]}"
+    reason = f"{server.host} answered {one_line(said[:SAID])}"
     return SetAside(reason) if code >= 500 else Later(reason)  # noqa: PLR2004 - the class of refusals for good

@@ -2,27 +2,31 @@
 
 import asyncio
 import contextlib
-import functools
 import re
 import socket
 import ssl
 import time
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
+from functools import cache, partial
 from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
 
 from holdfast.actors.workers import DeliverAnswer, Delivered, Later, SetAside
 
 from .addresses import Place, Refused, looked_up
+from .wording import one_line
 
 ANSWERS_S = 25.0
 """Seconds until the receiver must have answered, with its headers."""
 READING_S = 5.0
 """Seconds for the beginning of the answer's body. It decides nothing, but a receiver is not cut off in the middle of a word."""
 READ_BYTES = 64 * 1024
+ANSWER_BYTES = 256 * 1024
+"""The most bytes of a whole answer, interim ones (100 to 103) included: a receiver may send these without end."""
 HEADERS = 64
 HEADER_BYTES = 8 * 1024
 LONGEST_WAIT_S = 3600
@@ -49,6 +53,31 @@ class _Known(AbstractResolver):
         """Nothing is open."""
 
 
+class _Bounded(ResponseHandler):
+    """The connection's protocol: it ends with the answer's last permitted byte."""
+
+    _left = ANSWER_BYTES
+
+    def data_received(self, data: bytes) -> None:
+        self._left -= len(data)
+        if self._left >= 0:
+            super().data_received(data)
+        elif self.transport is not None:
+            self.transport.abort()
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Makes connections of the bounded protocol to known addresses; each serves one request."""
+
+    def __init__(self, known: _Known) -> None:
+        super().__init__(resolver=known, use_dns_cache=False, force_close=True, ssl=tls())
+        self._factory = partial(_bounded, asyncio.get_running_loop())
+
+
+def _bounded(loop: asyncio.AbstractEventLoop) -> ResponseHandler:
+    return _Bounded(loop)
+
+
 async def posted(
     url: str, body: bytes, headers: Mapping[str, str], *, allow_private: bool, tells: bool = False
 ) -> DeliverAnswer:
@@ -62,7 +91,7 @@ async def posted(
     try:
         async with asyncio.timeout(ANSWERS_S) as bound:
             places = await looked_up(host, port, allow_private=allow_private)
-            async with _session(_Known(places, port)) as session:
+            async with _session(_Connector(_Known(places, port))) as session:
                 response = await session.post(url, data=body, headers=headers, allow_redirects=False)
                 bound.reschedule(None)
                 return await _judged(response, host, tells=tells)
@@ -74,8 +103,7 @@ async def posted(
         return Later(f"{host} cannot be reached: {_said(error)}".replace(url, "its URL"))
 
 
-def _session(resolver: AbstractResolver) -> aiohttp.ClientSession:
-    connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, force_close=True, ssl=tls())
+def _session(connector: _Connector) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -90,7 +118,7 @@ def _session(resolver: AbstractResolver) -> aiohttp.ClientSession:
     )
 
 
-@functools.cache
+@cache
 def tls() -> ssl.SSLContext:
     """How servers prove who they are: by a certificate of this machine's authorities (`SSL_CERT_FILE`) for their names."""
     return ssl.create_default_context()
@@ -105,7 +133,7 @@ async def _judged(response: aiohttp.ClientResponse, host: str, *, tells: bool) -
     if 300 <= response.status < 400:  # noqa: PLR2004 - the class of redirects
         reason += ", and redirects are not followed"
     if tells and body:
-        reason += f": {body[:SAID].decode('ascii', 'replace')}"
+        reason += f": {one_line(body[:SAID].decode('utf-8', 'replace'))}"
     if response.status in AGAIN or response.status >= 500:  # noqa: PLR2004 - the class of the server's errors
         return Later(reason, after_ms=after_ms(response.headers.get("Retry-After")))
     return SetAside(reason)
@@ -134,6 +162,8 @@ def after_ms(header: str | None, now_s: float | None = None) -> int | None:
 
 
 def _said(error: Exception) -> str:
-    if isinstance(error, aiohttp.ClientResponseError):  # its message shows what was received
+    if isinstance(error, aiohttp.ClientResponseError):
         return "its answer is no HTTP, or too long"
-    return f"{type(error).__name__}: {error}"[:SAID]
+    if isinstance(error, aiohttp.ClientConnectorError | OSError):
+        return f"{type(error).__name__}: {error}"[:SAID]
+    return type(error).__name__  # other messages show what was received
