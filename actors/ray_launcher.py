@@ -45,6 +45,9 @@ class RayWorker:
     async def keeps(self, incarnations: Sequence[str]) -> Sequence[bool]:
         return await _answered(self._actor.keeps.remote(list(incarnations)))
 
+    async def deliver(self, asked: bytes) -> bytes:
+        return await _answered(self._actor.deliver.remote(asked))
+
     def drop(self, incarnation: str) -> None:
         self._actor.drop.remote(incarnation)
 

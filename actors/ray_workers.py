@@ -21,6 +21,8 @@ from .worker.attestation import EVERY_S
 from .worker.refusals import AppBroken, Dropped, Succeeded
 from .workers import (
     Claimed,
+    DeliverAnswer,
+    DeliverRequest,
     ModelRequest,
     NoApp,
     NoOutcome,
@@ -57,6 +59,7 @@ class WorkerHandle(Protocol):
     async def process(self) -> str: ...
     async def do(self, asked: bytes) -> bytes: ...
     async def keeps(self, incarnations: Sequence[str]) -> Sequence[bool]: ...
+    async def deliver(self, asked: bytes) -> bytes: ...
     def drop(self, incarnation: str) -> None:
         """See `Worker.drop`; the answer is not awaited."""
 
@@ -115,6 +118,19 @@ class RayWorkers:
     async def _answer(self, app: str, slot: str, request: ModelRequest | RunRequest) -> WorkAnswer:
         name, worker = await self._worker(app, request.code, slot)
         answer: WorkAnswer = wire.unpack(await self._asked(name, worker, worker.do(wire.pack(request))))
+        return answer
+
+    async def deliver(self, app: str, request: DeliverRequest) -> DeliverAnswer:
+        """Have a worker of the app's published code tell one of the app's notification targets.
+
+        Raises:
+            NoWorker: No worker can do that now; it may be that the target was told.
+        """
+        record = await self._published.record(app)
+        if record is None:
+            raise NoApp(f"no app {app!r} is known to the store")
+        name, worker = await self._worker(app, record.code, self._slots(request.conversation_id, 0)[0])
+        answer: DeliverAnswer = wire.unpack(await self._asked(name, worker, worker.deliver(wire.pack(request))))
         return answer
 
     async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> Claimed | NoOutcome:

@@ -39,6 +39,9 @@ class Step(StrEnum):
     PASSIVATE_1_BEGUN = "passivate-1-begun"  # leaving is the last item of the queue; the conversation is still owned
     PASSIVATE_2_RELEASED = "passivate-2-released"  # nobody owns the conversation; the actor has not dropped its activation
     PASSIVATE_3_OFFERED = "passivate-3-offered"  # the actor is on offer again
+    OWED_1_LEASED = "owed-1-leased"  # a courier has leased something that is owed; nothing is delivered
+    OWED_2_DELIVERED = "owed-2-delivered"  # the target has answered; the store has not heard of it
+    OWED_3_ACKNOWLEDGED = "owed-3-acknowledged"  # the store has heard of it
 
 
 Reached: TypeAlias = Callable[[Step], None]

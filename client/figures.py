@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from holdfast import metrics
 from holdfast.conversation import Status
+from holdfast.conversation.log.owed import shown_target
 from holdfast.counting import families
 from holdfast.errors import HoldfastError
 from holdfast.metrics import OTHER, Family, Metric, Value
-from holdfast.persistence import Store, Survey
+from holdfast.persistence import OwedFigures, Store, Survey
 
 from .async_client import AsyncClient
 from .stack_gateway import at_stack
@@ -90,12 +91,21 @@ async def _values(store: Store, survey: Survey) -> dict[Metric, Mapping[tuple[st
     values: dict[Metric, Mapping[tuple[str, ...], Value]] = {metric: {(): value} for metric, value in single.items()}
     if binding is not None:
         values[metrics.SWEEPER_AGE] = {(): binding.age_ms / 1000}
+    outbox = await store.outbox_figures()
+    owed: dict[str, OwedFigures] = {}
+    for lane, one in outbox.lanes.items():  # two apps may have targets of one name
+        owed[shown_target(lane)] = owed.get(shown_target(lane), OwedFigures()).and_of(one)
     waiting = {(agent or OTHER, kind.value): one for (agent, kind), one in survey.pending.items()}
     return values | {
         metrics.PENDING: {place: one.count for place, one in waiting.items()},
         metrics.OLDEST: {
             place: max(survey.now - one.since, 0) / 1000 for place, one in waiting.items() if one.since is not None
         },
+        metrics.OWED: {(target,): one.queues for target, one in owed.items()},
+        metrics.OWED_AGE: {
+            (target,): max(outbox.now - one.since, 0) / 1000 for target, one in owed.items() if one.since is not None
+        },
+        metrics.SET_ASIDE: {(target,): one.set_aside for target, one in owed.items()},
         metrics.UNHOSTED: _by_status(survey.unhosted),
         metrics.OLDER: {(kind.value, str(age_s)): count for (kind, age_s), count in survey.older.items()},
         metrics.CONVERSATIONS: _by_status(survey.conversations),

@@ -144,13 +144,10 @@ class MemoryOutbox(MemoryConversations):
 
     async def outbox_figures(self) -> OutboxFigures:
         figures: dict[str, OwedFigures] = {}
-        for (_, target), queue in self._owed.queues.items():
-            had, since = figures.get(lane_of(target), OwedFigures()), queue.envelopes[0].at
-            oldest = since if had.since is None else min(had.since, since)
-            figures[lane_of(target)] = OwedFigures(had.queues + 1, oldest, had.set_aside)
-        for one in self._owed.aside:
-            had = figures.get(lane_of(one.envelope.target), OwedFigures())
-            figures[lane_of(one.envelope.target)] = OwedFigures(had.queues, had.since, had.set_aside + 1)
+        found = [(target, OwedFigures(1, queue.envelopes[0].at)) for (_, target), queue in self._owed.queues.items()]
+        found += [(one.envelope.target, OwedFigures(set_aside=1)) for one in self._owed.aside]
+        for target, one in found:
+            figures[lane_of(target)] = figures.get(lane_of(target), OwedFigures()).and_of(one)
         return OutboxFigures(self._clock(), figures)
 
     async def owed_news(self) -> AsyncIterator[None]:

@@ -130,6 +130,11 @@ class OwedFigures:
     since: int | None = None
     set_aside: int = 0
 
+    def and_of(self, other: "OwedFigures") -> "OwedFigures":
+        """Both together."""
+        since = min((at for at in (self.since, other.since) if at is not None), default=None)
+        return OwedFigures(self.queues + other.queues, since, self.set_aside + other.set_aside)
+
 
 @dataclass(frozen=True, slots=True)
 class OutboxFigures:

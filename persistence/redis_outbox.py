@@ -185,11 +185,9 @@ class RedisOutbox(RedisDatabase):
         figures: dict[str, OwedFigures] = {}
         for place, (_, lane, _) in enumerate(lanes):
             queues, first, aside = found[3 * place : 3 * place + 3]
-            had = figures.get(lane, OwedFigures())
-            times = [had.since, int(first[0][1]) if isinstance(first, list) and first else None]
-            since = min((at for at in times if at is not None), default=None)
+            since = int(first[0][1]) if isinstance(first, list) and first else None
             count, laid = (one if isinstance(one, int) else 0 for one in (queues, aside))
-            figures[lane] = OwedFigures(had.queues + count, since, had.set_aside + laid)
+            figures[lane] = figures.get(lane, OwedFigures()).and_of(OwedFigures(count, since, laid))
         return OutboxFigures(now, figures)
 
     async def owed_news(self) -> AsyncIterator[None]:

@@ -83,6 +83,11 @@ class Sweep:
         self._readmit_at = 0.0
         self._unreadable_until = 0.0
 
+    @property
+    def registry(self) -> Registry:
+        """The registry that the sweep wakes conversations through."""
+        return self._registry
+
     async def tick(self) -> None:
         """Start to wake the conversations that need attention, and to spawn the actors that the pool lacks.
 

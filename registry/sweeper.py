@@ -1,4 +1,4 @@
-"""The sweeper: a detached, named actor that Ray restarts for ever. It runs a `Sweep`, and renews this cluster's binding.
+"""The sweeper: a detached, named actor that Ray restarts for ever. It sweeps, delivers, and renews the cluster's binding.
 
 Without a running Ray cluster nothing is swept; once one runs again, the sweeper begins with the overdue conversations.
 """
@@ -16,7 +16,10 @@ from holdfast.actors import logs
 from holdfast.actors.actor_settings import RAY_NAMESPACE, ActorSettings, StoreAddress
 from holdfast.actors.logs import write_lines
 from holdfast.actors.placement import beside
-from holdfast.actors.ray_launcher import named
+from holdfast.actors.ray_launcher import RayLauncher, named
+from holdfast.actors.ray_workers import RayWorkers
+from holdfast.actors.steps import reached_here
+from holdfast.actors.vault import Vault
 from holdfast.counting import Counts
 from holdfast.embedded.home import Home
 from holdfast.embedded.revival import Revival
@@ -25,6 +28,8 @@ from holdfast.persistence import EVERYWHERE, Directory, Runs
 from holdfast.redaction import Redaction
 
 from . import cluster
+from .courier import Courier
+from .own_deliveries import own_deliveries
 from .ray_actors import RayActors, RayProcesses
 from .sweep import Sweep
 from .watchdog import Watchdog
@@ -36,7 +41,7 @@ logger = logging.getLogger("holdfast.sweeper")
 
 
 class Sweeper:
-    """The sweeper's actor: it sweeps and runs the watchdog for as long as it lives."""
+    """The sweeper's actor: it sweeps, delivers and runs the watchdog for as long as it lives."""
 
     def __init__(self, settings: ActorSettings) -> None:
         logs.guard_process(Redaction.of_process(os.environ, urls=[settings.store.redis_url]))
@@ -46,6 +51,8 @@ class Sweeper:
         self._counts = Counts()
         self._holding: asyncio.Task[None] | None = None
         self._listening: asyncio.Task[None] | None = None
+        self._delivering: asyncio.Task[None] | None = None
+        self._bound = False
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(self._run())
         watch = Watchdog(
@@ -82,10 +89,21 @@ class Sweeper:
             counts=self._counts,
         )
         self._listening = asyncio.create_task(_listen(store, sweep))
+        workers = RayWorkers(store, self._settings, RayLauncher(Vault(self._settings.store)))
+        courier = Courier(
+            store,
+            workers.deliver,
+            own_deliveries(sweep.registry),
+            may=lambda: self._bound,
+            counts=self._counts,
+            reached=reached_here(),
+        )
+        self._delivering = asyncio.create_task(courier.run())
         while True:
             try:
                 here = cluster.current()
                 bound = await store.bind(here.cluster_id, here.address, cluster.BINDING_STALE_MS, gone=self._settings.gone)
+                self._bound = bound is None
                 if bound is None:
                     await sweep.tick()
                 else:

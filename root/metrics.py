@@ -144,11 +144,31 @@ RUN_S = _histogram("holdfast_tool_run_seconds", "Time of a run of a tool.", "age
 
 # counted by the sweeper
 WAKES = _counter("holdfast_wakes_total", "Conversations that the sweeper woke, or could not wake.", "outcome")
+DELIVERIES = _counter(
+    "holdfast_deliveries_total",
+    "Tries to deliver what is owed: delivered, to be tried later, or set aside.",
+    "target",
+    "outcome",
+)
 HUNG = _counter("holdfast_processes_ended_total", "Actors and workers ended because they answered nothing.", "kind")
 
 COUNTED: tuple[Metric, ...] = (
     *(STARTED, MESSAGES, TURNS, SUSPENDED, SETTLED, STALE, WAIT, RESOLVE_S, ACTIVATIONS, FENCED, LOST, QUARANTINED),
-    *(SCRIPT_S, REDIS_S, MODEL_CALLS, MODEL_S, MODEL_FIRST_S, MODEL_RETRIES, TOKENS, COST, RUNS, RUN_S, WAKES, HUNG),
+    *(
+        SCRIPT_S,
+        REDIS_S,
+        MODEL_CALLS,
+        MODEL_S,
+        MODEL_FIRST_S,
+        MODEL_RETRIES,
+        TOKENS,
+        COST,
+        RUNS,
+        RUN_S,
+        WAKES,
+        HUNG,
+        DELIVERIES,
+    ),
 )
 """The metrics that processes count and the store adds up."""
 
@@ -171,11 +191,14 @@ TROUBLED = _gauge("holdfast_conversations_troubled", "Conversations that cannot 
 PAUSES = _gauge("holdfast_pauses", "Pauses of new work that stand.")
 HELD_BACK = _gauge("holdfast_conversations_paused", "Conversations released with work outstanding, because of a pause.")
 BROKEN = _gauge("holdfast_apps_broken", "Apps that workers cannot run.")
+OWED = _gauge("holdfast_outbox_owed", "Conversations that owe a target something.", "target")
+OWED_AGE = _gauge("holdfast_outbox_oldest_age_seconds", "For how long the oldest of it has been owed.", "target")
+SET_ASIDE = _gauge("holdfast_outbox_set_aside", "What could not be delivered to a target and was set aside.", "target")
 SWEEPER_AGE = _gauge("holdfast_sweeper_silence_seconds", "For how long the sweeper has not renewed its cluster's binding.")
 
 READ: tuple[Metric, ...] = (
     *(PENDING, OLDEST, OLDER, CONVERSATIONS, ACTORS, ACTORS_CAP, ACTORS_OFFERED, HOSTED, UNHOSTED, WORKERS),
-    *(WORKERS_CAP, ATTENTION, TROUBLED, PAUSES, HELD_BACK, BROKEN, SWEEPER_AGE),
+    *(WORKERS_CAP, ATTENTION, TROUBLED, PAUSES, HELD_BACK, BROKEN, SWEEPER_AGE, OWED, OWED_AGE, SET_ASIDE),
 )
 """The metrics that are read from the store and from Ray on request."""
 

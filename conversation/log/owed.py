@@ -77,6 +77,12 @@ def lane_of(target: str) -> str:
     return OWN if target.startswith(f"{OWN}:") else target
 
 
+def shown_target(target: str) -> str:
+    """What metrics call a target or lane: the name of a notification target, or `own`."""
+    found = notified(target)
+    return OWN if found is None else found[0]
+
+
 def owed_by(events: Sequence[Event], before: State, after: State, spec: AgentSpec | None) -> list[Envelope]:
     """What events that lead from one state to another owe, judged with a spec; when it is owed is set as it is written."""
     if spec is None or not spec.notify:

@@ -25,11 +25,12 @@ MESSAGE = [step for step in Step if step.startswith("message-")]  # in test_gues
 GUEST = [step for step in Step if step.startswith("guest-")]  # in test_guests.py
 ACTIVATE = [step for step in Step if step.startswith("activate-")]
 PASSIVATE = [step for step in Step if step.startswith("passivate-")]
+OWED = [step for step in Step if step.startswith("owed-")]  # in test_courier.py
 KILL, FREEZE = signal.SIGKILL, signal.SIGSTOP
 
 
 def test_every_step_has_its_tests():
-    assert [*ASK, *RUN, *MODEL, *MESSAGE, *GUEST, *ACTIVATE, *PASSIVATE] == list(Step)
+    assert [*ASK, *RUN, *MODEL, *MESSAGE, *GUEST, *ACTIVATE, *PASSIVATE, *OWED] == list(Step)
 
 
 async def paying(stack, client, name, tool="pay", *more):

@@ -48,11 +48,12 @@ PUBLIC = {
         ask_user_questions cipher_path code_digest load main_file path_of python_path tool
     """,
     "persistence": """
-        AccessScope Acquired ApiKey ApiKeyList AppRecord Append Appended Binding Blame BrokenApp Census Change ChangePage
-        Changes ConversationRow Conversations ConversationsAndRuns Directory DirectoryAndRuns Due EVERYWHERE KnownIds
-        Late Listing Lists Living MemoryStore Moved
-        Overdue Owner PAUSE_LAG_MS Pause Paused Pausing Place Quarantine Rebuilt RedisStore Run RunStatus Runs
-        Store Survey Suspended Takeover TakeoverReason Tallies Ticket TicketKind Tickets Trouble Visited Waiting opened
+        AccessScope Acquired ApiKey ApiKeyList AppRecord Append Appended Binding Blame BrokenApp Census Change
+        ChangePage Changes ConversationRow Conversations ConversationsAndRuns Directory DirectoryAndRuns Due
+        EVERYWHERE KnownIds Lane Late Leased Listing Lists Living MemoryStore Moved Outbox OutboxFigures OutboxRow
+        OutboxState Overdue OwedFigures Owner PAUSE_LAG_MS Pause Paused Pausing Place Quarantine Rebuilt RedisStore
+        Run RunStatus Runs Store Survey Suspended Takeover TakeoverReason Tallies Ticket TicketKind Tickets Trouble
+        Verdict Visited Waiting opened
     """,
     "actors": """
     """,

@@ -16,8 +16,18 @@ from holdfast.actors.ray_workers import RayWorkers, WorkerDied, WorkerUnavailabl
 from holdfast.actors.signature import sealed
 from holdfast.actors.worker.attestation import EVERY_S, VALID_MS
 from holdfast.actors.worker.refusals import AppBroken, Dropped, Succeeded
-from holdfast.actors.workers import Claimed, ModelRequest, NoOutcome, NoWorker, WorkPaused
+from holdfast.actors.workers import (
+    Claimed,
+    Delivered,
+    DeliverRequest,
+    Later,
+    ModelRequest,
+    NoOutcome,
+    NoWorker,
+    WorkPaused,
+)
 from holdfast.conversation import ModelReplied, RunFinished
+from holdfast.conversation.log.owed import Envelope
 from holdfast.errors import ClusterStopped
 from holdfast.persistence import EVERYWHERE, AppRecord, MemoryStore, codec
 
@@ -585,3 +595,54 @@ async def test_work_does_not_wait_for_other_workers_to_open_and_the_next_finds_t
     await asyncio.sleep(0.05)
     assert (await workers.do("shop:app", REQUEST)).content == "Hi."
     assert asked[2:] == [(own, False), ((own + 1) % 3, False)]
+
+
+class Telling:
+    """A worker that tells targets, and what it was asked."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = []
+
+    async def prepare(self):
+        return "i-1"
+
+    async def deliver(self, asked):
+        self.asked.append(wire.unpack(asked))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return wire.pack(answer)
+
+
+NOTICE = DeliverRequest("c-1", "ops", Envelope("ended", "notice:ops:shop:app", 7, 0, 1))
+
+
+async def test_a_target_is_told_by_the_conversations_own_worker_of_the_published_code(known):
+    store = MemoryStore()
+    await published(store, code="code-2")
+    workers = RayWorkers(store, SETTINGS, known)
+    slot = workers._slots("c-1", 0)[0]
+    known[ray_workers.worker_name(SETTINGS, "shop:app", "code-2", slot)] = telling = Telling(Later("busy", 5), Delivered())
+    assert await workers.deliver("shop:app", NOTICE) == Later("busy", 5)
+    assert await workers.deliver("shop:app", NOTICE) == Delivered()
+    assert telling.asked == [NOTICE, NOTICE]
+    assert telling.asked[0].message_id.startswith("msg_")
+
+
+@pytest.mark.parametrize(
+    "error", [WorkerDied("it is dead"), AppBroken("it cannot be imported"), Succeeded("another is in office")]
+)
+async def test_a_worker_that_cannot_tell_a_target_is_no_worker_for_that(known, error):
+    store = MemoryStore()
+    await published(store, code="code-2")
+    workers = RayWorkers(store, SETTINGS, known)
+    slot = workers._slots("c-1", 0)[0]
+    known[ray_workers.worker_name(SETTINGS, "shop:app", "code-2", slot)] = Telling(error)
+    with pytest.raises(NoWorker):
+        await workers.deliver("shop:app", NOTICE)
+
+
+async def test_the_target_of_an_app_that_nobody_published_is_told_later(known):
+    with pytest.raises(NoWorker, match="no app 'shop:app' is known"):
+        await RayWorkers(MemoryStore(), SETTINGS, known).deliver("shop:app", NOTICE)
