@@ -46,7 +46,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *links.OPERATIONS,
     *scraping.OPERATIONS,
 )
-PAGES = (*inbox.PAGES, *several.PAGES, *conversation_pages.PAGES, *overview.PAGES)
+PAGES = (*inbox.PAGES, *several.PAGES, *conversation_pages.PAGES, *overview.PAGES, *links.PAGES)
 ALIVE = "health"
 """The operation that is answered under any load."""
 _described = cache(partial(described, OPERATIONS))

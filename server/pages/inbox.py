@@ -15,7 +15,6 @@ from holdfast.client import ListEvent, ListEventKind, PendingCall
 from holdfast.client.access import AccessScope
 from holdfast.client.filters import CALLS
 from holdfast.client.list_events import LIST_CURSOR
-from holdfast.client.results import exactly
 from holdfast.conversation import Approve, Deny, Review
 from holdfast.conversation.text import jsontext
 from holdfast.errors import AlreadyVoted, HoldfastError, InvalidDecision, NotPermitted, StaleCall
@@ -132,7 +131,7 @@ async def decide(visit: Visit) -> Response:
         raise invalid("decision_id: the form has none")
     await visit.serving.reach.check(visit.caller, conversation_id)
     try:
-        found = exactly(await visit.client.pending_call(suspension_id, conversation_id=conversation_id), suspension_id)
+        found = await visit.client.pending_call(suspension_id, conversation_id=conversation_id)
         parameters = parameters_of(await tool_of(visit, found))
         filled, decision = read(found, parameters, form)
         if decision is None:

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from holdfast.client import Link, PendingCall, Principal, Receipt, Review, links, verbs
+from holdfast.client.filters import ROLES_BETWEEN
 from holdfast.client.stack_gateway import at_stack
 from holdfast.conversation.terms.link import LinkTerms
 from holdfast.errors import (
@@ -37,12 +38,14 @@ from holdfast.server.refusal import Refusal
 from holdfast.server.slots import Share, Slots
 
 from .choices import ANSWER, settled_as
+from .destinations import path_of
 from .elements import Drawn
 from .filled import Filled, blank, read
 from .form_body import FORM, Form, form_of
 from .history import Settled, history_of
 from .kinds import offered
 from .templates import page
+from .visit import Page, Visit
 
 MOST_AT_ONCE = 200
 MOST_OF_AN_ADDRESS = 40
@@ -74,6 +77,17 @@ async def redeem(asked: Asked) -> Receipt:
     return await asked.serving.client.redeem(asked.path["token"], asked.body.root.decided())
 
 
+async def made(visit: Visit) -> Response:
+    """Make a link for the person whom the form names, and show it."""
+    suspension_id, form = visit.path["suspension_id"], visit.form
+    conversation_id = form.get("conversation_id")
+    await visit.serving.reach.check(visit.caller, conversation_id)
+    to = Principal(form.get("to").strip(), roles=tuple(filter(None, map(str.strip, form.get("roles").split(ROLES_BETWEEN)))))
+    link = await visit.client.link(suspension_id, to=to, conversation_id=conversation_id)
+    return visit.page("link_made.html", link=link, to=to, back=path_of(suspension_id, conversation_id))
+
+
+PAGES = (Page("POST", "/inbox/{suspension_id}/link", made, verbs.LINK.scope, also=verbs.LINK.also),)
 MAKE = of(verbs.LINK, make, reply=Link, body=LinkBody, status=201)
 REDEEM = of(verbs.REDEEM, redeem, reply=Receipt, body=RedeemBody, room=of_decision)
 OPERATIONS: tuple[Operation, ...] = (MAKE, REDEEM)

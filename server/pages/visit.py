@@ -14,8 +14,10 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from holdfast.client import verbs
 from holdfast.client.access import AccessScope
 from holdfast.client.agents import AgentRow
+from holdfast.client.stack_gateway import at_stack
 from holdfast.errors import HoldfastError
 from holdfast.server.arrived import root_of
 from holdfast.server.caller import Caller
@@ -47,6 +49,12 @@ class Visit(Checked):
     def may(self, scope: str) -> bool:
         """Whether the caller has a scope, by its name."""
         return AccessScope(scope) in self.caller.scopes
+
+    @property
+    def makes_links(self) -> bool:
+        """Whether the caller may make links, and the server has keys for them."""
+        keys = at_stack(self.serving.client.gateway).stack.settings.link_keys
+        return bool(keys) and all(scope in self.caller.scopes for scope in (AccessScope.DECIDE, *verbs.LINK.also))
 
     async def agents(self) -> list[AgentRow]:
         """The agents of the server's app that the caller may touch; none without an app."""

@@ -8,6 +8,7 @@ from served import served
 from waiting_calls import APP, waiting
 from writer import Writer, begin, call, fail_model, finish, start
 
+from holdfast.client import Principal
 from holdfast.server import Authentication
 
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
@@ -131,3 +132,29 @@ async def test_the_page_that_signs_in(browser):
         await page.get_by_role("button", name="Sign in").click()
         await expect(page.get_by_role("alert")).to_be_visible()
         await check(page, "a key that is none")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_page_of_a_link(server, browser, scheme):
+    keys = {"link_keys": {"k1": b"1" * 32}, "public_url": server.url}
+    server.stack.settings = server.stack.settings.model_copy(update=keys)
+    page = await (await browser.new_context(color_scheme=scheme, viewport={"width": 380, "height": 700})).new_page()
+    for kind in ("approval", "elicitation", "client_exec", "lost", "review"):
+        suspension_id = waiting(server, f"l-{kind}", kind)
+        link = server.run(server.client.link(suspension_id, to=Principal("ana", roles=["finance"])))
+        await page.goto(link.url)
+        await check(page, f"a link: {kind}")
+    await page.get_by_role("button", name="Send back").click()
+    await check(page, "a link: a review without notes")
+    await page.get_by_role("button", name="Allow").click()
+    await expect(page.get_by_role("status")).to_contain_text("recorded: allowed")
+    await check(page, "a decision by a link")
+    await page.goto(f"{link.url}x")
+    await check(page, "no link")
+    await page.goto(f"{server.url}/inbox/{waiting(server, 'l-inbox')}?conversation_id=l-inbox")
+    await page.get_by_text("Have somebody decide by a link").click()
+    await check(page, "the form that makes a link")
+    await page.get_by_label("Who decides by it").fill("ana")
+    await page.get_by_role("button", name="Make a link").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("A link for ana")
+    await check(page, "a link that was made")

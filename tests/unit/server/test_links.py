@@ -243,6 +243,26 @@ async def test_a_question_is_answered(api, link, writer):
     assert "recorded: answered" in await pressed(api, path, 200, decision="answer", **fields | {name: "blue"})
 
 
+async def test_in_the_inbox_who_may_speak_for_others_makes_a_link(api, client, writer, stack):
+    suspension_id = writer.state.calls.of("one").suspension.suspension_id
+    place, form = f"/inbox/{suspension_id}", {"conversation_id": "c-1", "to": "ana ", "roles": "finance, "}
+    for scopes in (("read", "decide"), ("read", "admin")):
+        headers = await bearer(client, *scopes)
+        assert f"{place}/link" not in (await api.http.get(f"{place}?conversation_id=c-1", headers=headers)).text
+        await pressed(api, f"{place}/link", 403, headers=FROM_PAGE | headers, **form)
+    headers = await bearer(client, "read", "decide", "admin")
+    assert f"{place}/link" in (await api.http.get(f"{place}?conversation_id=c-1", headers=headers)).text
+    for bad, status in (({"to": ""}, 422), ({"to": "cy", "roles": ""}, 403)):
+        await pressed(api, f"{place}/link", status, headers=FROM_PAGE | headers, **form | bad)
+    made = await pressed(api, f"{place}/link", 200, headers=FROM_PAGE | headers, **form)
+    (path,) = re.findall(rf"{HERE}(/r/[\w.-]+)", made)
+    assert "recorded: approved" in await pressed(api, path, 200, form=await form_of(api, path), decision="approve")
+    await pressed(api, f"{place}/link", 409, headers=FROM_PAGE | headers, **form)
+    stack.settings = stack.settings.model_copy(update={"link_keys": {}})
+    place = f"/inbox/{writer.state.calls.of('many').suspension.suspension_id}?conversation_id=c-1"
+    assert "Make a link" not in (await api.http.get(place, headers=headers)).text
+
+
 async def test_a_link_lets_nobody_into_the_rest(api, link):
     token = (await link()).removeprefix("/r/")
     for path in ("/v1/pending", "/v1/conversations/c-1", "/v1/agents"):
