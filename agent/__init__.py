@@ -22,6 +22,11 @@ from .callback import InvalidArguments as InvalidArguments
 from .context import Report as Report
 from .context import ToolContext as ToolContext
 from .digest import code_digest as code_digest
+from .notice import Notice as Notice
+from .notify import Email as Email
+from .notify import Notify as Notify
+from .notify import Slack as Slack
+from .notify import Webhook as Webhook
 from .path import cipher_path as cipher_path
 from .path import load as load
 from .path import main_file as main_file

@@ -1,11 +1,12 @@
 """An agent: a model, its instructions and its tools."""
 
+import copy
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from holdfast.conversation.terms.spec import AgentSpec, Execution, Limits
+from holdfast.conversation.terms.spec import AgentSpec, Execution, Limits, NotifySpec
 from holdfast.errors import ConfigurationError
 
 from . import call_options, checks, disclosure
@@ -88,6 +89,14 @@ class Agent:
 
     def __repr__(self) -> str:
         return f"<Agent {self.name!r} model={self.spec.model!r} tools={list(self._by_name)}>"
+
+    def notifying(self, targets: tuple[NotifySpec, ...]) -> "Agent":
+        """The agent in an app with these notification targets."""
+        if not targets:
+            return self
+        copied = copy.copy(self)
+        copied.spec = self.spec.model_copy(update={"notify": targets})
+        return copied
 
     def tool(self, name: str) -> Tool | None:
         """The tool of that name, if the agent has one."""

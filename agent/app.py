@@ -12,6 +12,7 @@ from holdfast.settings import UNSHARED
 from . import checks
 from .agent import Agent
 from .functions import takes
+from .notify import Target, Told, notify_of, targets
 from .rules import Rules
 
 ENVIRONMENT = ("*_API_KEY", "*_API_BASE")
@@ -32,6 +33,8 @@ class App:
             context)`, both from bytes to bytes, that is a global of a module; or its import path, `package.module:name`. None:
             payloads are not encrypted. Every process needs its keys in the environment.
         rules: The permission rules of all agents' tools.
+        notify: Who is told of events of the conversations: `Webhook`, `Slack` and `Email`, and async functions of a `Notice`.
+            Workers need the environment variables that they name, also if `env` does not.
 
     All but `lifespan` are attributes, as given; `module` is the name of the module that constructed the app.
     """
@@ -44,11 +47,14 @@ class App:
         env: Sequence[str] = ENVIRONMENT,
         encrypt: Any = None,
         rules: Rules | None = None,
+        notify: Sequence[Target | Told] = (),
     ) -> None:
         frame = inspect.currentframe()
         caller = None if frame is None else frame.f_back
         self.module: str = "__main__" if caller is None else caller.f_globals.get("__name__", "__main__")
         self.agents = _agents(agents)
+        self.notify = targets(notify, (agent.name for agent in self.agents))
+        self.agents = tuple(agent.notifying(notify_of(self.notify, agent.name)) for agent in self.agents)
         self._by_name = {agent.name: agent for agent in self.agents}
         self._lifespan = _lifespan(lifespan)
         self.env = _patterns(env)
@@ -71,11 +77,12 @@ class App:
         return found
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The variables of an environment that match the app's patterns, with their values; never keys of Holdfast's own."""
+        """The variables of an environment that the app's patterns or targets name; never keys of Holdfast's own."""
+        needed = {name for target in self.notify for name in target.variables}
         return {
             name: value
             for name, value in sorted(environ.items())
-            if name not in UNSHARED and any(fnmatch.fnmatchcase(name, pattern) for pattern in self.env)
+            if name not in UNSHARED and (name in needed or any(fnmatch.fnmatchcase(name, pattern) for pattern in self.env))
         }
 
     @asynccontextmanager

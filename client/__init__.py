@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 import holdfast
 
 _OF_APPS = (
-    *("Agent", "App", "Approvers", "ClusterError", "CorruptStore", "Fenced", "HomeUnusable", "LeaseHeld", "Limits"),
-    *("NewerRecord", "Report", "Rule", "Rules", "Suspend", "Tool", "ToolContext", "TurnContext", "Unattended"),
-    *("UnattendedCall", "UnsupportedServer", "__version__", "ask_user_questions", "tool"),
+    *("Agent", "App", "Approvers", "ClusterError", "CorruptStore", "Email", "Fenced", "HomeUnusable", "LeaseHeld"),
+    *("Limits", "NewerRecord", "Notice", "NoticeKind", "Notify", "Report", "Rule", "Rules", "Slack", "Suspend", "Tool"),
+    *("ToolContext", "TurnContext", "Unattended", "UnattendedCall", "UnsupportedServer", "Webhook", "__version__"),
+    *("ask_user_questions", "tool"),
 )
 """Names of `holdfast` that only apps and processes of Holdfast need."""
 

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from holdfast.agent.approving import TurnContext as TurnContext
     from holdfast.agent.context import Report as Report
     from holdfast.agent.context import ToolContext as ToolContext
+    from holdfast.agent.notice import Notice as Notice
+    from holdfast.agent.notify import Email as Email
+    from holdfast.agent.notify import Notify as Notify
+    from holdfast.agent.notify import Slack as Slack
+    from holdfast.agent.notify import Webhook as Webhook
     from holdfast.agent.questions import ask_user_questions as ask_user_questions
     from holdfast.agent.rule import Rule as Rule
     from holdfast.agent.rules import Rules as Rules
@@ -77,6 +82,7 @@ if TYPE_CHECKING:
     from holdfast.conversation.terms.principal import Proof as Proof
     from holdfast.conversation.terms.questions import Question as Question
     from holdfast.conversation.terms.spec import Limits as Limits
+    from holdfast.conversation.terms.spec import NoticeKind as NoticeKind
     from holdfast.persistence import ConversationRow as ConversationRow
     from holdfast.persistence import Pause as Pause
 

@@ -29,7 +29,7 @@ from holdfast.settings import ProcessLimits, Timing
 from .decider import Decide, Decider
 from .in_process_workers import InProcessWorkers
 from .moved_clock import MovedClock
-from .rehearsal_result import RehearsalResult, log_of
+from .rehearsal_result import RehearsalResult, log_of, notices_of
 from .scripted_model import Model, ScriptedModel
 
 P = ParamSpec("P")
@@ -270,6 +270,7 @@ class Rehearsal:
             runs=list(workers.runs),
             prompts=list(workers.prompts),
             replies_left=self._script.left,
+            notices=await notices_of(self._store, state, self._app),
         )
 
     async def close(self) -> None:

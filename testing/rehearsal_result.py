@@ -1,11 +1,17 @@
 """The result of a rehearsal: the state of the conversation, its log, and the runs of tools' bodies."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from holdfast.actors.worker.notify.notices import notice_of
+from holdfast.actors.workers import DeliverRequest
+from holdfast.agent import App
+from holdfast.agent.notice import Notice
+from holdfast.agent.notify import notify_of
 from holdfast.client.results import ConversationState, Event, PendingCall
 from holdfast.client.stack_state import shown_arguments
-from holdfast.conversation import Receipt, State, Status
+from holdfast.conversation import AgentSpec, Receipt, State, Status, evolve
+from holdfast.conversation.log.owed import notified, owed_by
 from holdfast.conversation.log.transcript import Transcript
 from holdfast.conversation.records.events import CallSuspended
 from holdfast.persistence import Conversations
@@ -50,6 +56,7 @@ class RehearsalResult(Generic[R]):
         runs: The executions of tools' bodies, in the order of their ends.
         prompts: The messages that each model call was sent, with the system message.
         replies_left: How many replies of the script were not asked for.
+        notices: What the app's notification targets would have been told of the events so far, by their names; nothing is sent.
     """
 
     state: ConversationState[R]
@@ -59,6 +66,7 @@ class RehearsalResult(Generic[R]):
     runs: list[ToolRun]
     prompts: list[list[Message]]
     replies_left: int
+    notices: dict[str, list[Notice]]
 
     @property
     def status(self) -> Status:
@@ -96,3 +104,19 @@ async def log_of(store: Conversations, state: State) -> tuple[list[Event], list[
             arguments = await shown_arguments(store, state.conversation_id, event)
         events.append(Event.recorded(seq, event, arguments=arguments))
     return events, transcript.messages()
+
+
+async def notices_of(store: Conversations, state: State, app: App | None) -> dict[str, list[Notice]]:
+    """What the targets of an app are owed by the events of a conversation, by their names."""
+    targets = () if app is None else app.notify
+    notices: dict[str, list[Notice]] = {target.name: [] for target in targets}
+    spec = AgentSpec(name=state.agent, model="", notify=notify_of(targets, state.agent))
+    before = State(conversation_id=state.conversation_id)
+    for _, event in await store.read(state.conversation_id, limit=state.seq, whole=True) if targets else ():
+        after = evolve(before, event)
+        for owed in owed_by([event], before, after, spec):
+            name, _ = notified(owed.target) or ("", "")
+            request = DeliverRequest(state.conversation_id, name, replace(owed, at=event.at))
+            notices[name].append(await notice_of(store, request))
+        before = after
+    return notices

@@ -13,6 +13,7 @@ from holdfast.agent import Agent, App, load
 from holdfast.agent.path import placed
 
 from .app_loop import LEFT, AppLoop
+from .notify.notifier import Notifier
 from .ongoing import Ongoing
 
 logger = logging.getLogger("holdfast.worker")
@@ -33,8 +34,9 @@ class AllBlocked(Exception):
 class AppRuntime:
     """The imported app, and the loops for its async code."""
 
-    def __init__(self, app: App, loop: AppLoop) -> None:
+    def __init__(self, app: App, loop: AppLoop, notifier: Notifier) -> None:
         self.app = app
+        self.notifier = notifier
         self._loops = [loop]
         self._replacing: Ongoing[None] = Ongoing()
 
@@ -51,7 +53,8 @@ class AppRuntime:
                 raise
             raise TimeoutError(f"importing {settings.app} did not end within {IMPORTING_S:g} s") from None
         await asyncio.to_thread(import_module, "holdfast.actors.worker.model")  # takes seconds: once, and off the loop
-        return cls(app, await AppLoop.open(app))
+        notifier = Notifier(app, os.environ)  # before the lifespan, which would have to be left again
+        return cls(app, await AppLoop.open(app), notifier)
 
     async def loop(self) -> AppLoop:
         """A loop that is not blocked. A blocked one is left to the callback that blocks it; the lifespan is entered on another.

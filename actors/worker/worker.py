@@ -28,6 +28,7 @@ from holdfast.actors.telling import tell
 from holdfast.actors.trace_export import export_spans, flush_spans
 from holdfast.actors.vault import Vault
 from holdfast.actors.workers import (
+    DeliverRequest,
     ModelOutcome,
     ModelRequest,
     NoOutcome,
@@ -102,6 +103,7 @@ class Worker:
         self._runs: Ongoing[RunOutcome | NoOutcome] = Ongoing()
         self._claims: Claims[Any] = Claims(self._incarnation)
         self._model_calls: Ongoing[ModelOutcome | NoOutcome] = Ongoing()
+        self._deliveries = 0
         self._drain: asyncio.Task[None] | None = None
         self._leaving = False
         self._succession = Succession(settings)
@@ -167,6 +169,20 @@ class Worker:
         request: ModelRequest | RunRequest = wire.unpack(asked)
         with about(**log_fields(request)):
             return wire.pack(await self._done(request))
+
+    @told
+    async def deliver(self, asked: bytes) -> bytes:
+        """Tell a notification target of the app of one event; a packed `DeliverAnswer`."""
+        request: DeliverRequest = wire.unpack(asked)
+        store, runtime = await self._open()
+        self._refuse_if_leaving()
+        self._deliveries += 1
+        try:
+            with about(conversation=request.conversation_id):
+                room = partial(self._room, store, runtime)
+                return wire.pack(await runtime.notifier.deliver(store, request, self.secrets.redaction, room))
+        finally:
+            self._deliveries -= 1
 
     async def keeps(self, incarnations: Sequence[str]) -> Sequence[bool]:
         """Which of these claims are at work in this process."""
@@ -468,7 +484,7 @@ class Worker:
                 return
 
     def _working(self) -> bool:
-        return bool(self._runs or self._model_calls)
+        return bool(self._runs or self._model_calls or self._deliveries)
 
     def _end(self) -> None:
         ray.get_runtime_context().current_actor.leave.remote()

@@ -16,16 +16,15 @@ PUBLIC = {
         Approvers AsyncClient AsyncConversation AsyncListEvent AsyncPendingCall AuditBreak AuditEntry AuditReport
         BatchRefused Cancel Cancelled CipherFailed CipherMissing Client ClusterError ClusterStopped ClusterUnavailable
         ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow
-        ConversationState CorruptStore Decision Deny DurabilityWarning Event Fail FailureReason Fenced Given GivenVote
-        Grant HoldfastError HomeUnusable InvalidConversationId InvalidDecision InvalidInput InvalidLink InvalidMessage
-        InvalidRule LateResult LeaseHeld Level Limits Link LinkProblem ListEvent ListEventKind Message MessageNotFound
-        MessagePage MessageStatus NewerRecord NotPermitted OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause
-        PendingCall Principal
-        Proof Quarantined Question QueueFull QuotaUsedUp Receipt Redispatch Report Review ReviewVerdict Rule RuleCheck
-        Rules RunningCall Scope ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError
-        StoreUnavailable Suspend SuspensionKind Target Tool ToolContext ToolRow Turn TurnContext TurnNotFound
-        TurnStatus Unattended UnattendedCall UnsupportedServer Usage WrongCluster WrongStore __version__
-        ask_user_questions tool
+        ConversationState CorruptStore Decision Deny DurabilityWarning Email Event Fail FailureReason Fenced Given
+        GivenVote Grant HoldfastError HomeUnusable InvalidConversationId InvalidDecision InvalidInput InvalidLink
+        InvalidMessage InvalidRule LateResult LeaseHeld Level Limits Link LinkProblem ListEvent ListEventKind Message
+        MessageNotFound MessagePage MessageStatus NewerRecord NotPermitted Notice NoticeKind Notify OlderRelease
+        OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal Proof Quarantined Question QueueFull
+        QuotaUsedUp Receipt Redispatch Report Review ReviewVerdict Rule RuleCheck Rules RunningCall Scope
+        ServerRefused ServerUnavailable Slack StaleCall StaleReason Status StopReason StoreError StoreUnavailable
+        Suspend SuspensionKind Target Tool ToolContext ToolRow Turn TurnContext TurnNotFound TurnStatus Unattended
+        UnattendedCall UnsupportedServer Usage Webhook WrongCluster WrongStore __version__ ask_user_questions tool
     """,
     "events": """
         Approval ApproverTerms ArgumentsDelta CallAssigned CallCommented CallHeld CallResolved CallSuspended CallTarget
@@ -43,8 +42,8 @@ PUBLIC = {
         StopReason SuspensionKind TABLE Target Tell ToolSpec WaitsFor Wake decide evolve outstanding
     """,
     "agent": """
-        Agent AgentSpec App Approval Approvers Executor InvalidArguments Limits OnLost Report Rule RuleEffect
-        Rules Suspend Tool ToolContext ToolSpec TurnContext Unattended UnattendedCall Verdict
+        Agent AgentSpec App Approval Approvers Email Executor InvalidArguments Limits Notice Notify OnLost Report Rule
+        RuleEffect Rules Slack Suspend Tool ToolContext ToolSpec TurnContext Unattended UnattendedCall Verdict Webhook
         ask_user_questions cipher_path code_digest load main_file path_of python_path tool
     """,
     "persistence": """

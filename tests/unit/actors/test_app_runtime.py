@@ -9,6 +9,7 @@ import pytest
 from holdfast.actors.worker import app_runtime
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.actors.worker.app_runtime import LOOPS, AllBlocked, AppRuntime
+from holdfast.actors.worker.notify.notifier import Notifier
 from holdfast.agent import App
 
 
@@ -28,7 +29,7 @@ class Given:
 
     async def runtime(self):
         app = App(agents=[], lifespan=self.lifespan)
-        return AppRuntime(app, await AppLoop.open(app))
+        return AppRuntime(app, await AppLoop.open(app), Notifier(app, {}))
 
     async def block(self, loop):
         """Block the loop, as a callback that does not await; it turns again once its gate is open."""

@@ -17,6 +17,7 @@ from holdfast.actors.worker import claims, succession, tool_run
 from holdfast.actors.worker import worker as module
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.actors.worker.app_runtime import AppRuntime
+from holdfast.actors.worker.notify.notifier import Notifier
 from holdfast.actors.worker.refusals import AppBroken, Dropped, Succeeded
 from holdfast.actors.worker.transcripts import Reading
 from holdfast.actors.worker.worker import Worker
@@ -272,7 +273,7 @@ async def test_a_worker_that_grew_beyond_its_bound_since_it_opened_its_app_is_su
         monkeypatch.setattr(where, "resident_mb", lambda: resident_mb[0])
 
     async def opened(settings):
-        return AppRuntime(App(agents=[]), await AppLoop.open(App(agents=[])))
+        return AppRuntime(App(agents=[]), await AppLoop.open(App(agents=[])), Notifier(App(agents=[]), {}))
 
     monkeypatch.setattr(module.AppRuntime, "open", opened)
     worker = Worker(limited(worker_mb=200))
