@@ -20,7 +20,7 @@ GROUPS = {
     "Begin": ("demo",),
     "Decide": ("pending", "resolve", "assign", "comment", "link", "grants", "audit", "rules"),
     "Converse": ("send", "message", "cancel", "end", "list", "show", "submit"),
-    "Operate": ("problems", "retry", "pause", "unpause", "top", "drain", "up", "down", "doctor", "reindex"),
+    "Operate": ("problems", "outbox", "retry", "pause", "unpause", "top", "drain", "up", "down", "doctor", "reindex"),
     "Serve": ("serve", "keys"),
 }
 """The commands in the order of the help, by group."""

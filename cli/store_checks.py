@@ -26,6 +26,7 @@ NAMES = {
     Kind.TROUBLE: ("conversations", "every conversation that needs attention can be taken up"),
     Kind.HUNG_ACTOR: ("hung actors", "no actor hangs"),
     Kind.GRANT: ("grants", "all who gave a standing grant by an API key may still decide"),
+    Kind.UNDELIVERED: ("outbox", "nothing that is owed was set aside, or waits for long"),
     Kind.OVERDUE: ("deadlines", "no deadline is overdue"),
 }
 """The name of each kind's check, and its text without a problem."""

@@ -19,7 +19,7 @@ from holdfast.errors import (
     InvalidInput,
     InvalidMessage,
 )
-from holdfast.persistence import ConversationRow, Pause
+from holdfast.persistence import ConversationRow, OutboxState, Pause
 from holdfast.settings import Settings
 
 from . import verbs
@@ -30,6 +30,7 @@ from .gateway import Gateway, asked
 from .given import Given
 from .list_events import AsyncListEvent
 from .operation import check_suspension, is_app, is_time, key_of, stated_of
+from .outbox import Undelivered
 from .results import AsyncPendingCall, Link, Page, PendingCall, exactly
 from .rule_check import RuleCheck
 from .stack import Stack
@@ -472,6 +473,26 @@ class AsyncClient:
     async def paused(self) -> list[Pause]:
         """The pauses that stand, that of the namespace first, then by the agent's name."""
         return await asked(self.gateway, verbs.PAUSED)
+
+    async def outbox(
+        self, state: OutboxState | str = OutboxState.OWED, *, limit: int = 50, after: str | None = None
+    ) -> Page[Undelivered]:
+        """A page of what conversations owe notification targets and each other: the first of each queue, oldest first.
+
+        With the state `set_aside`, those that could not be delivered: they wait for `redeliver` or `drop`.
+        """
+        return await asked(self.gateway, verbs.OUTBOX, state=state, limit=limit, after=after)
+
+    async def redeliver(self, outbox_id: str) -> bool:
+        """Have something in the outbox delivered now, also if it was set aside; false if it is not there (any more).
+
+        It is delivered in the order of its conversation's log, and with the same message id as before.
+        """
+        return await asked(self.gateway, verbs.REDELIVER, outbox_id=outbox_id)
+
+    async def drop(self, outbox_id: str) -> bool:
+        """Remove something from the outbox undelivered; false if it is not there (any more)."""
+        return await asked(self.gateway, verbs.DROP, outbox_id=outbox_id)
 
 
 def acting_for(client: AsyncClient, principal: Principal) -> AsyncClient:

@@ -182,6 +182,9 @@ class Client:
     pause = blocking(AsyncClient.pause)
     unpause = blocking(AsyncClient.unpause)
     paused = blocking(AsyncClient.paused)
+    outbox = blocking(AsyncClient.outbox)
+    redeliver = blocking(AsyncClient.redeliver)
+    drop = blocking(AsyncClient.drop)
 
     def _async(self) -> AsyncClient:
         with self._lock:

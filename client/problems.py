@@ -8,8 +8,9 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from holdfast.conversation import Proof, Status, SuspensionKind
+from holdfast.conversation.log.owed import shown_target
 from holdfast.errors import StoreError, StoreUnavailable
-from holdfast.persistence import Directory, Lists, Store
+from holdfast.persistence import Directory, Lists, OutboxState, Store
 from holdfast.registry.cluster import BINDING_STALE_MS
 from holdfast.settings import Timing
 
@@ -24,6 +25,8 @@ NAMED = 20
 """How many items of each kind are named; the others are counted."""
 OVERDUE_MS = 60_000
 """Milliseconds after its moment from which a deadline is overdue: a sweeper looks twice a second."""
+LATE_MS = 3_600_000
+"""Milliseconds for which something may be owed before that is a problem."""
 REASON_LENGTH = 300
 LOOKED_THROUGH = 200
 """The most conversations with grants that are searched for grants whose givers are gone."""
@@ -38,6 +41,9 @@ class Kind(StrEnum):
     TROUBLE = "trouble"  # a conversation that needs attention cannot be taken up
     HUNG_ACTOR = "hung_actor"  # an actor lives and answers nothing
     GRANT = "grant"  # a grant stands whose giver's API key does not let them decide any more
+    UNDELIVERED = (
+        "undelivered"  # something that is owed could not be delivered and was set aside, or has been tried for an hour
+    )
     OVERDUE = "overdue"  # a deadline or the end of a lease passed, and no sweeper has acted on it
 
 
@@ -82,6 +88,7 @@ async def problems_of(store: Store, timing: Timing, command: Said) -> list[Probl
         Kind.TROUBLE: lambda: _troubled(store, command),
         Kind.HUNG_ACTOR: lambda: _hung(store, timing, command),
         Kind.GRANT: lambda: _grants(store, command),
+        Kind.UNDELIVERED: lambda: _undelivered(store, command),
         Kind.OVERDUE: lambda: _overdue(store, command),
     }
     found = []
@@ -172,6 +179,27 @@ async def _grants(store: Store, command: Said) -> Problem | None:
     fix = f"end what they have given: {command(['grants', '--by', next(iter(names)), '--end'])}"
     said = "grants whose givers may not decide any more (their API keys are gone): calls ask again"
     return Problem(Kind.GRANT, None if page.next is not None else len(which), said, fix, which[:NAMED])
+
+
+async def _undelivered(store: Store, command: Said) -> Problem | None:
+    """What was set aside, and the queues whose oldest has been owed for `LATE_MS`."""
+    figures = await store.outbox_figures()
+    aside = sum(one.set_aside for one in figures.lanes.values())
+    pages = [await store.outbox(state, limit=NAMED) for state in (OutboxState.SET_ASIDE, OutboxState.OWED)]
+    rows = [row for page in pages for row in page.items]
+    late = [row for row in rows if row.state is OutboxState.SET_ASIDE or row.envelope.at < figures.now - LATE_MS]
+    if not late:
+        return None
+    which = [
+        Which(f"{row.conversation_id} {shown_target(row.envelope.target)} {row.envelope.kind}", row.envelope.at, row.reason)
+        for row in late[:NAMED]
+    ]
+    count = aside + sum(row.state is OutboxState.OWED for row in late)
+    said = "notices (or deliveries to conversations) that were set aside, or could not be delivered for an hour"
+    fix = (
+        f"correct what the reason names; see {command(['outbox'])}, then run: {command(['outbox', '--retry', 'ID'])} or --drop"
+    )
+    return Problem(Kind.UNDELIVERED, count, said, fix, which)
 
 
 async def _overdue(store: Lists, command: Said) -> Problem | None:

@@ -137,6 +137,12 @@ class LiftedReply(Result):
     lifted: bool
 
 
+class FoundReply(Result):
+    """Whether it was in the outbox."""
+
+    found: bool
+
+
 class PausesReply(Result):
     """The pauses that stand, that of the namespace first."""
 

@@ -32,7 +32,7 @@ from holdfast.conversation import (
 from holdfast.conversation.ids import check_conversation_id, check_request_id
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.link import check_token
-from holdfast.persistence import ConversationRow, Pause, Place, Store
+from holdfast.persistence import ConversationRow, OutboxState, Pause, Place, Store
 from holdfast.persistence.access import AccessScope
 from holdfast.persistence.pages import check_limit
 
@@ -46,6 +46,7 @@ from .given import Given, given_page, grants_of
 from .list_events import AsyncListEvent
 from .log_pages import MessagePage, message_page, turn_page
 from .operation import Checks, Verb
+from .outbox import Undelivered, outbox_cursor_of, outbox_id_of, outbox_page
 from .results import AsyncPendingCall, ConversationState, Event, Link, Page
 from .rule_check import RuleCheck, arguments_of, named
 from .turns import Message, Turn, turn_log, what_became
@@ -188,6 +189,25 @@ UNPAUSE: Verb[Pause | None] = Verb(
     checks={"agent": of.pausable},
     read=lambda store, agent: store.unpause(agent),
     under="lifted",
+)
+OUTBOX = Verb(
+    *("outbox", "GET /v1/outbox", Page[Undelivered], "the outbox", ADMIN),
+    operation="listOutbox",
+    checks={"state": _member(OutboxState, "state"), "after": outbox_cursor_of, "limit": check_limit},
+    read=outbox_page,
+)
+REDELIVER = Verb(
+    *("redeliver", "POST /v1/outbox/{outbox_id}/retry", bool, "the delivery", ADMIN),
+    checks={"outbox_id": outbox_id_of},
+    read=lambda store, outbox_id: store.redeliver(outbox_id),
+    under="found",
+)
+DROP = Verb(
+    *("drop", "POST /v1/outbox/{outbox_id}/drop", bool, "the removal", ADMIN),
+    operation="dropOwed",
+    checks={"outbox_id": outbox_id_of},
+    read=lambda store, outbox_id: store.drop_owed(outbox_id),
+    under="found",
 )
 PAUSED = Verb("paused", "GET /v1/pause", list[Pause], "the pauses", operation="listPauses", read=_paused)
 

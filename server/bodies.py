@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from holdfast.client import AsyncClient, AsyncConversation, filters
 from holdfast.client.list_events import LIST_CURSOR
 from holdfast.client.operation import KEYS, LONGEST_LINK_S
+from holdfast.client.outbox import OutboxState
 from holdfast.conversation.ids import CONVERSATION_ID, REQUEST_ID
 from holdfast.conversation.terms.decisions import DecisionKind
 from holdfast.conversation.terms.link import MOST_CHARS
@@ -22,7 +23,7 @@ Where: TypeAlias = Annotated[
 Name: TypeAlias = Annotated[str | None, Field(max_length=200)]
 _WHY = "Why; the log keeps it."
 _PAUSED = "The agent; by default the whole namespace."
-_OF_PATHS = frozenset({"self", "call", "grant_id"})
+_OF_PATHS = frozenset({"self", "call", "grant_id", "outbox_id"})
 """Arguments of the client's methods that stand in paths."""
 Seq: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 63)]
 """A position in a log."""
@@ -157,6 +158,11 @@ def _query(name: str, base: type[BaseModel], by: Sequence[filters.Filter], **mor
 
 
 ROLES = Field(default=None, max_length=4000, description="The roles of `approver`, with commas between them.")
+OutboxQuery = create_model(
+    "OutboxQuery",
+    __base__=PageQuery,
+    state=(OutboxState, Field(default=OutboxState.OWED, description="What is owed, or what was set aside.")),
+)
 GivenQuery = _query("GivenQuery", PageQuery, filters.GIVEN)
 ConversationsQuery = _query("ConversationsQuery", PageQuery, filters.CONVERSATIONS)
 PendingQuery = _query("PendingQuery", PageQuery, filters.CALLS, roles=(str | None, ROLES))
@@ -203,6 +209,7 @@ PATHS: dict[str, dict[str, Any]] = {
     "turn_id": {"type": "string", "minLength": 1, "maxLength": 64},
     "suspension_id": {"type": "string", "minLength": 1, "maxLength": 128},
     "token": {"type": "string", "minLength": 1, "maxLength": MOST_CHARS},
+    "outbox_id": {"type": "string", "minLength": 1, "maxLength": 1024},
     "grant_id": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
 }
 """The schema of each part of a path."""

@@ -2,11 +2,13 @@
 
 from holdfast.client import verbs
 from holdfast.client.access import AccessScope
-from holdfast.client.replies import AgentsReply, HealthReply, PausesReply, ReadyReply, UnpausedReply
+from holdfast.client.outbox import Undelivered
+from holdfast.client.replies import AgentsReply, FoundReply, HealthReply, PausesReply, ReadyReply, UnpausedReply
+from holdfast.client.results import Page
 from holdfast.client.rule_check import RuleCheck
 from holdfast.errors import AppNotPublished, HoldfastError
 
-from .bodies import PauseBody, RulesCheckBody, UnpauseBody
+from .bodies import Nothing, OutboxQuery, PauseBody, RulesCheckBody, UnpauseBody
 from .error_responses import problem_of
 from .operation import Asked, Operation, of
 from .readiness import unready
@@ -61,6 +63,15 @@ async def ready(asked: Asked) -> ReadyReply:
     return ReadyReply()
 
 
+async def outbox(asked: Asked) -> Page[Undelivered]:
+    """A page of what conversations owe and have not delivered; for callers of all agents."""
+    return await asked.client.outbox(**dict(asked.query))
+
+
+def _whole(asked: Asked) -> None:
+    asked.caller.check_agent(None)
+
+
 def _check(asked: Asked) -> None:
     asked.caller.check_agent(asked.body.agent)
 
@@ -71,6 +82,15 @@ OPERATIONS = (
     of(verbs.PAUSED, pauses, reply=PausesReply),
     of(verbs.PAUSE, "Stop new work of an agent, or of all agents.", check=_check, body=PauseBody),
     of(verbs.UNPAUSE, "Lift a pause.", check=_check, reply=UnpausedReply, body=UnpauseBody),
+    of(verbs.OUTBOX, outbox, reply=Page[Undelivered], query=OutboxQuery, check=_whole),
+    of(
+        verbs.REDELIVER,
+        "Have something in the outbox delivered now, also if it was set aside.",
+        check=_whole,
+        reply=FoundReply,
+        body=Nothing,
+    ),
+    of(verbs.DROP, "Remove something from the outbox undelivered.", check=_whole, reply=FoundReply, body=Nothing),
     Operation("GET", "/health", health, None, name="health", summary="Whether the process is alive.", reply=HealthReply),
     of(verbs.READY, ready, reply=ReadyReply),
 )

@@ -31,6 +31,7 @@ from holdfast.conversation import (
     Scope,
     ToolSpec,
 )
+from holdfast.conversation.log.owed import Envelope, notice_target
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.terms.spec import UnattendedSpec
 from holdfast.errors import HoldfastError
@@ -454,6 +455,38 @@ async def operating(client, server):
     ]
 
 
+async def owing(client, server):
+    started = await client.start("desk", "Hello?", conversation_id="c-8")
+    writer = server.stack.writers["c-8"]
+    write = writer.judged(begin(), now=await aside(server, server.store.now()))
+    owed = [Envelope("suspended", notice_target("ops", "shop:app"), 3, n, 0) for n in range(2)]
+    await aside(
+        server, server.store.append("c-8", dataclasses.replace(write, owed=[*owed, Envelope("end", "own:c-7", 3, 0, 0)]))
+    )
+    page = await client.outbox(limit=1)
+    rest = await client.outbox("owed", limit=10, after=page.next)
+    first, own = sorted([*page.items, *rest.items], key=lambda one: one.target)
+
+    def steady(one):
+        return one.model_copy(update={"id": one.id.rpartition(".")[0], "message_id": ""})
+
+    return [
+        [steady(one) for one in (first, own)],
+        started.id,
+        await client.redeliver(first.id),
+        await client.drop(own.id),
+        await client.drop(own.id),
+        await client.redeliver(own.id),
+        [one.kind for one in (await client.outbox()).items],
+        await client.outbox("set_aside"),
+        await raised(client.outbox("lost")),
+        await raised(client.outbox(after="no cursor")),
+        await raised(client.outbox(limit=0)),
+        await raised(client.redeliver("no id")),
+        await raised(client.drop("no id")),
+    ]
+
+
 async def answering(client, server):
     started = await client.start("desk", "Hello?", conversation_id="c-9")
     await aside(server, server.stack.writers["c-9"].do(begin(), reply("Good day.")))
@@ -576,6 +609,7 @@ CASES = (
         steering,
         listing,
         operating,
+        owing,
         checking_rules,
         answering,
         missing,

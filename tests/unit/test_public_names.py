@@ -24,7 +24,8 @@ PUBLIC = {
         QuotaUsedUp Receipt Redispatch Report Review ReviewVerdict Rule RuleCheck Rules RunningCall Scope
         ServerRefused ServerUnavailable Slack StaleCall StaleReason Status StopReason StoreError StoreUnavailable
         Suspend SuspensionKind Target Tool ToolContext ToolRow Turn TurnContext TurnNotFound TurnStatus Unattended
-        UnattendedCall UnsupportedServer Usage Webhook WrongCluster WrongStore __version__ ask_user_questions tool
+        UnattendedCall Undelivered UnsupportedServer Usage Webhook WrongCluster WrongStore __version__
+        ask_user_questions tool
     """,
     "events": """
         Approval ApproverTerms ArgumentsDelta CallAssigned CallCommented CallHeld CallResolved CallSuspended CallTarget
@@ -69,7 +70,7 @@ PUBLIC = {
         MessageStatus NotPermitted OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal
         Proof Quarantined Question QueueFull QuotaUsedUp Receipt Redispatch Review ReviewVerdict RuleCheck RunningCall Scope
         ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError StoreUnavailable
-        SuspensionKind Target ToolRow Turn TurnNotFound TurnStatus Usage WrongCluster WrongStore
+        SuspensionKind Target ToolRow Turn TurnNotFound TurnStatus Undelivered Usage WrongCluster WrongStore
     """,
     "server": """
         Authentication Authenticator Bounds Caller Credential InvalidToken Issuer Presented Proxy create_app drain

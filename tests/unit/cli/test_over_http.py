@@ -20,6 +20,7 @@ OVER_HTTP = {
     "grants": ("c-1",),
     "audit": ("c-1",),
     "end": ("c-1", "--yes"),
+    "outbox": (),
     "retry": ("c-1",),
     "pause": (),
     "unpause": (),
