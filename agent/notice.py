@@ -32,7 +32,7 @@ class Notice:
         reason: The reason of the decision, or of the quarantine; empty without one.
         reply: The answer of the completed turn.
         error: The error of the failed turn.
-        links: The decisions that can be made by a link, with the link of each.
+        links: The links by which decisions can be made, by the decision; empty where nobody makes any.
     """
 
     id: str

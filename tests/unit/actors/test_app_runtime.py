@@ -2,15 +2,18 @@
 
 import asyncio
 import contextlib
+import sys
 import threading
 
 import pytest
 
+from holdfast.actors.actor_settings import ActorSettings, StoreAddress, WorkerSettings
 from holdfast.actors.worker import app_runtime
 from holdfast.actors.worker.app_loop import AppLoop
 from holdfast.actors.worker.app_runtime import LOOPS, AllBlocked, AppRuntime
 from holdfast.actors.worker.notify.notifier import Notifier
-from holdfast.agent import App
+from holdfast.agent import App, Webhook
+from holdfast.errors import ConfigurationError
 
 
 class Given:
@@ -54,6 +57,16 @@ def given(monkeypatch):
     yield each
     for gate in each.gates:
         gate.set()
+
+
+async def test_without_a_secret_of_a_target_the_app_is_not_opened(given, monkeypatch):
+    app = App(agents=[], lifespan=given.lifespan, notify=[Webhook("https://x.example", secret_env="HOOK_THAT_IS_NOT_SET")])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(app_runtime, "load", lambda *_, **__: app)
+    settings = WorkerSettings(ActorSettings(StoreAddress("redis://x", "holdfast", "store-1")), "worker-0", "shop:app", "c")
+    with pytest.raises(ConfigurationError, match=r"notify 'webhook': HOOK_THAT_IS_NOT_SET: it is not set"):
+        await AppRuntime.open(settings)
+    assert given.opened == 0
 
 
 async def test_what_blocks_keeps_its_loop_and_there_is_an_end_to_new_ones(given):
