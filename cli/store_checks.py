@@ -125,9 +125,19 @@ async def worker_checks(at: Looked) -> list[Check]:
     return [ok("workers", "no worker has reported a problem with it" if known else "the app was never published to this store")]
 
 
+async def list_checks(at: Looked) -> list[Check]:
+    """The check whether an older release has left lists that this one has to complete."""
+    if await at.store.indexed():
+        return [ok("lists", "every list holds all that belongs in it")]
+    problem = "an older release has written some lists: until they are complete, no call is found by its suspension alone"
+    again = command(["reindex"], at.where)
+    return [warn("lists", problem, f"once no process of that release is left, run: {again}")]
+
+
 LOOKS: Mapping[str, Callable[[Looked], Awaitable[Sequence[Check]]]] = {
     "cipher": cipher_checks,
     "paused": pause_checks,
+    "lists": list_checks,
     "stored": stored_checks,
     "conversations": problem_checks,
 }

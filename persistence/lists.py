@@ -180,6 +180,9 @@ class Lists(Pausing, Database, Protocol):
         `approver` leaves out most calls that this principal may not decide, but not all.
         """
 
+    async def indexed(self) -> bool:
+        """Whether the indexes by id, tool, decider and deadline hold every open suspension, as `reindex` makes them."""
+
     async def conversations(
         self,
         *,

@@ -173,7 +173,7 @@ class MemoryLists(MemoryConversations):
     def _after(self, place: Place) -> list[Change]:
         return [change for change in self._changes if place.before(change)][:CHANGES_AT_ONCE]
 
-    async def _indexed(self) -> bool:
+    async def indexed(self) -> bool:
         return True
 
     async def _rows(self, places: Sequence[tuple[int, str]]) -> list[ConversationRow]:

@@ -55,8 +55,8 @@ class Reads(Hashes):
         """The first members of these indexes together, between two texts if given, and whether more follow."""
 
     @abstractmethod
-    async def _indexed(self) -> bool:
-        """Whether the indexes by id, tool, decider and deadline hold every open suspension."""
+    async def indexed(self) -> bool:
+        """See `Lists.indexed`."""
 
     @abstractmethod
     async def now(self) -> int:
@@ -75,7 +75,7 @@ class Reads(Hashes):
         wanted["since"] = None if older_than_s is None else max(now - int(older_than_s * 1000), 0)
         wanted["until"] = None if expires_within_s is None else now + int(expires_within_s * 1000)
         selection = Selection(**wanted)
-        indexes, before, sure = selection.indexes(further=selection.needs_further and await self._indexed())
+        indexes, before, sure = selection.indexes(further=selection.needs_further and await self.indexed())
         members, more = await self._page(indexes, limit, pages.pending_after(after), before)
         places = [pages.pending_place(member) for member in members]
         if "until" in sure:  # their members begin with the deadline
@@ -154,7 +154,7 @@ class Reads(Hashes):
         """The conversation and id of an open suspension, by its id or the beginning of it."""
         if not (pages.is_name(beginning) and len(beginning) >= pages.SHORTEST_ID):
             return None
-        if not await self._indexed():
+        if not await self.indexed():
             problem = "the namespace has no index of suspensions by id yet"
             raise InvalidInput("conversation_id", problem, "name the conversation, too, or run `holdfast reindex` once")
         places = await self._beginning(beginning)

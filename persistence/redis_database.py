@@ -267,9 +267,12 @@ class RedisDatabase(Reads):
         except StoreError as error:
             return error
 
-    async def _indexed(self) -> bool:
+    async def indexed(self) -> bool:
         if self._complete < redis_values.INDEX_VERSION:
-            said = await self._do(lambda: self._redis.hget(self._keys.meta("layout"), "complete"))
+            layout = self._keys.meta("layout")
+            laid_out, said = await self._do(lambda: self._redis.hmget(layout, "version", "complete"))
+            if laid_out is None:  # nothing was ever written here
+                return True
             self._complete = codec.number_of(said or b"0", "the layout's complete indexes")
         return self._complete >= redis_values.INDEX_VERSION
 

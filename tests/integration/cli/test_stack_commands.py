@@ -117,8 +117,8 @@ def test_doctor_finds_nothing_wrong_with_the_embedded_default_and_an_app_from_wh
     checks = by_name(said)
     assert {name: check["said"] for name, check in checks.items() if check["status"] != "ok"} == {}
     expected = {"home", "home disk", "redis server", "redis", "redis version", "redis auth", "redis tls", "redis memory"}
-    expected |= {"redis disk", "persistence", "eviction", "replicas", "namespace", "clock", "paused", "stored"}
-    expected |= {"apps", "lost runs", "quarantine", "conversations", "hung actors", "grants", "deadlines"}
+    expected |= {"redis disk", "persistence", "eviction", "replicas", "namespace", "clock", "paused", "lists", "stored"}
+    expected |= {"apps", "lost runs", "quarantine", "conversations", "hung actors", "grants", "outbox", "deadlines"}
     expected |= {"ray", "ray version", "ray token", "ray auth", "binding", "release", "sweeper", "app", "workers"}
     assert expected | {"nodes", "node redis", "node clocks", "node imports"} == checks.keys()
     assert checks["app"]["said"] == "here_app:app: here (0 tools)"

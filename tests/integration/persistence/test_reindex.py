@@ -1,9 +1,14 @@
 """The rebuild of indexes that something has damaged."""
 
+from types import SimpleNamespace
+
 import pytest
 from crowd import conversations, crowd, pending
 from writer import Writer, begin, call, resolve, send, start
 
+from holdfast.cli.check import Outcome
+from holdfast.cli.options import Where
+from holdfast.cli.store_checks import list_checks
 from holdfast.client import Answer
 from holdfast.errors import InvalidInput, NewerRecord
 from holdfast.persistence import RedisStore, codec
@@ -166,9 +171,12 @@ async def test_what_an_older_release_indexed_is_found_by_rows_until_it_is_rebuil
     assert (await older.pending(limit=1000, expires_within_s=10**6)).items == right
     with pytest.raises(InvalidInput, match="holdfast reindex"):
         await older.pending_of(None, right[0].suspension_id)
+    (check,) = await list_checks(SimpleNamespace(store=older, where=Where()))
+    assert (check.status, "run: holdfast reindex" in check.fix) == (Outcome.WARN, True)
     # and a rebuild makes it whole, also for a process that was open before
     await rebuild(store)
     assert await older.pending_of(None, right[0].suspension_id) == [right[0]]
+    assert [check.status for check in await list_checks(SimpleNamespace(store=older, where=Where()))] == [Outcome.OK]
     assert (await older.pending(limit=1000, tool="refund")).items == refunds
     assert len(made) == 12
     await older.close()
