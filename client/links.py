@@ -68,8 +68,8 @@ async def made(
 
 async def opened(gateway: Stacked, token: str) -> LinkTerms:
     """What a link says, once its signature and its time are checked; else `InvalidLink`."""
-    signing = await keys(gateway)
-    return signing.opened(token, await gateway.read(lambda store: store.now()))
+    terms = (await keys(gateway)).opened(token)
+    return terms.check_time(await gateway.read(lambda store: store.now()))
 
 
 async def looked_at(gateway: Stacked, terms: LinkTerms) -> AsyncPendingCall:

@@ -171,6 +171,7 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
                 r"(?<![a-z0-9])(?P<value>(?-i:sk-[\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}"
                 r"|A(?:KIA|SIA)[0-9A-Z]{16}|AIza[\w-]{30,}|hfp?_\w{20,}|gsk_\w{20,}))"
             ),
+            r"(?<![\w-])(?P<value>(?-i:[A-Za-z0-9]{1,16}\.WyJ[\w-]{40,}+\.[\w-]{43}))(?![\w-])",  # the token of a link of ours
             r"(?<![\w-])(?P<value>(?-i:e(?:y[AJ]|w[0ko])[\w-]{8,}+\.(?:[\w-]{8,}+)?\.[\w-]*(?:\.[\w-]+){0,2}))",
         )
     )

@@ -10,6 +10,7 @@ import hmac
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Self
 
 from holdfast.conversation.ids import packed
 from holdfast.conversation.text import jsontext
@@ -47,6 +48,12 @@ class LinkTerms:
     expires_at: int
     nonce: str
 
+    def check_time(self, now: int) -> Self:
+        """The terms themselves before the link ends; then `InvalidLink`."""
+        if now >= self.expires_at:
+            raise InvalidLink(LinkProblem.EXPIRED)
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class LinkKeys:
@@ -75,16 +82,14 @@ class LinkKeys:
             )
         return token
 
-    def opened(self, token: str, now: int) -> LinkTerms:
-        """What a token says, once it is checked; else `InvalidLink`."""
+    def opened(self, token: str) -> LinkTerms:
+        """What a token says, once its signature is checked; else `InvalidLink`. Its time is for the caller to check."""
         key_id, text, signature = check_token(token).split(".")
         if key_id not in self.keys:
             raise InvalidLink(LinkProblem.KEY)
         if not hmac.compare_digest(signature, self._signature(FORMAT, key_id, text)):
             raise InvalidLink(LinkProblem.MALFORMED)
         conversation_id, suspension_id, shown, who, roles, decisions, expires_at, nonce = jsontext.loads(_decoded(text))
-        if now >= expires_at:
-            raise InvalidLink(LinkProblem.EXPIRED)
         principal, kinds = Principal(who, roles=roles, proof=Proof.LINK), tuple(map(DecisionKind, decisions))
         return LinkTerms(conversation_id, suspension_id, shown, principal, kinds, expires_at, nonce)
 

@@ -33,7 +33,7 @@ from holdfast.server.bodies import LinkBody
 from holdfast.server.decision_bodies import RedeemBody
 from holdfast.server.error_responses import headers_of, problem_of, response_of, unexpected
 from holdfast.server.intake import read_body
-from holdfast.server.operation import Asked, Operation, Serving, of, of_decision
+from holdfast.server.operation import Asked, Checked, Operation, Serving, of, of_decision
 from holdfast.server.refusal import Refusal
 from holdfast.server.slots import Share, Slots
 
@@ -69,7 +69,7 @@ async def make(asked: Asked) -> Link:
     body = asked.body
     to = Principal(body.to.id, roles=tuple(body.to.roles))
     given = {"decisions": body.decisions, "expires_s": body.expires_s, "conversation_id": body.conversation_id}
-    return await asked.client.link(asked.path["suspension_id"], to=to, **given)
+    return await _made(asked, to, **given)
 
 
 async def redeem(asked: Asked) -> Receipt:
@@ -83,8 +83,16 @@ async def made(visit: Visit) -> Response:
     conversation_id = form.get("conversation_id")
     await visit.serving.reach.check(visit.caller, conversation_id)
     to = Principal(form.get("to").strip(), roles=tuple(filter(None, map(str.strip, form.get("roles").split(ROLES_BETWEEN)))))
-    link = await visit.client.link(suspension_id, to=to, conversation_id=conversation_id)
+    link = await _made(visit, to, conversation_id=conversation_id)
     return visit.page("link_made.html", link=link, to=to, back=path_of(suspension_id, conversation_id))
+
+
+async def _made(checked: Checked, to: Principal, **given: Any) -> Link:
+    """The link to the call of a request, whose maker the server's log names: the conversation's names its principal alone."""
+    suspension_id = checked.path["suspension_id"]
+    link = await checked.client.link(suspension_id, to=to, **given)
+    logger.info("%s has made a link by which %a decides %s", checked.caller.name, to.id, suspension_id)
+    return link
 
 
 PAGES = (Page("POST", "/inbox/{suspension_id}/link", made, verbs.LINK.scope, also=verbs.LINK.also),)

@@ -1,6 +1,7 @@
 """Links over HTTP: who makes one, what its page shows, by what it decides, and what decides nothing."""
 
 import html
+import logging
 import re
 
 import httpx
@@ -267,3 +268,25 @@ async def test_a_link_lets_nobody_into_the_rest(api, link):
     token = (await link()).removeprefix("/r/")
     for path in ("/v1/pending", "/v1/conversations/c-1", "/v1/agents"):
         await api("GET", path, 401, headers={"Authorization": f"Bearer {token}"})
+
+
+async def test_the_log_names_who_made_a_link_and_never_the_link(api, link, caplog):
+    caplog.set_level(logging.INFO)
+    path = await link()
+    await api("POST", path, json=APPROVE)
+    await api.http.get(path)
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("holdfast")]
+    assert any(line.startswith("key:maker has made a link by which 'ana' decides s-") for line in said)
+    assert not any(path.removeprefix("/r/")[:40] in line for line in said)
+
+
+async def test_what_nobody_signed_costs_the_store_nothing(api, link, stack, monkeypatch):
+    path, store = await link(), await stack.store()
+
+    async def asked(*_):
+        raise AssertionError("the store was asked")
+
+    for name in ("now", "load", "read"):
+        monkeypatch.setattr(store, name, asked)
+    await api("POST", f"{path[:-3]}AAA", 403, json=APPROVE)
+    assert (await api.http.get("/r/k1.AAAA.AAAA")).status_code == 403
