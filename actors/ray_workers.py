@@ -39,6 +39,8 @@ ALONE = "alone-"
 """Slot-name prefix of workers that run few claims at once, usually one."""
 PREPARED_S = 20.0
 """Seconds that a call waits for a worker that imports its app; the import goes on, and the call is repeated."""
+CODE_S = 1.0
+"""Seconds for which the published code of an app is known without another look."""
 LOOK_ABROAD_S = 1.0
 SILENT_S = 2 * EVERY_S
 """Seconds without an attestation of its claims after which a worker of another cluster counts as gone."""
@@ -87,6 +89,7 @@ class RayWorkers:
         self._handles: dict[str, WorkerHandle] = {}
         self._generations: dict[str, int] = {}
         self._broken: set[str] = set()
+        self._codes: dict[str, tuple[str, float]] = {}
         self._background = Background()
 
     async def published(self, app: str, agent: str) -> PublishedAgent | None:
@@ -126,12 +129,21 @@ class RayWorkers:
         Raises:
             NoWorker: No worker can do that now; it may be that the target was told.
         """
-        record = await self._published.record(app)
-        if record is None:
-            raise NoApp(f"no app {app!r} is known to the store")
-        name, worker = await self._worker(app, record.code, self._slots(request.conversation_id, 0)[0])
+        code = await self._code_of(app)
+        name, worker = await self._worker(app, code, self._slots(request.conversation_id, 0)[0])
         answer: DeliverAnswer = wire.unpack(await self._asked(name, worker, worker.deliver(wire.pack(request))))
         return answer
+
+    async def _code_of(self, app: str) -> str:
+        """The code of an app that is published, as of `CODE_S` ago at most."""
+        code, until_s = self._codes.get(app, ("", 0.0))
+        if now_s() >= until_s:
+            record = await self._published.record(app)
+            if record is None:
+                raise NoApp(f"no app {app!r} is known to the store")
+            code = record.code
+            self._codes[app] = code, now_s() + CODE_S
+        return code
 
     async def join(self, worker: str, incarnation: str, conversation_id: str, effect_id: str) -> Claimed | NoOutcome:
         handle = await self._launcher.find(worker)  # by name: a kept handle may belong to a worker that has left

@@ -15,6 +15,7 @@ PARTS = {
     "rules": "what permission rules cost a call",
     "gating": "bytes of a turn by how its call is decided, and the gate before a run",
     "audit": "what the audit chain costs a decision",
+    "outbox": "what is owed: webhooks against plain requests, appends that owe, an idle courier",
     "rehearsal": "three turns of an agent's unit test, without a stack",
 }
 PEERS = stack.ROOT / "peers" / "out"

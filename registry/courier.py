@@ -16,6 +16,7 @@ from holdfast import metrics
 from holdfast.actors.steps import Reached, Step, logged
 from holdfast.actors.workers import DeliverAnswer, Delivered, DeliverRequest, Later, NoWorker, SetAside
 from holdfast.background import Background
+from holdfast.backoff import now_s
 from holdfast.conversation.log.owed import OWN, addressed, notified, shown_target
 from holdfast.counting import Counts
 from holdfast.errors import HoldfastError, StoreError
@@ -32,9 +33,11 @@ ANSWER_S = 50.0
 """Seconds that one delivery may take: those of a worker's start, and those that a target has."""
 LEASE_MS = 90_000
 """For how long one delivery is leased (ms); longer than it may take, so that a courier that lives delivers only once."""
+AHEAD = 24
+"""How many more than run at once are leased: a lease takes as long for many as for one."""
 LOOK_S = 5.0
 """Seconds between two looks at the store while there is nothing to deliver; what becomes owed is heard of at once."""
-GATHER_S = 0.02
+GATHER_S = 0.05
 """Seconds between two looks at least, so that much news leads to few looks."""
 FIRST_MS, LONGEST_MS = 1_000, 3_600_000
 """The first and the longest pause (ms) before something is tried again."""
@@ -47,11 +50,20 @@ Own: TypeAlias = Callable[[str, Leased], Awaitable[DeliverAnswer]]
 
 @dataclass(slots=True)
 class _Lane:
-    """A lane: how many of its deliveries run, and the buckets with further ones that are due."""
+    """A lane: how many of its deliveries run, what is leased and waits, and the buckets with further ones that are due.
+
+    What waits has the time (by the loop's clock) until which its delivery may begin, so that it ends within its lease.
+    """
 
     running: int = 0
+    waiting: deque[tuple[float, Leased]] = field(default_factory=deque)
     due: deque[Lane] = field(default_factory=deque)
     refilling: bool = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to do in it."""
+        return not (self.running or self.waiting or self.due or self.refilling)
 
 
 class Courier:
@@ -110,9 +122,9 @@ class Courier:
                 by_name[lane.name].append(lane)
         for name, found in by_name.items():
             self._lanes[name].due = deque(sorted((one for one in found if one.due_at <= now), key=lambda one: one.due_at))
-            self._refill(name)
+            self._go_on(name)
         later = [one.due_at - now for found in by_name.values() for one in found if one.due_at > now]
-        for name in [name for name, lane in self._lanes.items() if not (lane.running or lane.due or lane.refilling)]:
+        for name in [name for name, lane in self._lanes.items() if lane.idle]:
             del self._lanes[name]
         return min([LOOK_S, *(wait_ms / 1000 for wait_ms in later)])
 
@@ -131,28 +143,45 @@ class Courier:
                 logger.exception("news of what is owed are not received")
             await asyncio.sleep(LOOK_S)
 
-    def _refill(self, name: str) -> None:
+    def _go_on(self, name: str) -> None:
+        """Begin what a lane has room for, and lease more once little waits."""
         lane = self._lanes[name]
-        if lane.due and lane.running < _most(name) and not lane.refilling:
+        if not self._may():
+            return
+        while lane.waiting and lane.running < _most(name):
+            until_s, leased = lane.waiting.popleft()
+            if now_s() < until_s:  # else it is leased anew once its lease is over
+                self._begin(name, lane, leased)
+        if lane.due and len(lane.waiting) <= AHEAD // 2 and not lane.refilling:
             lane.refilling = True
             self._tasks.start(self._refilled(name, lane))
 
+    def _begin(self, name: str, lane: _Lane, leased: Leased) -> None:
+        lane.running += 1
+        self._tasks.start(self._delivered(name, lane, leased))
+
     async def _refilled(self, name: str, lane: _Lane) -> None:
-        """Lease what a lane has due as far as it has room, and begin to deliver it."""
+        """Lease what a lane has due, as far as it has room."""
         try:
-            while lane.due and lane.running < _most(name) and self._may():
-                room, bucket = _most(name) - lane.running, lane.due[0]
+            while lane.due and self._may():
+                room = _most(name) + AHEAD - lane.running - len(lane.waiting)
+                if room <= 0:
+                    break
+                bucket, until_s = lane.due[0], now_s() + LEASE_MS / 1000 - ANSWER_S
                 leased = await self._store.lease(bucket, most=room, lease_ms=LEASE_MS)
                 if len(leased) < room and lane.due and lane.due[0] == bucket:
                     lane.due.popleft()
                 for one in leased:
-                    lane.running += 1
-                    self._tasks.start(self._delivered(name, lane, one))
+                    if lane.running < _most(name):
+                        self._begin(name, lane, one)
+                    else:
+                        lane.waiting.append((until_s, one))
         except StoreError as error:
             lane.due.clear()
             logger.warning("the store: %s", error)
         finally:
             lane.refilling = False
+            self._go_on(name)
 
     async def _delivered(self, name: str, lane: _Lane, leased: Leased) -> None:
         try:
@@ -165,7 +194,7 @@ class Courier:
             logger.warning("%s: %s is not acknowledged: %s", leased.conversation_id, leased.envelope.kind, error)
         finally:
             lane.running -= 1
-            self._refill(name)
+            self._go_on(name)
             if not lane.due:
                 self._news.set()  # the queue may have a next one
 
