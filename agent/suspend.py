@@ -9,7 +9,8 @@ from typing import Any
 import pydantic_core
 
 from holdfast.conversation.terms.approvers import Approvers, ApproverTerms, terms_of
-from holdfast.conversation.terms.spec import LONGEST_S, Resume
+from holdfast.conversation.terms.spec import Resume
+from holdfast.conversation.terms.stages import LONGEST_S
 from holdfast.conversation.text.jsontext import JsonText, NotJson, dumps
 from holdfast.errors import ConfigurationError
 from holdfast.visible import without_hidden

@@ -28,6 +28,7 @@ from .records.commands import Command as Command
 from .records.commands import Comment as Comment
 from .records.commands import Decided as Decided
 from .records.commands import End as End
+from .records.commands import EscalateCall as EscalateCall
 from .records.commands import ModelFailed as ModelFailed
 from .records.commands import ModelReplied as ModelReplied
 from .records.commands import Resolve as Resolve

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from holdfast.conversation import Status, SuspensionKind
 from holdfast.conversation.records.calls import PendingView
@@ -37,14 +37,24 @@ class Suspended:
     place: PendingPlace
 
 
+Sides: TypeAlias = tuple[tuple[Suspended, ...], tuple[Suspended, ...], tuple[Suspended, ...]]
+
+
+def sides(opened: Sequence[Suspended], closed: Sequence[Suspended], noted: Sequence[Suspended]) -> Sides:
+    """What opened, closed and has a new note; an escalated suspension, whose entry was replaced, has one."""
+    both = {one.place.suspension_id for one in opened} & {one.place.suspension_id for one in closed}
+    begins, ends = (tuple(one for one in side if one.place.suspension_id not in both) for side in (opened, closed))
+    return begins, ends, (*noted, *(one for one in opened if one.place.suspension_id in both))
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """A change of one conversation in the lists: its status, its open suspensions, or the notes on one of them.
 
     `id` is unique in the `bucket`. `first` and `seq` are those of the first and last event that made the change; `seq` is
     smaller than `first` if no event did (a quarantine begins or ends). `status` and `pending` (calls that wait for a decision)
-    are the new values. `noted` are open suspensions with a new vote, comment or assignment. `cursor` resumes after this change;
-    it is empty while the change is not on a page.
+    are the new values. `noted` are open suspensions with a new vote, comment, assignment or escalation. `cursor` resumes after
+    this change; it is empty while the change is not on a page.
     """
 
     bucket: int

@@ -14,6 +14,7 @@ from holdfast.conversation.records.calls import CommentView, Cut, PendingView, V
 from holdfast.conversation.records.events import (
     CallAssigned,
     CallCommented,
+    CallEscalated,
     CallSuspended,
     GivenRevoked,
     MessageAccepted,
@@ -135,7 +136,6 @@ def pending_view(
         prompt=row.text("prompt", entry.prompt),
         response_schema=schema if isinstance(schema, dict | bool) else None,
         created_at=entry.at,
-        expires_at=entry.expires_at,
         problem=shown("; ".join(problems)) if problems else None,
         batch_id=entry.batch_id,
         decisions=_taken(entry),
@@ -146,9 +146,8 @@ def pending_view(
         rule=entry.rule if by_rule else "",
         rule_reason=entry.rule_reason if by_rule else "",
         targets=entry.targets,
-        approvers=entry.approvers,
         requester=message.principal if isinstance(message, MessageAccepted) else None,
-        **(said | row.notes(said["votes"], said["comments"])),
+        **({"approvers": entry.approvers, "expires_at": entry.expires_at} | said | row.notes(said["votes"], said["comments"])),
         questions=asked,
         cut=row.cut,
     )
@@ -237,19 +236,24 @@ def earlier_notes(last: Entry, suspension_id: str) -> tuple[int, ...]:
     """The places of the notes on a suspension before its last note."""
     if isinstance(last, GivenRevoked):
         return next((vote.noted for vote in last.votes if vote.suspension_id == suspension_id), ())
-    return last.noted if isinstance(last, VoteCast | CallAssigned | CallCommented) else ()
+    return last.noted if isinstance(last, VoteCast | CallAssigned | CallCommented | CallEscalated) else ()
 
 
 def with_notes(notes: Sequence[Entry]) -> dict[str, Any]:
     """The fields of a `PendingView` made from notes, in the log's order; unreadable notes are left out."""
+    escalated = [place for place, one in enumerate(notes) if isinstance(one, CallEscalated)]
+    since = escalated[-1] if escalated else 0
     votes = tuple(
         VoteView(by=one.principal, at=one.at, decision=one.decision, value=_value(one), reason=one.reason)
-        for place, one in enumerate(notes)
+        for place, one in enumerate(notes[since:], since)
         if isinstance(one, VoteCast) and not any(_withdraws(later, one) for later in notes[place:])
     )
     comments = tuple(CommentView(by=one.principal, at=one.at, text=one.text) for one in notes if isinstance(one, CallCommented))
-    assigned = [one.to for one in notes if isinstance(one, CallAssigned)]
-    return {"votes": votes, "comments": comments, "assigned": assigned[-1] if assigned else ""}
+    assigned = [one.to for one in notes[since:] if isinstance(one, CallAssigned)]
+    said = {"votes": votes, "comments": comments, "assigned": assigned[-1] if assigned else ""}
+    for one in notes[since : since + 1] if escalated else ():
+        said |= {name: getattr(one, name) for name in ("approvers", "expires_at")} | {"escalated_at": one.at}
+    return said
 
 
 def _withdraws(later: Entry, vote: VoteCast) -> bool:

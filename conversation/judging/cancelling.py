@@ -1,8 +1,8 @@
-"""Ending what waits: by a cancellation, a deadline, or the conversation's end."""
+"""Ending what waits: by a cancellation, or the conversation's end."""
 
 from holdfast.conversation.ids import is_turn_id, turn_id
 from holdfast.conversation.records.calls import Call
-from holdfast.conversation.records.commands import CancelPending, CancelTurn, End, Wake
+from holdfast.conversation.records.commands import CancelPending, CancelTurn, End
 from holdfast.conversation.records.events import Ended, PendingCancelled, SettledBy, TurnCancelled, TurnStarted
 from holdfast.conversation.records.idempotency import IdempotencyRecord, request_key
 from holdfast.conversation.records.state import State
@@ -16,15 +16,6 @@ from .progress import Draft, advance, check_words, give_up
 CANCELLED = "cancelled before it was answered; it did not run"
 CANCELLED_RUN = "cancelled while it ran; it may or may not have taken effect"
 CANCELLED_CLIENT = "cancelled before the client reported a result; it may or may not have taken effect"
-NO_ANSWER = {
-    SuspensionKind.APPROVAL: "nobody approved this call in time: it did not run (the user did not respond)",
-    SuspensionKind.ELICITATION: "the user did not respond in time",
-    SuspensionKind.CLIENT_EXEC: "the client did not respond in time",
-    SuspensionKind.REVIEW: "nobody reviewed this in time (the user did not respond)",
-    SuspensionKind.DELEGATE: "the agent that was asked did not answer in time",
-    SuspensionKind.LOST: "outcome unknown: the worker was lost while this call ran, and nobody said in time what became of it",
-}
-"""The error text that the model reads when a suspension has expired."""
 
 
 def cancel(state: State, command: CancelTurn) -> Judgement:
@@ -69,18 +60,6 @@ def end(state: State, command: End) -> Judgement:
         _cancel_turn(draft, None)
     seq = draft.emit(Ended(at=command.now, request_id=command.request_id, principal=command.principal))
     return draft.done(draft.receipt(seq))
-
-
-def wake(state: State, command: Wake) -> Judgement:
-    """Settle each expired suspension; its call ends with an error that the model can recover from."""
-    draft = Draft(state, command)
-    for call in state.calls.due(command.now):
-        if call.suspension is not None:
-            give_up(draft, call, failure(NO_ANSWER[call.suspension.kind]), by=SettledBy.EXPIRY)
-    if not draft.events:
-        return Judgement(ignored="nothing is due")
-    advance(draft)
-    return draft.done()
 
 
 def why_cancelled(call: Call, reason: str = "") -> str:

@@ -344,7 +344,7 @@ def settle(draft: Draft, fitted: Fitted) -> Receipt:
         votes=votes,
         needed=needed,
     )
-    _follow(draft, fitted, seq)
+    follow(draft, fitted, seq)
     if ruling.scope is not None:
         give(draft, ruling.scope, seq=seq, terms=call.deciders)
     return draft.receipt(seq, votes=votes, needed=needed)
@@ -355,14 +355,17 @@ def _asked_anew(draft: Draft, fitted: Fitted) -> Fitted:
     call, before = fitted.call, fitted.suspension
     seq = settled(draft, call, SettledBy.EDIT, fitted.ruling, principal=draft.principal)
     edited = call.edited(seq).model_copy(update={"suspension": None})
-    suspend(draft, edited, before.kind, prompt=draft.tool_of(call).prompt, expires_at=before.expires_at)
+    asked = draft.command.read.get(before.seq)
+    kept = {"on_timeout": asked.on_timeout if isinstance(asked, CallSuspended) else None, "stage": before.stage}
+    suspend(draft, edited, before.kind, prompt=draft.tool_of(call).prompt, expires_at=before.expires_at, **kept)
     again = draft.state.calls.of(call.tool_call_id)
     suspension = before if again is None or again.suspension is None else again.suspension
     as_they_are = DecisionRecord(kind=DecisionKind.APPROVE, reason=fitted.ruling.reason)
     return Fitted(call, suspension, as_they_are, None, fitted.decision_id, fitted.digest)
 
 
-def _follow(draft: Draft, fitted: Fitted, seq: int) -> None:
+def follow(draft: Draft, fitted: Fitted, seq: int, *, by: SettledBy | None = None) -> None:
+    """Carry the decision at `seq` out. `by` is what gave an answer, if no person did."""
     call, ruling, value, call_id = fitted.call, fitted.ruling, fitted.value, fitted.call.tool_call_id
     untrusted = call.executor is Executor.CLIENT
     if call.passes(fitted.suspension, ruling.kind):
@@ -384,7 +387,7 @@ def _follow(draft: Draft, fitted: Fitted, seq: int) -> None:
         case DecisionKind.ANSWER:
             at_client = untrusted and fitted.suspension.kind is SuspensionKind.CLIENT_EXEC
             envelope = success(fitted.result(draft.tool_of(call)), untrusted=at_client)
-            finish(draft, call_id, envelope, by=SettledBy.ANSWER, ok=True, untrusted=at_client)
+            finish(draft, call_id, envelope, by=by or SettledBy.ANSWER, ok=True, untrusted=at_client)
         case DecisionKind.FAIL:
             said = f"the client failed: {value}" if untrusted else str(value)
             envelope = failure(said if value else "it failed, and nobody said why", untrusted=untrusted)

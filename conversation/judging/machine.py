@@ -16,7 +16,7 @@ from holdfast.conversation.records.idempotency import IdempotencyRecord, request
 from holdfast.conversation.records.state import State
 from holdfast.errors import ConversationExists, InvalidDecision, InvalidInput, InvalidMessage
 
-from . import cancelling, deciding, granting, messages, noting, outcomes, telling, unattended
+from . import cancelling, deadlines, deciding, granting, messages, noting, outcomes, telling, unattended
 from .judgement import Cancelled, Judgement, Receipt, Receipts
 from .table import LATE, TABLE, Handled, Ignored, Refused
 
@@ -30,6 +30,7 @@ JUDGES: Mapping[type, Callable[[State, Any], Judgement]] = {
     asked.ResolveMany: deciding.resolve_many,
     asked.Assign: noting.note,
     asked.Comment: noting.note,
+    asked.EscalateCall: deadlines.escalate,
     asked.Tell: telling.tell,
     asked.CancelTurn: cancelling.cancel,
     asked.CancelPending: cancelling.cancel_pending,
@@ -43,7 +44,7 @@ JUDGES: Mapping[type, Callable[[State, Any], Judgement]] = {
     asked.RunSuspended: outcomes.run_over,
     asked.RunRuled: outcomes.run_over,
     asked.RunLost: outcomes.run_over,
-    asked.Wake: cancelling.wake,
+    asked.Wake: deadlines.wake,
 }
 """The judge of each command that the table handles."""
 
@@ -54,7 +55,7 @@ _USED: Mapping[type[Request], tuple[type[InvalidInput], str, str, str]] = {
     Resolve: (InvalidDecision, "decision_id", "another decision", "use a new decision_id for a new decision"),
     ResolveMany: (InvalidDecision, "decision_id", "other decisions", "use a new decision_id for new decisions"),
     **dict.fromkeys((asked.CancelTurn, asked.CancelPending, asked.End), _ENDING),
-    **dict.fromkeys((asked.Assign, asked.Comment, asked.Revoke, asked.RevokeGiven), _ELSE),
+    **dict.fromkeys((asked.Assign, asked.Comment, asked.EscalateCall, asked.Revoke, asked.RevokeGiven), _ELSE),
 }
 """Per request: the error for an id that was used before, the id's name, its other use, and the fix."""
 
@@ -129,7 +130,7 @@ def _is_same(state: State, command: Request, part: Request | Decided, known: Ide
         case asked.CancelTurn(turn_id=str() as named) if named != known.turn_id:
             # A cancellation that found nothing cannot have named the current turn: it would have cancelled it.
             return known.digest == part.kind and known.turn_id is None and named != state.present_turn_id
-        case asked.Assign() | asked.Comment() | asked.Revoke() | asked.RevokeGiven():
+        case asked.Assign() | asked.Comment() | asked.EscalateCall() | asked.Revoke() | asked.RevokeGiven():
             return known.digest == request_digest(part.kind, part)
         case asked.CancelTurn() | asked.CancelPending() | asked.End():
             return known.digest == part.kind

@@ -1,24 +1,24 @@
 """Notes on a suspended call among its approvers: assignments and comments. They settle nothing."""
 
-from holdfast.conversation.records.calls import Suspension
-from holdfast.conversation.records.commands import Assign, Comment
+from holdfast.conversation.records.calls import Call, Suspension
+from holdfast.conversation.records.commands import Assign, Comment, EscalateCall
 from holdfast.conversation.records.events import CallAssigned, CallCommented
-from holdfast.conversation.records.idempotency import suspension_key
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.principal import is_name
-from holdfast.errors import InvalidInput, NotPermitted, StaleCall, StaleReason
+from holdfast.errors import InvalidInput, NotPermitted
 
+from .deciding import stale
 from .judgement import Judgement
 from .progress import Draft, check_words
 
 MOST_NOTES = 64
-"""How many votes, assignments and comments a suspension may have before it takes no more assignments and comments: the state
-holds the `seq` of each. Votes are always taken; `MOST_VOTES` bounds them."""
+"""How many votes, assignments, comments and escalations a suspension may have before it takes no more of them from people: the
+state holds the `seq` of each. Votes are always taken; `MOST_VOTES` bounds them."""
 
 
 def note(state: State, command: Assign | Comment) -> Judgement:
     """Record an assignment of a suspended call, or a comment on it."""
-    suspension = _open(state, command)
+    _, suspension = noted(state, command, "to" if isinstance(command, Assign) else "text")
     about = {name: getattr(command, name) for name in ("tool_call_id", "suspension_id", "request_id", "principal")}
     about |= {"at": command.now, "noted": suspension.notes}
     draft = Draft(state, command)
@@ -34,17 +34,17 @@ def note(state: State, command: Assign | Comment) -> Judgement:
     return draft.done(draft.receipt(seq))
 
 
-def _open(state: State, command: Assign | Comment) -> Suspension:
+def noted(
+    state: State, command: Assign | Comment | EscalateCall, field: str, *, administrator: bool = False
+) -> tuple[Call, Suspension]:
+    """The open suspension that a request is about and its call, if the sender may decide it or is a proven administrator."""
     call, suspension = state.calls.open_suspension(command.suspension_id) or (None, None)
     if call is not None and suspension is not None and call.tool_call_id == command.tool_call_id:
-        why = None if call.deciders is None else call.deciders.outsider(command.principal)
+        free = call.deciders is None or (administrator and command.proven is not None)
+        why = None if free or call.deciders is None else call.deciders.outsider(command.principal)
         if why is not None:
             raise NotPermitted(state.conversation_id, call.tool_call_id, why)
         if len(suspension.notes) >= MOST_NOTES:
-            field = "to" if isinstance(command, Assign) else "text"
             raise InvalidInput(field, f"the call has {MOST_NOTES} notes already, no more are kept", "decide it")
-        return suspension
-    known = command.known.get(suspension_key(command.suspension_id))
-    if known is None or known.tool_call_id != command.tool_call_id:
-        raise StaleCall(state.conversation_id, command.tool_call_id, StaleReason.UNKNOWN)
-    raise StaleCall(state.conversation_id, command.tool_call_id, known.reason, known.by, known.at)
+        return call, suspension
+    raise stale(state, command, command.suspension_id, command.tool_call_id)

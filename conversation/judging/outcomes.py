@@ -221,7 +221,7 @@ def _ask_first(draft: Draft, call: Call, ruled: RuleVerdict) -> None:
         "decided_at": 0,
         "approvers": reduce(joined, lacking, None),
     }
-    begin(draft, call.model_copy(update=changes), rule_reason=ruled.reason)
+    begin(draft, call.model_copy(update=changes), rule_reason=ruled.reason, on_timeout=ruled.on_timeout)
 
 
 def _lost(draft: Draft, call: Call) -> None:
@@ -271,9 +271,9 @@ def _take_up(draft: Draft, proposed: Mapping[str, ProposedCall], seq: int) -> No
         one = proposed[call_id]
         match call:
             case Call():
-                reason = one.ruled.reason if one.ruled is not None else ""
+                ruled = {} if one.ruled is None else {"rule_reason": one.ruled.reason, "on_timeout": one.ruled.on_timeout}
                 ruling = ruling_at_proposal(draft.state, draft.spec, call, one)
-                take(draft, call, prompt=one.prompt, arguments=one.arguments, hold=asked, rule_reason=reason, ruling=ruling)
+                take(draft, call, prompt=one.prompt, arguments=one.arguments, hold=asked, ruling=ruling, **ruled)
             case RuleVerdict():
                 deny(draft, call_id, call)
             case str():

@@ -28,6 +28,7 @@ from holdfast.conversation.terms.grants import covering, tool_target
 from holdfast.conversation.terms.principal import Principal
 from holdfast.conversation.terms.rule_verdict import RuleVerdict
 from holdfast.conversation.terms.spec import AgentSpec, Approval, Choice, Execution, Executor, Limits, ToolSpec
+from holdfast.conversation.terms.stages import NOTHING, OnTimeout
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.envelope import edited, failure
 from holdfast.conversation.text.jsontext import JsonText
@@ -35,6 +36,8 @@ from holdfast.errors import InvalidInput
 
 from .judgement import Cancelled, Judgement, Receipt, Reply
 
+OF_TOOL = frozenset({SuspensionKind.APPROVAL, SuspensionKind.ELICITATION, SuspensionKind.LOST})
+"""The kinds of suspension at whose deadline follows what their tool says, unless who asks says something else."""
 ANSWERED_BY_SCHEMA = frozenset({SuspensionKind.ELICITATION, SuspensionKind.CLIENT_EXEC})
 MAX_MODEL_CALLS = "the turn reached its limit of {} model calls (Limits.max_model_calls)"
 
@@ -132,19 +135,20 @@ def take(
     hold: bool,
     rule_reason: str = "",
     ruling: DecisionRecord | None = None,
+    on_timeout: OnTimeout | None = None,
 ) -> None:
     """Take up a call of the model's new answer: it begins, or waits for its turn.
 
-    `prompt` is the question to a person, `rule_reason` why a rule asks, `arguments` a text that identifies the arguments,
-    `ruling` the decision of an unattended conversation. A call is held if another one goes first, or, with `hold`, if others
-    must be decided first.
+    `prompt` is the question to a person, `rule_reason` why a rule asks and `on_timeout` what it says of the deadline,
+    `arguments` a text that identifies the arguments, `ruling` the decision of an unattended conversation. A call is held if
+    another one goes first, or, with `hold`, if others must be decided first.
     """
     execution = _execution(draft.spec)
     behind = execution is Execution.SEQUENTIAL and draft.state.calls.any_open
     if behind or (execution is Execution.BATCH and hold and not asks(draft, call)):
-        _hold(draft, call, prompt=prompt, rule_reason=rule_reason, ruling=ruling)
+        _hold(draft, call, prompt=prompt, rule_reason=rule_reason, ruling=ruling, on_timeout=on_timeout)
     else:
-        begin(draft, call, prompt=prompt, arguments=arguments, rule_reason=rule_reason)
+        begin(draft, call, prompt=prompt, arguments=arguments, rule_reason=rule_reason, on_timeout=on_timeout)
 
 
 def asks(draft: Draft, call: Call) -> bool:
@@ -259,12 +263,14 @@ def suspend(
     rule_reason: str = "",
     expires_at: int | None = None,
     source: str = "",
+    on_timeout: OnTimeout | None = None,
+    stage: int = 0,
 ) -> None:
     """Suspend a call, for the first or a later time.
 
     `arguments` is a text that identifies the arguments shown (default: their `seq`). `asked` is what the call's own body asks
     for, `rule_reason` why a rule asks for an approval, `expires_at` the deadline if it is not that of the limits, `source` the
-    machine that it waits for.
+    machine that it waits for, `on_timeout` what a rule says of the deadline, `stage` how many escalations there were.
     """
     tool, at_client = draft.tool_of(call), kind is SuspensionKind.CLIENT_EXEC
     timeout_s = _timeout_s(tool, draft.command.limits, kind)
@@ -280,8 +286,11 @@ def suspend(
     }
     if kind is SuspensionKind.APPROVAL:
         said |= _of_approval(tool, edited=is_edited(draft, call))
+        said |= {"on_timeout": on_timeout, "stage": stage}
     if asked is not None:
         said |= _of_review(asked, draft.now, timeout_s)
+    terms = said.get("on_timeout") or (tool.on_timeout if kind in OF_TOOL else NOTHING)
+    said["remind_at"] = terms.remind_at(draft.now, said["expires_at"])
     shown = arguments or f"@{call.arguments_at}"
     draft.emit(
         call.carried(
@@ -320,6 +329,7 @@ def _of_review(asked: RunSuspended, now: int, timeout_s: float) -> dict[str, obj
         "action": jsontext.clean(asked.action),
         "response_schema": asked.response_schema,
         "resume": asked.resume,
+        "on_timeout": asked.on_timeout,
         "expires_at": now + round((asked.expires_s or timeout_s) * 1000),
     }
 
@@ -331,7 +341,8 @@ def advance(draft: Draft) -> None:
         return
     for call in _ready(draft):
         held = draft.command.read.get(call.held_at)
-        asked = {"prompt": held.prompt, "rule_reason": held.rule_reason} if isinstance(held, CallHeld) else {}
+        names = ("prompt", "rule_reason", "on_timeout")
+        asked = {name: getattr(held, name) for name in names} if isinstance(held, CallHeld) else {}
         begin(draft, call, **asked)
     if not draft.state.calls.any_open and turn.model_calls >= turn.max_model_calls:
         fail(draft, MAX_MODEL_CALLS.format(turn.max_model_calls), FailureReason.MAX_MODEL_CALLS)

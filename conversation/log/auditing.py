@@ -49,9 +49,9 @@ class AuditEntry:
     kind: Annotated[
         str,
         Field(
-            description="The kind of the event: `message_accepted`, `suspension_settled`, `vote_cast`, `grant_given`, "
-            "`grant_revoked`, `given_revoked`, `turn_cancelled`, `pending_cancelled`, `conversation_ended`; `call_resolved` if "
-            "a rule denies a call. Empty if the entry cannot be read."
+            description="The kind of the event: `message_accepted`, `suspension_settled`, `vote_cast`, `call_escalated`, "
+            "`grant_given`, `grant_revoked`, `given_revoked`, `turn_cancelled`, `pending_cancelled`, `conversation_ended`; "
+            "`call_resolved` if a rule denies a call. Empty if the entry cannot be read."
         ),
     ] = ""
     tool_call_id: str = ""
@@ -76,7 +76,8 @@ class AuditEntry:
         str,
         Field(
             description="The digest of what the decision said: edited arguments, a value, a denial's reason, an error, a "
-            "review; of a message its text, of a grant its terms, of a cancellation the calls, of a rule's denial the result."
+            "review; of a message its text, of a grant its terms, of a cancellation the calls, of an escalation the approvers "
+            "and the deadline, of a rule's denial the result."
         ),
     ] = ""
     reason_digest: Annotated[str, Field(description="The digest of the reason, if the body does not hold it.")] = ""
@@ -200,6 +201,11 @@ def entry_of(conversation_id: str, seq: int, event: ChainLink) -> AuditEntry:
             if isinstance(event, events.SuspensionSettled):
                 said |= {"settled_by": event.by.value, "reason": said["reason"] or _words(event)}
                 said["subject"] = said["subject"] or "\n".join(event.grants)
+        case events.CallEscalated():
+            said |= {
+                "subject": f"stage {event.stage}",
+                "body_digest": _salted(salt, event.approvers.digest, str(event.expires_at)),
+            }
         case events.CallResolved():
             said |= {"subject": event.rule, "settled_by": event.by.value, "body_digest": text_digest(event.content, salt)}
         case events.GrantGiven():

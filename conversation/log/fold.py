@@ -45,6 +45,10 @@ def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912
             return _noted(state, event.tool_call_id, Vote(by=by.id, on=event.on, seq=state.seq + 1, proof=by.proof))
         case events.CallAssigned() | events.CallCommented():
             return _noted(state, event.tool_call_id)
+        case events.CallReminded():
+            return _with_suspension(state, event.tool_call_id, remind_at=event.remind_at)
+        case events.CallEscalated():
+            return _escalated(state, event)
         case events.CallResolved():
             return _call_resolved(state, event)
         case events.TurnCompleted():
@@ -135,6 +139,7 @@ def _call_suspended(state: State, event: events.CallSuspended) -> State:
         approvers=event.approvers if own else None,
         own=own,
         shown=shown_digest(event),
+        staged=event.on_timeout is not None,
     )
     kept = _kept(before)
     if before is not None:
@@ -146,11 +151,33 @@ def _call_suspended(state: State, event: events.CallSuspended) -> State:
 
 
 def _noted(state: State, tool_call_id: str, vote: Vote | None = None) -> State:
+    _, before = _suspended(state, tool_call_id)
+    votes = before.votes if vote is None else (*before.votes, vote)
+    return _with_suspension(state, tool_call_id, votes=votes, notes=(*before.notes, state.seq + 1))
+
+
+def _escalated(state: State, event: events.CallEscalated) -> State:
+    call, before = _suspended(state, event.tool_call_id)
+    changes = {
+        **{name: getattr(event, name) for name in ("approvers", "stage", "expires_at", "remind_at")},
+        "own": True,
+        "stage_at": event.at,
+        "replaced": before.replaced or call.deciders,
+        "votes": (),
+        "notes": (*before.notes, state.seq + 1),
+    }
+    return _with_suspension(state, event.tool_call_id, **changes)
+
+
+def _suspended(state: State, tool_call_id: str) -> tuple[Call, Suspension]:
     call = _turn(state).call(tool_call_id)
     if call is None or call.suspension is None:
         raise ValueError(f"conversation {state.conversation_id!r}: call {tool_call_id!r} is not suspended")
-    before = call.suspension
-    changes = {"votes": before.votes if vote is None else (*before.votes, vote), "notes": (*before.notes, state.seq + 1)}
+    return call, call.suspension
+
+
+def _with_suspension(state: State, tool_call_id: str, **changes: object) -> State:
+    call, before = _suspended(state, tool_call_id)
     return _with_call(state, call.model_copy(update={"suspension": before.model_copy(update=changes)}))
 
 
@@ -192,7 +219,9 @@ def _said(call: Call, event: events.SuspensionSettled, seq: int) -> dict[str, ob
         found["fulfilled"] = None
     elif event.decision in (DecisionKind.APPROVE, DecisionKind.REDISPATCH) or (passed and call.undecided):
         before = call.fulfilled if call.fulfilled is not None and not edited else ()  # approvals of other arguments are void
-        found["fulfilled"] = before if call.deciders is None else with_fulfilled(before, call.deciders)
+        for terms in (call.deciders, call.suspension.replaced):  # others decided in the place of those
+            before = before if terms is None else with_fulfilled(before, terms)
+        found["fulfilled"] = before
     return found
 
 

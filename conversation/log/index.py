@@ -85,9 +85,12 @@ class Delta:
     settled: tuple[str, ...] = ()
 
 
+_ABOUT = (CallEvent, SuspensionSettled, CallResolved, recorded.CallEscalated)
+
+
 def delta(before: State, after: State, events: Sequence[Event]) -> Delta:
     """The changes between two states, given the events between them; the cost grows with the events, not with the states."""
-    ids = {event.tool_call_id: None for event in events if isinstance(event, CallEvent | SuspensionSettled | CallResolved)}
+    ids = {event.tool_call_id: None for event in events if isinstance(event, _ABOUT)}
     old, new = _calls(before), _calls(after)
     if _answer(before) != _answer(after):  # the calls of an earlier answer are over, named or not
         ids |= {call.tool_call_id: None for call in old.open()}
@@ -105,7 +108,7 @@ def _replaced(pairs: Iterable[tuple[_T | None, _T | None]]) -> tuple[tuple[_T, .
 
 
 def _noted(events: Sequence[Event], new: Round, opened: Sequence[PendingEntry]) -> tuple[PendingEntry, ...]:
-    told = [event.tool_call_id for event in events if isinstance(event, VoteCast | Note)]
+    told = [event.tool_call_id for event in events if isinstance(event, VoteCast | Note | recorded.CallEscalated)]
     withdrawn = {vote.suspension_id for event in events if isinstance(event, GivenRevoked) for vote in event.votes}
     if withdrawn:
         told += [call.tool_call_id for call in new.awaiting() if call.suspension and call.suspension.suspension_id in withdrawn]
@@ -139,7 +142,7 @@ def facts(log: Sequence[Event], first_seq: int) -> dict[str, IdempotencyRecord]:
 def _facts_of(event: Event, seq: int) -> Iterator[tuple[str, IdempotencyRecord]]:
     head = event.head if isinstance(event, ChainLink) else ""
     record = partial(IdempotencyRecord, seq=seq, at=event.at)
-    if isinstance(event, Note | VoteCast):
+    if isinstance(event, Note | VoteCast | recorded.CallEscalated):
         yield notes_key(event.suspension_id), record()
     match event:
         case recorded.MessageAccepted():
@@ -171,6 +174,7 @@ def _facts_of(event: Event, seq: int) -> Iterator[tuple[str, IdempotencyRecord]]
 _REQUESTS = {
     recorded.CallAssigned: "assign",
     recorded.CallCommented: "comment",
+    recorded.CallEscalated: "escalate",
     recorded.TurnCancelled: "cancel",
     recorded.PendingCancelled: "cancel_pending",
     recorded.GrantRevoked: "revoke",

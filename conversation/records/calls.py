@@ -49,7 +49,9 @@ class Suspension(Record):
     event if a tool's body asked for it, else in the spec. `votes` are the votes cast, `notes` the `seq` of votes, assignments
     and comments. `approvers` may settle it if they are its `own`; otherwise those of its call may. `shown` is the digest of
     what its event shows, for the audit chain; empty if an older release suspended the call. `source` is the machine that it
-    waits for; empty: it waits for people.
+    waits for; empty: it waits for people. `stage` counts the escalations by its deadline, `stage_at` is when the last one of
+    any kind was (0: none); `approvers` are then those who decide instead of the `replaced` ones. `remind_at` is the next
+    reminder (0: none). What follows at its deadline is in its event if it is `staged`, else in the spec.
     """
 
     suspension_id: str
@@ -65,6 +67,16 @@ class Suspension(Record):
     own: bool = False
     shown: str = ""
     source: str = ""
+    stage: int = 0
+    stage_at: int = 0
+    remind_at: int = 0
+    staged: bool = False
+    replaced: ApproverTerms | None = None
+
+    @property
+    def due_at(self) -> int:
+        """When something is due, in ms UTC: a reminder, or the deadline."""
+        return min(self.remind_at or self.expires_at, self.expires_at)
 
 
 class CallDetails(Record):
@@ -268,6 +280,10 @@ class PendingView(Record):
     votes: tuple[VoteView, ...] = Field(default=(), description="The votes so far, if several people must agree.")
     assigned: str = Field(default="", description="Who the call is assigned to; empty for nobody.")
     comments: tuple[CommentView, ...] = Field(default=(), description="The approvers' comments for each other.")
+    escalated_at: int | None = Field(
+        default=None,
+        description="Since when its approvers decide in the place of others, in integer milliseconds UTC; None if they do not.",
+    )
     questions: tuple[Question, ...] | None = Field(
         default=None,
         description="The questions of a call of `ask_user_questions`, which takes `{id: value}` as an answer; None for every "

@@ -19,7 +19,8 @@ from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
 from holdfast.conversation.terms.grants import CallTarget
 from holdfast.conversation.terms.principal import Principal, Proof
 from holdfast.conversation.terms.rule_verdict import RuleVerdict
-from holdfast.conversation.terms.spec import AgentSpec, Approval, Execution, Executor, Limits, Resume, Seconds
+from holdfast.conversation.terms.spec import AgentSpec, Approval, Execution, Executor, Limits, Resume
+from holdfast.conversation.terms.stages import OnTimeout, Seconds
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.jsontext import JsonText
 
@@ -57,7 +58,8 @@ def _places(
     asked = any(call.deciders is not None and call.deciders.not_requester for call in waiting)
     requester = [state.turn.message_seq] if state.turn is not None and asked else []  # its message names the requester
     prompts = places_of_prompts(state, spec, settles=settles)
-    return tuple(dict.fromkeys((*_places_of_terms(waiting, spec), *requester, *prompts)))
+    edited = [one.suspension.seq for one in waiting if one.suspension and one.suspension.staged and one.needed]
+    return tuple(dict.fromkeys((*_places_of_terms(waiting, spec), *edited, *requester, *prompts)))
 
 
 def _places_of_terms(waiting: Iterable[Call], spec: AgentSpec | None) -> Iterator[int]:
@@ -79,6 +81,15 @@ def _is_shown(call: Call) -> bool:
 
 
 _KEYS = {"message_id": message_key, "decision_id": decision_key, "request_id": request_key}
+
+
+def places_of_timeout(call: Call, spec: AgentSpec | None) -> tuple[int, ...]:
+    """The `seq` of what says what follows at a call's deadline, besides the spec."""
+    if call.suspension is None:
+        return ()
+    tool = spec.tool(call.tool) if spec is not None else None
+    asked = (call.arguments_at,) if tool is not None and tool.questions and tool.on_timeout.default is not None else ()
+    return (*((call.suspension.seq,) if call.suspension.staged else ()), *asked)
 
 
 class _Stamped:
@@ -297,6 +308,23 @@ class Tell(Request, _Advance):
         return (suspension_key(self.suspension_id),)
 
 
+class EscalateCall(_Note):
+    """Let others decide a suspended call, for as long as its present stage lasts.
+
+    An `administrator`, as the server has proven, need not be among those who may decide it.
+    """
+
+    kind: Literal["escalate"] = "escalate"
+    approvers: ApproverTerms
+    reason: str = ""
+    administrator: bool = False
+
+    def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
+        """The `seq` of what says when its approvers are reminded."""
+        call, _ = state.calls.open_suspension(self.suspension_id) or (None, None)
+        return () if call is None else places_of_timeout(call, spec)
+
+
 class CancelTurn(Numbered):
     """Cancel the turn; with `turn_id`, only if it is that one."""
 
@@ -423,6 +451,7 @@ class RunSuspended(Outcome, _Advance):
     resume: Resume = Resume.USE_AS_RESULT
     expires_s: Seconds | None = None
     approvers: ApproverTerms | None = None
+    on_timeout: OnTimeout | None = None
 
 
 class RunRuled(Outcome, _Advance):
@@ -439,10 +468,20 @@ class RunLost(Outcome, _Advance):
     kind: Literal["run_lost"] = "run_lost"
 
 
+WAKE_SPAN_MS = 60_000
+"""How much later than the earliest a deadline may be whose terms one `Wake` reads; the next one reads further ones."""
+
+
 class Wake(_Advance):
-    """Settle the suspensions whose deadlines have passed."""
+    """Do what is due: remind, escalate, or settle a suspension whose deadlines have all passed."""
 
     kind: Literal["wake"] = "wake"
+
+    def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
+        """The `seq` of what follows at the deadlines and of held calls' prompts."""
+        due = () if state.due_at is None else state.calls.due(state.due_at + WAKE_SPAN_MS)
+        terms = [seq for call in due for seq in places_of_timeout(call, spec)]
+        return tuple(dict.fromkeys((*terms, *super().reads(state, spec))))
 
 
 Command: TypeAlias = Annotated[
@@ -452,6 +491,7 @@ Command: TypeAlias = Annotated[
     | ResolveMany
     | Assign
     | Comment
+    | EscalateCall
     | Tell
     | CancelTurn
     | CancelPending

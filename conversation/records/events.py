@@ -9,10 +9,12 @@ from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 from pydantic import Field
 
 from holdfast.conversation.record import Record
+from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord, SuspensionKind
 from holdfast.conversation.terms.grants import Grant
 from holdfast.conversation.terms.principal import Principal, Proof
 from holdfast.conversation.terms.spec import Approval, Choice, Executor, Resume
+from holdfast.conversation.terms.stages import OnTimeout
 from holdfast.conversation.text.jsontext import JsonText
 from holdfast.errors import SettledBy as SettledBy  # noqa: PLC0414 - it is an event's word, and stands where an error has it too
 
@@ -149,10 +151,13 @@ class CallHeld(CallEvent):
         prompt: The question to a person, as the tool's `prompt` rendered it.
         rule_reason: Why the permission rule asks, in its words.
         ruling: The decision of an unattended conversation if the call would ask; None if a person is asked.
+        on_timeout: What follows if nobody decides in time, as the rule that asks says; None: what the tool says.
     """
 
     kind: Literal["call_held"] = "call_held"
-    LAST: ClassVar[str] = "arguments_at on_lost resumed decided_at prompt batch_id rule rule_reason targets approvers ruling"
+    LAST: ClassVar[str] = (
+        "arguments_at on_lost resumed decided_at prompt batch_id rule rule_reason targets approvers ruling on_timeout"
+    )
     executor: Executor
     approval: Approval
     resumed: int = 0
@@ -160,6 +165,7 @@ class CallHeld(CallEvent):
     prompt: str | None = None
     rule_reason: str = ""
     ruling: DecisionRecord | None = None
+    on_timeout: OnTimeout | None = None
 
 
 class CallSuspended(CallEvent):
@@ -186,12 +192,15 @@ class CallSuspended(CallEvent):
         questions: Whether the call's arguments are questions, which an answer has to fit.
         salt: The salt of the digest of what it shows; empty if an older release suspended the call.
         source: The machine that the call waits for, such as another conversation; empty: it waits for people.
+        on_timeout: What follows if nobody decides in time, as the rule or the body that asks says; None: what the tool says.
+        stage: How many escalations there were before its arguments were edited.
+        remind_at: When its approvers are reminded, in integer milliseconds UTC; 0: never.
     """
 
     kind: Literal["call_suspended"] = "call_suspended"
     LAST: ClassVar[str] = (
         "arguments_at expires_at prompt response_schema on_lost traceparent batch_id decisions resume title action report_md "
-        "payload rule rule_reason targets grants approvers message_at questions salt source"
+        "payload rule rule_reason targets grants approvers message_at questions salt source on_timeout stage remind_at"
     )
     executor: Executor
     approval: Approval
@@ -213,6 +222,9 @@ class CallSuspended(CallEvent):
     questions: bool = False
     salt: str = ""
     source: str = ""
+    on_timeout: OnTimeout | None = None
+    stage: int = 0
+    remind_at: int = 0
 
 
 class SuspensionSettled(OnSuspension, ChainLink):
@@ -300,6 +312,42 @@ class CallCommented(Note):
 
     kind: Literal["call_commented"] = "call_commented"
     text: str
+
+
+class CallReminded(OnSuspension):
+    """The approvers of a suspended call are reminded of it.
+
+    Attributes:
+        remind_at: When they are reminded again, in integer milliseconds UTC; 0: not before the deadline.
+    """
+
+    kind: Literal["call_reminded"] = "call_reminded"
+    remind_at: int = 0
+
+
+class CallEscalated(OnSuspension, ChainLink):
+    """Others decide a suspended call from now on. Votes so far are void, and the suspension keeps its id.
+
+    Attributes:
+        approvers: Who decides from now on.
+        stage: How many escalations by its deadline the suspension has had by now.
+        expires_at: The new deadline, in integer milliseconds UTC.
+        remind_at: When these approvers are reminded, in integer milliseconds UTC; 0: never.
+        request_id: The idempotency key of the request; None if the deadline passed.
+        principal: Who asked for it, and how that was proven; None if nobody did, or if unknown.
+        reason: The reason of the request.
+        noted: The `seq` of earlier votes, assignments, comments and escalations on the suspension.
+    """
+
+    kind: Literal["call_escalated"] = "call_escalated"
+    approvers: ApproverTerms
+    stage: int
+    expires_at: int
+    remind_at: int = 0
+    request_id: str | None = None
+    principal: Principal | None = None
+    reason: str = ""
+    noted: tuple[int, ...] = ()
 
 
 class CallResolved(ChainLink):
@@ -476,6 +524,8 @@ Event: TypeAlias = Annotated[
     | VoteCast
     | CallAssigned
     | CallCommented
+    | CallReminded
+    | CallEscalated
     | CallResolved
     | TurnCompleted
     | TurnFailed

@@ -7,6 +7,7 @@ while only (`Judgement.passing`).
 
 from holdfast.conversation.ids import payload_digest
 from holdfast.conversation.record import Record
+from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.errors import StaleReason
 
 from .events import SettledBy
@@ -57,12 +58,13 @@ result_key = "r:{}".format
 suspension_key = "s:{}".format
 """The key of a settled suspension."""
 notes_key = "n:{}".format
-"""The key of the last vote, assignment or comment on a suspension."""
+"""The key of the last vote, assignment, comment or escalation on a suspension."""
 
 
 _COMPARED = {
     "assign": ("suspension_id", "to"),
     "comment": ("suspension_id", "text"),
+    "escalate": ("suspension_id", "approvers", "reason"),
     "revoke": ("grant_id", "reason"),
     "revoke_given": ("by", "proof", "reason"),
 }
@@ -73,4 +75,5 @@ def request_digest(kind: str, about: Record) -> str:
     """The digest by which two requests with the same `request_id` count as the same, from a request or from its event."""
     if kind not in _COMPARED:
         return kind
-    return payload_digest(kind, *(getattr(about, name) or "" for name in _COMPARED[kind]))
+    said = [getattr(about, name) or "" for name in _COMPARED[kind]]
+    return payload_digest(kind, *(one.digest if isinstance(one, ApproverTerms) else one for one in said))

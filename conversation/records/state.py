@@ -44,9 +44,9 @@ class WaitsFor(StrEnum):
 
 
 class Deadline(NamedTuple):
-    """The moment (milliseconds UTC) at which the suspension of the call at a place in the round expires."""
+    """The moment (milliseconds UTC) at which something is due for the suspension of the call at a place in the round."""
 
-    expires_at: int
+    due_at: int
     place: int
 
 
@@ -76,7 +76,7 @@ class Deadlines(NamedTuple):
         waiting: list[Deadlines | None] = [self]
         while waiting:
             heap = waiting.pop()
-            if heap is not None and heap.first.expires_at <= now:
+            if heap is not None and heap.first.due_at <= now:
                 yield heap.first
                 waiting += (heap.left, heap.right)
 
@@ -178,8 +178,8 @@ class Round(Sequence[Call]):
 
     @property
     def due_at(self) -> int | None:
-        """The earliest deadline of an open suspension, in milliseconds UTC; None if no suspension is open."""
-        return None if self._deadlines is None else self._deadlines.first.expires_at
+        """When the next reminder or deadline of an open suspension is, in milliseconds UTC; None if no suspension is open."""
+        return None if self._deadlines is None else self._deadlines.first.due_at
 
     def running(self) -> tuple[Call, ...]:
         """The calls whose runs are outstanding."""
@@ -198,7 +198,7 @@ class Round(Sequence[Call]):
         return self._at({*self._running, *self._awaiting, *self._held})
 
     def due(self, now: int) -> tuple[Call, ...]:
-        """The calls whose open suspension has expired at `now` (ms UTC)."""
+        """The calls for whose open suspension something is due at `now` (ms UTC)."""
         if self._deadlines is None:
             return ()
         return self._at({found.place for found in self._deadlines.until(now) if self._stands(found)})
@@ -232,14 +232,14 @@ class Round(Sequence[Call]):
             self._machines += _is_of_machine(call.suspension) - _is_of_machine(suspended)
             self._voted += _is_voted(call.suspension) - _is_voted(suspended)
             if call.suspension is not None:
-                deadline = Deadline(call.suspension.expires_at, place)
+                deadline = Deadline(call.suspension.due_at, place)
                 self._deadlines = Deadlines(deadline) if self._deadlines is None else self._deadlines.with_deadline(deadline)
             while self._deadlines is not None and not self._stands(self._deadlines.first):
                 self._deadlines = self._deadlines.without_first()
 
     def _stands(self, deadline: Deadline) -> bool:
         suspension = self._calls[deadline.place].suspension
-        return suspension is not None and suspension.expires_at == deadline.expires_at
+        return suspension is not None and suspension.due_at == deadline.due_at
 
     # -- a sequence, and a value ----------------------------------------------------------------------------------------
 
@@ -409,7 +409,7 @@ class State(Record):
 
     @property
     def due_at(self) -> int | None:
-        """The earliest deadline of an open suspension, in milliseconds UTC; None if no suspension is open."""
+        """When the next reminder or deadline of an open suspension is, in milliseconds UTC; None if no suspension is open."""
         return self.calls.due_at
 
     @property

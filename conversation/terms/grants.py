@@ -31,7 +31,7 @@ from holdfast.errors import ConfigurationError, InvalidDecision, InvalidInput
 
 from .approvers import ApproverTerms
 from .principal import Principal
-from .spec import LONGEST_S
+from .stages import LONGEST_S
 
 MOST_GRANTS = 64
 """How many grants a conversation may have at a time."""

@@ -5,6 +5,7 @@ from enum import StrEnum
 from holdfast.conversation.record import Record
 
 from .approvers import ApproverTerms
+from .stages import OnTimeout
 
 
 class RuleEffect(StrEnum):
@@ -24,6 +25,7 @@ class RuleVerdict(Record):
         reason: The rule's reason, in its words.
         approvers: Who may approve the call, if somebody is asked; None: the call's own terms are unchanged.
         lapsed: The grants that end, since their givers may no longer decide the call.
+        on_timeout: What follows if nobody decides in time; None: what the call's tool says.
     """
 
     effect: RuleEffect
@@ -31,6 +33,7 @@ class RuleVerdict(Record):
     reason: str = ""
     approvers: ApproverTerms | None = None
     lapsed: tuple[str, ...] = ()
+    on_timeout: OnTimeout | None = None
 
     @property
     def denial(self) -> str:

@@ -11,9 +11,7 @@ from pydantic import Field, model_validator
 from holdfast.conversation.record import Record
 from holdfast.conversation.text.jsontext import JsonText
 
-LONGEST_S = 10 * 366 * 86400
-Seconds = Annotated[float, Field(gt=0, le=LONGEST_S, allow_inf_nan=False)]
-"""A time bound in seconds: more than 0, at most ten years."""
+from .stages import NOTHING, OnTimeout, Seconds
 
 STORED_OPTIONS = frozenset(
     {
@@ -163,6 +161,7 @@ class ToolSpec(Record):
     decisions: tuple[Choice, ...] = (Choice.APPROVE, Choice.EDIT, Choice.DENY)
     resume: Resume = Resume.REPLAY
     questions: bool = False
+    on_timeout: OnTimeout = NOTHING
 
     @model_validator(mode="after")
     def _legal(self) -> Self:

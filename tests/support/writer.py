@@ -17,6 +17,7 @@ from typing import Any, Self, TypeAlias
 from holdfast.conversation import (
     AgentSpec,
     Approval,
+    ApproverTerms,
     Assign,
     CancelPending,
     CancelTurn,
@@ -25,6 +26,7 @@ from holdfast.conversation import (
     Decided,
     Decision,
     End,
+    EscalateCall,
     Event,
     Executor,
     Limits,
@@ -416,6 +418,17 @@ def assign(to: str, request_id: str | None = None, *, principal: Principal | Non
         named, shown = _waiting(state, None)
         request = request_id or uuid.uuid4().hex
         return Assign(tool_call_id=named, suspension_id=shown or "", to=to, request_id=request, principal=principal)
+
+    return step
+
+
+def escalate(approvers: ApproverTerms, request_id: str | None = None, *, principal: Principal | None = None) -> NextCommand:
+    """The step that lets others decide the first call that waits."""
+
+    def step(state: State) -> Command:
+        named, shown = _waiting(state, None)
+        about = {"tool_call_id": named, "suspension_id": shown or "", "request_id": request_id or uuid.uuid4().hex}
+        return EscalateCall(approvers=approvers, principal=principal, **about)
 
     return step
 

@@ -36,7 +36,7 @@ PUBLIC = {
     """,
     "conversation": """
         AgentSpec Answer Approval Approve ApproverTerms Approvers Assign BeginTurn CallModel CallTarget Cancel
-        CancelPending CancelTurn Cancelled Choice Command Comment Decided Decision Deny Effect End Event
+        CancelPending CancelTurn Cancelled Choice Command Comment Decided Decision Deny Effect End EscalateCall Event
         Execution Executor Fail FailureReason Grant Judgement Level Limits ModelFailed ModelReplied OnLost
         Principal Proof Question Receipt Receipts Redispatch Reply Resolve ResolveMany Resume Review
         ReviewVerdict Revoke RevokeGiven RunFinished RunRuled RunSuspended RunTool Scope Send SettledBy Start State Status

@@ -14,6 +14,7 @@ from writer import (
     cancel_pending,
     comment,
     end,
+    escalate,
     fail_model,
     finish,
     lose,
@@ -24,6 +25,7 @@ from writer import (
     send,
     start,
     suspend,
+    wake,
 )
 
 from holdfast.conversation import (
@@ -48,6 +50,8 @@ from holdfast.conversation import (
 )
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.records.events import EVENTS, NothingCancelled
+from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
+from holdfast.conversation.terms.stages import OnTimeout, Stage
 from holdfast.errors import ConversationNotFound
 from holdfast.persistence import Store
 
@@ -133,6 +137,20 @@ class Reading:
             assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
         await clerk.do(resolve(Approve(), principal=bo))
         assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
+        late = OnTimeout(stages=(Stage(approvers=ApproverTerms(minimum=2), for_s=5),), reminders_s=(1,))
+        asked = asked.model_copy(
+            update={"tool_call_id": "call_late", "ruled": RuleVerdict(effect=RuleEffect.ASK, on_timeout=late)}
+        )
+        await clerk.do(cancel(), send("and too late?"), begin(), call(asked))
+        for number in range(4):  # a reminder, an escalation by hand, its reminder, and the stage of the deadline
+            due = {"now": clerk.state.due_at}
+            await clerk.do(*[escalate(ApproverTerms(who=(("id:bo",),)), principal=ana)] if number == 1 else [wake()], **due)
+            assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
+        (view,) = await other.pending_of("c-2")
+        assert (view.approvers, view.escalated_at) == (ApproverTerms(minimum=2), now := due["now"])
+        assert view.expires_at == (now or 0) + 5000
+        (listed,) = [one for one in (await other.pending(limit=50)).items if one.conversation_id == "c-2"]
+        assert (listed.approvers, listed.escalated_at) == (ApproverTerms(minimum=2), now)
         assert {type(event) for event in (*writer.events, *clerk.events)} == set(EVENTS) - {NothingCancelled}
 
     async def test_every_activation_begins_where_the_last_one_stood(self, store: Store) -> None:
