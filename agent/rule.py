@@ -5,10 +5,13 @@ from typing import Any
 
 from holdfast.conversation.terms.approvers import Approvers, approvers_of, terms_of
 from holdfast.conversation.terms.rule_verdict import RuleEffect
+from holdfast.conversation.terms.stages import OnTimeout
 from holdfast.errors import ConfigurationError, InvalidRule
 from holdfast.visible import without_hidden
 
+from . import timeouts
 from .patterns import BadPattern, Pattern, parsed
+from .timeouts import Declared
 
 __all__ = ["Rule", "RuleEffect"]
 
@@ -25,14 +28,24 @@ class Rule:
         reason: Why, for the model and for people; at most 500 characters.
         approvers: Who may approve, for a rule that asks: `Approvers`, or a list of roles and ids (`role:finance`,
             `id:ana@shop.example`). The tool's own approvers apply as well. None: this rule does not restrict it.
+        on_timeout: What follows if nobody decides in time, for a rule that asks: `"error"`, `Deny(reason)`, `Answer(value)` if
+            the tool takes one, or `Escalate(to, for_s=..., then=...)`. None: what the tool says.
+        reminders_s: How many seconds before the end of each stage its approvers are reminded, as a list.
 
     Each is an attribute, too; `pattern` is the parsed pattern. A pattern's error has a » at the place of the mistake.
     """
 
-    __slots__ = ("_own_name", "approvers", "name", "pattern", "reason")
+    __slots__ = ("_own_name", "_timeout", "approvers", "name", "on_timeout", "pattern", "reason")
 
     def __init__(
-        self, pattern: str, *, name: str | None = None, reason: str = "", approvers: Approvers | Sequence[str] | None = None
+        self,
+        pattern: str,
+        *,
+        name: str | None = None,
+        reason: str = "",
+        approvers: Approvers | Sequence[str] | None = None,
+        on_timeout: Declared | None = None,
+        reminders_s: Sequence[float] = (),
     ) -> None:
         if not isinstance(pattern, str):
             raise InvalidRule("pattern", f"{type(pattern).__name__} is not text", 'write it as a text: "Bash(npm *)"')
@@ -44,6 +57,8 @@ class Rule:
         self.name: str = pattern if self._own_name is None else self._own_name
         self.reason: str = _text("reason", reason, LONGEST_REASON)
         self.approvers: Approvers | None = _approvers(approvers)
+        self._timeout = on_timeout
+        self.on_timeout: OnTimeout | None = _on_timeout(on_timeout, reminders_s)
 
     def __repr__(self) -> str:
         return f"Rule({self.pattern.text!r})"
@@ -52,7 +67,7 @@ class Rule:
         return isinstance(other, Rule) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
-        return hash((self.pattern.text, self.name, self.reason, self.approvers))
+        return hash((self.pattern.text, self.name, self.reason, self.approvers, self.on_timeout))
 
     def to_dict(self) -> dict[str, Any]:
         """The rule as plain JSON values, without what was left out."""
@@ -63,6 +78,10 @@ class Rule:
             found["reason"] = self.reason
         if self.approvers:
             found["approvers"] = self.approvers.to_data()
+        if self._timeout is not None:
+            found["on_timeout"] = timeouts.to_data(self._timeout)
+        if self.on_timeout is not None and self.on_timeout.reminders_s:
+            found["reminders_s"] = list(self.on_timeout.reminders_s)
         return found
 
 
@@ -84,6 +103,15 @@ def _approvers(given: object) -> Approvers | None:
     except ConfigurationError as error:
         raise InvalidRule(error.field, error.problem, error.fix) from None
     return found
+
+
+def _on_timeout(given: Declared | None, reminders_s: object) -> OnTimeout | None:
+    if given is None and reminders_s == ():
+        return None
+    try:
+        return timeouts.on_timeout_of(timeouts.ERROR if given is None else given, reminders_s, "")
+    except ConfigurationError as error:
+        raise InvalidRule(error.field.removeprefix("."), error.problem, error.fix) from None
 
 
 def _pointed(pattern: str, at: int) -> str:

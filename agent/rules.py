@@ -10,9 +10,11 @@ from typing import Any, TypeAlias
 
 from holdfast.conversation.terms.approvers import Approvers, ApproverTerms, joined
 from holdfast.conversation.terms.spec import Executor
+from holdfast.conversation.terms.stages import OnTimeout
 from holdfast.conversation.text import jsontext
-from holdfast.errors import InvalidRule, NewerRecord
+from holdfast.errors import ConfigurationError, InvalidRule, NewerRecord
 
+from . import timeouts
 from .coverage import Covered, Inspected, Shells
 from .rule import Rule, RuleEffect
 
@@ -21,7 +23,7 @@ VERSION = 1
 MOST = 1000
 """The most rules in one `Rules`."""
 _FIELDS = ("allow", "ask", "deny", "default")
-_RULE_FIELDS = ("pattern", "name", "reason", "approvers")
+_RULE_FIELDS = ("pattern", "name", "reason", "approvers", "on_timeout", "reminders_s")
 _KNOWN_TOOLS = 512
 _UNCLEAR = "it is unclear what the command runs, and this rule may cover it"
 
@@ -37,6 +39,8 @@ class Verdict:
         approvers: Who may approve; None: no rule restricts it.
         by: What decided: `rule`, `default`, or the `tool`'s own declaration.
         also: The approvers of further rules that ask about the call; an approver must be among these, too.
+        on_timeout: What follows if nobody decides in time, as the deciding rule says, else the first one that asks and says so;
+            None: the tool says it.
     """
 
     effect: RuleEffect
@@ -45,6 +49,7 @@ class Verdict:
     approvers: Approvers | None = None
     by: str = "rule"
     also: tuple[Approvers, ...] = ()
+    on_timeout: OnTimeout | None = None
 
     @property
     def terms(self) -> ApproverTerms | None:
@@ -92,7 +97,8 @@ class Rules:
     def load(cls, path: str | Path) -> "Rules":
         """The rules in a YAML or JSON file: an object with the lists `allow`, `ask` and `deny`, and `default`.
 
-        An entry is a pattern, or an object with `pattern`, `name`, `reason` and `approvers`.
+        An entry is a pattern, or an object with `pattern`, `name`, `reason`, `approvers`, `reminders_s` and `on_timeout`:
+        `error`, `{deny: reason}`, `{answer: value}` or `{escalate: {to: [...], for_s: 3600, then: ...}}`.
 
         Raises:
             InvalidRule: The file or a rule in it is unusable; the error names the file, list and number, and points at the
@@ -205,11 +211,12 @@ class Rules:
             if verdict.effect is RuleEffect.DENY or not (perhaps or asks):
                 return verdict
         first, *also = dict.fromkeys(rule.approvers for rule in asks if rule.approvers) or (None,)
+        late = next((rule.on_timeout for rule in (asked, *asks) if rule is not None and rule.on_timeout is not None), None)
         if asked is not None:
-            return Verdict(RuleEffect.ASK, asked.name, asked.reason, first, also=tuple(also))
+            return Verdict(RuleEffect.ASK, asked.name, asked.reason, first, also=tuple(also), on_timeout=late)
         named = [*perhaps, *asks][0]
         reason = f"{_UNCLEAR}: {named.reason}" if named.reason else _UNCLEAR
-        return Verdict(RuleEffect.ASK, named.name, reason, first, also=tuple(also))
+        return Verdict(RuleEffect.ASK, named.name, reason, first, also=tuple(also), on_timeout=late)
 
     def _otherwise(self, lets: Sequence[Rule], *, required: bool, doubtful: bool = False) -> Verdict:
         for rule in lets:
@@ -270,7 +277,10 @@ def _rule(field: str, effect: str, given: object, *, of_data: bool) -> Rule:
         _check_fields(field, given, _RULE_FIELDS)
         if "pattern" not in given:
             raise InvalidRule(field, "it has no pattern", 'add one: pattern: "Bash(npm *)"')
-        given = _made(field, **{name: value for name, value in given.items() if value is not None})
+        said = {name: value for name, value in given.items() if value is not None}
+        if "on_timeout" in said:
+            said["on_timeout"] = _of_data_timeout(field, said["on_timeout"])
+        given = _made(field, **said)
     elif isinstance(given, str):
         given = _made(field, given)
     if not isinstance(given, Rule):
@@ -279,7 +289,18 @@ def _rule(field: str, effect: str, given: object, *, of_data: bool) -> Rule:
     if given.approvers and effect != RuleEffect.ASK:
         fix = "put the rule into ask, or leave the approvers out"
         raise InvalidRule(f"{field}.approvers", "only a rule that asks has approvers", fix)
+    if given.on_timeout is not None and effect != RuleEffect.ASK:
+        raise InvalidRule(
+            f"{field}.on_timeout", "only a rule that asks waits for somebody", "put the rule into ask, or leave it out"
+        )
     return given
+
+
+def _of_data_timeout(field: str, given: object) -> Any:
+    try:
+        return timeouts.of_data(given, f"{field}.on_timeout")
+    except ConfigurationError as error:
+        raise InvalidRule(error.field, error.problem, error.fix) from None
 
 
 def _made(field: str, *pattern: str, **given: Any) -> Rule:

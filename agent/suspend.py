@@ -10,12 +10,13 @@ import pydantic_core
 
 from holdfast.conversation.terms.approvers import Approvers, ApproverTerms, terms_of
 from holdfast.conversation.terms.spec import Resume
-from holdfast.conversation.terms.stages import LONGEST_S
+from holdfast.conversation.terms.stages import LONGEST_S, NOTHING, OnTimeout
 from holdfast.conversation.text.jsontext import JsonText, NotJson, dumps
 from holdfast.errors import ConfigurationError
 from holdfast.visible import without_hidden
 
-from . import checks
+from . import checks, timeouts
+from .timeouts import Declared
 
 TITLE_LENGTH, ACTION_LENGTH = 200, 40
 _RAISED: ContextVar["Noticed | None"] = ContextVar("holdfast_raised", default=None)
@@ -34,6 +35,7 @@ class Terms:
     resume: Resume
     expires_s: float | None
     approvers: ApproverTerms | None = None
+    on_timeout: OnTimeout | None = None
 
 
 class Suspend(BaseException):
@@ -54,6 +56,9 @@ class Suspend(BaseException):
         resume: `use_as_result`, or `pass_to_tool`.
         expires_s: How long the call may wait, in seconds; by default as long as an approval of the tool.
         approvers: Who may settle it: `Approvers`, or a list of roles and ids; by default those of the tool.
+        on_timeout: What follows if nobody settles it in time: `"error"`, `Deny(reason)`, `Answer(value)` that fits the schema,
+            or `Escalate(to, for_s=..., then=...)`.
+        reminders_s: How many seconds before the end of each stage its approvers are reminded, as a list.
 
     Title, message, report, payload and schema together may be as long as a result (`Limits.result_bytes`).
 
@@ -79,18 +84,22 @@ class Suspend(BaseException):
         resume: str = Resume.USE_AS_RESULT,
         expires_s: float | None = None,
         approvers: Approvers | Sequence[str] | None = None,
+        on_timeout: Declared = timeouts.ERROR,
+        reminders_s: Sequence[float] = (),
     ) -> None:
         super().__init__(title)
+        schema = None if response_schema is None else checks.json_schema(response_schema, "Suspend.response_schema")
         self.terms = Terms(
             title=_line("Suspend.title", title, TITLE_LENGTH),
             message=checks.text(message, "Suspend.message"),
             report_md=checks.text(report_md, "Suspend.report_md"),
             payload=None if payload is None else _json("Suspend.payload", payload),
             action=_line("Suspend.action", action, ACTION_LENGTH),
-            response_schema=None if response_schema is None else checks.json_schema(response_schema, "Suspend.response_schema"),
+            response_schema=schema,
             resume=_resume(resume),
             expires_s=_expires_s(expires_s),
             approvers=None if approvers is None else terms_of(approvers, "Suspend.approvers"),
+            on_timeout=_on_timeout(on_timeout, reminders_s, schema, expires_s),
         )
         raised = _RAISED.get()
         if raised is not None and raised.open:
@@ -124,6 +133,15 @@ def suspend_in(error: BaseException) -> Suspend | None:
     if isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         return suspend_in(error.exceptions[0])
     return None
+
+
+def _on_timeout(declared: Declared, reminders_s: Sequence[float], schema: JsonText | None, lasts_s: float | None) -> Any:
+    terms = timeouts.on_timeout_of(declared, reminders_s, "Suspend")
+    if terms.default is not None and terms.default.kind == "answer" and schema is None:
+        raise ConfigurationError("Suspend.on_timeout", "it takes no answer", "give response_schema=, or use Deny(reason)")
+    timeouts.check_answer(terms, "Suspend", schema)
+    timeouts.check_reminders(terms, "Suspend", lasts_s)
+    return None if terms == NOTHING else terms
 
 
 def _resume(declared: str) -> Resume:

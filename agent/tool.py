@@ -15,11 +15,12 @@ from pydantic import TypeAdapter
 from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.conversation.terms.grants import CallTarget
 from holdfast.conversation.terms.spec import Approval, Choice, Executor, OnLost, Resume, ToolSpec
+from holdfast.conversation.terms.stages import NOTHING, OnTimeout
 from holdfast.conversation.text.jsontext import JsonText, NotJson, dumps, loads, size_bytes
 from holdfast.errors import ConfigurationError
 from holdfast.redaction import PLAIN, Redaction
 
-from . import checks, disclosure, docstring, type_schema
+from . import checks, disclosure, docstring, timeouts, type_schema
 from .approving import Approving, Needs, TurnContext
 from .callback import Callback, InThread, InvalidArguments
 from .context import ToolContext
@@ -27,6 +28,7 @@ from .disclosure import Disclosure, Errors
 from .functions import DecidedBy, Deciders, Touched, Touching, takes
 from .parameters import Parameters
 from .suspend import Suspend
+from .timeouts import Declared
 
 PROMPT_BYTES = 4 * 1024
 SHOWN_CHARACTERS = 600
@@ -77,6 +79,10 @@ class Tool:
         approvers: Who may decide a call that waits: `Approvers`, a list of roles and ids, or a plain function of the arguments
             that returns one of them or None, run in a worker. If the function fails, the call does not run. None: anybody with
             the right to decide.
+        on_timeout: What follows if nobody decides in time: `"error"`, which the model reads; `Deny(reason)`; `Answer(value)`, of a
+            human tool or if `decisions` has "answer" (of `ask_user_questions`: answers by ids, and its defaults for the rest);
+            `Escalate(to, for_s=..., then=...)`: others decide. A client's own execution just fails.
+        reminders_s: How many seconds before the end of each stage its approvers are reminded, as a list.
 
     Attributes:
         name: The tool's name.
@@ -108,6 +114,8 @@ class Tool:
         approvers: DecidedBy | None = None,
         decisions: Sequence[str] | None = None,
         resume: str | None = None,
+        on_timeout: Declared = timeouts.ERROR,
+        reminders_s: Sequence[float] = (),
     ) -> None:
         self.name = _name(name, callback)
         field = f"tool {self.name!r}"
@@ -123,6 +131,8 @@ class Tool:
         given |= {"response_schema": None if Choice.ANSWER in (choices or ()) else response_schema}
         given |= {"streaming": streaming or None, "approval_timeout_s": approval_timeout_s}
         given |= {"answer_timeout_s": answer_timeout_s, "run_timeout_s": run_timeout_s}
+        follows = timeouts.on_timeout_of(on_timeout, reminders_s, field)
+        given |= {"on_timeout": None if follows == NOTHING else follows}
         _check_applicable(field, who, gate, given)
 
         self.callback = callback
@@ -151,6 +161,7 @@ class Tool:
             decisions=DEFAULT_CHOICES if choices is None else choices,
             resume=_resume(resume, who, gate, f"{field}.resume"),
         )
+        self.spec = self.spec.model_copy(update={"on_timeout": _on_timeout(follows, self.spec, field)})
         self._touching = None if targets is None else Touching(targets, f"{field}.targets")
         self._deciders = None if approvers is None else Deciders(approvers, f"{field}.approvers")
         self.primary = _primary(primary, self.spec, f"{field}.primary")
@@ -211,6 +222,17 @@ class Tool:
             return encoded.decode()
         ellipsis_bytes = len("…".encode())
         return encoded[: PROMPT_BYTES - ellipsis_bytes].decode(errors="ignore") + "…"
+
+    def with_deadline(self, *, on_timeout: Declared = timeouts.ERROR, reminders_s: Sequence[float] = ()) -> "Tool":
+        """The same tool with another `on_timeout` and other reminders, such as `ask_user_questions`.
+
+        Raises:
+            ConfigurationError: One of them cannot be used.
+        """
+        field, changed = f"tool {self.name!r}", copy.copy(self)
+        terms = _on_timeout(timeouts.on_timeout_of(on_timeout, reminders_s, field), self.spec, field)
+        changed.spec = self.spec.model_copy(update={"on_timeout": terms})
+        return changed
 
     def needs_approval(self, arguments: Mapping[str, Any] | None, turn: TurnContext) -> bool:
         """Whether the declaration requires a person's approval of a call; `arguments` are None if unreadable."""
@@ -280,6 +302,8 @@ class Options(TypedDict, total=False):
     approvers: DecidedBy | None
     decisions: Sequence[str] | None
     resume: str | None
+    on_timeout: Declared
+    reminders_s: Sequence[float]
 
 
 @overload
@@ -356,6 +380,7 @@ def _check_applicable(field: str, who: Executor, gate: Approval, given: dict[str
         "answer_timeout_s": (answered, f"nobody answers a {who} tool", "use approval_timeout_s or run_timeout_s"),
         "targets": (who in (Executor.SERVER, Executor.CLIENT), f"nobody approves calls of a {who} tool", "leave them out"),
         "approvers": (who is not Executor.PROVIDER, "nobody decides calls of a provider tool", "leave them out"),
+        "on_timeout": (who is not Executor.PROVIDER, "nobody decides calls of a provider tool", "leave it out"),
         "run_timeout_s": (runs, f"Holdfast does not run a {who} tool", "use answer_timeout_s"),
     }
     for option, (applies, problem, fix) in rules.items():
@@ -382,6 +407,23 @@ def _resume(declared: str | None, who: Executor, gate: Approval, field: str) -> 
         fix = "leave it out" if who is not Executor.SERVER else 'use executor="human", or decisions=["answer", "deny"]'
         raise ConfigurationError(field, f"a {who} tool has resume={usual.value!r}", fix)
     return Resume.REPLAY if resume is Resume.USE_AS_RESULT else resume
+
+
+def _on_timeout(terms: OnTimeout, spec: ToolSpec, field: str) -> OnTimeout:
+    human = spec.executor is Executor.HUMAN
+    lost = spec.executor is Executor.SERVER and spec.on_lost is OnLost.ASK and spec.approval is Approval.AUTO
+    if terms.default is not None and terms.default.kind == "answer":
+        name = f"{field}.on_timeout"
+        if not (human or lost or Choice.ANSWER in spec.decisions):
+            raise ConfigurationError(name, "an approval of this tool takes no answer", 'add "answer" to decisions=')
+        if spec.resume is Resume.PASS_TO_TOOL:
+            problem = "the tool would run with an answer that nobody gave"
+            raise ConfigurationError(name, problem, "use Deny(reason), or another resume=")
+        if spec.questions and not isinstance(loads(terms.default.value), dict):
+            raise ConfigurationError(name, "it is no object", "give answers by the ids of the questions; {} for their defaults")
+    timeouts.check_answer(terms, field, spec.response_schema)
+    timeouts.check_reminders(terms, field, spec.answer_timeout_s if human else spec.approval_timeout_s)
+    return terms
 
 
 def _prompt(prompt: Any, field: str) -> Prompt | None:

@@ -69,6 +69,7 @@ from .terms.spec import Limits as Limits
 from .terms.spec import OnLost as OnLost
 from .terms.spec import Resume as Resume
 from .terms.spec import ToolSpec as ToolSpec
+from .terms.stages import Escalate as Escalate
 
 if not typing.TYPE_CHECKING:
     __all__ = list(lazy.offered(globals()))

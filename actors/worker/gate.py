@@ -292,4 +292,5 @@ def _verdict(
 
 
 def _ruled(verdict: Verdict) -> RuleVerdict:
-    return RuleVerdict(effect=verdict.effect, rule=verdict.rule or "", reason=verdict.reason, approvers=verdict.terms)
+    names = {"rule": verdict.rule or "", "reason": verdict.reason, "approvers": verdict.terms, "on_timeout": verdict.on_timeout}
+    return RuleVerdict(effect=verdict.effect, **names)

@@ -28,7 +28,7 @@ PUBLIC = {
         ask_user_questions tool
     """,
     "events": """
-        Approval ApproverTerms ArgumentsDelta CallAssigned CallCommented CallHeld CallResolved CallSuspended CallTarget
+        Approval ApproverTerms ArgumentsDelta CallAssigned CallCommented CallEscalated CallHeld CallReminded CallResolved CallSuspended CallTarget
         Choice ConversationStarted DecisionKind Ended Event EventBody Executor FailureReason GivenRevoked Grant GrantGiven
         GrantRevoked Level MessageAccepted ModelAnswered NothingCancelled OnLost PendingCancelled Principal ProgressReported
         Proof ReasoningDelta RequestedCall Resume RunScheduled SettledBy StopReason SuspensionKind SuspensionSettled TextDelta
@@ -36,7 +36,7 @@ PUBLIC = {
     """,
     "conversation": """
         AgentSpec Answer Approval Approve ApproverTerms Approvers Assign BeginTurn CallModel CallTarget Cancel
-        CancelPending CancelTurn Cancelled Choice Command Comment Decided Decision Deny Effect End EscalateCall Event
+        CancelPending CancelTurn Cancelled Choice Command Comment Decided Decision Deny Effect End Escalate EscalateCall Event
         Execution Executor Fail FailureReason Grant Judgement Level Limits ModelFailed ModelReplied OnLost
         Principal Proof Question Receipt Receipts Redispatch Reply Resolve ResolveMany Resume Review
         ReviewVerdict Revoke RevokeGiven RunFinished RunRuled RunSuspended RunTool Scope Send SettledBy Start State Status
