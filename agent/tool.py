@@ -79,8 +79,8 @@ class Tool:
         approvers: Who may decide a call that waits: `Approvers`, a list of roles and ids, or a plain function of the arguments
             that returns one of them or None, run in a worker. If the function fails, the call does not run. None: anybody with
             the right to decide.
-        on_timeout: What follows if nobody decides in time: `"error"`, which the model reads; `Deny(reason)`; `Answer(value)`, of a
-            human tool or if `decisions` has "answer" (of `ask_user_questions`: answers by ids, and its defaults for the rest);
+        on_timeout: What follows if nobody decides in time: `"error"`, which the model reads; `Deny(reason)`; `Answer(value)`,
+            if it is a human tool or `decisions` has "answer" (`ask_user_questions`: answers by ids, defaults for the rest); or
             `Escalate(to, for_s=..., then=...)`: others decide. A client's own execution just fails.
         reminders_s: How many seconds before the end of each stage its approvers are reminded, as a list.
 

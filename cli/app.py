@@ -18,13 +18,13 @@ from .options import everywhere
 
 GROUPS = {
     "Begin": ("demo",),
-    "Decide": ("pending", "resolve", "assign", "comment", "link", "grants", "audit", "rules"),
+    "Decide": ("pending", "resolve", "assign", "comment", "snooze", "escalate", "link", "grants", "audit", "rules"),
     "Converse": ("send", "message", "cancel", "end", "list", "show", "submit"),
     "Operate": ("problems", "outbox", "retry", "pause", "unpause", "top", "drain", "up", "down", "doctor", "reindex"),
     "Serve": ("serve", "keys"),
 }
 """The commands in the order of the help, by group."""
-_VERBS = ("assign", "comment", "link", "send", "message", "cancel", "end", "retry", "pause", "unpause")
+_VERBS = ("assign", "comment", "snooze", "escalate", "link", "send", "message", "cancel", "end", "retry", "pause", "unpause")
 _MODULES = {"demo": "demo_command", "list": "conversations", **dict.fromkeys(_VERBS, "verbs")}
 COMMANDS = {name: _MODULES.get(name, name) for group in GROUPS.values() for name in group}
 """Each command with its module, which has `run`, `VERBS`, or the `COMMANDS` below it."""

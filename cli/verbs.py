@@ -238,6 +238,42 @@ async def comment(
     return Said(receipt, [f"The comment on {place} {recorded(receipt)} (seq {receipt.seq}, request {request_id})."])
 
 
+@verb(key="request_id")
+async def snooze(
+    on: Reached,
+    suspension: Suspension,
+    for_time: Annotated[str, typer.Argument(metavar="TIME", help="For how long, such as 2h; 0s shows it again.")],
+    *,
+    reason: Annotated[str, typer.Option(help="Why; the log keeps it.")] = "",
+    conversation: OfConversation = None,
+    request_id: Key = None,
+) -> Said:
+    """Hide a pending call from your own lists for a while. Its deadline stays, and others see it."""
+    for_s = seconds_of(for_time, "TIME")
+    call = await on.client.pending_call(suspension, conversation_id=conversation)
+    receipt = await on.client.conversation(call.conversation_id).snooze(call, for_s, reason=reason, request_id=request_id)
+    what = f"is hidden from your lists for {for_time}" if for_s else "is shown to you again"
+    said = f"{call.suspension_id} of {receipt.conversation_id} {what} (seq {receipt.seq}, request {request_id})."
+    return Said(receipt, [said])
+
+
+@verb(key="request_id")
+async def escalate(
+    on: Reached,
+    suspension: Suspension,
+    to: Annotated[list[str], typer.Option(metavar="NAME", help="A role or id, role:cfo or id:ana; may be repeated.")],
+    *,
+    reason: Annotated[str, typer.Option(help="Why; the log keeps it.")] = "",
+    conversation: OfConversation = None,
+    request_id: Key = None,
+) -> Said:
+    """Let others decide a pending call, in the place of those who may now. Votes so far are void."""
+    call = await on.client.pending_call(suspension, conversation_id=conversation)
+    receipt = await on.client.conversation(call.conversation_id).escalate(call, to, reason=reason, request_id=request_id)
+    place = f"{call.suspension_id} of {receipt.conversation_id}"
+    return Said(receipt, [f"{place} is decided by {', '.join(to)} now (seq {receipt.seq}, request {request_id})."])
+
+
 @verb()
 async def link(
     on: Reached,

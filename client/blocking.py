@@ -263,6 +263,8 @@ class Conversation:
     audit_lines = iterating(AsyncConversation.audit_lines, _same)
     assign = blocking(AsyncConversation.assign)
     comment = blocking(AsyncConversation.comment)
+    snooze = blocking(AsyncConversation.snooze)
+    escalate = blocking(AsyncConversation.escalate)
     end = blocking(AsyncConversation.end)
     retry = blocking(AsyncConversation.retry)
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from types import EllipsisType
 from typing import Any, TypeVar
 
-from holdfast.conversation import Cancelled, Decision, Grant, Principal, Proof, Receipt, SuspensionKind
+from holdfast.conversation import Approvers, Cancelled, Decision, Grant, Principal, Proof, Receipt, SuspensionKind
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.errors import InvalidInput, ServerRefused
 
@@ -235,6 +235,40 @@ class AsyncConversation:
             InvalidInput: The call has 64 votes and notes already.
         """
         return await self._asked(verbs.COMMENT, **self._noted(call), text=text, request_id=request_id)
+
+    async def snooze(
+        self, call: PendingCall[Any] | str, for_s: float, *, reason: str = "", request_id: str | None = None
+    ) -> Receipt:
+        """Hide a pending call from the lists of the client's principal for `for_s` seconds; 0 shows it again.
+
+        Others still see it, and its deadline stays. `call` may be the id of the call's suspension.
+
+        Raises:
+            StaleCall: The suspension is not open; `reason` says why.
+            NotPermitted: The client's principal may not decide the call. Nothing was changed.
+            InvalidInput: `for_s` is no time, the client has no principal, or 64 people have it hidden already.
+        """
+        return await self._asked(verbs.SNOOZE, **self._noted(call), for_s=for_s, reason=reason, request_id=request_id)
+
+    async def escalate(
+        self,
+        call: PendingCall[Any] | str,
+        to: Approvers | Sequence[str],
+        *,
+        reason: str = "",
+        request_id: str | None = None,
+    ) -> Receipt:
+        """Let others decide a pending call, in the place of those who may now, for as long as its present stage lasts.
+
+        `to` is `Approvers`, or a list of roles and ids (`role:cfo`). Votes so far are void, the suspension keeps its id, and
+        what its `on_timeout` says still follows. `call` may be the id of the call's suspension.
+
+        Raises:
+            StaleCall: The suspension is not open; `reason` says why.
+            NotPermitted: The client's principal may not decide the call. Nothing was changed.
+            InvalidInput: `to` cannot be used, a client is to execute the call, or it has 64 votes and notes already.
+        """
+        return await self._asked(verbs.ESCALATE, **self._noted(call), to=to, reason=reason, request_id=request_id)
 
     async def end(self, *, request_id: str | None = None) -> Receipt:
         """End the conversation for good: its pending calls are cancelled, its queued messages are dropped."""

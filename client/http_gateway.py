@@ -16,7 +16,7 @@ import httpx
 
 from holdfast import errors
 from holdfast.backoff import Backoff
-from holdfast.conversation import Cancelled, Decision, Principal, Receipt, Receipts
+from holdfast.conversation import Approvers, Cancelled, Decision, Principal, Receipt, Receipts
 from holdfast.conversation.ids import check_conversation_id
 from holdfast.conversation.log.chain import absences
 from holdfast.conversation.terms.decisions import DecisionRecord
@@ -308,6 +308,12 @@ async def _redeem(gateway: HttpGateway, *, token: str, decision: DecisionRecord)
     return await gateway.exchange.post(path, what, said(decision), read, key=uuid.uuid4().hex)
 
 
+async def _noted(verb: Verb[Receipt], gateway: HttpGateway, *, tool_call_id: str | None, **asked: Any) -> Receipt:
+    del tool_call_id  # as above
+    to = {name: one.to_data() for name, one in asked.items() if isinstance(one, Approvers)}
+    return await _about(gateway, verb, **asked | to)
+
+
 def _events(gateway: HttpGateway, *, conversation_id: str, after: int, live: bool) -> AsyncGenerator[Event, None]:
     path = verbs.EVENTS.path.format(conversation_id=part(conversation_id))
     return follow(gateway.exchange, path, after=after, live=live)
@@ -330,7 +336,9 @@ _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.CANCEL: _cancel,
     verbs.AUDIT: _audit,
     verbs.ASSIGN: _assign,
-    verbs.COMMENT: lambda gateway, tool_call_id, **asked: _about(gateway, verbs.COMMENT, **asked),  # noqa: ARG005 - as in `_assign`
+    verbs.COMMENT: partial(_noted, verbs.COMMENT),
+    verbs.SNOOZE: partial(_noted, verbs.SNOOZE),
+    verbs.ESCALATE: partial(_noted, verbs.ESCALATE),
     verbs.READY: lambda gateway: gateway.requested(verbs.READY, {}, read=lambda _: True),
 }
 _STREAMS: Mapping[Verb[Any], Callable[..., AsyncGenerator[Any, None]]] = {

@@ -17,10 +17,19 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from holdfast.conversation import Answer, Approve, Command, Principal, Proof, Reply
 from holdfast.conversation.ids import check_request_id
+from holdfast.conversation.terms.approvers import Approvers, approvers_of, terms_of
 from holdfast.conversation.terms.decisions import DecisionKind
 from holdfast.conversation.terms.principal import NAME, is_name, unproven
 from holdfast.conversation.text import jsontext
-from holdfast.errors import AgentNotFound, InvalidDecision, InvalidInput, InvalidMessage, StaleCall, StaleReason
+from holdfast.errors import (
+    AgentNotFound,
+    ConfigurationError,
+    InvalidDecision,
+    InvalidInput,
+    InvalidMessage,
+    StaleCall,
+    StaleReason,
+)
 from holdfast.persistence import pages
 from holdfast.persistence.access import AccessScope
 from holdfast.visible import without_hidden
@@ -279,6 +288,16 @@ def taker_of(to: object, myself: Principal | None) -> str:
     return name
 
 
+def deciders_of(to: object) -> Approvers:
+    """Who decides a call from now on, checked: `Approvers`, a list of roles and ids, or an object with their arguments."""
+    try:
+        found = approvers_of(to, "to")
+        _ = terms_of(found, "to")
+    except ConfigurationError as error:
+        raise InvalidInput("to", error.problem, error.fix) from None
+    return found
+
+
 def check_suspension(suspension_id: object, conversation_id: str | None) -> None:
     """Refuse a value that is no suspension's id."""
     if not isinstance(suspension_id, str):
@@ -328,6 +347,12 @@ def span_of(field: str) -> Check:
     return optional(_checked(field, fits, "{!r:.40} is no number of seconds", f"give 0 to {LONGEST_SPAN_S}, or leave it out"))
 
 
+for_of = _checked(
+    "for_s",
+    lambda value: is_time(value) and 0 <= value <= LONGEST_SPAN_S,
+    "{!r:.40} is no number of seconds",
+    f"give 0 to {LONGEST_SPAN_S}",
+)
 attended_of = _checked(
     "attended", lambda value: isinstance(value, bool), "{!r:.40} is no boolean", "give True or False", InvalidMessage
 )

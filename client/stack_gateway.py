@@ -11,6 +11,7 @@ from holdfast import errors, work_context
 from holdfast.actors.answers import Replied
 from holdfast.backoff import Backoff
 from holdfast.conversation import Cancelled, Command, Principal, Receipt, Reply, Start, State, decide
+from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.machine_load import because, overload
 from holdfast.persistence import EVERYWHERE, PAUSE_LAG_MS, Listing, Pause, Store
@@ -245,7 +246,16 @@ async def _pending(gateway: StackGateway, **where: Any) -> Page[AsyncPendingCall
         return await gateway.read(lambda store: store.pending(**of_page))
 
     page = await filtered(read, CALLS, **where)
-    return Page(items=[PendingCall.of(view, gateway.resolve) for view in page.items], next=page.next)
+    rows = page.items if gateway.principal is None else await _awake(gateway, page.items, gateway.principal)
+    return Page(items=[PendingCall.of(view, gateway.resolve) for view in rows], next=page.next)
+
+
+async def _awake(gateway: StackGateway, rows: Sequence[PendingView], who: Principal) -> Sequence[PendingView]:
+    """The rows without those that this person does not want to see yet."""
+    if not any(who.id in row.snoozed for row in rows):
+        return rows
+    now = await gateway.read(lambda store: store.now())
+    return [row for row in rows if row.snoozed.get(who.id, 0) <= now]
 
 
 async def _pending_call(gateway: StackGateway, *, suspension_id: str, conversation_id: str | None) -> AsyncPendingCall:
@@ -354,6 +364,8 @@ _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.AUDIT: lambda gateway, conversation_id, receipts: report(gateway.read, conversation_id, receipts),
     verbs.ASSIGN: lambda gateway, to, **said: _noted(gateway, verbs.ASSIGN, to=taker_of(to, gateway.principal), **said),
     verbs.COMMENT: lambda gateway, **said: _noted(gateway, verbs.COMMENT, **said),
+    verbs.SNOOZE: lambda gateway, **said: _noted(gateway, verbs.SNOOZE, **said),
+    verbs.ESCALATE: lambda gateway, to, **said: _noted(gateway, verbs.ESCALATE, to=to.terms, **said),
     verbs.READY: _ready,
     verbs.AGENTS: _agents,
     verbs.CHECK_RULES: _check_rules,

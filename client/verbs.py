@@ -19,6 +19,7 @@ from holdfast.conversation import (
     CancelTurn,
     Comment,
     End,
+    EscalateCall,
     Grant,
     Proof,
     Receipt,
@@ -27,6 +28,7 @@ from holdfast.conversation import (
     Revoke,
     RevokeGiven,
     Send,
+    Snooze,
     SuspensionKind,
 )
 from holdfast.conversation.ids import check_conversation_id, check_request_id
@@ -304,6 +306,17 @@ COMMENT = Verb(
     *("comment", "POST /v1/pending/{suspension_id}/comment", Receipt, "the comment", DECIDE),
     checks={**_ONE, **_REQUEST, **_NOTED, "text": partial(of.text_of, errors.InvalidInput)},
     command=Comment,
+)
+SNOOZE = Verb(
+    *("snooze", "POST /v1/pending/{suspension_id}/snooze", Receipt, "the snooze", DECIDE),
+    checks={**_ONE, **_REQUEST, **_NOTED, **_REASON, "for_s": of.for_of},
+    command=Snooze,
+)
+ESCALATE = Verb(
+    *("escalate", "POST /v1/pending/{suspension_id}/escalate", Receipt, "the escalation", DECIDE),
+    checks={**_ONE, **_REQUEST, **_NOTED, **_REASON, "to": of.deciders_of, "administrator": _as_it_is},
+    command=EscalateCall,
+    renamed={"to": "approvers"},
 )
 RETRY = Verb(
     *("retry", f"POST {_CONVERSATION}/retry", bool, "the retry", START),

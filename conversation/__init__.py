@@ -39,6 +39,7 @@ from .records.commands import RunFinished as RunFinished
 from .records.commands import RunRuled as RunRuled
 from .records.commands import RunSuspended as RunSuspended
 from .records.commands import Send as Send
+from .records.commands import Snooze as Snooze
 from .records.commands import Start as Start
 from .records.commands import Tell as Tell
 from .records.commands import Wake as Wake

@@ -11,10 +11,12 @@ from typing import Any, TypeAlias
 
 from holdfast.conversation import Event, Question
 from holdfast.conversation.records.calls import CommentView, Cut, PendingView, VoteView
+from holdfast.conversation.records.event_base import Note
 from holdfast.conversation.records.events import (
     CallAssigned,
     CallCommented,
     CallEscalated,
+    CallSnoozed,
     CallSuspended,
     GivenRevoked,
     MessageAccepted,
@@ -236,7 +238,7 @@ def earlier_notes(last: Entry, suspension_id: str) -> tuple[int, ...]:
     """The places of the notes on a suspension before its last note."""
     if isinstance(last, GivenRevoked):
         return next((vote.noted for vote in last.votes if vote.suspension_id == suspension_id), ())
-    return last.noted if isinstance(last, VoteCast | CallAssigned | CallCommented | CallEscalated) else ()
+    return last.noted if isinstance(last, VoteCast | Note | CallEscalated) else ()
 
 
 def with_notes(notes: Sequence[Entry]) -> dict[str, Any]:
@@ -250,9 +252,16 @@ def with_notes(notes: Sequence[Entry]) -> dict[str, Any]:
     )
     comments = tuple(CommentView(by=one.principal, at=one.at, text=one.text) for one in notes if isinstance(one, CallCommented))
     assigned = [one.to for one in notes[since:] if isinstance(one, CallAssigned)]
-    said = {"votes": votes, "comments": comments, "assigned": assigned[-1] if assigned else ""}
-    for one in notes[since : since + 1] if escalated else ():
-        said |= {name: getattr(one, name) for name in ("approvers", "expires_at")} | {"escalated_at": one.at}
+    snoozed = {one.principal.id: one.until for one in notes if isinstance(one, CallSnoozed) and one.principal is not None}
+    said: dict[str, Any] = {
+        "votes": votes,
+        "comments": comments,
+        "assigned": assigned[-1] if assigned else "",
+        "snoozed": snoozed,
+    }
+    last = notes[since] if escalated else None
+    if isinstance(last, CallEscalated):
+        said |= {"approvers": last.approvers, "expires_at": last.expires_at, "escalated_at": last.at}
     return said
 
 

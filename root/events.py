@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from holdfast.conversation.records.event_base import StopReason as StopReason
     from holdfast.conversation.records.events import CallAssigned as CallAssigned
     from holdfast.conversation.records.events import CallCommented as CallCommented
+    from holdfast.conversation.records.events import CallEscalated as CallEscalated
     from holdfast.conversation.records.events import CallHeld as CallHeld
+    from holdfast.conversation.records.events import CallReminded as CallReminded
     from holdfast.conversation.records.events import CallResolved as CallResolved
+    from holdfast.conversation.records.events import CallSnoozed as CallSnoozed
     from holdfast.conversation.records.events import CallSuspended as CallSuspended
     from holdfast.conversation.records.events import ConversationStarted as ConversationStarted
     from holdfast.conversation.records.events import Ended as Ended

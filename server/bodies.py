@@ -22,6 +22,7 @@ Where: TypeAlias = Annotated[
 ]
 Name: TypeAlias = Annotated[str | None, Field(max_length=200)]
 _WHY = "Why; the log keeps it."
+_TO = "Roles and ids (`role:cfo`), or an object with `who`, `minimum`, `not_requester` and `stated`."
 _PAUSED = "The agent; by default the whole namespace."
 _OF_PATHS = frozenset({"self", "call", "grant_id", "outbox_id"})
 """Arguments of the client's methods that stand in paths."""
@@ -129,6 +130,18 @@ class LinkBody(Body):
     conversation_id: Where = None
 
 
+SnoozeBody = _body(
+    *("SnoozeBody", "For how long a pending call is hidden from your lists.", AsyncConversation.snooze),
+    for_s=Field(ge=0, description="Seconds; 0 shows it again."),
+    reason=_WHY,
+    conversation_id=(Where, None),
+)
+EscalateBody = _body(
+    *("EscalateBody", "Who decides a pending call from now on.", AsyncConversation.escalate),
+    to=(Annotated[list[str] | dict[str, Any], Field(description=_TO)], ...),
+    reason=_WHY,
+    conversation_id=(Where, None),
+)
 RequestBody = _body("RequestBody", "The idempotency key of an end.", AsyncConversation.end)
 Nothing = _body("Nothing", "An empty body.", AsyncConversation.retry)
 PauseBody = _body("PauseBody", "New work to pause.", AsyncClient.pause, agent=_PAUSED)

@@ -5,11 +5,13 @@ from typing import Any
 
 from holdfast.client import Approve, AsyncConversation, Decision, Receipt, verbs
 from holdfast.client.filters import asked_of
+from holdfast.client.gateway import asked as verb_asked
 from holdfast.client.replies import DecisionReceiptReply, NotedReply
 from holdfast.client.results import AsyncPendingCall, Page, PendingCall, exactly
 from holdfast.errors import StaleCall
+from holdfast.persistence.access import AccessScope
 
-from .bodies import AssignBody, CommentBody, PendingQuery, PlaceQuery
+from .bodies import AssignBody, CommentBody, EscalateBody, PendingQuery, PlaceQuery, SnoozeBody
 from .decision_bodies import ResolveBody, ResolveCallBody
 from .operation import Asked, of, of_decision
 from .reach import listed
@@ -94,6 +96,22 @@ async def comment(asked: Asked) -> NotedReply:
     return NotedReply(**receipt.model_dump(), request_id=key)
 
 
+async def snooze(asked: Asked) -> NotedReply:
+    """Hide a pending call from your lists for a while; its deadline stays, and others see it."""
+    key, body, conversation = asked.key or uuid.uuid4().hex, asked.body, await _conversation(asked)
+    receipt = await conversation.snooze(asked.path["suspension_id"], body.for_s, reason=body.reason, request_id=key)
+    return NotedReply(**receipt.model_dump(), request_id=key)
+
+
+async def escalate(asked: Asked) -> NotedReply:
+    """Let others decide a pending call, in the place of those who may now; the scope `admin` may do so with any call."""
+    key, body, conversation = asked.key or uuid.uuid4().hex, asked.body, await _conversation(asked)
+    named = {"suspension_id": asked.path["suspension_id"], "tool_call_id": None, "conversation_id": conversation.id}
+    said = {"to": body.to, "reason": body.reason, "administrator": AccessScope.ADMIN in asked.caller.scopes, "request_id": key}
+    receipt = await verb_asked(asked.client.gateway, verbs.ESCALATE, **named, **said)
+    return NotedReply(**receipt.model_dump(), request_id=key)
+
+
 async def _conversation(asked: Asked) -> AsyncConversation:
     """The conversation of the suspension; the caller's access to it was checked before."""
     suspension_id, page, named = asked.path["suspension_id"], page_of(asked), asked.body.conversation_id
@@ -119,4 +137,6 @@ OPERATIONS = (
     ),
     of(verbs.ASSIGN, assign, reply=NotedReply, body=AssignBody),
     of(verbs.COMMENT, comment, reply=NotedReply, body=CommentBody),
+    of(verbs.SNOOZE, snooze, reply=NotedReply, body=SnoozeBody),
+    of(verbs.ESCALATE, escalate, reply=NotedReply, body=EscalateBody),
 )

@@ -52,7 +52,7 @@ REPLIES: Mapping[type[BaseModel], Row] = {
     PendingCall: Row(
         f"conversation_id agent suspension_id kind created_at expires_at batch_id requester {_CALL}",
         f"arguments problem cut {_ASKED}",
-        "approvers votes assigned comments",
+        "approvers votes assigned comments snoozed escalated_at",
     ),
     Cut: Row("size_bytes begins"),
     RunningCall: Row(f"since attempt progress {_CALL}", hidden="arguments grants"),  # a person may have edited them
@@ -89,12 +89,12 @@ EVENTS: Mapping[type[BaseModel], Row] = {
     ),
     log.CallHeld: Row(
         f"approval arguments_at resumed batch_id {_CALL}",
-        hidden="on_lost decided_at prompt rule rule_reason targets approvers ruling",
+        hidden="on_lost decided_at prompt rule rule_reason targets approvers ruling on_timeout",
     ),
     log.CallSuspended: Row(
         f"approval suspension_id suspension_kind arguments_at expires_at batch_id {_CALL}",
         f"arguments {_ASKED}",
-        "on_lost traceparent resume grants approvers message_at salt source",
+        "on_lost traceparent resume grants approvers message_at salt source on_timeout stage remind_at",
     ),
     CallTarget: Row("kind value level"),
     log.SuspensionSettled: Row(
@@ -116,7 +116,10 @@ EVENTS: Mapping[type[BaseModel], Row] = {
 }
 """The visible fields of each event, beside `kind`, `at`, `seq` and `live`. Events in neither table are not sent."""
 
-WITHHELD = (log.VoteCast, log.CallAssigned, log.CallCommented, log.GrantGiven, log.GrantRevoked, log.GivenRevoked)
+WITHHELD = (
+    *(log.VoteCast, log.CallAssigned, log.CallCommented, log.CallSnoozed, log.CallReminded, log.CallEscalated),
+    *(log.GrantGiven, log.GrantRevoked, log.GivenRevoked),
+)
 """Events about other people only."""
 
 OPERATIONS = frozenset(

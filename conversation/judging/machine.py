@@ -30,6 +30,7 @@ JUDGES: Mapping[type, Callable[[State, Any], Judgement]] = {
     asked.ResolveMany: deciding.resolve_many,
     asked.Assign: noting.note,
     asked.Comment: noting.note,
+    asked.Snooze: noting.snooze,
     asked.EscalateCall: deadlines.escalate,
     asked.Tell: telling.tell,
     asked.CancelTurn: cancelling.cancel,
@@ -48,6 +49,8 @@ JUDGES: Mapping[type, Callable[[State, Any], Judgement]] = {
 }
 """The judge of each command that the table handles."""
 
+_NAMING = (asked.Assign, asked.Comment, asked.Snooze, asked.EscalateCall, asked.Revoke, asked.RevokeGiven)
+"""The requests that are told apart by what they name."""
 _ENDING = (InvalidInput, "request_id", "another request", "use a new id for each request")
 _ELSE = (InvalidInput, "request_id", "something else", "use a new request_id for a new request")
 _USED: Mapping[type[Request], tuple[type[InvalidInput], str, str, str]] = {
@@ -55,7 +58,7 @@ _USED: Mapping[type[Request], tuple[type[InvalidInput], str, str, str]] = {
     Resolve: (InvalidDecision, "decision_id", "another decision", "use a new decision_id for a new decision"),
     ResolveMany: (InvalidDecision, "decision_id", "other decisions", "use a new decision_id for new decisions"),
     **dict.fromkeys((asked.CancelTurn, asked.CancelPending, asked.End), _ENDING),
-    **dict.fromkeys((asked.Assign, asked.Comment, asked.EscalateCall, asked.Revoke, asked.RevokeGiven), _ELSE),
+    **dict.fromkeys(_NAMING, _ELSE),
 }
 """Per request: the error for an id that was used before, the id's name, its other use, and the fix."""
 
@@ -130,7 +133,7 @@ def _is_same(state: State, command: Request, part: Request | Decided, known: Ide
         case asked.CancelTurn(turn_id=str() as named) if named != known.turn_id:
             # A cancellation that found nothing cannot have named the current turn: it would have cancelled it.
             return known.digest == part.kind and known.turn_id is None and named != state.present_turn_id
-        case asked.Assign() | asked.Comment() | asked.EscalateCall() | asked.Revoke() | asked.RevokeGiven():
+        case Numbered() if isinstance(part, _NAMING):
             return known.digest == request_digest(part.kind, part)
         case asked.CancelTurn() | asked.CancelPending() | asked.End():
             return known.digest == part.kind

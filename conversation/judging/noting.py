@@ -1,10 +1,11 @@
 """Notes on a suspended call among its approvers: assignments and comments. They settle nothing."""
 
 from holdfast.conversation.records.calls import Call, Suspension
-from holdfast.conversation.records.commands import Assign, Comment, EscalateCall
-from holdfast.conversation.records.events import CallAssigned, CallCommented
+from holdfast.conversation.records.commands import Assign, Comment, EscalateCall, Snooze
+from holdfast.conversation.records.events import CallAssigned, CallCommented, CallSnoozed
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.principal import is_name
+from holdfast.conversation.terms.stages import LONGEST_S
 from holdfast.errors import InvalidInput, NotPermitted
 
 from .deciding import stale
@@ -34,17 +35,47 @@ def note(state: State, command: Assign | Comment) -> Judgement:
     return draft.done(draft.receipt(seq))
 
 
+def snooze(state: State, command: Snooze) -> Judgement:
+    """Hide a suspended call from the lists of the sender for a while. Its deadline stays."""
+    call, suspension = noted(state, command, None)
+    if command.principal is None:
+        raise InvalidInput("principal", "nobody said whose lists hide it", "use client.acting_as(Principal(...))")
+    if not 0 <= command.for_s <= LONGEST_S:
+        raise InvalidInput("for_s", f"{command.for_s!r} is no time", f"give 0 to {LONGEST_S} seconds")
+    others = [one for one in suspension.snoozed if one.by != command.principal.id and one.until > command.now]
+    if len(others) >= MOST_NOTES:
+        raise InvalidInput("for_s", f"{MOST_NOTES} people have it hidden already", "decide it")
+    check_words(command.reason, command.limits.note_bytes, "reason", InvalidInput)
+    draft = Draft(state, command)
+    seq = draft.emit(
+        CallSnoozed(
+            at=command.now,
+            tool_call_id=call.tool_call_id,
+            suspension_id=suspension.suspension_id,
+            request_id=command.request_id,
+            principal=command.principal,
+            until=command.now + round(command.for_s * 1000),
+            reason=command.reason,
+            noted=suspension.notes,
+        )
+    )
+    return draft.done(draft.receipt(seq))
+
+
 def noted(
-    state: State, command: Assign | Comment | EscalateCall, field: str, *, administrator: bool = False
+    state: State, command: Assign | Comment | Snooze | EscalateCall, field: str | None, *, administrator: bool = False
 ) -> tuple[Call, Suspension]:
-    """The open suspension that a request is about and its call, if the sender may decide it or is a proven administrator."""
+    """The open suspension that a request is about and its call, if the sender may decide it or is a proven administrator.
+
+    `field` is named if the call has too many notes already; None: the request is none of them.
+    """
     call, suspension = state.calls.open_suspension(command.suspension_id) or (None, None)
     if call is not None and suspension is not None and call.tool_call_id == command.tool_call_id:
         free = call.deciders is None or (administrator and command.proven is not None)
         why = None if free or call.deciders is None else call.deciders.outsider(command.principal)
         if why is not None:
             raise NotPermitted(state.conversation_id, call.tool_call_id, why)
-        if len(suspension.notes) >= MOST_NOTES:
+        if field is not None and len(suspension.notes) - len(suspension.snoozed) >= MOST_NOTES:
             raise InvalidInput(field, f"the call has {MOST_NOTES} notes already, no more are kept", "decide it")
         return call, suspension
     raise stale(state, command, command.suspension_id, command.tool_call_id)

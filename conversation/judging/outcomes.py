@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import reduce
+from typing import Any
 
 from holdfast.conversation import ids
 from holdfast.conversation.ids import payload_digest, unique_call_ids
@@ -271,7 +272,8 @@ def _take_up(draft: Draft, proposed: Mapping[str, ProposedCall], seq: int) -> No
         one = proposed[call_id]
         match call:
             case Call():
-                ruled = {} if one.ruled is None else {"rule_reason": one.ruled.reason, "on_timeout": one.ruled.on_timeout}
+                by = one.ruled
+                ruled: dict[str, Any] = {} if by is None else {"rule_reason": by.reason, "on_timeout": by.on_timeout}
                 ruling = ruling_at_proposal(draft.state, draft.spec, call, one)
                 take(draft, call, prompt=one.prompt, arguments=one.arguments, hold=asked, ruling=ruling, **ruled)
             case RuleVerdict():

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Any, Literal, assert_never
 
 from holdfast.conversation.records import events
-from holdfast.conversation.records.calls import Call, CallStatus, Suspension, Vote
+from holdfast.conversation.records.calls import Call, CallStatus, Snoozed, Suspension, Vote
 from holdfast.conversation.records.event_base import ChainLink, OfTurn
 from holdfast.conversation.records.events import Event, SettledBy
 from holdfast.conversation.records.state import NO_CALLS, LastTurn, QueuedTrace, State, Turn
@@ -45,6 +45,8 @@ def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912
             return _noted(state, event.tool_call_id, Vote(by=by.id, on=event.on, seq=state.seq + 1, proof=by.proof))
         case events.CallAssigned() | events.CallCommented():
             return _noted(state, event.tool_call_id)
+        case events.CallSnoozed():
+            return _snoozed(state, event)
         case events.CallReminded():
             return _with_suspension(state, event.tool_call_id, remind_at=event.remind_at)
         case events.CallEscalated():
@@ -154,6 +156,16 @@ def _noted(state: State, tool_call_id: str, vote: Vote | None = None) -> State:
     _, before = _suspended(state, tool_call_id)
     votes = before.votes if vote is None else (*before.votes, vote)
     return _with_suspension(state, tool_call_id, votes=votes, notes=(*before.notes, state.seq + 1))
+
+
+def _snoozed(state: State, event: events.CallSnoozed) -> State:
+    _, before = _suspended(state, event.tool_call_id)
+    by = "" if event.principal is None else event.principal.id
+    kept = tuple(one for one in before.snoozed if one.by != by and one.until > event.at)
+    added = (Snoozed(by=by, until=event.until, seq=state.seq + 1),) if event.until > event.at else ()
+    over = {one.seq for one in before.snoozed} - {one.seq for one in kept}
+    notes = (*(seq for seq in before.notes if seq not in over), *(one.seq for one in added))
+    return _with_suspension(state, event.tool_call_id, snoozed=(*kept, *added), notes=notes)
 
 
 def _escalated(state: State, event: events.CallEscalated) -> State:

@@ -174,6 +174,7 @@ def _facts_of(event: Event, seq: int) -> Iterator[tuple[str, IdempotencyRecord]]
 _REQUESTS = {
     recorded.CallAssigned: "assign",
     recorded.CallCommented: "comment",
+    recorded.CallSnoozed: "snooze",
     recorded.CallEscalated: "escalate",
     recorded.TurnCancelled: "cancel",
     recorded.PendingCancelled: "cancel_pending",

@@ -42,16 +42,26 @@ class Vote(Record):
     proof: Proof = Proof.STATED
 
 
+class Snoozed(Record):
+    """A suspension is hidden from the lists of `by` until a time (ms UTC); `seq` is that of its `CallSnoozed`."""
+
+    by: str
+    until: int
+    seq: int
+
+
 class Suspension(Record):
     """One wait of a call for a decision from outside. Times in integer ms UTC; `seq` is that of its `CallSuspended`.
 
     `traceparent` is the trace context of the turn's span in which it began, if any. The decisions that it accepts are in its
-    event if a tool's body asked for it, else in the spec. `votes` are the votes cast, `notes` the `seq` of votes, assignments
-    and comments. `approvers` may settle it if they are its `own`; otherwise those of its call may. `shown` is the digest of
-    what its event shows, for the audit chain; empty if an older release suspended the call. `source` is the machine that it
-    waits for; empty: it waits for people. `stage` counts the escalations by its deadline, `stage_at` is when the last one of
-    any kind was (0: none); `approvers` are then those who decide instead of the `replaced` ones. `remind_at` is the next
-    reminder (0: none). What follows at its deadline is in its event if it is `staged`, else in the spec.
+    event if a tool's body asked for it, else in the spec. `votes` are the votes cast, `notes` the `seq` of votes, assignments,
+    comments, snoozes and escalations. `approvers` may settle it if they are its `own`; otherwise those of its call may.
+    `shown` is the digest of what its event shows, for the audit chain; empty if an older release suspended the call. `source`
+    is the machine that it waits for; empty: it waits for people.
+
+    `stage` counts the escalations by its deadline, `stage_at` is when the last one of any kind was (0: none); `approvers` then
+    decide instead of the `replaced` ones. `remind_at` is the next reminder (0: none), `snoozed` are those whose lists hide it.
+    What follows at its deadline is in its event if it is `staged`, else in the spec.
     """
 
     suspension_id: str
@@ -72,6 +82,7 @@ class Suspension(Record):
     remind_at: int = 0
     staged: bool = False
     replaced: ApproverTerms | None = None
+    snoozed: tuple[Snoozed, ...] = ()
 
     @property
     def due_at(self) -> int:
@@ -283,6 +294,11 @@ class PendingView(Record):
     escalated_at: int | None = Field(
         default=None,
         description="Since when its approvers decide in the place of others, in integer milliseconds UTC; None if they do not.",
+    )
+    snoozed: dict[str, int] = Field(
+        default_factory=dict,
+        description='By the id of each person who said "not now": until when it is hidden from their lists, in integer '
+        "milliseconds UTC.",
     )
     questions: tuple[Question, ...] | None = Field(
         default=None,

@@ -308,6 +308,14 @@ class Tell(Request, _Advance):
         return (suspension_key(self.suspension_id),)
 
 
+class Snooze(_Note):
+    """Hide a suspended call from the sender's lists for `for_s` seconds; 0: show it again."""
+
+    kind: Literal["snooze"] = "snooze"
+    for_s: float
+    reason: str = ""
+
+
 class EscalateCall(_Note):
     """Let others decide a suspended call, for as long as its present stage lasts.
 
@@ -491,6 +499,7 @@ Command: TypeAlias = Annotated[
     | ResolveMany
     | Assign
     | Comment
+    | Snooze
     | EscalateCall
     | Tell
     | CancelTurn

@@ -314,6 +314,19 @@ class CallCommented(Note):
     text: str
 
 
+class CallSnoozed(Note):
+    """Somebody does not want to see a suspended call for a while: it is hidden from the lists of that person alone.
+
+    Attributes:
+        until: Until when, in integer milliseconds UTC.
+        reason: The reason of the request.
+    """
+
+    kind: Literal["call_snoozed"] = "call_snoozed"
+    until: int
+    reason: str = ""
+
+
 class CallReminded(OnSuspension):
     """The approvers of a suspended call are reminded of it.
 
@@ -524,6 +537,7 @@ Event: TypeAlias = Annotated[
     | VoteCast
     | CallAssigned
     | CallCommented
+    | CallSnoozed
     | CallReminded
     | CallEscalated
     | CallResolved

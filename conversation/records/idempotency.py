@@ -64,6 +64,7 @@ notes_key = "n:{}".format
 _COMPARED = {
     "assign": ("suspension_id", "to"),
     "comment": ("suspension_id", "text"),
+    "snooze": ("suspension_id", "reason"),
     "escalate": ("suspension_id", "approvers", "reason"),
     "revoke": ("grant_id", "reason"),
     "revoke_given": ("by", "proof", "reason"),

@@ -67,6 +67,10 @@ export interface Call {
   assigned: string;
   /** The approvers' comments for each other. */
   comments: Comment[];
+  /** Since when its approvers decide in the place of others, in integer milliseconds UTC; null if they do not. */
+  escalated_at: number | null;
+  /** By the id of each person who said "not now": until when it is hidden from their lists, in integer milliseconds UTC. */
+  snoozed: { [name: string]: number };
   /** The questions of a call of `ask_user_questions`, which takes `{id: value}` as an answer; null for every other call. */
   questions: Question[] | null;
   /** The fields that are too long for a list, by name: there they are empty or null; the call by itself has them whole. If `votes` or `comments` are too long together, each text is shortened and ends in `…`. */

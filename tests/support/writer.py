@@ -43,6 +43,7 @@ from holdfast.conversation import (
     RunSuspended,
     RunTool,
     Send,
+    Snooze,
     Start,
     State,
     SuspensionKind,
@@ -429,6 +430,17 @@ def escalate(approvers: ApproverTerms, request_id: str | None = None, *, princip
         named, shown = _waiting(state, None)
         about = {"tool_call_id": named, "suspension_id": shown or "", "request_id": request_id or uuid.uuid4().hex}
         return EscalateCall(approvers=approvers, principal=principal, **about)
+
+    return step
+
+
+def snooze(for_s: float, request_id: str | None = None, *, principal: Principal | None = None) -> NextCommand:
+    """The step that hides the first call that waits from somebody's lists."""
+
+    def step(state: State) -> Command:
+        named, shown = _waiting(state, None)
+        about = {"tool_call_id": named, "suspension_id": shown or "", "request_id": request_id or uuid.uuid4().hex}
+        return Snooze(for_s=for_s, principal=principal, **about)
 
     return step
 

@@ -28,7 +28,8 @@ PUBLIC = {
         ask_user_questions tool
     """,
     "events": """
-        Approval ApproverTerms ArgumentsDelta CallAssigned CallCommented CallEscalated CallHeld CallReminded CallResolved CallSuspended CallTarget
+        Approval ApproverTerms ArgumentsDelta CallAssigned CallCommented CallEscalated
+        CallHeld CallReminded CallResolved CallSnoozed CallSuspended CallTarget
         Choice ConversationStarted DecisionKind Ended Event EventBody Executor FailureReason GivenRevoked Grant GrantGiven
         GrantRevoked Level MessageAccepted ModelAnswered NothingCancelled OnLost PendingCancelled Principal ProgressReported
         Proof ReasoningDelta RequestedCall Resume RunScheduled SettledBy StopReason SuspensionKind SuspensionSettled TextDelta
@@ -39,8 +40,8 @@ PUBLIC = {
         CancelPending CancelTurn Cancelled Choice Command Comment Decided Decision Deny Effect End Escalate EscalateCall Event
         Execution Executor Fail FailureReason Grant Judgement Level Limits ModelFailed ModelReplied OnLost
         Principal Proof Question Receipt Receipts Redispatch Reply Resolve ResolveMany Resume Review
-        ReviewVerdict Revoke RevokeGiven RunFinished RunRuled RunSuspended RunTool Scope Send SettledBy Start State Status
-        StopReason SuspensionKind TABLE Target Tell ToolSpec WaitsFor Wake decide evolve outstanding
+        ReviewVerdict Revoke RevokeGiven RunFinished RunRuled RunSuspended RunTool Scope Send SettledBy Snooze Start State
+        Status StopReason SuspensionKind TABLE Target Tell ToolSpec WaitsFor Wake decide evolve outstanding
     """,
     "agent": """
         Agent AgentSpec App Approval Approvers Email Executor InvalidArguments Limits Notice Notify OnLost Report Rule

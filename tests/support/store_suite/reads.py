@@ -23,6 +23,7 @@ from writer import (
     revoke,
     revoke_given,
     send,
+    snooze,
     start,
     suspend,
     wake,
@@ -146,7 +147,11 @@ class Reading:
             due = {"now": clerk.state.due_at}
             await clerk.do(*[escalate(ApproverTerms(who=(("id:bo",),)), principal=ana)] if number == 1 else [wake()], **due)
             assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
+        await clerk.do(snooze(60, principal=ana), now=due["now"])
+        await clerk.do(snooze(90, principal=ana), now=due["now"])
+        assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
         (view,) = await other.pending_of("c-2")
+        assert view.snoozed == {"ana": (due["now"] or 0) + 90_000}
         assert (view.approvers, view.escalated_at) == (ApproverTerms(minimum=2), now := due["now"])
         assert view.expires_at == (now or 0) + 5000
         (listed,) = [one for one in (await other.pending(limit=50)).items if one.conversation_id == "c-2"]

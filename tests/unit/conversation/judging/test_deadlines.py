@@ -16,6 +16,7 @@ from holdfast.conversation import (
     Proof,
     Resume,
     SettledBy,
+    Snooze,
     Status,
     ToolSpec,
 )
@@ -330,6 +331,57 @@ def test_a_settled_call_is_not_escalated_and_a_call_takes_so_many_notes(conversa
     with pytest.raises(StaleCall) as stale:
         conversation.do(said)
     assert stale.value.reason is StaleReason.EXPIRED
+
+
+# Not now.
+
+
+def snoozing(conversation, call, for_s, by=ANA, **more):
+    named = {"tool_call_id": call, "suspension_id": conversation.suspension(call).suspension_id}
+    return Snooze(for_s=for_s, principal=by, **({"request_id": uuid.uuid4().hex} | named | more))
+
+
+def test_a_snooze_hides_a_call_from_who_says_it_and_moves_no_deadline(conversations):
+    conversation = desk(conversations, stages=STAGES)
+    call = wait(conversation, approvers=None)
+    before = conversation.suspension(call)
+    conversation.do(snoozing(conversation, call, 60))
+    conversation.do(snoozing(conversation, call, 10, by=BO))
+    now = conversation.suspension(call)
+    assert [(one.by, one.until - conversation.now) for one in now.snoozed] == [("ana", 59_000), ("bo", 10_000)]
+    assert (now.expires_at, now.due_at, conversation.state.due_at) == (before.expires_at, before.due_at, before.expires_at)
+    # a later one replaces it, and the end of it leaves nothing
+    conversation.do(snoozing(conversation, call, 5))
+    assert [one.by for one in conversation.suspension(call).snoozed] == ["bo", "ana"]
+    conversation.do(snoozing(conversation, call, 0))
+    conversation.do(snoozing(conversation, call, 0, by=BO))
+    assert (conversation.suspension(call).snoozed, conversation.suspension(call).notes) == ((), ())
+
+
+def test_snoozes_take_no_room_of_notes_and_have_a_bound(conversations):
+    conversation = desk(conversations)
+    call = wait(conversation, approvers=None)
+    for number in range(MOST_NOTES):
+        conversation.do(snoozing(conversation, call, 1000, by=Principal(f"p-{number}")))
+    with conversation.unchanged(), pytest.raises(InvalidInput):
+        conversation.do(snoozing(conversation, call, 1000, by=Principal("one more")))
+    conversation.do(snoozing(conversation, call, 2000, by=Principal("p-1")))
+    named = {"tool_call_id": call, "suspension_id": conversation.suspension(call).suspension_id}
+    conversation.do(Comment(text="hm", request_id="n-1", principal=ANA, **named))
+    assert len(conversation.suspension(call).notes) == MOST_NOTES + 1
+
+
+def test_a_snooze_needs_somebody_who_may_decide_and_a_time(conversations):
+    conversation = desk(conversations)
+    call = wait(conversation)
+    for said, error in [
+        (snoozing(conversation, call, 60, by=BO), NotPermitted),
+        (snoozing(conversation, call, -1), InvalidInput),
+        (snoozing(conversation, call, 10**10), InvalidInput),
+        (snoozing(conversation, call, float("inf")), InvalidInput),
+    ]:
+        with conversation.unchanged(), pytest.raises(error):
+            conversation.do(said)
 
 
 # The lists and the chain.
