@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import holdfast
 
 _OF_APPS = (
-    *("Agent", "App", "Approvers", "ClusterError", "CorruptStore", "Email", "Fenced", "HomeUnusable", "LeaseHeld"),
+    *("Agent", "App", "Approvers", "ClusterError", "CorruptStore", "Escalate", "Email", "Fenced", "HomeUnusable", "LeaseHeld"),
     *("Limits", "NewerRecord", "Notice", "NoticeKind", "Notify", "Report", "Rule", "Rules", "Slack", "Suspend", "Tool"),
     *("ToolContext", "TurnContext", "Unattended", "UnattendedCall", "UnsupportedServer", "Webhook", "__version__"),
     *("ask_user_questions", "tool"),

@@ -67,6 +67,7 @@ from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.grants import CallTarget, Level, Scope
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
 from holdfast.conversation.terms.spec import NoticeKind, NotifySpec, UnattendedApprovals, UnattendedQuestions, UnattendedSpec
+from holdfast.conversation.terms.stages import Default, OnTimeout, Stage
 from holdfast.persistence import AppRecord, RedisStore, codec
 
 BEGAN_AT = 1_700_000_000_000
@@ -140,6 +141,30 @@ NIGHT = CALM.model_copy(
         "notify": (NotifySpec(name="channel", events=tuple(NoticeKind)),),
     }
 )
+FINANCE = ApproverTerms(who=(("role:finance",),))
+STAGED = OnTimeout(
+    stages=(Stage(approvers=FINANCE, for_s=30), Stage(approvers=ApproverTerms(minimum=2), for_s=20.5)),
+    default=Default(kind="answer", value='{"years":9}'),
+    reminders_s=(10, 5),
+)
+LATE = DESK.model_copy(
+    update={
+        "tools": (
+            ToolSpec(name="lookup"),
+            ToolSpec(name="refund", parameters=AMOUNT, approval=Approval.REQUIRED, decisions=tuple(Choice)),
+            ToolSpec(
+                name="slow",
+                parameters=AMOUNT,
+                approval=Approval.REQUIRED,
+                approval_timeout_s=50,
+                on_timeout=OnTimeout(default=Default(kind="deny", value='"nobody was there"'), reminders_s=(20,)),
+            ),
+            ToolSpec(name="age", executor=Executor.HUMAN, response_schema=YEARS, answer_timeout_s=7200, on_timeout=STAGED),
+        )
+    }
+)
+"""The agent whose deadlines act."""
+LATE_IN_TURN = LATE.model_copy(update={"execution": Execution.SEQUENTIAL})
 SHOP = AppRecord(
     app="shop.app:app",
     code="code-1",
@@ -244,6 +269,11 @@ class Recorder:
         await self.notes(f"the worker records that {tool} asks for a review")
         await self.does(f"{tool} waits for a review", lambda _: outcome)
 
+    async def due(self) -> None:
+        """What is due next is done."""
+        self.now = self.state.due_at or self.now
+        await self.does("something is due", steps.wake(), after_s=0)
+
     async def delegated(self, call_id: str, tool: str, source: str) -> None:
         """A call that runs waits for another conversation instead."""
         self.now += 1000
@@ -263,9 +293,11 @@ class Recorder:
         *,
         approvers: ApproverTerms | None = None,
         lapsed: tuple[str, ...] = (),
+        on_timeout: OnTimeout | None = None,
     ) -> None:
         """A worker finds that the rules in force do not let a run begin, and the conversation hears of it."""
-        ruled = RuleVerdict(effect=effect, rule="late", reason="It is late.", approvers=approvers, lapsed=lapsed)
+        said = {"rule": "late", "reason": "It is late.", "approvers": approvers, "lapsed": lapsed, "on_timeout": on_timeout}
+        ruled = RuleVerdict(effect=effect, **said)
         outcome = RunRuled(effect_id=f"{call_id}#{attempt}", ruled=ruled, ruling=ruling)
         recorded = await self.store.refuse(CONVERSATION, outcome.effect_id, incarnation="i-1", outcome=codec.encode(outcome))
         assert recorded
@@ -600,6 +632,55 @@ def suspended(tells: Recorder, call_id: str) -> str:
     return next(call.suspension.suspension_id for call in tells.state.calls if call.tool_call_id == call_id and call.suspension)
 
 
+async def deadlines(tells: Recorder) -> None:
+    """Calls whose deadlines act: reminders, escalations by hand and in time, defaults; and people who say "not now"."""
+    for spec in (LATE, LATE_IN_TURN):
+        name = f"late-{spec.execution}"
+        tells.writer.spec = spec
+        await tells.does("one more message comes", steps.send("nobody is there", message_id=f"m-{name}"))
+        await tells.does(f"its turn begins, {name}", steps.begin())
+        ruled = RuleVerdict(effect=RuleEffect.ASK, rule="late", on_timeout=STAGED)
+        asked = {"slow": "slow", "ruled": "refund", "age": "age"}
+        proposed = (
+            ProposedCall(
+                tool_call_id=f"{call_id}_{name}",
+                name=tool,
+                arguments='{"amount":5}',
+                ruled=ruled if call_id == "ruled" else None,
+            )
+            for call_id, tool in asked.items()
+        )
+        await tells.does("the model asks", steps.call(*proposed))
+        await tells.does("Ana does not want to see it now", said_by(ANA, steps.snooze(60, f"z-{name}", reason="at lunch")))
+        await tells.does("Bo neither", said_by(BO, steps.snooze(60, f"z2-{name}")))
+        await tells.does("Ana wants to see it again", said_by(ANA, steps.snooze(0, f"z3-{name}")))
+        for _ in range(3):
+            await tells.due()
+        await tells.does("Ana lets others decide", said_by(ANA, steps.escalate(FINANCE, f"e-{name}", reason="on holiday")))
+        await tells.does("Ana does not want to see it any more", said_by(ANA, steps.snooze(10**6, f"z4-{name}")))
+        await tells.does("a long message comes", steps.send("x" * 9000, message_id=f"m-long-{name}"))
+        await tells.does("Ana lets others decide again", said_by(ANA, steps.escalate(FINANCE, f"e2-{name}")))
+        await tells.does("Ana lets them decide once more", said_by(ANA, steps.escalate(FINANCE, f"e3-{name}")))
+        while tells.state.due_at is not None:
+            await tells.due()
+            call = tells.state.calls.of(f"ruled_{name}")
+            if call is not None and call.suspension is not None and call.suspension.stage == 2 and call.suspensions == 1:
+                await tells.does("Ana changes it", voting(tells, f"ruled_{name}", ANA, Approve({"amount": 4})))
+        await tells.does("the turn is cancelled", steps.cancel(f"x-{name}"))
+        await tells.does("the turn of the long message begins", steps.begin())
+        await tells.model("the model looks something up", (f"look_{name}", "lookup"))
+        await tells.ruled(f"look_{name}", 1, RuleEffect.ASK, on_timeout=STAGED)
+        await tells.does("the turn is cancelled", steps.cancel(f"x2-{name}"))
+    await tells.does("one more message comes", steps.send("review it", message_id="m-late-review"))
+    await tells.does("its turn begins", steps.begin())
+    await tells.model("the model looks something up", ("late_review", "lookup"))
+    await tells.suspends("late_review", "lookup", 1, title="Fine?", response_schema="true", expires_s=9, on_timeout=STAGED)
+    while tells.state.due_at is not None:
+        await tells.due()
+    await tells.does("the turn is cancelled", steps.cancel("x-late-review"))
+    tells.writer.spec = DESK
+
+
 async def machines(tells: Recorder) -> None:
     """Calls that wait for other conversations."""
     await tells.does("one more message comes", steps.send("ask the others", message_id="m-machines"))
@@ -674,6 +755,7 @@ async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long
     await given(tells)
     await alone(tells)
     await machines(tells)
+    await deadlines(tells)
 
     await tells.does("a fourth message comes", steps.send("ship it", message_id="m-4"))
     await tells.does("its turn begins", steps.begin())
@@ -702,7 +784,7 @@ async def record() -> list[dict[str, Any]]:
     with RedisServer() as server:
         store = RedisStore(server.url)
         await store.open()
-        await store.put_app(SHOP, [DESK, CLERK, BOARD, CALM, NIGHT])
+        await store.put_app(SHOP, [DESK, CLERK, BOARD, CALM, NIGHT, LATE, LATE_IN_TURN])
         writer = await Writer.of(store, CONVERSATION)
         writer.salt = lambda: "pepper"
         writer.spec = DESK
@@ -717,7 +799,7 @@ async def record() -> list[dict[str, Any]]:
         "version": codec.VERSION,
         "app": text_of(codec.encode(SHOP)),
         "spec": text_of(codec.encode(DESK)),
-        "later_specs": [text_of(codec.encode(spec)) for spec in (CLERK, BOARD, CALM, NIGHT)],
+        "later_specs": [text_of(codec.encode(spec)) for spec in (CLERK, BOARD, CALM, NIGHT, LATE, LATE_IN_TURN)],
         "vocabulary": vocabulary(),
     }
     return [header, *recorder.lines]

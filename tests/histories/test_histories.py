@@ -5,6 +5,7 @@
 
 import functools
 import json
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -56,7 +57,7 @@ DECISIONS = {
 DECIDERS = [Principal(name, roles=["finance", "on call"], proof=Proof.KEY) for name in ("ana", "eve", "kim")]
 NOTHING_SINCE = 6
 """From this version on, a cancellation of nothing is no event."""
-NOTED = ("votes", "comments", "assigned")
+NOTED = ("votes", "comments", "assigned", "snoozed", "escalated_at", "approvers", "expires_at")
 """What a pending call shows that changes while it waits."""
 
 each_history = pytest.mark.parametrize("recorded", HISTORIES, ids=lambda recorded: f"v{recorded.version}")
@@ -259,9 +260,17 @@ async def load(store, recorded: History, step: Step) -> None:
     assert not problems
 
 
-def noted(step: Step, suspension_id: str) -> dict[str, Any]:
+def noted(step: Step, shown: Mapping[str, Any]) -> dict[str, Any]:
     """What a pending call shows of votes and notes, as the log has them."""
+    suspension_id = shown["suspension_id"]
     about = [event for event in events(step) if getattr(event, "suspension_id", None) == suspension_id]
+    latest = {event.principal.id: event for event in about if event.kind == "call_snoozed"}
+    snoozed = {by: event.until for by, event in latest.items() if event.until > event.at}
+    last = max((place for place, event in enumerate(about) if event.kind == "call_escalated"), default=None)
+    stage = {name: shown.get(name) for name in ("approvers", "expires_at", "escalated_at")}
+    if last is not None:
+        one = about[last].model_dump(mode="json")
+        stage = {"approvers": one["approvers"], "expires_at": one["expires_at"], "escalated_at": one["at"]}
     withdrawn = {
         (vote.suspension_id, cast.principal.id, cast.at)
         for place, over in enumerate(events(step))
@@ -270,7 +279,9 @@ def noted(step: Step, suspension_id: str) -> dict[str, Any]:
         for cast in events(step)[:place]
         if cast.kind == "vote_cast" and cast.principal.id == over.by
     }
-    said = [event.model_dump(mode="json") for event in about if event.kind in {"vote_cast", "call_assigned", "call_commented"}]
+    kept = [event for event in about[last or 0 :] if event.kind != "call_commented"]
+    kept += [event for event in about if event.kind == "call_commented"]
+    said = [event.model_dump(mode="json") for event in kept if event.kind in {"vote_cast", "call_assigned", "call_commented"}]
     votes = [
         {"by": one["principal"], "value": None if one["body"] is None else json.loads(one["body"])}
         | {name: one[name] for name in ("at", "decision", "reason")}
@@ -281,7 +292,8 @@ def noted(step: Step, suspension_id: str) -> dict[str, Any]:
         {"by": one["principal"], "at": one["at"], "text": one["text"]} for one in said if one["kind"] == "call_commented"
     ]
     assigned = [one["to"] for one in said if one["kind"] == "call_assigned"]
-    return {"votes": votes, "comments": comments, "assigned": assigned[-1] if assigned else ""}
+    said_last = assigned[-1] if assigned else ""
+    return {"votes": votes, "comments": comments, "assigned": said_last, "snoozed": snoozed, **stage}
 
 
 async def taken_over(store, step: Step) -> Writer:
@@ -347,7 +359,7 @@ async def test_a_conversation_goes_on_from_wherever_it_stood(store, step):
     views = [view.model_dump(mode="json") for view in await store.pending_of(CONVERSATION)]
     at_first = [shown[suspension_id] | {"problem": None} for suspension_id in step.line["stands"]["pending"]]
     expected = [{name: was for name, was in one.items() if name not in NOTED} for one in at_first]
-    notes = [noted(step, view["suspension_id"]) for view in views]
+    notes = [noted(step, shown[view["suspension_id"]]) for view in views]
     assert [{name: view[name] for name in NOTED} for view in views] == notes
     assert [{name: view[name] for name in was} for view, was in zip(views, expected, strict=True)] == expected
     assert sorted(view.suspension_id for view in (await store.pending(limit=100)).items) == sorted(
@@ -379,7 +391,7 @@ async def test_what_was_asked_then_and_comes_again_gets_its_first_receipt(store,
     asked = [
         step for step in recorded.steps if "asked" in step.line and step.line["log"]
     ]  # what changed nothing is soon forgotten
-    since = {"cancel_pending": 5, "revoke": 6, "revoke_given": 6, "assign": 6, "comment": 6}
+    since = {"cancel_pending": 5, "revoke": 6, "revoke_given": 6, "assign": 6, "comment": 6, "snooze": 7, "escalate": 7}
     kinds = {"start", "send", "resolve", "cancel", "end"} | {kind for kind, first in since.items() if recorded.version >= first}
     assert {step.line["asked"]["kind"] for step in asked} == kinds
     for step in asked:

@@ -423,24 +423,26 @@ def assign(to: str, request_id: str | None = None, *, principal: Principal | Non
     return step
 
 
-def escalate(approvers: ApproverTerms, request_id: str | None = None, *, principal: Principal | None = None) -> NextCommand:
+def escalate(
+    approvers: ApproverTerms, request_id: str | None = None, *, reason: str = "", principal: Principal | None = None
+) -> NextCommand:
     """The step that lets others decide the first call that waits."""
 
     def step(state: State) -> Command:
         named, shown = _waiting(state, None)
         about = {"tool_call_id": named, "suspension_id": shown or "", "request_id": request_id or uuid.uuid4().hex}
-        return EscalateCall(approvers=approvers, principal=principal, **about)
+        return EscalateCall(approvers=approvers, principal=principal, reason=reason, **about)
 
     return step
 
 
-def snooze(for_s: float, request_id: str | None = None, *, principal: Principal | None = None) -> NextCommand:
+def snooze(for_s: float, request_id: str | None = None, *, reason: str = "", principal: Principal | None = None) -> NextCommand:
     """The step that hides the first call that waits from somebody's lists."""
 
     def step(state: State) -> Command:
         named, shown = _waiting(state, None)
         about = {"tool_call_id": named, "suspension_id": shown or "", "request_id": request_id or uuid.uuid4().hex}
-        return Snooze(for_s=for_s, principal=principal, **about)
+        return Snooze(for_s=for_s, principal=principal, reason=reason, **about)
 
     return step
 
