@@ -41,6 +41,7 @@ from holdfast.conversation import (
     Command,
     Comment,
     Deny,
+    EscalateCall,
     Execution,
     Executor,
     Fail,
@@ -55,6 +56,7 @@ from holdfast.conversation import (
     RunFinished,
     RunRuled,
     RunSuspended,
+    Snooze,
     State,
     SuspensionKind,
     Tell,
@@ -620,7 +622,7 @@ def voting(tells: Recorder, call_id: str, who: Principal, decision: Any) -> Aski
     return said_by(who, steps.resolve(decision, call_id, **named))
 
 
-def noting(tells: Recorder, call_id: str, kind: type[Assign | Comment], **said: str) -> Asking:
+def noting(tells: Recorder, call_id: str, kind: type[Assign | Comment | EscalateCall | Snooze], **said: Any) -> Asking:
     """The step in which Ana notes something on a call that waits."""
     tells.answers += 1
     named = {"tool_call_id": call_id, "suspension_id": suspended(tells, call_id), "request_id": f"n-{tells.answers}"}
@@ -657,17 +659,19 @@ async def deadlines(tells: Recorder) -> None:
         for _ in range(3):
             await tells.due()
         await tells.does("Ana lets others decide", said_by(ANA, steps.escalate(FINANCE, f"e-{name}", reason="on holiday")))
-        await tells.does("Ana does not want to see it any more", said_by(ANA, steps.snooze(10**6, f"z4-{name}")))
-        await tells.does("a long message comes", steps.send("x" * 9000, message_id=f"m-long-{name}"))
-        await tells.does("Ana lets others decide again", said_by(ANA, steps.escalate(FINANCE, f"e2-{name}")))
-        await tells.does("Ana lets them decide once more", said_by(ANA, steps.escalate(FINANCE, f"e3-{name}")))
+        if spec is LATE:  # the next suspension brings a snapshot, which has all of it
+            age = f"age_{name}"
+            await tells.does("Ana lets others decide the age", noting(tells, age, EscalateCall, approvers=FINANCE))
+            await tells.does("Ana lets them decide it again", noting(tells, age, EscalateCall, approvers=FINANCE))
+            await tells.does("Ana does not want to see it any more", noting(tells, age, Snooze, for_s=10**7))
         while tells.state.due_at is not None:
             await tells.due()
             call = tells.state.calls.of(f"ruled_{name}")
             if call is not None and call.suspension is not None and call.suspension.stage == 2 and call.suspensions == 1:
                 await tells.does("Ana changes it", voting(tells, f"ruled_{name}", ANA, Approve({"amount": 4})))
         await tells.does("the turn is cancelled", steps.cancel(f"x-{name}"))
-        await tells.does("the turn of the long message begins", steps.begin())
+        await tells.does("one more message comes", steps.send("by the rules", message_id=f"m2-{name}"))
+        await tells.does("its turn begins", steps.begin())
         await tells.model("the model looks something up", (f"look_{name}", "lookup"))
         await tells.ruled(f"look_{name}", 1, RuleEffect.ASK, on_timeout=STAGED)
         await tells.does("the turn is cancelled", steps.cancel(f"x2-{name}"))

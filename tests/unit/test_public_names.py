@@ -16,16 +16,16 @@ PUBLIC = {
         Approvers AsyncClient AsyncConversation AsyncListEvent AsyncPendingCall AuditBreak AuditEntry AuditReport
         BatchRefused Cancel Cancelled CipherFailed CipherMissing Client ClusterError ClusterStopped ClusterUnavailable
         ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow
-        ConversationState CorruptStore Decision Deny DurabilityWarning Email Event Fail FailureReason Fenced Given
-        GivenVote Grant HoldfastError HomeUnusable InvalidConversationId InvalidDecision InvalidInput InvalidLink
-        InvalidMessage InvalidRule LateResult LeaseHeld Level Limits Link LinkProblem ListEvent ListEventKind Message
-        MessageNotFound MessagePage MessageStatus NewerRecord NotPermitted Notice NoticeKind Notify OlderRelease
-        OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal Proof Quarantined Question QueueFull
-        QuotaUsedUp Receipt Redispatch Report Review ReviewVerdict Rule RuleCheck Rules RunningCall Scope
-        ServerRefused ServerUnavailable Slack StaleCall StaleReason Status StopReason StoreError StoreUnavailable
-        Suspend SuspensionKind Target Tool ToolContext ToolRow Turn TurnContext TurnNotFound TurnStatus Unattended
-        UnattendedCall Undelivered UnsupportedServer Usage Webhook WrongCluster WrongStore __version__
-        ask_user_questions tool
+        ConversationState CorruptStore Decision Deny DurabilityWarning Email Escalate Event Fail FailureReason Fenced
+        Given GivenVote Grant HoldfastError HomeUnusable InvalidConversationId InvalidDecision InvalidInput
+        InvalidLink InvalidMessage InvalidRule LateResult LeaseHeld Level Limits Link LinkProblem ListEvent
+        ListEventKind Message MessageNotFound MessagePage MessageStatus NewerRecord NotPermitted Notice NoticeKind
+        Notify OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal Proof Quarantined
+        Question QueueFull QuotaUsedUp Receipt Redispatch Report Review ReviewVerdict Rule RuleCheck Rules RunningCall
+        Scope ServerRefused ServerUnavailable Slack StaleCall StaleReason Status StopReason StoreError
+        StoreUnavailable Suspend SuspensionKind Target Tool ToolContext ToolRow Turn TurnContext TurnNotFound
+        TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage Webhook WrongCluster WrongStore
+        __version__ ask_user_questions tool
     """,
     "events": """
         Approval ApproverTerms ArgumentsDelta CallAssigned CallCommented CallEscalated
