@@ -68,7 +68,12 @@ def of_data(given: object, field: str) -> object:
         return Deny(said) if kind == "deny" else Answer(said)
     if not isinstance(said, Mapping) or not {"to", "for_s"} <= {*said} <= {"to", "for_s", "then"}:
         raise ConfigurationError(f"{field}.escalate", "it is no escalation", "give to, for_s and perhaps then")
-    to = approvers_of(said["to"], f"{field}.escalate.to")
+    to = said["to"]
+    if isinstance(to, Mapping):
+        try:
+            to = approvers_of(to, "")
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{field}.escalate.to", error.problem, error.fix) from None
     return Escalate(to, for_s=said["for_s"], then=of_data(said.get("then", ERROR), f"{field}.escalate.then"))
 
 

@@ -70,7 +70,15 @@ def test_what_is_no_time_is_refused(writers, capsys, option, text):
     assert option.removeprefix("--").replace("-", "_") in capsys.readouterr().err.replace("-", "_")
 
 
-@pytest.mark.parametrize("words", [["resolve", "--deny", "no"], ["assign", "--to", "bo"], ["comment", "look"]], ids=str)
+NAMING = (
+    ["resolve", "--deny", "no"],
+    ["assign", "--to", "bo"],
+    ["comment", "look"],
+    ["escalate", "--to", "role:x"],
+)
+
+
+@pytest.mark.parametrize("words", NAMING, ids=str)
 def test_a_call_is_named_by_the_beginning_of_its_suspension(writers, capsys, words):
     command, *rest = words
     (whole, _) = writers["old"].suspension_ids

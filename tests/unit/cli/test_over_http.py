@@ -15,6 +15,8 @@ OVER_HTTP = {
     "resolve": ("s-1", "--approve"),
     "assign": ("s-1",),
     "comment": ("s-1", "hello"),
+    "snooze": ("s-1", "2h"),
+    "escalate": ("s-1", "--to", "role:cfo"),
     "link": ("s-1", "--to", "ana"),
     "cancel": ("c-1",),
     "grants": ("c-1",),

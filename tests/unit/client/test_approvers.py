@@ -35,6 +35,7 @@ PEOPLE = {"ana": ["finance"], "bo": ["finance", "board"], "cy": ["support"]}
 BOTH = Approvers("role:finance", minimum=2)
 OTHERS = Approvers("role:finance", not_requester=True)
 CFO = Approvers("role:finance", "id:cfo")
+CY = Principal("cy", roles=PEOPLE["cy"])
 
 
 def asked(name, approvers):
@@ -155,6 +156,65 @@ async def test_comments_are_seen_by_all_and_do_not_decide(given):
     assert (await shown(given.cy, "both")).to_dict()["comments"][1]["text"] == "It is."
     with pytest.raises(InvalidInput, match="request_id"):
         await conversation.comment(call, "Another", request_id="r-1")
+
+
+async def test_others_decide_after_an_escalation_and_the_first_ones_no_more(given):
+    call = await shown(given.ana, "both")
+    conversation = given.ana.conversation("c-1")
+    await call.resolve(Approve())
+    first = await conversation.escalate(call, ["role:support"], reason="on holiday", request_id="r-1")
+    again = await conversation.escalate(call.suspension_id, ["role:support"], reason="on holiday", request_id="r-1")
+    assert (first.duplicate, again.duplicate, again.seq) == (False, True, first.seq)
+    now_shown = await shown(given.cy, "both")
+    assert (now_shown.suspension_id, now_shown.votes) == (call.suspension_id, ())
+    assert now_shown.approvers == Approvers("role:support").terms
+    assert now_shown.escalated_at is not None
+    assert now_shown.expires_at > call.expires_at
+    assert call.suspension_id in {one.suspension_id for one in (await given.cy.pending(approver=CY)).items}
+    with pytest.raises(NotPermitted):
+        await given.bo.resolve(now_shown, Approve())
+    assert (await given.cy.resolve(now_shown, Approve())).settled
+
+
+async def test_a_snoozed_call_is_hidden_from_who_says_it_alone(given):
+    call = await shown(given.ana, "any")
+    conversation = given.ana.conversation("c-1")
+    first = await conversation.snooze(call, 3600, reason="at lunch", request_id="r-1")
+    again = await conversation.snooze(call.suspension_id, 3600, reason="at lunch", request_id="r-1")
+    assert (first.duplicate, again.duplicate, again.seq) == (False, True, first.seq)
+
+    async def lists(client):
+        return call.suspension_id in {one.suspension_id for one in (await client.pending()).items}
+
+    assert not await lists(given.ana)
+    assert await lists(given.bo)
+    assert (await shown(given.bo, "any")).snoozed["ana"] > 0
+    assert (await shown(given.ana, "any")).expires_at == call.expires_at
+    await conversation.snooze(call, 0)
+    assert await lists(given.ana)
+    assert (await call.resolve(Deny("no"))).settled
+
+
+async def test_an_escalation_and_a_snooze_say_what_is_wrong(given):
+    both = await shown(given.ana, "both")
+    ana, cy = given.ana.conversation("c-1"), given.cy.conversation("c-1")
+    for work in (cy.escalate(both, ["role:support"]), cy.snooze(both, 60)):
+        with pytest.raises(NotPermitted, match="not one of role:finance"):
+            await work
+    for work, field in (
+        (ana.escalate(both, []), "to"),
+        (ana.escalate(both, "role:cfo"), "to"),
+        (ana.escalate(both, ["cfo"]), "to"),
+        (ana.escalate(both, ["role:" + "x" * 300]), "to"),
+        (ana.escalate(both, ["role:cfo"], reason="x" * 5000), "reason"),
+        (ana.snooze(both, -1), "for_s"),
+        (ana.snooze(both, "2h"), "for_s"),
+        (ana.snooze(both, float("nan")), "for_s"),
+        (ana.snooze(both, 10**12), "for_s"),
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            await work
+        assert refused.value.field == field
 
 
 async def test_a_note_is_refused_where_it_is_of_no_use(given):

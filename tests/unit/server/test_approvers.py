@@ -95,6 +95,22 @@ async def test_an_assignment_and_a_comment_are_recorded_once(api, keys, ids):
     await api("POST", "/v1/pending/s-none/assign", 409, json={}, headers=keys["bo"])
 
 
+async def test_an_administrator_lets_others_decide_what_waits_for_somebody_else(api, client, keys, ids):
+    place = f"/v1/pending/{ids['two']}/escalate"
+    await api("POST", place, 403, json={"to": ["role:support"]}, headers=keys["cy"])
+    _, key = await client.access.create_key("root", ["read", "decide", "admin"])
+    root = {"Authorization": f"Bearer {key}"}
+    made = await api("POST", place, json={"to": {"who": ["role:support"], "minimum": 2}, "reason": "gone"}, headers=root)
+    assert made["request_id"]
+    shown = await api("GET", f"/v1/pending/{ids['two']}", headers=keys["cy"])
+    assert (shown["approvers"]["who"], shown["approvers"]["minimum"]) == ([["role:support"]], 2)
+    await api("POST", f"/v1/pending/{ids['two']}/resolve", 403, json=APPROVE, headers=root)
+    for body in ({}, {"to": "role:x"}, {"to": ["role:x"], "administrator": True}, {"to": {"everybody": True}}):
+        await api("POST", place, 422, json=body, headers=root)
+    for body in ({}, {"for_s": -1}, {"for_s": "2h"}, {"for_s": 1e13}):
+        await api("POST", f"/v1/pending/{ids['shop']}/snooze", 422, json=body, headers=keys["shop"])
+
+
 async def test_the_list_selects_by_who_may_decide(api, keys, ids):
     async def names(query):
         found = await api("GET", f"/v1/pending?{query}", headers=keys["cy"])
