@@ -20,7 +20,7 @@ from holdfast.work_context import ABOUT
 OURS = (
     "holdfast",
     *(f"holdfast.{name}" for name in ("actor", "agent", "client", "embedded", "persistence", "ray", "registry", "server")),
-    *(f"holdfast.{name}" for name in ("server.access", "step", "sweeper", "worker", "workers")),
+    *(f"holdfast.{name}" for name in ("courier", "server.access", "step", "sweeper", "worker", "workers")),
 )
 """Holdfast's own loggers."""
 OTHERS = (

@@ -19,7 +19,7 @@ from holdfast.errors import ConversationNotFound, CorruptStore, Fenced, LeaseHel
 from holdfast.settings import check_namespace
 
 from . import pages
-from .changes import CHANGES_KEPT, Change, Suspended, sides
+from .changes import CHANGES_KEPT, Change, Suspended
 from .codec import Payloads
 from .conversations import (
     MOST_PASSING,
@@ -442,7 +442,7 @@ class MemoryConversations(Reads):
             now, last = self._clock(), self._changes[-1].id if self._changes else (0, -1)
             id_ = (now, 0) if now > last[0] else (last[0], last[1] + 1)
             listed = ([_suspended(conversation_id, one) for one in side] for side in (opened, closed, noted))
-            self._changes.append(Change(0, id_, conversation_id, first, len(found.log), *stands, *sides(*listed)))
+            self._changes.append(Change(0, id_, conversation_id, first, len(found.log), *stands, *map(tuple, listed)))
         async with self._changed:
             self._changed.notify_all()
 

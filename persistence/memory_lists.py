@@ -13,7 +13,7 @@ from holdfast.errors import StoreError
 from holdfast.redaction import PLAIN
 
 from . import pages
-from .changes import CHANGES_AT_ONCE, Change, ChangePage, Place, page
+from .changes import CHANGES_AT_ONCE, Change, ChangePage, Place, page, sides
 from .hashes import parts_of
 from .keys import BUCKETS, bucket_of
 from .lists import (
@@ -171,7 +171,9 @@ class MemoryLists(MemoryConversations):
         return page({0: found}, place, missed=missed)
 
     def _after(self, place: Place) -> list[Change]:
-        return [change for change in self._changes if place.before(change)][:CHANGES_AT_ONCE]
+        found = [change for change in self._changes if place.before(change)][:CHANGES_AT_ONCE]
+        named = ("opened", "closed", "noted")
+        return [replace(one, **dict(zip(named, sides(one.opened, one.closed, one.noted), strict=True))) for one in found]
 
     async def indexed(self) -> bool:
         return True

@@ -4,12 +4,12 @@ import uuid
 from typing import Any
 
 from holdfast.client import Approve, AsyncConversation, Decision, Receipt, verbs
+from holdfast.client.access import AccessScope
 from holdfast.client.filters import asked_of
 from holdfast.client.gateway import asked as verb_asked
 from holdfast.client.replies import DecisionReceiptReply, NotedReply
 from holdfast.client.results import AsyncPendingCall, Page, PendingCall, exactly
 from holdfast.errors import StaleCall
-from holdfast.persistence.access import AccessScope
 
 from .bodies import AssignBody, CommentBody, EscalateBody, PendingQuery, PlaceQuery, SnoozeBody
 from .decision_bodies import ResolveBody, ResolveCallBody

@@ -33,6 +33,7 @@ from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.conversation.records.state import Round
 from holdfast.conversation.terms.approvers import MOST_VOTES, ApproverTerms
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
+from holdfast.conversation.terms.spec import NotifySpec
 from holdfast.errors import CorruptStore, NewerRecord
 from holdfast.persistence import AppRecord, codec
 
@@ -83,6 +84,8 @@ def records(kind, **chosen):
             | records(kind, executor=gated, **no_questions)
             | records(kind, **asking)
         )
+    if kind is NotifySpec and not chosen:
+        return records(kind, name=st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True))
     if kind is ApproverTerms and not chosen:
         return records(kind, minimum=st.integers(1, MOST_VOTES))
     fields = {name: values(field.annotation) for name, field in kind.model_fields.items() if name not in chosen}
