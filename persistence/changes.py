@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from holdfast.conversation import Status, SuspensionKind
 from holdfast.conversation.records.calls import PendingView
@@ -37,16 +37,6 @@ class Suspended:
     place: PendingPlace
 
 
-Sides: TypeAlias = tuple[tuple[Suspended, ...], tuple[Suspended, ...], tuple[Suspended, ...]]
-
-
-def sides(opened: Sequence[Suspended], closed: Sequence[Suspended], noted: Sequence[Suspended]) -> Sides:
-    """What opened, closed and has a new note; an escalated suspension, whose entry was replaced, has one."""
-    both = {one.place.suspension_id for one in opened} & {one.place.suspension_id for one in closed}
-    begins, ends = (tuple(one for one in side if one.place.suspension_id not in both) for side in (opened, closed))
-    return begins, ends, (*noted, *(one for one in opened if one.place.suspension_id in both))
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
     """A change of one conversation in the lists: its status, its open suspensions, or the notes on one of them.
@@ -69,6 +59,17 @@ class Change:
     closed: tuple[Suspended, ...] = ()
     noted: tuple[Suspended, ...] = ()
     cursor: str = ""
+
+    def told(self) -> "Change":
+        """The change as readers are told of it: an escalated suspension, whose entry was replaced, was noted."""
+        both = {one.place.suspension_id for one in self.opened} & {one.place.suspension_id for one in self.closed}
+        if not both:
+            return self
+        begins, ends = (
+            tuple(one for one in side if one.place.suspension_id not in both) for side in (self.opened, self.closed)
+        )
+        moved = (one for one in self.opened if one.place.suspension_id in both)
+        return replace(self, opened=begins, closed=ends, noted=(*self.noted, *moved))
 
     @property
     def at(self) -> int:

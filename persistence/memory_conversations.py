@@ -441,8 +441,8 @@ class MemoryConversations(Reads):
         if stands is not None and (stands != stood or opened or closed or noted):
             now, last = self._clock(), self._changes[-1].id if self._changes else (0, -1)
             id_ = (now, 0) if now > last[0] else (last[0], last[1] + 1)
-            listed = ([_suspended(conversation_id, one) for one in side] for side in (opened, closed, noted))
-            self._changes.append(Change(0, id_, conversation_id, first, len(found.log), *stands, *map(tuple, listed)))
+            come, gone, said = (tuple(_suspended(conversation_id, one) for one in side) for side in (opened, closed, noted))
+            self._changes.append(Change(0, id_, conversation_id, first, len(found.log), *stands, come, gone, said))
         async with self._changed:
             self._changed.notify_all()
 

@@ -13,7 +13,7 @@ from holdfast.errors import StoreError
 from holdfast.redaction import PLAIN
 
 from . import pages
-from .changes import CHANGES_AT_ONCE, Change, ChangePage, Place, page, sides
+from .changes import CHANGES_AT_ONCE, Change, ChangePage, Place, page
 from .hashes import parts_of
 from .keys import BUCKETS, bucket_of
 from .lists import (
@@ -172,8 +172,7 @@ class MemoryLists(MemoryConversations):
 
     def _after(self, place: Place) -> list[Change]:
         found = [change for change in self._changes if place.before(change)][:CHANGES_AT_ONCE]
-        named = ("opened", "closed", "noted")
-        return [replace(one, **dict(zip(named, sides(one.opened, one.closed, one.noted), strict=True))) for one in found]
+        return [one.told() for one in found]
 
     async def indexed(self) -> bool:
         return True

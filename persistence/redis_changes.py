@@ -8,7 +8,7 @@ from holdfast.conversation import Status, SuspensionKind
 from holdfast.errors import CorruptStore
 
 from . import codec, pages
-from .changes import CHANGES_AT_ONCE, CHANGES_KEPT, Change, ChangePage, Id, Place, Suspended, page, sides
+from .changes import CHANGES_AT_ONCE, CHANGES_KEPT, Change, ChangePage, Id, Place, Suspended, page
 from .keys import BUCKETS
 from .redis_database import RedisDatabase
 
@@ -76,12 +76,13 @@ def change_of(bucket: int, id_: Id, fields: Mapping[bytes, bytes]) -> Change:
         agent, status, _, pending = codec.unpack(fields[b"i"])
         conversation_id, first, seq = fields[b"c"].decode(), int(fields[b"f"]), int(fields[b"s"])
         pending = len(pending) if isinstance(pending, list) else pending
+        opened, closed = _suspended(fields[b"o"]), _suspended(fields[b"x"])
         noted = _suspended(fields.get(b"n", b""))  # older releases, without grants and votes, wrote none
-        opened, closed, noted = sides(_suspended(fields[b"o"]), _suspended(fields[b"x"]), noted)
         fits = isinstance(agent, str) and isinstance(pending, int) and pages.is_name(conversation_id)
         # The log is read as far as one append wrote it. A quarantine writes no events, and opens and closes nothing.
         if fits and first >= 1 and (0 <= seq - first < MOST_AT_ONCE or not (opened or closed or noted)):
-            return Change(bucket, id_, conversation_id, first, seq, agent, Status(status), pending, opened, closed, noted)
+            found = Change(bucket, id_, conversation_id, first, seq, agent, Status(status), pending, opened, closed, noted)
+            return found.told()
     except (LookupError, ValueError, TypeError) as error:
         logger.debug("an entry among the changes of the lists: %s", error)
     logger.warning("an entry among the changes of the lists, %d-%d, cannot be read", *id_)

@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from writer import Writer, assign, begin, call, cancel, comment, resolve, send, start
+from writer import Writer, assign, begin, call, cancel, comment, escalate, resolve, send, start
 
-from holdfast.conversation import Answer, Principal, Status, SuspensionKind
+from holdfast.conversation import Answer, ApproverTerms, Principal, Status, SuspensionKind
 from holdfast.errors import InvalidInput
 from holdfast.persistence import Change, Place, Store
 
@@ -62,6 +62,22 @@ class Changing:
         assert all((change.opened, change.closed, change.pending) == ((), (), 2) for change in found)
         (view,) = await other.pending_at([one.place for one in found[-1].noted])
         assert (view.assigned, [one.text for one in view.comments]) == ("ana", ["which order?"])
+
+    async def test_a_call_that_others_decide_now_is_noted_and_stands_in_their_list(self, store: Store, other: Store) -> None:
+        writer = await Writer.of(store, "c-1")
+        await writer.do(start(), begin(), call("refund"))
+        place, (suspension,) = (await other.changes()).place, writer.suspension_ids
+        await writer.do(escalate(ApproverTerms(who=(("role:board",),))))
+
+        (found,) = await following(other, place)
+
+        assert (found.opened, found.closed) == ((), ())
+        assert [one.place.suspension_id for one in found.noted] == [suspension]
+        for roles, listed in ((["board"], [suspension]), (["desk"], [])):
+            page = await other.pending(limit=9, approver=Principal("ana", roles=roles))
+            assert [view.suspension_id for view in page.items] == listed
+        (view,) = (await other.pending(limit=9)).items
+        assert (view.approvers, view.expires_at) == (ApproverTerms(who=(("role:board",),)), writer.state.due_at)
 
     async def test_what_changes_no_list_is_no_change(self, store: Store) -> None:
         writer = await Writer.of(store, "c-1")
