@@ -24,12 +24,11 @@ class Notice:
         agent: The name of the conversation's agent.
         at: When it happened, in integer milliseconds UTC.
         seq: The place of its entry in the conversation's log.
-        call: The call that waits, or was settled, with its arguments, as the event's time knows it; None if the event is about
-            no call.
+        call: The call that waits, or was settled, with its arguments; None if the event is about no call.
         by: What settled the call; None if the event settles none.
         decision: The kind of the decision that settled it; None if no decision did.
-        principal: Who decided, cancelled or ended it; None if nobody did, or if unknown.
-        reason: The reason of the decision, or of the quarantine; empty without one.
+        principal: Who decided, cancelled, escalated or ended it; None if nobody did, or if unknown.
+        reason: The reason of the decision, the escalation or the quarantine; empty without one.
         reply: The answer of the completed turn.
         error: The error of the failed turn.
         links: The links by which decisions can be made, by the decision; empty where nobody makes any.

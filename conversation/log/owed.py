@@ -123,6 +123,10 @@ def notice_kind(event: Event) -> NoticeKind | None:
         case recorded.CallSuspended():
             lost = event.suspension_kind is SuspensionKind.LOST
             return NoticeKind.LOST_RUN if lost else NoticeKind.SUSPENDED
+        case recorded.CallReminded():
+            return NoticeKind.REMINDED
+        case recorded.CallEscalated():
+            return NoticeKind.ESCALATED
         case recorded.SuspensionSettled():
             return NoticeKind.EXPIRED if event.by is SettledBy.EXPIRY else NoticeKind.SETTLED
         case recorded.TurnCompleted():

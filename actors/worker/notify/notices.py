@@ -8,7 +8,6 @@ from holdfast.conversation import Event
 from holdfast.conversation.log.owed import notice_kind
 from holdfast.conversation.records import events as recorded
 from holdfast.conversation.records.calls import PendingView
-from holdfast.conversation.records.event_base import OnSuspension
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.conversation.terms.spec import NoticeKind
 from holdfast.conversation.text.jsontext import NotJson
@@ -74,11 +73,18 @@ class _Reading:
                 return {"error": event.error}
             case recorded.Ended():
                 return {"principal": event.principal}
-            case OnSuspension():  # what is about a call that goes on shows it as it is now
-                now = await self._store.pending_of(self._conversation_id, event.suspension_id)
-                return {"call": now[0] if now else await self._call(event.suspension_id)}
+            case recorded.CallReminded():
+                return {"call": await self._now(event.suspension_id)}
+            case recorded.CallEscalated():
+                asked = {"principal": event.principal, "reason": event.reason}
+                return {"call": await self._now(event.suspension_id), **asked}
             case _:
                 return {}
+
+    async def _now(self, suspension_id: str) -> PendingView | None:
+        """A call that waits, as it is now; as it was suspended, if it waits no longer."""
+        waiting = await self._store.pending_of(self._conversation_id, suspension_id)
+        return waiting[0] if waiting else await self._call(suspension_id)
 
     async def _call(self, suspension_id: str) -> PendingView | None:
         """The call of a suspension that is over, or goes on: its entry stands somewhere before, and nothing leads to it."""

@@ -1,7 +1,8 @@
 """A rehearsal says what an app's notification targets would have been told; nothing is sent."""
 
-from holdfast import Agent, App, Approve, Webhook, tool
-from holdfast.testing import call, run, say
+from holdfast import Agent, App, Approve, Approvers, Deny, Escalate, Webhook, tool
+from holdfast.agent.notify import TO_ACT_ON
+from holdfast.testing import Rehearsal, call, run, say
 
 
 @tool(approval="required", prompt="Refund?")
@@ -40,6 +41,35 @@ async def test_each_target_has_its_notices():
     settled, completed = done.notices["webhook"]
     assert (settled.decision, settled.call.tool) == ("approve", "refund")
     assert (completed.kind, completed.reply) == ("turn_completed", "Done.")
+
+
+async def test_reminders_escalations_and_defaults_are_told():
+    @tool(
+        approval="required",
+        approvers=Approvers("role:finance"),
+        approval_timeout_s=100,
+        reminders_s=[40],
+        on_timeout=Escalate(Approvers("role:board"), for_s=50, then=Deny("too late")),
+    )
+    def pay(cents: int) -> str:
+        """Pay."""
+        return f"paid {cents}"
+
+    desk = Agent(name="desk", tools=[pay])
+    told = Webhook("https://x.example", secret_env="HOOK", events=[*TO_ACT_ON, "settled", "expired"])
+    app = App(agents=[desk], notify=[told])
+    async with Rehearsal(desk, model=[call("pay", {"cents": 5}), say("No.")], app=app) as rehearsal:
+        await rehearsal.send("Please")
+        reminded = (await rehearsal.advance(60)).notices["webhook"]
+        assert [one.kind for one in reminded] == ["suspended", "reminded"]
+        assert reminded[1].call.approvers.who == (("role:finance",),)
+        escalated = (await rehearsal.advance(40)).notices["webhook"][-1]
+        assert (escalated.kind, escalated.call.approvers.who) == ("escalated", (("role:board",),))
+        assert escalated.call.suspension_id == reminded[0].call.suspension_id
+        assert escalated.call.expires_at == rehearsal.now + 50_000
+        expired = (await rehearsal.advance(200)).notices["webhook"][-1]
+        assert (expired.kind, expired.by, expired.decision, expired.reason) == ("expired", "expiry", "deny", "too late")
+        assert (expired.principal, expired.call.tool) == (None, "pay")
 
 
 async def test_without_an_app_or_targets_there_are_none():
