@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from crowd import BEGAN_AT, crowd, pending, walk
 from machine_waits import await_machine
-from writer import DESK, Writer, begin, call, cancel, resolve, send, start
+from writer import DESK, Writer, begin, call, cancel, escalate, resolve, send, start
 
-from holdfast.conversation import Answer, Approvers, Limits, Principal, Tell
+from holdfast.conversation import Answer, Approvers, Limits, Principal, Proof, Tell
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.terms.approvers import joined
 from holdfast.errors import InvalidInput
@@ -113,6 +113,26 @@ class Selecting:
 
         assert all(one in refused.value.problem for one in writer.suspension_ids)
         assert (await store.pending_of(None, first))[0].suspension_id == first
+
+    async def test_a_call_whose_approvers_and_deadline_change_moves_between_the_lists(self, store: Store, other: Store) -> None:
+        writer = await Writer.of(store, "c-1")
+        now, who = await store.now(), Principal("ana", roles=("finance",), proof=Proof.KEY)
+        await writer.do(start(), begin(), call(asked(1, Approvers("role:finance"))), now=now - 1_800_000)
+        (suspension_id,), one = writer.suspension_ids, writer.state.calls.of("call_1")
+        first = one.suspension.expires_at if one and one.suspension else 0
+
+        await writer.do(escalate(Approvers("role:board").terms, principal=who), now=now)
+
+        for where, names in (
+            ({}, ["c-1"]),
+            ({"tool": "refund"}, ["c-1"]),
+            ({"approver": Principal("bo", roles=("board",))}, ["c-1"]),
+            ({"approver": ANA}, []),
+            ({"expires_within_s": (first - now) / 1000 + 60}, []),
+            ({"expires_within_s": 10**6}, ["c-1"]),
+        ):
+            assert await found(other, 10, **where) == names, where
+        assert [view.suspension_id for view in await other.pending_of(None, suspension_id[:12])] == [suspension_id]
 
     async def test_what_is_settled_leaves_every_list(self, store: Store) -> None:
         writer = await Writer.of(store, "c-1")

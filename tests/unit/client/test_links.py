@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from stores import WithActors
-from writer import Writer, begin, call, cancel, end, resolve, start
+from writer import Writer, begin, call, cancel, end, escalate, resolve, start
 
 from holdfast.client import (
     AlreadyVoted,
@@ -203,6 +203,19 @@ async def test_who_may_decide_is_judged_when_the_link_is_used(stack, client, sho
     assert await refused(stack, client, token) == "not_permitted"
     other = keys.signed(LinkTerms(*ids[:2], "0" * 32, cy, (DecisionKind.APPROVE,), await store.now() + 60_000, "nonce"))
     assert await refused(stack, client, other) == "settled", "something else was shown"
+
+
+async def test_a_link_from_before_an_escalation_decides_nothing_and_one_for_who_decides_then_does(stack, client, shown):
+    older = (await client.link(shown["one"], to=ANA)).token
+    bo = Principal("bo", roles=["board"])
+    with pytest.raises(InvalidLink, match="not_permitted"):
+        await client.link(shown["one"], to=bo)
+    await stack.writers["c-1"].do(escalate(Approvers("role:board").terms, principal=PROVEN))
+
+    assert await refused(stack, client, older) == "not_permitted"
+    newer = (await client.link(shown["one"].suspension_id, to=bo)).token
+    assert (await client.redeem(newer, Approve())).settled
+    assert await refused(stack, client, older) == "settled"
 
 
 async def test_of_several_who_must_agree_each_has_a_link(stack, client, shown):
