@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from ipaddress import IPv6Address
 from typing import Any, TypeAlias
 
 from holdfast.conversation.terms.spec import NoticeKind, NotifySpec
@@ -241,6 +242,8 @@ def checked_url(url: Any, field: str, *, allow_private: bool) -> str:
             raise ConfigurationError(field, "it names a user or password", "let the receiver check the signature instead")
         problem = "it is no http(s) URL in printable ASCII (a host in other letters is written as xn--...), or has a fragment"
         raise ConfigurationError(field, problem, fix)
+    if found["host"].startswith("[") and not _is_address(found["host"][1:-1]):
+        raise ConfigurationError(field, "what stands in brackets is no IPv6 address", fix)
     if "#" in url or "\\" in url:
         raise ConfigurationError(field, "it has a fragment or a backslash", fix)
     if found["port"] is not None and not 1 <= int(found["port"]) <= 65535:  # noqa: PLR2004 - the ports
@@ -249,6 +252,14 @@ def checked_url(url: Any, field: str, *, allow_private: bool) -> str:
         problem = "http is neither encrypted nor proves who receives"
         raise ConfigurationError(field, problem, "use https, or allow_private=True for a receiver in your own network")
     return str(url)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _members(events: Any, field: str) -> tuple[NoticeKind, ...]:

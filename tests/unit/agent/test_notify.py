@@ -1,9 +1,14 @@
 """Notification targets as an app declares them: a mistake fails at once, naming field and fix, and shows no secret."""
 
+from urllib.parse import urlsplit
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from yarl import URL
 
 from holdfast.agent import Agent, App
-from holdfast.agent.notify import MOST, TO_ACT_ON, Email, Notify, Slack, Webhook
+from holdfast.agent.notify import MOST, TO_ACT_ON, Email, Notify, Slack, Webhook, checked_url
 from holdfast.conversation.terms.spec import NoticeKind, NotifySpec
 from holdfast.errors import ConfigurationError
 
@@ -141,6 +146,8 @@ def test_a_webhook_goes_to_an_https_url(url):
         ("https://hooks.example%2f@other/s3cret", "no http|names a user"),
         ("https://hooks.example\\@other/s3cret", "no http|names a user"),
         ("https://[::1", "no http"),
+        ("https://[1:2]/s3cret", "no IPv6 address"),
+        ("https://[.1]/s3cret", "no IPv6 address"),
         ("https://[fe80::1%25eth0]/s3cret", "no http"),
         (" https://hooks.example/s3cret", "no http"),
         ("", "no http"),
@@ -207,3 +214,17 @@ def test_a_function_is_named_by_itself():
     (target,) = App(agents=[], notify=[tell]).notify
     assert (target.name, target.function, target.agents) == ("tell", tell, None)
     assert repr(target) == "<Notify 'tell'>"
+
+
+@settings(max_examples=500)
+@given(st.from_regex(r"https?://[!-~]{1,40}", fullmatch=True))
+def test_no_two_readers_find_different_hosts_in_a_url_that_is_taken(url):
+    """The one that is looked up and checked, and the one that the request goes to."""
+    try:
+        checked_url(url, "url", allow_private=True)
+    except ConfigurationError:
+        return
+    parts, read = urlsplit(url), URL(url)
+    assert (read.host, read.port) == (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
+    assert read.user is None
+    assert read.password is None
