@@ -61,6 +61,7 @@ from .audit_oracle import the_chain_verifies
 from .grant_oracles import grants_are_behind_what_runs, grants_are_what_was_asked_for
 from .rule_oracles import rules_are_behind_denials
 from .shop import agent_of
+from .stage_oracles import deadlines_act_in_their_turn
 from .trace import shown
 from .vote_oracles import calls_are_decided_by_those_who_may
 
@@ -89,6 +90,7 @@ def judge(world):
         _answers_are_those_to_this_log(world, history)
         rules_are_behind_denials(world.ledger, history)
         calls_are_decided_by_those_who_may(world.ledger, history)
+        deadlines_act_in_their_turn(world.ledger, history)
         grants_are_behind_what_runs(world.ledger, history)
         the_chain_verifies(world.ledger, history)
     for asked in world.ledger.asked:

@@ -10,7 +10,7 @@ import re
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from . import bugs, campaign, grant_bugs, guest_bugs, rule_bugs, vote_bugs
+from . import bugs, campaign, grant_bugs, guest_bugs, rule_bugs, stage_bugs, vote_bugs
 from .seed import simulate
 
 SEEDS = 3000
@@ -38,6 +38,7 @@ PLANTED = (
     *rule_bugs.RULED,
     *grant_bugs.GRANTED,
     *vote_bugs.VOTING,
+    *stage_bugs.STAGED,
     *guest_bugs.GUESTS,
 )
 

@@ -6,7 +6,7 @@ import zlib
 
 from holdfast.actors.signature import sealed
 from holdfast.agent import Agent, App, Suspend, Tool, ToolContext
-from holdfast.conversation import Limits, ModelFailed, ModelReplied, Review, Target
+from holdfast.conversation import Answer, Approvers, Deny, Escalate, Limits, ModelFailed, ModelReplied, Review, Target
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.persistence import AppRecord
 
@@ -74,12 +74,17 @@ TOUCHES = {
     "reship": _orders,
 }
 """What calls touch, by tool; the others do not say it."""
+LATE = Escalate(
+    Approvers("role:support", "role:finance", minimum=2), for_s=6, then=Escalate(["role:finance"], for_s=3, then=Deny("late"))
+)
+"""What follows when nobody decides about a refund."""
+ANSWERS = {"type": ["string", "boolean", "null"]}
 TOOLS_OF_ALL = [
     _server("lookup"),
     _server("charge", on_lost="error"),
-    _server("refund", approval="required", approvers=approvers),
+    _server("refund", approval="required", approvers=approvers, on_timeout=LATE, reminders_s=[4, 1]),
     _server("reship", approval="required", on_lost="redispatch", approvers=approvers),
-    _outside("ask", executor="human", response_schema={"type": ["string", "boolean", "null"]}),
+    _outside("ask", executor="human", response_schema=ANSWERS, on_timeout=Answer("nobody said"), reminders_s=[2]),
     _outside("locate", executor="client"),
     _outside("share", executor="client", approval="required"),
 ]

@@ -3,7 +3,14 @@
 from collections import defaultdict
 
 from holdfast.conversation import SettledBy
-from holdfast.conversation.records.events import CallSuspended, GivenRevoked, RunScheduled, SuspensionSettled, VoteCast
+from holdfast.conversation.records.events import (
+    CallEscalated,
+    CallSuspended,
+    GivenRevoked,
+    RunScheduled,
+    SuspensionSettled,
+    VoteCast,
+)
 from holdfast.conversation.terms.approvers import joined
 from holdfast.conversation.terms.principal import Proof
 from holdfast.conversation.text import jsontext
@@ -16,7 +23,7 @@ NO = frozenset({SettledBy.DENY, SettledBy.CANCELLATION, SettledBy.FAIL, SettledB
 
 def calls_are_decided_by_those_who_may(ledger, history):
     """Counts, from the log alone and from what the app declares, who agreed to what is shown."""
-    shown, agreed, decided = {}, defaultdict(set), {}
+    shown, agreed, decided, escalated = {}, defaultdict(set), {}, set()
     for seq, event in enumerate(history.events, 1):
         match event:
             case RunScheduled() if event.decided_at in decided:
@@ -24,6 +31,10 @@ def calls_are_decided_by_those_who_may(ledger, history):
             case CallSuspended():
                 shown[event.suspension_id] = event
                 _is_for_those_whom_the_app_names(ledger, history, event)
+            case CallEscalated():
+                shown[event.suspension_id] = shown[event.suspension_id].model_copy(update={"approvers": event.approvers})
+                agreed[event.suspension_id].clear()
+                escalated.add(event.suspension_id)
             case VoteCast():
                 _may(ledger, history, shown[event.suspension_id], event)
                 if event.principal.id in agreed[event.suspension_id]:
@@ -32,10 +43,11 @@ def calls_are_decided_by_those_who_may(ledger, history):
             case GivenRevoked():
                 for vote in event.votes:
                     agreed[vote.suspension_id].discard(event.by)
-            case SuspensionSettled(decision=str()):
+            case SuspensionSettled(decision=str()) if event.by is not SettledBy.EXPIRY:
                 _may(ledger, history, shown[event.suspension_id], event)
                 _are_enough(ledger, history, shown[event.suspension_id], event, agreed[event.suspension_id])
-                decided[seq] = shown[event.suspension_id]
+                if event.suspension_id not in escalated:  # else others decided in the place of those whom the app names
+                    decided[seq] = shown[event.suspension_id]
 
 
 def _is_for_those_whom_the_app_names(ledger, history, event):
