@@ -70,7 +70,8 @@ def rehearsed(program: dict[str, Any], *, lose: dict[str, int] | None = None) ->
     """A guide's conversation without a stack: its texts are sent in turn, and what grants stand is revoked between them.
 
     `SENDER` sends them, where the program has one, and `decide` decides whatever waits: as each of `PEOPLE` in turn, where it
-    has them. A run that was lost is left to a person. `lose` is how many first runs of a tool are lost.
+    has them. Then `PASSES_S` seconds pass, if the program says so. A run that was lost is left to a person. `lose` is how many
+    first runs of a tool are lost.
     """
     app, decide, people = program["app"], program["decide"], program.get("PEOPLE")
     (agent,) = app.agents
@@ -99,7 +100,7 @@ def rehearsed(program: dict[str, Any], *, lose: dict[str, int] | None = None) ->
                 for waiting in mine.result().pending:
                     if (decision := decided(waiting, who)) is not None:
                         mine.resolve(waiting, decision)
-        return conversation.result()
+        return conversation.advance(program["PASSES_S"]) if "PASSES_S" in program else conversation.result()
 
 
 def log_of(page: Path) -> list[Event]:
@@ -134,6 +135,8 @@ def rows(events: list[Event]) -> Iterator[Row]:
             case "call_suspended":
                 question = body.prompt or body.title or questions.get(body.tool_call_id) or asked[body.tool_call_id]
                 yield Row(seq, event.kind, f"asks: {question}", inwards=None if body.suspension_id in alone else False)
+            case "call_reminded" | "call_escalated":
+                yield _asked_again(seq, event.kind, body)
             case "vote_cast":
                 agreed = f"{body.decision.value}, {body.votes} of {body.needed}"
                 yield Row(seq, event.kind, _said(_name(body.principal), agreed, body.reason), inwards=True)
@@ -164,6 +167,13 @@ def _said(*parts: str) -> str:
     return ": ".join(part for part in parts if part)
 
 
+def _asked_again(seq: int, kind: str, body: Any) -> Row:
+    if kind == "call_reminded":
+        return Row(seq, kind, "it still waits", inwards=False)
+    who = ", ".join(name for group in body.approvers.who for name in group)
+    return Row(seq, kind, f"asks {who} from now on", inwards=False)
+
+
 def _settled(seq: int, kind: str, body: Any) -> Row:
     if body.decision is None:
         return Row(seq, kind, "covered by the grant" if body.by is SettledBy.GRANT else f"by {body.by.value}")
@@ -173,9 +183,9 @@ def _settled(seq: int, kind: str, body: Any) -> Row:
     elif isinstance(said, dict):
         said = ", ".join(f"{name} {' and '.join(value) if isinstance(value, list) else value}" for name, value in said.items())
     agreed = f", {body.votes} of {body.needed}" if body.needed else ""
-    alone = body.by is SettledBy.UNATTENDED
-    label = _said("unattended" if alone else _name(body.principal), f"{body.decision.value}{agreed}", said or body.reason)
-    return Row(seq, kind, label, inwards=None if alone else True)
+    nobody = {SettledBy.UNATTENDED: "unattended", SettledBy.EXPIRY: "by default"}.get(body.by)
+    label = _said(nobody or _name(body.principal), f"{body.decision.value}{agreed}", said or body.reason)
+    return Row(seq, kind, label, inwards=None if nobody else True)
 
 
 def _resolved(seq: int, kind: str, body: Any) -> Row:
