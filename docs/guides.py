@@ -197,14 +197,16 @@ def _resolved(seq: int, kind: str, body: Any) -> Row:
     return Row(seq, kind, "a result that the model reads" if body.ok else "an error that the model reads", "right")
 
 
-def drawing(title: str, drawn: list[Row]) -> str:
-    """The rows as an SVG document on white, from top to bottom."""
+def drawing(title: str, drawn: list[Row], owed: dict[int, str]) -> str:
+    """The rows as an SVG document on white, from top to bottom; and, by place, which notification targets are owed a notice."""
     body, y, waits = list[str](), TOP, False
     for row in drawn:
         if row.inwards and row.kind in _DECIDED and waits:
             body += _rest(y)
             y, waits = y + ROW, False
         body += _drawn(row, y)
+        if row.seq in owed:
+            body.append(_text(WIDTH - 20, y + 16, f"owed to {owed[row.seq]}", INK, "end"))
         y, waits = y + ROW, waits or row.kind in _WAITS
     names = (
         _text(20, 36, "people", PEOPLE, bold=True),
@@ -266,7 +268,9 @@ def _short(text: str, length: int) -> str:
 def render(page: Path) -> str:
     """The picture of a guide's flow."""
     title = page.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
-    return drawing(title, list(rows(log_of(page))))
+    done = rehearsed(program_of(page))
+    owed = {notice.seq: target for target, notices in done.notices.items() for notice in notices}
+    return drawing(title, list(rows(done.events)), owed)
 
 
 if __name__ == "__main__":
