@@ -58,6 +58,7 @@ from holdfast.errors import (
 from holdfast.persistence import codec
 
 from .audit_oracle import the_chain_verifies
+from .couriers import notices_were_told
 from .grant_oracles import grants_are_behind_what_runs, grants_are_what_was_asked_for
 from .rule_oracles import rules_are_behind_denials
 from .shop import agent_of
@@ -93,6 +94,7 @@ def judge(world):
         deadlines_act_in_their_turn(world.ledger, history)
         grants_are_behind_what_runs(world.ledger, history)
         the_chain_verifies(world.ledger, history)
+        notices_were_told(world, history)
     for asked in world.ledger.asked:
         history = histories.get(asked.conversation_id) or History(
             asked.conversation_id, [], world.ledger.log(asked.conversation_id)

@@ -16,6 +16,7 @@ from holdfast.actors.worker import succession, worker
 from holdfast.agent import Rules
 from holdfast.conversation.judging import granting
 from holdfast.persistence import conversations
+from holdfast.registry import courier
 
 from . import oracles, publisher
 from .clocks import Clocks
@@ -109,6 +110,8 @@ def _seeded(seed):
             given.enter_context(mock.patch.object(conversations, "FEW_CLAIMS", small))
             most = 2 if seed % 3 == 0 else granting.MOST_GRANTS  # else no conversation here has so many
             given.enter_context(mock.patch.object(granting, "MOST_GRANTS", most))
+            short = 3_000 if seed % 2 else courier.LEASE_MS  # leases end while whoever has them is frozen or waits
+            given.enter_context(mock.patch.object(courier, "LEASE_MS", short))
             yield
     finally:
         random.setstate(state)

@@ -8,6 +8,7 @@ from holdfast.actors.signature import sealed
 from holdfast.agent import Agent, App, Suspend, Tool, ToolContext
 from holdfast.conversation import Answer, Approvers, Deny, Escalate, Limits, ModelFailed, ModelReplied, Review, Target
 from holdfast.conversation.records.commands import ProposedCall
+from holdfast.conversation.terms.spec import NoticeKind, NotifySpec
 from holdfast.persistence import AppRecord
 
 from .loop import PROCESS
@@ -95,6 +96,12 @@ AGENTS = [
     Agent(name=name, tools=TOOLS_OF_ALL, limits=LIMITS, execution=execution)
     for name, execution in (("desk", "parallel"), ("clerk", "sequential"), ("board", "batch"))
 ]
+TARGETS = (
+    NotifySpec(name="ops", events=tuple(NoticeKind)),
+    NotifySpec(name="ends", events=(NoticeKind.TURN_COMPLETED, NoticeKind.TURN_FAILED, NoticeKind.ENDED)),
+)
+for agent in AGENTS:
+    agent.spec = agent.spec.model_copy(update={"notify": TARGETS})
 AGENT = AGENTS[0]
 KEY = b"k" * 32
 """What records of the app are signed with; the store does not have it."""

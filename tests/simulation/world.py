@@ -14,6 +14,7 @@ from holdfast.settings import ProcessLimits, Timing
 from . import shop
 from .actors import SimActors, SimProcesses
 from .clients import Client
+from .couriers import Couriers
 from .faults import Faults
 from .granter import Approver, Granter, Revoker
 from .ledger import Ledger
@@ -107,11 +108,17 @@ class World:
         self.publisher = Publisher(self, seed)
         self.granter = Granter(self, seed)
         self.voters = Voters(seed)
+        self.couriers = Couriers(self, seed)
         if self.publisher.ruled or self.granter.granted:
             self.model.busy()
         if self.granter.granted:
             self.model.careful()
         self.nemesis = Nemesis(self)
+
+    @property
+    def calmed(self):
+        """Whether all faults are over."""
+        return self._calm
 
     # -- what processes are given -------------------------------------------------------------------------------------
 
@@ -305,6 +312,7 @@ class World:
         sweep = Sweep(store, actors, timing=self.timing, process_limits=self.process_limits)
         if self.watched:
             process.start(Watchdog(store, SimProcesses(self), timing=self.timing, process_limits=self.process_limits).run())
+        self.couriers.begin(process)
         while True:
             try:
                 await sweep.tick()
@@ -359,4 +367,4 @@ class World:
         for name, found in self.memory._conversations.items():
             if found.listed is not None and (found.busy or found.pending):
                 working.append((name, len(found.log)))
-        return working
+        return [*working, *self.couriers.restless()]
