@@ -67,6 +67,7 @@ def test_the_places_in_the_log_that_a_guide_names_are_drawn(page):
         ("run-without-people", "order", "it waits"),
         ("tell-a-channel", "pay", "it waits"),
         ("what-is-owed", "pay", "it waits"),
+        ("decide-by-a-link", "pay", "it waits"),
     ],
 )
 def test_after_the_death_of_a_worker_follows_what_the_guide_says(guide, tool, follows):
