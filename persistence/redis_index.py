@@ -7,7 +7,15 @@ from typing import Any
 
 from holdfast.conversation import State
 from holdfast.conversation.log.index import pending_entries
-from holdfast.errors import CipherFailed, CipherMissing, ConversationNotFound, HoldfastError, NewerRecord, StoreUnavailable
+from holdfast.errors import (
+    CipherFailed,
+    CipherMissing,
+    ConversationNotFound,
+    CorruptStore,
+    HoldfastError,
+    NewerRecord,
+    StoreUnavailable,
+)
 
 from . import codec, pages, redis_scripts, redis_values
 from .keys import BUCKETS, Keys, bucket_of
@@ -23,6 +31,7 @@ Script = Callable[[str, Sequence[str], Sequence[str | bytes | int]], Awaitable[l
 @dataclass(slots=True)
 class _Bucket:
     conversations: list[str] = field(default_factory=list)
+    queues: list[tuple[str, str]] = field(default_factory=list)
     indexes: list[str] = field(default_factory=list)
 
 
@@ -60,6 +69,13 @@ class IndexRebuild:
                 except HoldfastError as error:  # one unreadable conversation must not stop the rebuild
                     problems.append(f"{conversation_id}: {error}")
                     self.complete &= not isinstance(error, CipherFailed | CipherMissing | NewerRecord)
+            for conversation_id, target in survey[bucket].queues:
+                try:
+                    await self._script(
+                        "requeue", [self._keys.owed(bucket)], [self._keys.bucket(bucket), conversation_id, target]
+                    )
+                except CorruptStore as error:
+                    problems.append(f"{conversation_id}: {error}")
             removed = sum([await self._prune(bucket, key) for key in survey[bucket].indexes])
             yield Rebuilt(bucket, len(survey[bucket].conversations) - len(problems), removed, problems)
 
@@ -78,7 +94,11 @@ class IndexRebuild:
     def _sort_in(self, found: defaultdict[int, _Bucket], key: str) -> None:
         tag, _, name = key.partition("}:")
         bucket = int(tag[-2:])
-        if name.startswith("c:") and name.endswith(":head"):
+        whose, queue, target = name.removeprefix("c:").partition(":owed|")
+        if name.startswith("c:") and queue:
+            if bucket_of(whose) == bucket:
+                found[bucket].queues.append((whose, target))
+        elif name.startswith("c:") and name.endswith(":head"):
             conversation_id = name.removeprefix("c:").removesuffix(":head")
             if bucket_of(conversation_id) == bucket:
                 found[bucket].conversations.append(conversation_id)

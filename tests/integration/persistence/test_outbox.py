@@ -7,7 +7,7 @@ import pytest
 from store_suite.outbox import AUDIT, OPS, ids, lease, one_leased, owe, owe_more
 from writer import Writer, begin, end, reply, start
 
-from holdfast.conversation.log.owed import Envelope
+from holdfast.conversation.log.owed import Envelope, lane_of, own_target
 from holdfast.errors import CorruptStore
 from holdfast.persistence import OutboxState, Verdict
 from holdfast.persistence.keys import Keys, bucket_of
@@ -82,6 +82,22 @@ async def test_a_queue_whose_member_is_gone_is_found_by_its_next_append(store, r
     assert await lease(store) == []
     await owe_more(writer, "ended")
     assert (await one_leased(store)).envelope.kind == "suspended"
+
+
+@pytest.mark.parametrize("target", [OPS, own_target("head")])
+async def test_a_rebuild_finds_queues_that_their_lanes_do_not_know(store, raw, keys, target):
+    await owe(store, NAME, "suspended", target=target)
+    lane = lane_of(target)
+    before = raw.contents()
+    raw.redis.delete(keys.lane(BUCKET, "owed", lane), keys.lane(BUCKET, "owing", lane), keys.owed(BUCKET))
+    assert await lease(store, lane) == []
+    assert [one.problems for one in [found async for found in store.reindex()] if one.problems] == []
+    assert raw.contents().keys() == before.keys()
+    (row,) = (await store.outbox(OutboxState.OWED, limit=10)).items
+    leased = await one_leased(store, lane)
+    assert (leased.envelope, leased.envelope.kind) == (row.envelope, "suspended")
+    assert [one.problems for one in [found async for found in store.reindex()] if one.problems] == []
+    assert await lease(store, lane) == []  # it is leased, also after a rebuild
 
 
 async def test_tries_that_cannot_be_read_count_anew(store, raw, keys):

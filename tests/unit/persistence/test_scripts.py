@@ -100,6 +100,7 @@ def test_the_scripts_are_these():
         "reindex",
         "release",
         "renew",
+        "requeue",
         "retry",
         "serve",
         "strike",
