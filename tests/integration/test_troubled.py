@@ -10,6 +10,7 @@ import pytest
 import redis
 from lacking import lacking
 from redis_server import RedisServer, binaries
+from store_suite.outbox import one_leased, owe
 from writer import Writer, begin, call, lose, resolve, start
 
 from holdfast.actors.actor_settings import StoreAddress
@@ -18,7 +19,7 @@ from holdfast.cli.check import Outcome
 from holdfast.cli.options import Where
 from holdfast.cli.store_checks import Looked, problem_checks
 from holdfast.conversation import Approve, Principal, Proof, Scope
-from holdfast.persistence import RedisStore
+from holdfast.persistence import RedisStore, Verdict
 from holdfast.persistence.keys import Keys
 from holdfast.settings import Settings
 
@@ -105,6 +106,8 @@ async def test_problems_lists_everything_in_one_place_with_since_when_and_what_h
     given = await Writer.of(store, "c-5")
     bo, scope = Principal("bo", proof=Proof.KEY), Scope("tool", "refund", level="execute")
     await given.do(start(), begin(), call("refund"), resolve(Approve(scope=scope), principal=bo))
+    await owe(store, "c-6", "ended")
+    await store.acknowledge(await one_leased(store), Verdict.ASIDE, reason="it answers 410")
     assert await store.heartbeat("a-1", limit=9)
     await store.hosts("a-1", "c-3")
     raw = redis.Redis.from_url(store.url)
@@ -124,6 +127,7 @@ async def test_problems_lists_everything_in_one_place_with_since_when_and_what_h
         "trouble": "c-1",
         "hung_actor": "a-1",
         "grant": f"c-5 {given.state.grants[0].grant_id}",
+        "undelivered": "c-6 ops ended",
         "overdue": "c-4",
     }
     assert all(now - 3_700_001 <= problem["since"] <= now + 60_000 for problem in found.values() if problem["kind"] != "grant")
