@@ -5,6 +5,7 @@ from pathlib import Path
 
 from holdfast import traces
 from holdfast.agent import ToolContext, TurnContext
+from holdfast.client.problems import Kind
 from holdfast.conversation.records.event_base import ChainLink
 from holdfast.conversation.records.events import EVENTS
 from holdfast.persistence import codec
@@ -35,6 +36,10 @@ def test_the_audit_page_names_the_events_of_the_chain_and_no_others():
 def test_the_runbook_says_which_record_versions_are_written_and_read():
     said = re.sub(r"\s+", " ", section("runbook.md", "Upgrading"))
     assert f"Records have version {codec.VERSION} now, and versions 1 to {codec.VERSION - 1} are read" in said
+
+
+def test_the_runbook_names_every_kind_of_problem():
+    assert {kind.value for kind in Kind} <= words(section("runbook.md", "Production"))
 
 
 def test_the_page_of_settings_names_every_key_that_belongs_to_no_conversation():

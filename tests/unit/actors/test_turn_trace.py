@@ -11,6 +11,7 @@ from writer import call, fail_model, reply, resolve
 
 from holdfast.actors.workers import NoWorker, log_fields
 from holdfast.conversation import Approve, CancelTurn, Deny, Principal, RunFinished, Send, Status, Wake
+from holdfast.conversation.terms.stages import NOTHING, Default, OnTimeout
 from holdfast.conversation.text.envelope import success
 from holdfast.persistence import TakeoverReason
 from holdfast.settings import TraceContinuation, TraceSettings
@@ -194,11 +195,17 @@ async def test_who_decided_is_named_where_content_is_on(spans):
     assert spans.one("holdfast.wait").attributes["holdfast.wait.decided_by.id"] == "ana@shop.example"
 
 
-async def test_a_wait_whose_time_passes_ends_with_that_outcome(spans):
+@pytest.mark.parametrize(
+    ("terms", "status"),
+    [(NOTHING, StatusCode.UNSET), (OnTimeout(default=Default(kind="deny", value='"late"')), StatusCode.OK)],
+    ids=["an error", "a default"],
+)
+async def test_a_wait_whose_time_passes_ends_with_that_outcome(spans, terms, status):
     clock = [1_700_000_000_000]
-    store, workers = await stored(GATED, clock=lambda: clock[0]), FakeWorkers(call("refund"))
+    spec = GATED.model_copy(update={"tools": tuple(one.model_copy(update={"on_timeout": terms}) for one in GATED.tools)})
+    store, workers = await stored(spec, clock=lambda: clock[0]), FakeWorkers(call("refund"))
     activation = await activated(store, workers, clock=lambda: clock[0])
-    await activation.ask(TRACED_START)
+    await activation.ask(TRACED_START.model_copy(update={"spec": spec}))
     state = await waiting(store)
     workers.answers.append(reply())
     workers.gate.set()
@@ -208,7 +215,7 @@ async def test_a_wait_whose_time_passes_ends_with_that_outcome(spans):
     await idle(store)
 
     wait = spans.one("holdfast.wait")
-    assert (wait.attributes["holdfast.wait.outcome"], wait.status.status_code) == ("expiry", StatusCode.UNSET)
+    assert (wait.attributes["holdfast.wait.outcome"], wait.status.status_code) == ("expiry", status)
     assert len(spans.named("invoke_agent")) == 2
 
 
