@@ -30,6 +30,7 @@ from .workers import (
     PublishedAgent,
     RunRequest,
     WorkAnswer,
+    WorkerLost,
 )
 
 logger = logging.getLogger("holdfast.workers")
@@ -128,10 +129,16 @@ class RayWorkers:
 
         Raises:
             NoWorker: No worker can do that now; it may be that the target was told.
+            WorkerLost: The worker's process was gone before it answered.
         """
         code = await self._code_of(app)
         name, worker = await self._worker(app, code, self._slots(request.conversation_id, 0)[0])
-        answer: DeliverAnswer = wire.unpack(await self._asked(name, worker, worker.deliver(wire.pack(request))))
+        try:
+            answer: DeliverAnswer = wire.unpack(await self._asked(name, worker, worker.deliver(wire.pack(request))))
+        except NoWorker as error:
+            if isinstance(error.__cause__, WorkerUnavailable):
+                raise WorkerLost(str(error)) from error
+            raise
         return answer
 
     async def _code_of(self, app: str) -> str:

@@ -88,6 +88,10 @@ class NoApp(NoWorker):
     """No worker can carry the effect out until the app is repaired: it is not as published, or cannot be opened."""
 
 
+class WorkerLost(NoWorker):
+    """The worker's process was gone before it answered: what it was asked may have ended it."""
+
+
 class WorkPaused(Exception):
     """The work is new, and new work is paused until the pause is over. The message says whose work waits."""
 

@@ -8,18 +8,18 @@ import asyncio
 import logging
 import random
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from holdfast import metrics
 from holdfast.actors.steps import Reached, Step, logged
-from holdfast.actors.workers import DeliverAnswer, Delivered, DeliverRequest, Later, NoWorker, SetAside
+from holdfast.actors.workers import DeliverAnswer, Delivered, DeliverRequest, Later, NoWorker, SetAside, WorkerLost
 from holdfast.background import Background
 from holdfast.backoff import now_s
 from holdfast.conversation.log.owed import OWN, addressed, notified, shown_target
 from holdfast.counting import Counts
-from holdfast.errors import HoldfastError, StoreError
+from holdfast.errors import HoldfastError, StoreError, StoreUnavailable
 from holdfast.persistence import Lane, Leased, Outbox, Verdict
 from holdfast.redaction import PLAIN
 
@@ -41,6 +41,8 @@ GATHER_S = 0.05
 """Seconds between two looks at least, so that much news leads to few looks."""
 FIRST_MS, LONGEST_MS = 1_000, 3_600_000
 """The first and the longest pause (ms) before something is tried again."""
+DEATHS = 3
+"""From this try on, what its worker dies of is set aside: each death takes the other work of the worker with it."""
 
 Notify: TypeAlias = Callable[[str, DeliverRequest], Awaitable[DeliverAnswer]]
 """Has a worker of an app tell one of its notification targets."""
@@ -168,7 +170,7 @@ class Courier:
                 if room <= 0:
                     break
                 bucket, until_s = lane.due[0], now_s() + LEASE_MS / 1000 - ANSWER_S
-                leased = await self._store.lease(bucket, most=room, lease_ms=LEASE_MS)
+                leased = await self._leased(lane, bucket, room)
                 if len(leased) < room and lane.due and lane.due[0] == bucket:
                     lane.due.popleft()
                 for one in leased:
@@ -176,12 +178,22 @@ class Courier:
                         self._begin(name, lane, one)
                     else:
                         lane.waiting.append((until_s, one))
-        except StoreError as error:
-            lane.due.clear()
-            logger.warning("the store: %s", error)
         finally:
             lane.refilling = False
             self._go_on(name)
+
+    async def _leased(self, lane: _Lane, bucket: Lane, most: int) -> Sequence[Leased]:
+        """What is due in a bucket; nothing if that cannot be read, so that other buckets do not wait for it."""
+        try:
+            return await self._store.lease(bucket, most=most, lease_ms=LEASE_MS)
+        except StoreUnavailable as error:
+            lane.due.clear()
+            logger.warning("the store: %s", error)
+        except StoreError as error:
+            logger.warning("%s, bucket %d: %s", bucket.name, bucket.bucket, error)
+        except Exception:
+            logger.exception("%s, bucket %d: what is due cannot be leased", bucket.name, bucket.bucket)
+        return ()
 
     async def _delivered(self, name: str, lane: _Lane, leased: Leased) -> None:
         try:
@@ -204,6 +216,8 @@ class Courier:
                 return await self._handed_over(leased)
         except TimeoutError as error:
             return Later(f"no answer within {ANSWER_S:g} s" if bound.expired() else PLAIN.said(error, 300))
+        except WorkerLost as error:
+            return (SetAside if leased.tries >= DEATHS else Later)(PLAIN.said(error, 300))
         except (NoWorker, HoldfastError) as error:
             return Later(PLAIN.said(error, 300))
         except Exception as error:
@@ -216,8 +230,10 @@ class Courier:
         if found is not None:
             name, app = found
             return await self._notify(app, DeliverRequest(leased.conversation_id, name, envelope))
-        if to is None or envelope.kind not in self._own:
-            return SetAside(f"this release delivers no {envelope.kind!r:.60} to {envelope.target!r:.200}")
+        if to is None:
+            return SetAside(f"{envelope.target!r:.200} is no target")
+        if envelope.kind not in self._own:  # a release that knows it may follow, or come back
+            return Later(f"this release delivers no {envelope.kind!r:.60} to {envelope.target!r:.200}")
         return await self._own[envelope.kind](to, leased)
 
     async def _acknowledged(self, leased: Leased, answer: DeliverAnswer) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from holdfast.actors.answers import Replied
 from holdfast.actors.workers import DeliverAnswer, Delivered, Later, SetAside
 from holdfast.conversation import Command, End
-from holdfast.errors import ConversationEnded, ConversationNotFound, StaleCall
+from holdfast.errors import ConfigurationError, ConversationEnded, ConversationNotFound, InvalidInput, NotPermitted, StaleCall
 from holdfast.persistence import Leased
 from holdfast.redaction import PLAIN
 
@@ -15,6 +15,8 @@ from .registry import Delivery, Refused, Registry
 DELIVERY_S = 30.0
 _OVER = (ConversationEnded, ConversationNotFound, StaleCall)
 """Refusals that show that there is nothing (more) to do: the same command came before, or what it is about is gone."""
+_FINAL = (InvalidInput, NotPermitted)
+"""Refusals that every repetition would meet."""
 
 
 def own_deliveries(registry: Registry) -> Mapping[str, Own]:
@@ -34,7 +36,7 @@ async def _sent(registry: Registry, conversation_id: str, command: Command) -> D
             return Delivered()
         case _ if isinstance(result.error, _OVER):
             return Delivered()
-        case Refused(error):
+        case Refused(error) if isinstance(error, _FINAL) and not isinstance(error, ConfigurationError):
             return SetAside(PLAIN.said(error, 300))
         case _:
             return Later(PLAIN.said(result.error, 300))

@@ -24,6 +24,7 @@ from holdfast.actors.workers import (
     ModelRequest,
     NoOutcome,
     NoWorker,
+    WorkerLost,
     WorkPaused,
 )
 from holdfast.conversation import ModelReplied, RunFinished
@@ -631,16 +632,23 @@ async def test_a_target_is_told_by_the_conversations_own_worker_of_the_published
 
 
 @pytest.mark.parametrize(
-    "error", [WorkerDied("it is dead"), AppBroken("it cannot be imported"), Succeeded("another is in office")]
+    ("error", "lost"),
+    [
+        (WorkerDied("it is dead"), True),
+        (WorkerUnavailable("it is restarted"), True),
+        (AppBroken("it cannot be imported"), False),
+        (Succeeded("another is in office"), False),
+    ],
 )
-async def test_a_worker_that_cannot_tell_a_target_is_no_worker_for_that(known, error):
+async def test_a_worker_that_cannot_tell_a_target_is_no_worker_for_that(known, error, lost):
     store = MemoryStore()
     await published(store, code="code-2")
     workers = RayWorkers(store, SETTINGS, known)
     slot = workers._slots("c-1", 0)[0]
     known[ray_workers.worker_name(SETTINGS, "shop:app", "code-2", slot)] = Telling(error)
-    with pytest.raises(NoWorker):
+    with pytest.raises(NoWorker) as raised:
         await workers.deliver("shop:app", NOTICE)
+    assert isinstance(raised.value, WorkerLost) is lost
 
 
 async def test_the_target_of_an_app_that_nobody_published_is_told_later(known):

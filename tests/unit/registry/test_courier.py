@@ -9,12 +9,28 @@ from store_suite.outbox import AUDIT, CHILD, OPS, ids, owe, owe_more
 from holdfast import metrics
 from holdfast.actors.answers import Replied
 from holdfast.actors.steps import Step
-from holdfast.actors.workers import Delivered, Later, NoWorker, SetAside
+from holdfast.actors.workers import Delivered, Later, NoWorker, SetAside, WorkerLost
 from holdfast.conversation import End
 from holdfast.conversation.log.owed import notice_target, own_target
 from holdfast.counting import Counts
-from holdfast.errors import ConversationEnded, ConversationNotFound, InvalidInput, Overloaded, StoreUnavailable
+from holdfast.errors import (
+    AppNotPublished,
+    CipherMissing,
+    ConversationEnded,
+    ConversationNotFound,
+    CorruptStore,
+    Fenced,
+    InvalidInput,
+    NewerRecord,
+    NotPermitted,
+    Overloaded,
+    QueueFull,
+    StaleCall,
+    StaleReason,
+    StoreUnavailable,
+)
 from holdfast.persistence import MemoryStore, OutboxState, OwedFigures
+from holdfast.persistence.keys import bucket_of
 from holdfast.registry import courier as couriers
 from holdfast.registry.courier import AT_ONCE, Courier, backoff_ms
 from holdfast.registry.own_deliveries import own_deliveries
@@ -200,19 +216,24 @@ async def test_secrets_in_errors_are_not_kept(monkeypatch):
     assert "hunter2" not in row.reason
 
 
-@pytest.mark.parametrize("target", [CHILD, "own:no id !", "notice:x", "else"])
-async def test_what_this_release_cannot_deliver_stops_nothing(target):
+@pytest.mark.parametrize(
+    ("target", "state", "reason"),
+    [
+        (CHILD, OutboxState.OWED, "this release delivers no 'start'"),
+        ("own:no id !", OutboxState.SET_ASIDE, "'own:no id !' is no target"),
+        ("notice:x", OutboxState.OWED, ""),
+        ("else", OutboxState.OWED, ""),
+    ],
+)
+async def test_what_this_release_cannot_deliver_stops_nothing(target, state, reason):
     store, targets = MemoryStore(), Targets()
     await owe(store, "c-1", "start", target=target)
     await owe(store, "c-2", "ended")
     async with running(store, targets):
         await until(lambda: targets.told)
-        if target.startswith("own"):
-            async with asyncio.timeout(WITHIN_S):
-                while not (await store.outbox(OutboxState.SET_ASIDE, limit=1)).items:
-                    await asyncio.sleep(0.001)
-            (row,) = (await store.outbox(OutboxState.SET_ASIDE, limit=1)).items
-            assert row.reason.startswith("this release delivers no 'start'")
+        async with asyncio.timeout(WITHIN_S):
+            while not any(row.reason.startswith(reason) for row in (await store.outbox(state, limit=2)).items):
+                await asyncio.sleep(0.001)
     assert targets.told == [("c-2", "ops", "ended")]
 
 
@@ -296,6 +317,39 @@ async def test_a_store_that_is_away_for_a_moment_loses_nothing(monkeypatch, faul
         assert set(told) == {"suspended", "ended"}
 
 
+@pytest.mark.parametrize("error", [CorruptStore("a key has another type"), RuntimeError("odd")])
+async def test_a_bucket_that_cannot_be_read_stops_no_other_of_its_lane(monkeypatch, error):
+    monkeypatch.setattr(couriers, "LOOK_S", 3600)
+    store, targets, asked = MemoryStore(), Targets(), []
+    bad = bucket_of("c-0")
+    names = [name for name in (f"c-{number}" for number in range(20)) if bucket_of(name) != bad]
+    for name in ("c-0", *names):
+        await owe(store, name, "suspended")
+    lease = store.lease
+
+    async def partly(lane, **more):
+        asked.append(lane.bucket)
+        if lane.bucket == bad:
+            raise error
+        return await lease(lane, **more)
+
+    monkeypatch.setattr(store, "lease", partly)
+    async with running(store, targets) as courier:
+        await until(lambda: len(targets.told) == len(names) and not courier._lanes[OPS].due)
+        await asyncio.sleep(0.05)
+    assert 1 <= asked.count(bad) <= 2 + len(names)  # once for each look, and each end of a delivery leads to one at most
+
+
+async def test_what_kills_its_worker_again_and_again_is_set_aside_and_the_next_goes():
+    store, targets = MemoryStore(), Targets(ops=[WorkerLost("it is dead")] * 3 + [Delivered()])
+    await owe(store, "c-1", "suspended", "ended")
+    async with running(store, targets):
+        await emptied(store)
+    assert targets.kinds("c-1") == ["ended"]
+    (row,) = (await store.outbox(OutboxState.SET_ASIDE, limit=10)).items
+    assert (row.envelope.kind, row.reason) == ("suspended", "WorkerLost: it is dead")
+
+
 class Sent:
     """A registry that answers a delivery as it is told to."""
 
@@ -315,6 +369,13 @@ class Sent:
         (Refused(ConversationEnded("c-child")), None),
         (Unsent(ConversationNotFound("c-child")), None),
         (Refused(InvalidInput("f", "p", "x")), OutboxState.SET_ASIDE),
+        (Refused(NotPermitted("c-child", "call_1", "it is another's")), OutboxState.SET_ASIDE),
+        (Refused(StaleCall("c-child", "call_1", StaleReason.ALREADY_RESOLVED)), None),
+        (Refused(Fenced("c-child")), OutboxState.OWED),
+        (Refused(QueueFull("c-child", 3)), OutboxState.OWED),
+        (Refused(NewerRecord("log", 8, 7)), OutboxState.OWED),
+        (Refused(CipherMissing("the log")), OutboxState.OWED),
+        (Refused(AppNotPublished("shop.app:app")), OutboxState.OWED),
         (Unsent(Overloaded("c-child", 1000)), OutboxState.OWED),
         (Unknown(TimeoutError()), OutboxState.OWED),
     ],
