@@ -113,7 +113,7 @@ class MemoryOutbox(MemoryConversations):
         limit, begin = pages.check_limit(limit), after_cursor(after)
         found = self._owed_rows() if state is OutboxState.OWED else self._aside_rows()
         rows = sorted((row for row in found if (row.since, row.key) > begin), key=lambda row: (row.since, row.key))
-        return Listing(rows[:limit], cursor_of(rows[limit - 1]) if len(rows) > limit else None)
+        return Listing(rows[:limit], cursor_of(rows[limit - 1].since, rows[limit - 1].key) if len(rows) > limit else None)
 
     def _owed_rows(self) -> list[OutboxRow]:
         return [

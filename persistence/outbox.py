@@ -20,7 +20,7 @@ TRIED_MS = 72 * 3_600_000
 """How long (ms) envelopes of a queue are tried in vain, from the first try since a delivery; then they are set aside."""
 UNREADABLE = "unreadable"
 """The kind of an envelope that could not be read, and was set aside."""
-_ENVELOPE = re.compile(r"([0-9]{1,15})\|([0-9]{1,15})\|([^|]+)\|([0-9]{1,15})")
+_ENVELOPE = re.compile(r"([0-9]{1,15})\|([0-9]{1,15})\|([A-Za-z0-9_-]+)\|([0-9]{1,15})")  # as `parts_of` in `_prelude.lua`
 _ID = re.compile(r"([^~]{1,128})~(.+)~([0-9]{1,15})\.([0-9]{1,15})\.([^.~]+)\.([0-9]{1,15})", re.DOTALL)
 _CURSOR = re.compile(r"([0-9]{1,15})~(.+)", re.DOTALL)
 
@@ -50,9 +50,9 @@ def of_outbox_id(name: object) -> tuple[str, Envelope]:
     return found[1], Envelope(found[5], found[2], int(found[3]), int(found[4]), int(found[6]))
 
 
-def cursor_of(row: "OutboxRow") -> str:
-    """The cursor of the page after this row."""
-    return f"{row.since}~{row.key}"
+def cursor_of(since: int, key: str) -> str:
+    """The cursor of the page after a row of that time and key."""
+    return f"{since}~{key}"
 
 
 def after_cursor(cursor: str | None) -> tuple[int, str]:

@@ -29,8 +29,8 @@ from .outbox import (
 )
 from .redis_database import RedisDatabase
 
-Member = tuple[int, int, str]
-"""A member of a lane's sorted set: its time, its bucket, its text."""
+Member = tuple[int, str, int]
+"""A member of a lane's sorted set: its time, its text, its bucket."""
 
 
 class RedisOutbox(RedisDatabase):
@@ -86,12 +86,11 @@ class RedisOutbox(RedisDatabase):
         limit, begin = pages.check_limit(limit), after_cursor(after)
         name = "owing" if state is OutboxState.OWED else "aside"
         lanes = [(bucket, lane) for bucket, lane, _ in await self._lanes()]
-        members = sorted(await self._lane_members(name, lanes, begin, limit + 1))
+        found = sorted(await self._lane_members(name, lanes, begin, limit + 1))
+        members = [one for one in found if one[:2] > begin]
         read = self._owed_rows if state is OutboxState.OWED else self._aside_rows
-        rows = sorted(await read(members), key=lambda row: (row.since, row.key))
-        rows = [row for row in rows if (row.since, row.key) > begin]
-        more = len(rows) > limit
-        return Listing(rows[:limit], cursor_of(rows[limit - 1]) if more else None)
+        rows = await read(members[:limit])  # without what was delivered meanwhile, or cannot be read
+        return Listing(rows, cursor_of(*members[limit - 1][:2]) if len(members) > limit else None)
 
     async def _lane_members(
         self, name: str, lanes: Sequence[tuple[int, str]], begin: tuple[int, str], wanted: int
@@ -107,7 +106,7 @@ class RedisOutbox(RedisDatabase):
 
         found = await self._each(look)
         return [
-            (int(at), lanes[place // 2][0], member.decode(errors="replace"))
+            (int(at), member.decode(errors="replace"), lanes[place // 2][0])
             for place, members in enumerate(found)
             if isinstance(members, list)
             for member, at in members
@@ -115,7 +114,7 @@ class RedisOutbox(RedisDatabase):
 
     async def _owed_rows(self, members: Sequence[Member]) -> list[OutboxRow]:
         keys = self._keys
-        queues = [(since, bucket, *member.partition("|")[::2]) for since, bucket, member in members]
+        queues = [(since, bucket, *member.partition("|")[::2]) for since, member, bucket in members]
 
         def look(pipe: Any) -> None:
             for _, bucket, conversation_id, target in queues:
@@ -149,7 +148,7 @@ class RedisOutbox(RedisDatabase):
 
     async def _aside_rows(self, members: Sequence[Member]) -> list[OutboxRow]:
         by_bucket: dict[int, list[str]] = defaultdict(list)
-        for _, bucket, member in members:
+        for _, member, bucket in members:
             by_bucket[bucket].append(member)
         found = await self._each(
             lambda pipe: [pipe.hmget(self._keys.aside(bucket), names) for bucket, names in by_bucket.items()]
@@ -161,7 +160,7 @@ class RedisOutbox(RedisDatabase):
             for member, reason in zip(names, said, strict=True)
         }
         rows = []
-        for since, _, member in members:
+        for since, member, _ in members:
             named, _, _ = member.rpartition("|")
             head, *_ = named.rsplit("|", 3)
             conversation_id, _, target = head.partition("|")

@@ -254,9 +254,10 @@ local function ill_typed(prefix, conversation, target)
   end
 end
 
--- An envelope's place in the log, its number there, and when it was owed; nil for other texts.
+-- An envelope's place in the log, its number there, and when it was owed; nil for other texts. Couriers (`envelope_of`) read all these.
 local function parts_of(envelope)
-  local seq, n, at = string.match(envelope, '^(%d+)|(%d+)|[^|]+|(%d+)$')
+  local seq, n, at = string.match(envelope, '^(%d+)|(%d+)|[%w_-]+|(%d+)$')
+  if not seq or math.max(#seq, #n, #at) > 15 then return nil end
   return tonumber(seq), tonumber(n), tonumber(at)
 end
 

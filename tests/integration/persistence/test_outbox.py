@@ -47,14 +47,52 @@ async def test_a_delivered_queue_leaves_no_key(store, raw):
 async def test_an_envelope_that_cannot_be_read_is_set_aside_and_the_next_one_goes(store, raw, keys):
     await owe(store, NAME, "suspended")
     queue = keys.queue(NAME, OPS)
-    raw.redis.zadd(queue, {b"\xff\x00 nonsense": 0, b"1|2": 1})
+    texts = [
+        b"\xff\x00 nonsense",
+        b"1|2",
+        b"1234567890123456|0|ended|5",
+        b"1|0|ended|1234567890123456",
+        b"1|0|\xff|5",
+        b"1|0|a.b|5",
+    ]
+    raw.redis.zadd(queue, dict.fromkeys(texts, 0))
     await owe(store, "c-2", "ended")
-    found = [one for _ in range(3) for one in await lease(store)]
+    found = [one for _ in range(1 + len(texts)) for one in await lease(store)]
     assert sorted((one.conversation_id, one.envelope.kind) for one in found) == [("c-1", "suspended"), ("c-2", "ended")]
     rows = (await store.outbox(OutboxState.SET_ASIDE, limit=10)).items
     assert {(row.conversation_id, row.envelope.kind) for row in rows} == {(NAME, "unreadable")}
     for row in rows:
         assert await store.drop_owed(outbox_id(NAME, row.envelope))
+
+
+@pytest.mark.parametrize("state", OutboxState)
+async def test_a_page_reads_its_rows_alone_and_what_it_skips_ends_no_listing(store, raw, keys, monkeypatch, state):
+    names = [f"c-{number}" for number in range(9)]
+    for name in names:
+        await owe(store, name, "suspended")
+    lane = "owing"
+    if state is OutboxState.SET_ASIDE:
+        lane = "aside"
+        for leased in await lease(store):
+            await store.acknowledge(leased, Verdict.ASIDE, reason="no")
+    gone = {f"gone-{number}|{OPS}": number for number in range(10)}  # older than all others
+    raw.redis.zadd(keys.lane(bucket_of(names[0]), lane, OPS), gone)
+    read, asked = {}, []
+    for verb in ("_owed_rows", "_aside_rows"):
+        read[verb] = getattr(store, verb)
+
+        async def counted(members, verb=verb):
+            asked.append(len(members))
+            return await read[verb](members)
+
+        monkeypatch.setattr(store, verb, counted)
+    listed, after = [], ""
+    while after is not None:
+        page = await store.outbox(state, limit=3, after=after or None)
+        listed += [row.conversation_id for row in page.items]
+        after = page.next
+    assert sorted(listed) == names
+    assert max(asked) == 3
 
 
 @pytest.mark.parametrize("member", [b"", b"|", b"c-9", b"c-9|notice:ops:shop.app:app", b"c-9|own:x", b"\xff\xfe", b"a|b|c"])
