@@ -79,7 +79,8 @@ class Webhook(_Target):
             `escalated`, `lost_run`, `quarantined`).
         agents: The names of the agents whose conversations are told of; None: all.
         allow_private: Whether the URL may lead to a private address.
-        content: Whether a message has what the agent, its tools and people wrote: arguments, prompts, replies, reasons, errors.
+        content: Whether a message has what the agent, its tools and people wrote: arguments, prompts, titles, replies, reasons,
+            errors.
     """
 
     def __init__(

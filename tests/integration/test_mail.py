@@ -12,6 +12,7 @@ from receivers import Mailbox, running, serving, signs_in, smtp, trusted
 from holdfast.actors.worker.notify import mail
 from holdfast.actors.worker.notify.mail import Server, sent
 from holdfast.actors.workers import Delivered, Later, SetAside
+from holdfast.daemon import in_daemon
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ async def test_a_user_signs_in_over_tls_alone(authority):
         assert await sent(a_mail(), Server("localhost", port, "ann", "s3cret")) == Delivered()
         refused = await sent(a_mail(), Server("localhost", port, "ann", "wrong"))
     assert [authenticated for _, authenticated, *_ in box.mails] == [True]
-    assert isinstance(refused, SetAside)
+    assert isinstance(refused, Later)  # until somebody puts the password right
     assert refused.reason.startswith("localhost answered 535")
     assert "wrong" not in refused.reason
 
@@ -131,6 +132,43 @@ async def test_one_that_never_ends_its_answer_has_its_time_and_its_thread_ends(f
         assert answer == Later("localhost has not taken the mail within 0.5 s")
         while threading.active_count() > before:
             await asyncio.sleep(0.01)
+
+
+class DrippingTls(asyncio.Protocol):
+    """Answers the beginning of a TLS handshake byte by byte, after STARTTLS unless it is `implicit`."""
+
+    def __init__(self, dripping, implicit):
+        self.dripping = dripping
+        self.answers = [] if implicit else [b"220 hello\r\n", b"250-mail.test\r\n250 STARTTLS\r\n", b"220 go on\r\n"]
+
+    def connection_made(self, transport):
+        self.transport = transport
+        if self.answers:
+            transport.write(self.answers.pop(0))
+
+    def data_received(self, _data):
+        if self.answers:
+            self.transport.write(self.answers.pop(0))
+        else:
+            self.dripping.set()
+            self._drip(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc")
+
+    def _drip(self, data):
+        if not self.transport.is_closing():
+            self.transport.write(data)
+            asyncio.get_running_loop().call_later(0.02, self._drip, b"\x00")
+
+
+@pytest.mark.parametrize("implicit", [True, False])
+async def test_one_that_never_ends_its_handshake_keeps_no_thread(authority, monkeypatch, implicit):
+    dripping = asyncio.Event()
+    async with running(lambda: DrippingTls(dripping, implicit)) as port, asyncio.timeout(5):
+        monkeypatch.setattr(mail, "IMPLICIT", port if implicit else 465)
+        client = (mail._Encrypted if implicit else mail._Starting)("localhost", 3600)
+        thread = asyncio.create_task(in_daemon(mail._sent, client, a_mail(), Server("localhost", port)))
+        await dripping.wait()
+        client.hang_up()
+        assert isinstance(await thread, Later)
 
 
 async def test_endless_answers_fill_no_memory():

@@ -23,6 +23,8 @@ WITHIN_S = 30.0
 ANSWERS_BYTES = 64 * 1024
 """The most bytes of a server's answers to one mail, before TLS begins and after it."""
 READY = 220
+SIGNING_IN = frozenset({530, 534, 535})
+"""The refusals to sign somebody in: of every mail, until the password is put right."""
 OURSELVES = "[127.0.0.1]"
 """How the sender names itself: the name of a worker's machine means nothing to a mail server."""
 IMPLICIT = 465
@@ -93,7 +95,20 @@ class _Starting(smtplib.SMTP):
     def __init__(self, host: str, timeout_s: float) -> None:
         super().__init__(timeout=timeout_s, local_hostname=OURSELVES)
         self._host = host  # the name that its certificate must have
+        self._line: socket.socket | None = None
         self._over = False
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        plain = socket.create_connection((host, port), timeout)
+        self._line = plain.dup()  # TLS takes the other over, and shows it only once its handshake is done
+        if self._over:
+            self.hang_up()
+        return plain
+
+    def close(self) -> None:
+        super().close()
+        if self._line is not None:
+            self._line.close()
 
     def getreply(self) -> tuple[int, bytes]:
         if self._over:
@@ -105,18 +120,16 @@ class _Starting(smtplib.SMTP):
     def hang_up(self) -> None:
         """End the connection under the thread that uses it, so that the thread ends."""
         self._over = True
-        sock = self.sock
-        if sock is not None:
+        if self._line is not None:
             with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
+                self._line.shutdown(socket.SHUT_RDWR)
 
 
 class _Encrypted(_Starting):
     """Begins with TLS."""
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
-        plain = socket.create_connection((host, port), timeout)
-        return tls().wrap_socket(plain, server_hostname=host)
+        return tls().wrap_socket(super()._get_socket(host, port, timeout), server_hostname=host)
 
 
 def _sent(client: smtplib.SMTP, mail: EmailMessage, server: Server) -> DeliverAnswer:
@@ -155,4 +168,4 @@ def _sent(client: smtplib.SMTP, mail: EmailMessage, server: Server) -> DeliverAn
 
 def _refused(server: Server, code: int, said: str) -> DeliverAnswer:
     reason = f"{server.host} answered {one_line(said[:SAID])}"
-    return SetAside(reason) if code >= 500 else Later(reason)  # noqa: PLR2004 - the class of refusals for good
+    return SetAside(reason) if code >= 500 and code not in SIGNING_IN else Later(reason)  # noqa: PLR2004 - those for good

@@ -14,7 +14,7 @@ from .signing import signed
 from .wording import headline, lines, moment
 
 _JSON = {"Content-Type": "application/json"}
-_OF_CALL = {"suspension_id", "tool_call_id", "tool", "kind", "title", "created_at", "expires_at", "decisions"}
+_OF_CALL = {"suspension_id", "tool_call_id", "tool", "kind", "created_at", "expires_at", "decisions"}
 """What is told of a call without its content."""
 
 

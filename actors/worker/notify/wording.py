@@ -54,8 +54,6 @@ def lines(notice: Notice, *, content: bool) -> Iterator[tuple[str, str]]:
     call = notice.call
     if call is not None:
         yield "Call", call.suspension_id
-        if call.title:
-            yield "About", one_line(call.title)
         if call.expires_at is not None and notice.by is None:
             yield "Until", moment(call.expires_at)
     if notice.by is not None:
@@ -67,7 +65,7 @@ def lines(notice: Notice, *, content: bool) -> Iterator[tuple[str, str]]:
     written = [("Reason", notice.reason), ("Reply", notice.reply), ("Error", notice.error)]
     if call is not None:
         arguments = jsontext.dumps(call.arguments) if call.arguments else None
-        written = [("Prompt", call.prompt), ("Arguments", arguments), *written]
+        written = [("About", call.title), ("Prompt", call.prompt), ("Arguments", arguments), *written]
     yield from ((label, one_line(text)) for label, text in written if text)
 
 

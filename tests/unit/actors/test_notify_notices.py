@@ -142,6 +142,7 @@ def waiting(**more):
 
 
 WRITTEN = {
+    "title": "S3CRET",
     "prompt": "S3CRET",
     "arguments": {"a": "S3CRET"},
     "report_md": "S3CRET",
@@ -154,8 +155,8 @@ def test_without_content_nothing_is_told_that_agents_tools_or_people_wrote():
     notice = noticed("settled", call=waiting(**WRITTEN), by=SettledBy.DENY, reason="S3CRET", reply="S3CRET", error="S3CRET")
     assert "S3CRET" not in json.dumps(payload(notice, content=False))
     assert "S3CRET" not in repr((headline(notice), list(lines(notice, content=False))))
-    assert json.dumps(payload(notice, content=True)).count("S3CRET") == 8
-    assert repr(list(lines(notice, content=True))).count("S3CRET") == 5
+    assert json.dumps(payload(notice, content=True)).count("S3CRET") == 9
+    assert repr(list(lines(notice, content=True))).count("S3CRET") == 6
 
 
 def test_a_webhooks_body_says_what_waits():
@@ -173,7 +174,6 @@ def test_a_webhooks_body_says_what_waits():
                 "tool_call_id": "call_1",
                 "tool": "refund",
                 "kind": "approval",
-                "title": "A refund",
                 "created_at": 0,
                 "expires_at": 60_000,
                 "decisions": ["approve", "deny"],
