@@ -1,7 +1,7 @@
 """`holdfast outbox`: what conversations owe and have not delivered, and what was set aside; deliver it now, or drop it."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Annotated
 
@@ -18,13 +18,21 @@ from .session import Reached
 MOST = 1000
 """How many of each state are listed at most."""
 REASON_LENGTH = 80
+ALL = "all"
+"""What --retry and --drop take in place of an id, with --target."""
 
 
 async def run(
     on: Reached,
     *,
-    retry: Annotated[str | None, typer.Option(metavar="ID", help="Deliver this now, also if it was set aside.")] = None,
-    drop: Annotated[str | None, typer.Option(metavar="ID", help="Remove this undelivered.")] = None,
+    target: Annotated[str | None, typer.Option(metavar="NAME", help="Only what is for the target of that name.")] = None,
+    retry: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Deliver this now, also if it was set aside; `all`: all set aside for --target."),
+    ] = None,
+    drop: Annotated[
+        str | None, typer.Option(metavar="ID", help="Remove this undelivered; `all`: all set aside for --target.")
+    ] = None,
 ) -> Said:
     """List what conversations owe notification targets (and each other) and have not delivered, and what was set aside.
 
@@ -35,26 +43,54 @@ async def run(
     """
     if retry is not None and drop is not None:
         raise InvalidInput("--drop", "it contradicts --retry", "give one of the two")
-    if retry is not None or drop is not None:
-        name = retry if retry is not None else drop or ""
-        found = await (on.client.redeliver(name) if retry is not None else on.client.drop(name))
+    name = drop if retry is None else retry
+    if name is not None:
+        if (name == ALL) != (target is not None):
+            raise InvalidInput(
+                "--target", "it goes with `all`, and `all` with it", "say --target NAME --retry all, or give an id"
+            )
+        act = on.client.drop if retry is None else on.client.redeliver
+        if target is not None:
+            count = await _done(on, target, act)
+            done = "delivered as soon as the target takes them" if retry is not None else "dropped"
+            return Said({"target": target, "count": count}, [clean(f"{count} set aside for {target}: {done}.")])
+        found = await act(name)
         done = "is delivered as soon as its target takes it" if retry is not None else "is dropped"
         text = f"{name} {done}." if found else f"{name} is not in the outbox (any more)."
         return Said({"id": name, "found": found}, [clean(text)], code=ExitCode.DONE if found else ExitCode.FAILED)
-    rows = [row for state in OutboxState for row in await _all(on.client, state)]
+    rows = [row for state in OutboxState for row in await _all(on.client, state, target)]
     return Said({"items": [row.model_dump(mode="json") for row in rows]}, partial(_draw, rows, await on.now()))
 
 
-async def _all(client: AsyncClient, state: OutboxState) -> list[Undelivered]:
+async def _done(on: Reached, target: str, act: Callable[[str], Awaitable[bool]]) -> int:
+    """Retry or drop what was set aside for a target until now, and not what is set aside again meanwhile; how many it were."""
+    now, count = await on.now(), 0
+    async for row in _each(on.client, OutboxState.SET_ASIDE, target):
+        if (row.set_aside_at or 0) > now:
+            break
+        count += await act(row.id)
+    return count
+
+
+async def _all(client: AsyncClient, state: OutboxState, target: str | None) -> list[Undelivered]:
     found: list[Undelivered] = []
+    async for row in _each(client, state, target):
+        found.append(row)
+        if len(found) == MOST:
+            break
+    return found
+
+
+async def _each(client: AsyncClient, state: OutboxState, target: str | None) -> AsyncIterator[Undelivered]:
     after: str | None = None
-    while len(found) < MOST:
+    while True:
         page = await client.outbox(state, limit=100, after=after)
-        found += page.items
+        for row in page.items:
+            if target is None or row.target == target:
+                yield row
         after = page.next
         if after is None:
-            break
-    return found[:MOST]
+            return
 
 
 def _draw(rows: Sequence[Undelivered], now: int) -> None:

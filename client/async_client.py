@@ -480,6 +480,7 @@ class AsyncClient:
         """A page of what conversations owe notification targets and each other: the first of each queue, oldest first.
 
         With the state `set_aside`, those that could not be delivered: they wait for `redeliver` or `drop`.
+        A page is shorter than `limit` if some of it was delivered meanwhile.
         """
         return await asked(self.gateway, verbs.OUTBOX, state=state, limit=limit, after=after)
 

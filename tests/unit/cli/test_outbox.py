@@ -18,7 +18,7 @@ from holdfast.client import AsyncClient
 from holdfast.client.figures import _values
 from holdfast.client.problems import Kind, problems_of
 from holdfast.client.stack_gateway import StackGateway
-from holdfast.persistence import MemoryStore, OutboxState, Verdict
+from holdfast.persistence import MemoryStore, OutboxState, OwedFigures, Verdict
 from holdfast.settings import Timing
 
 HOUR_MS = 3_600_000
@@ -108,6 +108,53 @@ def test_what_is_owed_is_dropped_once(store, capsys):
     assert "is dropped" in capsys.readouterr().out
     assert run(["outbox", "--drop", name]) == ExitCode.FAILED
     assert "is not in the outbox (any more)" in capsys.readouterr().out
+
+
+def set_aside(store, count):
+    async def fill():
+        for number in range(count):
+            await owe(store, f"d-{number}", "ended", target=AUDIT)
+            await store.acknowledge(await one_leased(store, AUDIT), Verdict.ASIDE, reason="no")
+
+    asyncio.run(fill())
+
+
+@pytest.mark.parametrize(("option", "left"), [("--retry", 250), ("--drop", 0)])
+def test_all_that_was_set_aside_for_a_target_is_delivered_again_or_dropped(store, capsys, option, left):
+    set_aside(store, 249)
+    assert run(["outbox", "--target", "ops", option, "all", "--json"]) == ExitCode.DONE
+    assert json.loads(capsys.readouterr().out) == {"target": "ops", "count": 0}
+    assert run(["outbox", "--target", "audit", option, "all"]) == ExitCode.DONE
+    assert capsys.readouterr().out.startswith("250 set aside for audit: ")
+    assert asyncio.run(ids(store, OutboxState.SET_ASIDE)) == []
+    figures = asyncio.run(store.outbox_figures())
+    assert figures.lanes.get(AUDIT, OwedFigures()).queues == left
+
+
+def test_what_is_set_aside_again_meanwhile_is_not_retried_for_ever(store, clock, monkeypatch, capsys):
+    redeliver = store.redeliver
+
+    async def refused(name):
+        found = await redeliver(name)
+        clock.now += 1
+        await store.acknowledge(await one_leased(store, AUDIT), Verdict.ASIDE, reason="no")
+        return found
+
+    monkeypatch.setattr(store, "redeliver", refused)
+    set_aside(store, 9)
+    assert run(["outbox", "--target", "audit", "--retry", "all"]) == ExitCode.DONE
+    assert capsys.readouterr().out.startswith("10 set aside for audit: ")
+
+
+def test_what_one_target_is_owed_is_listed(store, capsys):
+    assert run(["outbox", "--target", "audit", "--json"]) == ExitCode.DONE
+    assert [item["target"] for item in json.loads(capsys.readouterr().out)["items"]] == ["audit"]
+
+
+@pytest.mark.parametrize("wrong", [["--retry", "all"], ["--drop", "all"], ["--target", "ops", "--retry", "x"]])
+def test_all_is_of_a_target(store, capsys, wrong):
+    assert run(["outbox", *wrong]) == ExitCode.BAD_INPUT
+    assert "--target" in capsys.readouterr().err
 
 
 def test_bad_input_changes_nothing(store, capsys):
