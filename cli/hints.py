@@ -153,10 +153,11 @@ def asked_by(call: PendingCall[Any]) -> str:
     return f"asked by the rule {clean(call.rule)}{': ' if reason else ''}{reason}"
 
 
-def lines_of(call: PendingCall[Any], *, comments: int | None = None) -> list[str]:
-    """The lines about a call's approvers, votes, assignee and comments; empty if anybody may decide and nobody wrote.
+def lines_of(call: PendingCall[Any], now: int, *, comments: int | None = None) -> list[str]:
+    """The lines about a call's approvers, votes, assignee and comments, its escalation, and from whose lists it is hidden.
 
-    `comments` is how many of the last comments are shown; None: all.
+    There are none if anybody may decide and nobody did any of this. `now` is the store's time in milliseconds UTC. `comments`
+    is how many of the last comments are shown; None: all.
     """
     found = []
     terms = call.approvers
@@ -169,8 +170,13 @@ def lines_of(call: PendingCall[Any], *, comments: int | None = None) -> list[str
             found.append("the decider must prove who they are: use --url, with a key or a token in HOLDFAST_TOKEN")
         if terms.minimum > 1:
             found.append(agreed(len(call.votes), terms.minimum, ", ".join(clean(vote.by.id) for vote in call.votes)))
+    if call.escalated_at is not None:
+        found.append(f"escalated to them {span(now - call.escalated_at)} ago")
     if call.assigned:
         found.append(f"taken on by {clean(call.assigned)}")
+    hidden = [f"{clean(who)} (hidden for {span(until - now)} more)" for who, until in call.snoozed.items() if until > now]
+    if hidden:
+        found.append(f"not now: {', '.join(hidden)}")
     shown = call.comments if comments is None else call.comments[-comments:]
     if left_out := len(call.comments) - len(shown):
         found.append(f"{left_out} earlier comments are not shown")

@@ -77,7 +77,8 @@ async def _watch(on: Reached, *, as_json: bool, **given: Any) -> None:
         if as_json:
             _write(event)
         elif event.kind is ListEventKind.NOTED and event.call is not None:
-            said = "; ".join(shorten(one, PROMPT_LENGTH) for one in lines_of(event.call, comments=1)) or "it is given back"
+            lines = lines_of(event.call, await on.now(), comments=1)
+            said = "; ".join(shorten(one, PROMPT_LENGTH) for one in lines) or "it is given back, or shown again"
             console().print(clean(f"noted: {event.call.suspension_id} of {event.conversation_id}: {said}"), soft_wrap=True)
         elif event.call is not None:
             draw([event.call], await on.now(), on.where)
@@ -144,7 +145,7 @@ def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
     room = min(max(screen.width - taken, SHORTEST), LONGEST)
     arguments = [_arguments(call) for call in calls]
     rows = [(*row, shorten(clean(text), room)) for row, text in zip(cells, arguments, strict=True)]
-    below = [_below(call, is_whole_json(text, room), where) for call, text in zip(calls, arguments, strict=True)]
+    below = [_below(call, now, is_whole_json(text, room), where) for call, text in zip(calls, arguments, strict=True)]
     write_table((*columns, "ARGUMENTS"), rows, below=below.__getitem__)
     screen.print()
     for kind, drawn in KINDS.items():
@@ -153,7 +154,7 @@ def draw(calls: Sequence[AsyncPendingCall], now: int, where: Where) -> None:
     screen.print(ALL_TAKE, style="dim", soft_wrap=True)
 
 
-def _below(call: AsyncPendingCall, whole: bool, where: Where) -> list[tuple[str, str]]:  # noqa: FBT001 - private
+def _below(call: AsyncPendingCall, now: int, whole: bool, where: Where) -> list[tuple[str, str]]:  # noqa: FBT001 - private
     """The lines under a call, each with its style; `whole` says whether all of its arguments are shown."""
     found = [] if call.problem is None else [(f"it cannot be read: {clean(call.problem)}", "red")]
     prompt = call.cut["prompt"].begins if "prompt" in call.cut else call.prompt
@@ -161,7 +162,7 @@ def _below(call: AsyncPendingCall, whole: bool, where: Where) -> list[tuple[str,
     asked += [question.text for question in call.questions or ()]
     said = [f"it asks: {shorten(clean(one), PROMPT_LENGTH)}" for one in asked]
     said += filter(None, [asked_by(call)])
-    said += [shorten(one, PROMPT_LENGTH) for one in lines_of(call, comments=MOST_COMMENTS)]
+    said += [shorten(one, PROMPT_LENGTH) for one in lines_of(call, now, comments=MOST_COMMENTS)]
     found += [(one, "") for one in said]
     whole = whole and all(is_whole(one, PROMPT_LENGTH) for one in asked) and not call.report_md and call.payload is None
     step = next_step(call, where, whole=whole)

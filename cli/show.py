@@ -183,7 +183,7 @@ def _draw_call(screen: "Console", call: AsyncPendingCall, now: int, where: Where
     ends = call.expires_at
     left = "its end is not known" if ends is None else f"{span(ends - now)} left" if ends > now else "due"
     panel = Panel(
-        _body(call),
+        _body(call, now),
         title=Text(f"{kind.title}: {clean(call.tool) or 'unknown'}"),  # a string would be read as markup
         subtitle=Text(f"{clean(call.tool_call_id or call.suspension_id)}, {left}"),
         title_align="left",
@@ -205,7 +205,7 @@ def _quoted(text: str) -> str:
     return "\n".join(f"│ {line}" for line in lines)
 
 
-def _body(call: AsyncPendingCall) -> "Text":
+def _body(call: AsyncPendingCall, now: int) -> "Text":
     from rich.text import Text  # noqa: PLC0415 - as above
 
     parts = []
@@ -222,7 +222,7 @@ def _body(call: AsyncPendingCall) -> "Text":
         parts.append(f"Its report:\n{_quoted(call.report_md)}")
     if call.payload is not None:
         parts.append(f"What it is about:\n{_cut(to_json(call.payload, indent=2), REVIEWED_LENGTH)}")
-    parts += [touching(call), "\n".join(lines_of(call))]
+    parts += [touching(call), "\n".join(lines_of(call, now))]
     if call.questions is not None:
         parts += [drawn(question, number) for number, question in enumerate(call.questions, 1)]
     elif call.problem is None:

@@ -20,7 +20,8 @@ class ListEventKind(StrEnum):
 
     FOLLOWING = "following"  # from here on everything is told: read the lists now, and then go on with these events
     PENDING = "pending"  # a call waits for a decision
-    NOTED = "noted"  # somebody voted or commented on a call that still waits, or took it on or gave it back
+    NOTED = "noted"  # somebody voted or commented on a waiting call, took it on or hid it (or undid this), or others decide it
+    # from now on: look at `approvers` and `expires_at`
     SETTLED = "settled"  # a call does not wait any more
     STATUS = "status"  # a conversation's status, or how many of its calls wait; the last event of one change
     PASSED = "passed"  # nothing that this listener wants has changed: the event brings a new cursor, and nothing else

@@ -9,6 +9,7 @@ import pytest
 from stores import WithActors
 from writer import Writer, begin, call, start
 
+from holdfast.backoff import wall_ms
 from holdfast.cli import session
 from holdfast.cli.app import run
 from holdfast.cli.errors import ExitCode
@@ -99,6 +100,51 @@ def test_a_list_that_is_watched_says_what_others_have_said(given, monkeypatch, c
     assert said.startswith(f"noted: {given.suspension_ids[0]} of c-1: may be decided by 2 of role:finance")
     assert "taken on by ana; ana: Which" in said
     assert "\x1b" not in said
+
+
+@pytest.mark.parametrize(
+    ("until", "says"),
+    [({"a\x1bna": wall_ms() + 86_400_000}, "not now: a\\x1bna (hidden for 23h"), ({}, "it is given back, or shown again")],
+)
+def test_a_list_that_is_watched_says_who_has_hidden_a_call_that_anybody_may_decide(given, until, says, monkeypatch, capsys):
+    reached = session.reached
+
+    class Watched:
+        async def events(self, **_):
+            async with reached(None) as opened:
+                found = await opened.client.pending_call(given.suspension_ids[0])
+            yield ListEvent(
+                ListEventKind.NOTED, 1, "c-1", "desk", 7, call=found.model_copy(update={"approvers": None, "snoozed": until})
+            )
+
+    @asynccontextmanager
+    async def watched(_):
+        yield Reached(Watched(), None)
+
+    monkeypatch.setattr(session, "reached", watched)
+    assert run(["pending", "--watch"]) == ExitCode.DONE
+    assert says in capsys.readouterr().out
+
+
+def test_what_is_hidden_and_what_was_escalated_is_said(given, capsys):
+    suspension = given.suspension_ids[0]
+    assert run(["snooze", suspension, "2h"]) == ExitCode.DONE
+    capsys.readouterr()
+    assert run(["pending"]) == ExitCode.DONE
+    assert suspension not in capsys.readouterr().out
+    assert run(["show", "c-1"]) == ExitCode.DONE
+    said = capsys.readouterr().out
+    assert said.count("not now: ana (hidden for ") == 1
+    assert "escalated" not in said
+    assert run(["snooze", suspension, "0s"]) == ExitCode.DONE
+    assert run(["escalate", suspension, "--to", "role:cfo"]) == ExitCode.DONE
+    capsys.readouterr()
+    for command in (["pending"], ["show", "c-1"]):
+        assert run(command) == ExitCode.DONE
+        said = capsys.readouterr().out
+        assert "may be decided by role:cfo" in said
+        assert "escalated to them " in said
+        assert "not now" not in said
 
 
 def test_a_call_is_taken_on_given_back_and_commented_and_the_lists_show_it(given, capsys):

@@ -55,7 +55,7 @@ def test_what_a_rule_asks_is_said_by_whom_and_why(rule, reason, says, capsys):
     call = PendingCall.of(RULED.model_copy(update={"rule": rule, "rule_reason": reason}), lambda *_, **__: None)
     pending.draw([call], 2, Where())
     assert says in [line.strip() for line in capsys.readouterr().out.splitlines()]
-    assert f"(It is {says})" in show._body(call).plain
+    assert f"(It is {says})" in show._body(call, 0).plain
 
 
 def test_what_no_rule_asks_says_nothing_of_rules():
