@@ -13,7 +13,7 @@ from holdfast.errors import StaleCall
 
 from .bodies import AssignBody, CommentBody, EscalateBody, PendingQuery, PlaceQuery, SnoozeBody
 from .decision_bodies import ResolveBody, ResolveCallBody
-from .operation import Asked, of, of_decision
+from .operation import Asked, Checked, of, of_decision
 from .reach import listed
 from .refusal import invalid
 
@@ -106,10 +106,15 @@ async def snooze(asked: Asked) -> NotedReply:
 async def escalate(asked: Asked) -> NotedReply:
     """Let others decide a pending call, in the place of those who may now; the scope `admin` may do so with any call."""
     key, body, conversation = asked.key or uuid.uuid4().hex, asked.body, await _conversation(asked)
-    named = {"suspension_id": asked.path["suspension_id"], "tool_call_id": None, "conversation_id": conversation.id}
-    said = {"to": body.to, "reason": body.reason, "administrator": AccessScope.ADMIN in asked.caller.scopes, "request_id": key}
-    receipt = await verb_asked(asked.client.gateway, verbs.ESCALATE, **named, **said)
+    receipt = await escalated(asked, conversation.id, body.to, reason=body.reason, request_id=key)
     return NotedReply(**receipt.model_dump(), request_id=key)
+
+
+async def escalated(checked: Checked, conversation_id: str, to: Any, **said: Any) -> Receipt:
+    """Let others decide the call of a request, as its caller may; `said` has the reason and the key."""
+    named = {"suspension_id": checked.path["suspension_id"], "tool_call_id": None, "conversation_id": conversation_id}
+    administrator = AccessScope.ADMIN in checked.caller.scopes
+    return await verb_asked(checked.client.gateway, verbs.ESCALATE, **named, to=to, administrator=administrator, **said)
 
 
 async def _conversation(asked: Asked) -> AsyncConversation:

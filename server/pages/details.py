@@ -65,8 +65,7 @@ class Detail:
     @property
     def approvers(self) -> str:
         """Who may decide it, in a line; empty if there is no restriction."""
-        terms = self.call.approvers
-        return "" if terms is None else said(terms.who, terms.minimum, not_requester=terms.not_requester)
+        return approvers_of(self.call)
 
     def refused(self, principal: Principal) -> str:
         """Why this principal may not decide it; empty if it may."""
@@ -76,6 +75,12 @@ class Detail:
     def outsider(self, principal: Principal) -> bool:
         """Whether this principal is not among its approvers. The requester is among them, even if barred from its own calls."""
         return self.call.approvers is not None and self.call.approvers.outsider(principal) is not None
+
+
+def approvers_of(call: PendingCall[Any]) -> str:
+    """Who may decide a call, in a line; empty if there is no restriction."""
+    terms = call.approvers
+    return "" if terms is None else said(terms.who, terms.minimum, not_requester=terms.not_requester)
 
 
 async def detail_of(visit: Visit, call: PendingCall[Any], *, edited: bool = False, filled: Filled | None = None) -> Detail:

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from holdfast.client.list_events import LIST_CURSOR
 from holdfast.conversation import Approve, Deny, Review
 from holdfast.conversation.text import jsontext
 from holdfast.errors import AlreadyVoted, HoldfastError, InvalidDecision, NotPermitted, StaleCall
+from holdfast.server.decisions import escalated
 from holdfast.server.error_responses import problem_of
 from holdfast.server.reach import listed
 from holdfast.server.refusal import invalid
@@ -25,7 +27,7 @@ from holdfast.server.streams import frame
 
 from .choices import settled_as
 from .destinations import path_of
-from .details import detail_of, parameters_of, settled_of, tool_of
+from .details import approvers_of, detail_of, parameters_of, settled_of, tool_of
 from .filled import blank, read
 from .filters import ListQuery
 from .history import Settled
@@ -64,9 +66,10 @@ class Row:
 
     @property
     def noted(self) -> str:
-        """The votes, the assignee and the number of comments; empty without any."""
+        """Who decides since an escalation, the votes, the assignee and the number of comments; empty without any."""
         terms, comments = self.call.approvers, len(self.call.comments)
-        found = [f"{len(self.call.votes)} of {terms.minimum} have agreed"] if self.call.votes and terms is not None else []
+        found = [f"escalated to {approvers_of(self.call)}"] if self.call.escalated_at is not None else []
+        found += [f"{len(self.call.votes)} of {terms.minimum} have agreed"] if self.call.votes and terms is not None else []
         found += [f"{self.call.assigned} is on it"] if self.call.assigned else []
         found += [f"{comments} comment{'' if comments == 1 else 's'}"] if comments else []
         return " · ".join(found)
@@ -177,7 +180,7 @@ async def _voted(visit: Visit, found: PendingCall[Any]) -> Response:
 
 
 async def note(visit: Visit) -> Response:
-    """Take a call on, give it back, or comment on it for its approvers."""
+    """Take a call on, give it back, comment on it for its approvers, hide it for a while, or let others decide it."""
     suspension_id, form = visit.path["suspension_id"], visit.form
     conversation_id, key = form.get("conversation_id"), form.get("request_id")
     await visit.serving.reach.check(visit.caller, conversation_id)
@@ -189,8 +192,17 @@ async def note(visit: Visit) -> Response:
             await conversation.assign(suspension_id, None, request_id=key)
         case "comment":
             await conversation.comment(suspension_id, form.get("text"), request_id=key)
+        case "snooze":
+            try:
+                for_s = float(form.get("for_s"))
+            except ValueError:
+                raise invalid("for_s: it is a number of seconds") from None
+            await conversation.snooze(suspension_id, for_s, request_id=key)
+        case "escalate":
+            named = [name for name in re.split(r"[\s,]+", form.get("to")) if name]
+            await escalated(visit, conversation_id, named, request_id=key)
         case _:
-            raise invalid("note: it is assign, give_back or comment")
+            raise invalid("note: it is assign, give_back, comment, snooze or escalate")
     return visit.to(path_of(suspension_id, conversation_id))
 
 

@@ -140,23 +140,27 @@ function said(row, text, at) { // sets the text below a row's lines
   $("a", row).append(ended);
   tick();
 }
-function note(row, text) { // sets a row's votes, assignee and comments
+function note(row, text) { // sets the line of what people did with a row's call
   $(".noted", row)?.remove();
   if (text) $(".of", row).before(made("span", { classes: "noted", text }));
 }
 function noted(id, fresh) {
   if (waiting.has(id)) waiting.set(id, fresh);
   const row = rowOf(id);
-  if (row && !row.classList.contains("settled")) note(row, $(".noted", fresh)?.textContent);
   if (open()?.dataset.id === id) hear();
+  if (!row || row.classList.contains("settled")) return;
+  note(row, $(".noted", fresh)?.textContent);
+  $(".left", row).replaceWith($(".left", fresh));
+  Object.assign(row.dataset, fresh.dataset); // with another deadline it moves once the list is drawn again
 }
 let hearing = 0;
-const hear = later(async () => { // fetches others' votes and comments on the open call; its forms keep what was typed
+const hear = later(async () => { // fetches what others did with the open call; its forms keep what was typed
   const shown = open(), mine = ++hearing;
   const found = shown && await part(location.href).catch(() => null);
   if (!found?.response.ok || mine !== hearing || open() !== shown) return;
   const fresh = parsed(found.text);
-  for (const name of ["#agreed", "#said"]) {
+  if (!$("#decide form", shown) !== !$("#decide form", fresh)) return void load(location.href, shown.dataset.id); // others decide now
+  for (const name of ["#agreed", "#said", "header > .line", ".effect"]) {
     const old = $(name, shown), now = $(name, fresh);
     if (old && now && old.innerHTML !== now.innerHTML) old.innerHTML = now.innerHTML; // as in `fill`
   }

@@ -47,7 +47,7 @@ async def test_every_page_and_state(server, browser, scheme):
     await check(page, "an inbox")
     for kind in kinds:
         await page.goto(f"{server.url}/inbox/{ids[kind]}?conversation_id=c-{kind}")
-        for folded in await page.locator("#decide summary").all():
+        for folded in await page.locator("#decide summary, #together summary").all():
             await folded.click()
         await check(page, kind)
     await page.goto(f"{server.url}/inbox/{ids['review']}?conversation_id=c-review")

@@ -3,6 +3,13 @@
 import pytest
 from deciding_people import behind_a_proxy, for_two, signed_in
 from playwright.async_api import expect
+from writer import escalate
+
+from holdfast.backoff import wall_ms
+from holdfast.client import Principal, Proof
+from holdfast.conversation import Approvers
+
+CY = Principal("cy", roles=["support"], proof=Proof.PROXY)
 
 
 @pytest.fixture
@@ -84,6 +91,39 @@ async def test_what_others_say_shows_while_the_call_is_open_and_what_is_typed_st
     await page.get_by_role("button", name="Approve", exact=True).click()
     await expect(page.locator(".outcome")).to_contain_text("Your decision is recorded")
     assert votes(writer) == ["eve"]
+    await context.close()
+
+
+async def test_whom_a_call_is_escalated_to_sees_its_form_and_its_new_deadline_on_an_open_page(server, browser, page):
+    writer = for_two(server, "v-6", now=wall_ms() - 60_000)
+    (suspension_id,) = writer.suspension_ids
+    await opened(page, server, "bo", "v-6")
+    context = await browser.new_context()
+    hers = await signed_in(await context.new_page(), "cy", "support")
+    await hers.goto(f"{server.url}/inbox")
+    await hers.locator(".row a").click()
+    await expect(hers.locator("#decide")).to_contain_text("You may not decide this")
+    row, left = hers.locator(f"#row-{suspension_id}"), hers.locator("article .line time")
+    before = await row.get_attribute("data-expires")
+    await expect(left).to_have_attribute("data-until", before)
+
+    await page.get_by_text("Let others decide").click()
+    await page.get_by_label("Roles and ids").fill("role:support, id:zoe")
+    await page.get_by_role("button", name="Let them decide").click()
+    await expect(page.locator("#decide")).to_contain_text("You may not decide this")
+
+    await expect(hers.get_by_role("button", name="Approve", exact=True)).to_be_visible()
+    await expect(hers.locator("#said")).to_contain_text("It was escalated")
+    await expect(row.locator(".noted")).to_have_text("escalated to role:support, id:zoe")
+    after = await row.get_attribute("data-expires")
+    assert int(after) > int(before)
+    for shown in (left, row.locator("time.left")):
+        await expect(shown).to_have_attribute("data-until", after)
+    await hers.get_by_label("Reason, for the agent").fill("half a thought")
+    server.run(writer.do(escalate(Approvers("id:cy").terms, principal=CY)))
+    await expect(hers.locator("#said")).to_contain_text("id:cy")
+    await expect(left).to_have_attribute("data-until", await row.get_attribute("data-expires"))
+    await expect(hers.get_by_label("Reason, for the agent")).to_have_value("half a thought")
     await context.close()
 
 

@@ -2,11 +2,14 @@
 
 import html
 import ipaddress
+import uuid
+from dataclasses import replace
 
 import httpx
 import pytest
 from page_forms import HOSTILE, decide, fields, path_of
 from served import served
+from waiting_calls import waiting
 from writer import Writer, begin, call, start
 
 from holdfast.client import Principal, Proof
@@ -114,3 +117,65 @@ def test_somebody_takes_it_on_gives_it_back_and_comments(server, people):
     assert "has taken it on" not in read(people["cy"], suspension_id, "page-notes")
     assert notes("bo", note="dance").status_code == 422
     assert notes("bo", note="comment", text="").status_code == 422
+
+
+def note(http, suspension_id, name, **said):
+    return http.post(f"/inbox/{suspension_id}/note", data={"conversation_id": name, "request_id": uuid.uuid4().hex, **said})
+
+
+def test_somebody_hides_it_from_their_own_list_and_shows_it_again(server, people):
+    suspension_id = waits(server, "page-later")
+    bo, row = people["bo"], f'id="row-{suspension_id}"'
+    assert "Show it again" not in read(bo, suspension_id, "page-later")
+    for for_s in ("soon", "", "-1", "nan", "1e99"):
+        assert note(bo, suspension_id, "page-later", note="snooze", for_s=for_s).status_code == 422
+    assert row in bo.get("/inbox").text
+    assert note(bo, suspension_id, "page-later", note="snooze", for_s="14400").status_code == 303
+    page = read(bo, suspension_id, "page-later")
+    assert "You have hidden it from your lists until" in page
+    assert "Approve" in page
+    assert row not in bo.get("/inbox").text
+    assert row in people["eve"].get("/inbox").text
+    assert "You have hidden it" not in read(people["eve"], suspension_id, "page-later")
+    assert fields(page)["for_s"] == "0"
+    assert note(bo, suspension_id, "page-later", note="snooze", for_s="0").status_code == 303
+    assert row in bo.get("/inbox").text
+    assert note(people["cy"], suspension_id, "page-later", note="snooze", for_s="3600").status_code == 403
+
+
+def test_those_who_may_decide_let_others_decide(server, people):
+    suspension_id = waits(server, "page-others")
+    decide(people["bo"], "page-others", suspension_id, decision="approve")
+    assert "Let others decide" not in read(people["cy"], suspension_id, "page-others")
+    for to in ("", " , ", "support", "role:"):
+        assert note(people["bo"], suspension_id, "page-others", note="escalate", to=to).status_code == 422
+    assert note(people["cy"], suspension_id, "page-others", note="escalate", to="id:cy").status_code == 403
+    assert note(people["bo"], suspension_id, "page-others", note="escalate", to="role:support,  id:zoe").status_code == 303
+    page = read(people["bo"], suspension_id, "page-others")
+    assert "It was escalated" in page
+    assert "You may not decide this" in page
+    assert "Let others decide" not in page
+    assert 'name="decision" value="approve"' in read(people["cy"], suspension_id, "page-others")
+    assert "escalated to role:support, id:zoe" in people["cy"].get("/inbox").text
+    assert note(people["bo"], suspension_id, "page-others", note="escalate", to="id:bo").status_code == 403
+
+
+def test_nobody_else_decides_what_a_client_is_to_execute(server, people):
+    suspension_id = waiting(server, "page-device", "client_exec")
+    page = read(people["bo"], suspension_id, "page-device")
+    assert "Not now" in page
+    assert "Let others decide" not in page
+    assert note(people["bo"], suspension_id, "page-device", note="escalate", to="id:bo").status_code == 422
+
+
+def test_an_administrator_lets_others_decide_what_is_not_theirs():
+    proxy = replace(PROXY, scopes=(*PROXY.scopes, AccessScope.ADMIN))
+    with served(authentication=Authentication(proxy=proxy)) as running:
+        suspension_id = waits(running, "page-admin")
+        headers = {"X-User": "root", "Sec-Fetch-Site": "same-origin"}
+        with httpx.Client(base_url=running.url, timeout=30, headers=headers) as root:
+            page = read(root, suspension_id, "page-admin")
+            assert "Let others decide" in page
+            assert "Not now" not in page
+            assert note(root, suspension_id, "page-admin", note="escalate", to="id:root").status_code == 303
+            assert 'name="decision" value="approve"' in read(root, suspension_id, "page-admin")
