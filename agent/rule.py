@@ -30,7 +30,7 @@ class Rule:
             `id:ana@shop.example`). The tool's own approvers apply as well. None: this rule does not restrict it.
         on_timeout: What follows if nobody decides in time, for a rule that asks: `"error"`, `Deny(reason)`, `Answer(value)` if
             the tool takes one, or `Escalate(to, for_s=..., then=...)`. None: what the tool says.
-        reminders_s: How many seconds before the end of each stage its approvers are reminded, as a list.
+        reminders_s: How many seconds before the end of each stage its approvers are reminded, as a list; with `on_timeout`.
 
     Each is an attribute, too; `pattern` is the parsed pattern. A pattern's error has a » at the place of the mistake.
     """
@@ -106,10 +106,12 @@ def _approvers(given: object) -> Approvers | None:
 
 
 def _on_timeout(given: Declared | None, reminders_s: object) -> OnTimeout | None:
-    if given is None and reminders_s == ():
+    if given is None:
+        if reminders_s != ():
+            raise InvalidRule("reminders_s", "it says nothing of the deadline itself", "give on_timeout=, too")
         return None
     try:
-        return timeouts.on_timeout_of(timeouts.ERROR if given is None else given, reminders_s, "")
+        return timeouts.on_timeout_of(given, reminders_s, "")
     except ConfigurationError as error:
         raise InvalidRule(error.field.removeprefix("."), error.problem, error.fix) from None
 

@@ -243,19 +243,20 @@ async def _resolve(
 
 async def _pending(gateway: StackGateway, **where: Any) -> Page[AsyncPendingCall]:
     async def read(**of_page: Any) -> Listing:  # each page has a deadline of its own
-        return await gateway.read(lambda store: store.pending(**of_page))
+        page = await gateway.read(lambda store: store.pending(**of_page))
+        who = gateway.principal
+        return page if who is None else Listing(await _awake(gateway, page.items, who), page.next)
 
     page = await filtered(read, CALLS, **where)
-    rows = page.items if gateway.principal is None else await _awake(gateway, page.items, gateway.principal)
-    return Page(items=[PendingCall.of(view, gateway.resolve) for view in rows], next=page.next)
+    return Page(items=[PendingCall.of(view, gateway.resolve) for view in page.items], next=page.next)
 
 
 async def _awake(gateway: StackGateway, rows: Sequence[PendingView], who: Principal) -> Sequence[PendingView]:
     """The rows without those that this person does not want to see yet."""
-    if not any(who.id in row.snoozed for row in rows):
+    if not any(who.mark in row.snoozed for row in rows):
         return rows
     now = await gateway.read(lambda store: store.now())
-    return [row for row in rows if row.snoozed.get(who.id, 0) <= now]
+    return [row for row in rows if row.snoozed.get(who.mark, 0) <= now]
 
 
 async def _pending_call(gateway: StackGateway, *, suspension_id: str, conversation_id: str | None) -> AsyncPendingCall:

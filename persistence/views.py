@@ -252,7 +252,7 @@ def with_notes(notes: Sequence[Entry]) -> dict[str, Any]:
     )
     comments = tuple(CommentView(by=one.principal, at=one.at, text=one.text) for one in notes if isinstance(one, CallCommented))
     assigned = [one.to for one in notes[since:] if isinstance(one, CallAssigned)]
-    latest = {one.principal.id: one for one in notes if isinstance(one, CallSnoozed) and one.principal is not None}
+    latest = {one.principal.mark: one for one in notes if isinstance(one, CallSnoozed) and one.principal is not None}
     snoozed = {by: one.until for by, one in latest.items() if one.until > one.at}
     said: dict[str, Any] = {
         "votes": votes,

@@ -94,7 +94,7 @@ EVENTS: Mapping[type[BaseModel], Row] = {
     log.CallSuspended: Row(
         f"approval suspension_id suspension_kind arguments_at expires_at batch_id {_CALL}",
         f"arguments {_ASKED}",
-        "on_lost traceparent resume grants approvers message_at salt source on_timeout stage remind_at",
+        "on_lost traceparent resume grants approvers message_at salt source on_timeout stage stage_at remind_at",
     ),
     CallTarget: Row("kind value level"),
     log.SuspensionSettled: Row(

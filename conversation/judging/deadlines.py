@@ -5,13 +5,14 @@ from holdfast.conversation.records.commands import EscalateCall, Wake, places_of
 from holdfast.conversation.records.events import CallEscalated, CallReminded, CallSuspended, SettledBy
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord, SuspensionKind
+from holdfast.conversation.terms.spec import Approval
 from holdfast.conversation.terms.stages import NOTHING, Default, OnTimeout
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.envelope import failure
-from holdfast.errors import InvalidDecision, InvalidInput
+from holdfast.errors import InvalidDecision, InvalidInput, StaleCall, StaleReason
 
 from . import noting
-from .deciding import Fitted, fit, follow
+from .deciding import Fitted, check_permitted, fit, follow
 from .judgement import Judgement
 from .progress import OF_TOOL, Draft, advance, check_words, finish, give_up, settled
 
@@ -41,8 +42,18 @@ def wake(state: State, command: Wake) -> Judgement:
 
 
 def escalate(state: State, command: EscalateCall) -> Judgement:
-    """Let others decide a suspended call, for as long as its present stage lasts."""
-    call, suspension = noting.noted(state, command, "approvers", administrator=command.administrator)
+    """Let others decide a suspended call, for as long as its present stage lasts.
+
+    Whoever may decide the call may do so, but not lower what is asked of those who decide; a proven administrator may.
+    """
+    trusted = command.administrator and command.proven is not None
+    call, suspension = noting.noted(state, command, "approvers", trusted=trusted)
+    if command.principal is None:
+        raise InvalidInput("principal", "nobody said who lets others decide", "use client.acting_as(Principal(...))")
+    if not trusted:
+        check_permitted(Draft(state, command), call)
+    if command.now >= suspension.expires_at:
+        raise StaleCall(state.conversation_id, call.tool_call_id, StaleReason.EXPIRED)
     if suspension.kind not in OF_TOOL | {SuspensionKind.REVIEW}:
         raise InvalidInput("call", WITHOUT_STAGES, "decide or cancel the call")
     if not command.approvers.fits:
@@ -56,10 +67,11 @@ def escalate(state: State, command: EscalateCall) -> Judgement:
             at=command.now,
             tool_call_id=call.tool_call_id,
             suspension_id=suspension.suspension_id,
-            approvers=command.approvers,
+            approvers=command.approvers.instead_of(call.deciders, strict=not trusted),
             stage=suspension.stage,
             expires_at=expires_at,
             remind_at=_on_timeout(draft, call, suspension).remind_at(command.now, expires_at),
+            to=command.to,
             request_id=command.request_id,
             principal=command.principal,
             reason=command.reason,
@@ -89,7 +101,7 @@ def _act(draft: Draft, call: Call, suspension: Suspension) -> None:
         draft.emit(
             CallEscalated(
                 **named,
-                approvers=stage.approvers,
+                approvers=stage.approvers.instead_of(call.deciders, strict=False),
                 stage=suspension.stage + 1,
                 expires_at=expires_at,
                 remind_at=terms.remind_at(now, expires_at),
@@ -115,6 +127,8 @@ def _decided(draft: Draft, call: Call, suspension: Suspension, default: Default)
         return False
     if suspension.kind is SuspensionKind.APPROVAL and call.passes(suspension, ruling.kind):
         return False
+    if suspension.kind is SuspensionKind.LOST and call.approval is Approval.REQUIRED:
+        return False  # it was declared for an approval, and what the run did is not known
     if draft.tool_of(call).questions:  # with the defaults of the questions that it leaves out
         whole = ruling.model_copy(update={"body": jsontext.dumps(fitted.value)})
         fitted = Fitted(call, suspension, whole, fitted.value)

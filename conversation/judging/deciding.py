@@ -357,6 +357,7 @@ def _asked_anew(draft: Draft, fitted: Fitted) -> Fitted:
     edited = call.edited(seq).model_copy(update={"suspension": None})
     asked = draft.command.read.get(before.seq)
     kept: dict[str, Any] = {"on_timeout": asked.on_timeout if isinstance(asked, CallSuspended) else None, "stage": before.stage}
+    kept["stage_at"] = before.stage_at or before.created_at
     suspend(draft, edited, before.kind, prompt=draft.tool_of(call).prompt, expires_at=before.expires_at, **kept)
     again = draft.state.calls.of(call.tool_call_id)
     suspension = before if again is None or again.suspension is None else again.suspension

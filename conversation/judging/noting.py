@@ -42,7 +42,8 @@ def snooze(state: State, command: Snooze) -> Judgement:
         raise InvalidInput("principal", "nobody said whose lists hide it", "use client.acting_as(Principal(...))")
     if not 0 <= command.for_s <= LONGEST_S:
         raise InvalidInput("for_s", f"{command.for_s!r} is no time", f"give 0 to {LONGEST_S} seconds")
-    others = [one for one in suspension.snoozed if one.by != command.principal.id and one.until > command.now]
+    mine = command.principal.mark
+    others = [one for one in suspension.snoozed if one.by != mine and one.until > command.now]
     if len(others) >= MOST_NOTES:
         raise InvalidInput("for_s", f"{MOST_NOTES} people have it hidden already", "decide it")
     check_words(command.reason, command.limits.note_bytes, "reason", InvalidInput)
@@ -55,6 +56,7 @@ def snooze(state: State, command: Snooze) -> Judgement:
             request_id=command.request_id,
             principal=command.principal,
             until=command.now + round(command.for_s * 1000),
+            for_s=command.for_s,
             reason=command.reason,
             noted=suspension.notes,
         )
@@ -63,16 +65,15 @@ def snooze(state: State, command: Snooze) -> Judgement:
 
 
 def noted(
-    state: State, command: Assign | Comment | Snooze | EscalateCall, field: str | None, *, administrator: bool = False
+    state: State, command: Assign | Comment | Snooze | EscalateCall, field: str | None, *, trusted: bool = False
 ) -> tuple[Call, Suspension]:
-    """The open suspension that a request is about and its call, if the sender may decide it or is a proven administrator.
+    """The open suspension that a request is about and its call, if the sender is `trusted` or one of its approvers.
 
     `field` is named if the call has too many notes already; None: the request is none of them.
     """
     call, suspension = state.calls.open_suspension(command.suspension_id) or (None, None)
     if call is not None and suspension is not None and call.tool_call_id == command.tool_call_id:
-        free = call.deciders is None or (administrator and command.proven is not None)
-        why = None if free or call.deciders is None else call.deciders.outsider(command.principal)
+        why = None if trusted or call.deciders is None else call.deciders.outsider(command.principal)
         if why is not None:
             raise NotPermitted(state.conversation_id, call.tool_call_id, why)
         if field is not None and len(suspension.notes) - len(suspension.snoozed) >= MOST_NOTES:

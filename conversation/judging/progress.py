@@ -265,12 +265,14 @@ def suspend(
     source: str = "",
     on_timeout: OnTimeout | None = None,
     stage: int = 0,
+    stage_at: int = 0,
 ) -> None:
     """Suspend a call, for the first or a later time.
 
     `arguments` is a text that identifies the arguments shown (default: their `seq`). `asked` is what the call's own body asks
     for, `rule_reason` why a rule asks for an approval, `expires_at` the deadline if it is not that of the limits, `source` the
-    machine that it waits for, `on_timeout` what a rule says of the deadline, `stage` how many escalations there were.
+    machine that it waits for, `on_timeout` what a rule says of the deadline, `stage` how many escalations there were, and
+    `stage_at` when the last one was.
     """
     tool, at_client = draft.tool_of(call), kind is SuspensionKind.CLIENT_EXEC
     timeout_s = _timeout_s(tool, draft.command.limits, kind)
@@ -286,7 +288,7 @@ def suspend(
     }
     if kind is SuspensionKind.APPROVAL:
         said |= _of_approval(tool, edited=is_edited(draft, call))
-        said |= {"on_timeout": on_timeout, "stage": stage}
+        said |= {"on_timeout": on_timeout, "stage": stage, "stage_at": stage_at}
     if asked is not None:
         said |= _of_review(asked, draft.now, timeout_s)
     terms = said.get("on_timeout") or (tool.on_timeout if kind in OF_TOOL else NOTHING)

@@ -241,7 +241,7 @@ def _terms(grant: Grant) -> tuple[str, ...]:
 
 def _words(event: events.SuspensionSettled) -> str:
     """The words of a body: a denial's reason, an error, a review's notes; empty for any other body."""
-    if event.body is None or event.by.value not in IN_WORDS:
+    if event.body is None or (event.decision or event.by).value not in IN_WORDS:
         return ""
     try:
         said = loads(event.body)

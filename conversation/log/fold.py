@@ -160,7 +160,7 @@ def _noted(state: State, tool_call_id: str, vote: Vote | None = None) -> State:
 
 def _snoozed(state: State, event: events.CallSnoozed) -> State:
     _, before = _suspended(state, event.tool_call_id)
-    by = "" if event.principal is None else event.principal.id
+    by = "" if event.principal is None else event.principal.mark
     kept = tuple(one for one in before.snoozed if one.by != by and one.until > event.at)
     added = (Snoozed(by=by, until=event.until, seq=state.seq + 1),) if event.until > event.at else ()
     over = {one.seq for one in before.snoozed} - {one.seq for one in kept}
@@ -174,7 +174,7 @@ def _escalated(state: State, event: events.CallEscalated) -> State:
         **{name: getattr(event, name) for name in ("approvers", "stage", "expires_at", "remind_at")},
         "own": True,
         "stage_at": event.at,
-        "replaced": before.replaced or call.deciders,
+        "replaced": before.replaced if before.stage_at > before.created_at else call.deciders,  # the first ones
         "votes": (),
         "notes": (*before.notes, state.seq + 1),
     }

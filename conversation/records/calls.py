@@ -43,7 +43,7 @@ class Vote(Record):
 
 
 class Snoozed(Record):
-    """A suspension is hidden from the lists of `by` until a time (ms UTC); `seq` is that of its `CallSnoozed`."""
+    """A suspension is hidden from the lists of `by` (`Principal.mark`) until a time (ms UTC), by the event at `seq`."""
 
     by: str
     until: int
@@ -59,9 +59,9 @@ class Suspension(Record):
     `shown` is the digest of what its event shows, for the audit chain; empty if an older release suspended the call. `source`
     is the machine that it waits for; empty: it waits for people.
 
-    `stage` counts the escalations by its deadline, `stage_at` is when the last one of any kind was (0: none); `approvers` then
-    decide instead of the `replaced` ones. `remind_at` is the next reminder (0: none), `snoozed` are those whose lists hide it.
-    What follows at its deadline is in its event if it is `staged`, else in the spec.
+    `stage` counts the escalations by its deadline, `stage_at` is when the present stage began (0: with the wait); `approvers`
+    then decide instead of the `replaced` ones. `remind_at` is the next reminder (0: none), `snoozed` are those whose lists hide
+    it. What follows at its deadline is in its event if it is `staged`, else in the spec.
     """
 
     suspension_id: str
@@ -297,8 +297,8 @@ class PendingView(Record):
     )
     snoozed: dict[str, int] = Field(
         default_factory=dict,
-        description='By the id of each person who said "not now": until when it is hidden from their lists, in integer '
-        "milliseconds UTC.",
+        description='Until when it is hidden from the lists of those who said "not now", in integer milliseconds UTC, by their '
+        "proof and id (`key:ana`).",
     )
     questions: tuple[Question, ...] | None = Field(
         default=None,

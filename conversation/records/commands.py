@@ -327,10 +327,18 @@ class EscalateCall(_Note):
     reason: str = ""
     administrator: bool = False
 
+    @property
+    def to(self) -> str:
+        """A digest of the approvers, by which two requests count as the same."""
+        return self.approvers.digest
+
     def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
-        """The `seq` of what says when its approvers are reminded."""
+        """The `seq` of what says when its approvers are reminded, and of the message that says who asked for the call."""
         call, _ = state.calls.open_suspension(self.suspension_id) or (None, None)
-        return () if call is None else places_of_timeout(call, spec)
+        if call is None or state.turn is None:
+            return ()
+        asked = call.deciders is not None and call.deciders.not_requester
+        return (*places_of_timeout(call, spec), *((state.turn.message_seq,) if asked else ()))
 
 
 class CancelTurn(Numbered):

@@ -194,13 +194,14 @@ class CallSuspended(CallEvent):
         source: The machine that the call waits for, such as another conversation; empty: it waits for people.
         on_timeout: What follows if nobody decides in time, as the rule or the body that asks says; None: what the tool says.
         stage: How many escalations there were before its arguments were edited.
+        stage_at: When its stage began, in integer milliseconds UTC, if its arguments were edited since; else 0.
         remind_at: When its approvers are reminded, in integer milliseconds UTC; 0: never.
     """
 
     kind: Literal["call_suspended"] = "call_suspended"
     LAST: ClassVar[str] = (
         "arguments_at expires_at prompt response_schema on_lost traceparent batch_id decisions resume title action report_md "
-        "payload rule rule_reason targets grants approvers message_at questions salt source on_timeout stage remind_at"
+        "payload rule rule_reason targets grants approvers message_at questions salt source on_timeout stage stage_at remind_at"
     )
     executor: Executor
     approval: Approval
@@ -224,6 +225,7 @@ class CallSuspended(CallEvent):
     source: str = ""
     on_timeout: OnTimeout | None = None
     stage: int = 0
+    stage_at: int = 0
     remind_at: int = 0
 
 
@@ -319,11 +321,13 @@ class CallSnoozed(Note):
 
     Attributes:
         until: Until when, in integer milliseconds UTC.
+        for_s: For how many seconds, as it was asked for; 0 shows the call again.
         reason: The reason of the request.
     """
 
     kind: Literal["call_snoozed"] = "call_snoozed"
     until: int
+    for_s: float
     reason: str = ""
 
 
@@ -346,6 +350,7 @@ class CallEscalated(OnSuspension, ChainLink):
         stage: How many escalations by its deadline the suspension has had by now.
         expires_at: The new deadline, in integer milliseconds UTC.
         remind_at: When these approvers are reminded, in integer milliseconds UTC; 0: never.
+        to: A digest of the approvers that the request named; empty if the deadline passed.
         request_id: The idempotency key of the request; None if the deadline passed.
         principal: Who asked for it, and how that was proven; None if nobody did, or if unknown.
         reason: The reason of the request.
@@ -357,6 +362,7 @@ class CallEscalated(OnSuspension, ChainLink):
     stage: int
     expires_at: int
     remind_at: int = 0
+    to: str = ""
     request_id: str | None = None
     principal: Principal | None = None
     reason: str = ""

@@ -7,7 +7,6 @@ while only (`Judgement.passing`).
 
 from holdfast.conversation.ids import payload_digest
 from holdfast.conversation.record import Record
-from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.errors import StaleReason
 
 from .events import SettledBy
@@ -64,8 +63,8 @@ notes_key = "n:{}".format
 _COMPARED = {
     "assign": ("suspension_id", "to"),
     "comment": ("suspension_id", "text"),
-    "snooze": ("suspension_id", "reason"),
-    "escalate": ("suspension_id", "approvers", "reason"),
+    "snooze": ("suspension_id", "for_s", "reason"),
+    "escalate": ("suspension_id", "to", "reason"),
     "revoke": ("grant_id", "reason"),
     "revoke_given": ("by", "proof", "reason"),
 }
@@ -76,5 +75,4 @@ def request_digest(kind: str, about: Record) -> str:
     """The digest by which two requests with the same `request_id` count as the same, from a request or from its event."""
     if kind not in _COMPARED:
         return kind
-    said = [getattr(about, name) or "" for name in _COMPARED[kind]]
-    return payload_digest(kind, *(one.digest if isinstance(one, ApproverTerms) else one for one in said))
+    return payload_digest(kind, *(str(getattr(about, name) or "") for name in _COMPARED[kind]))

@@ -231,7 +231,7 @@ class Round(Sequence[Call]):
                 self._suspensions = self._suspensions.set(call.suspension.suspension_id, place)
             self._machines += _is_of_machine(call.suspension) - _is_of_machine(suspended)
             self._voted += _is_voted(call.suspension) - _is_voted(suspended)
-            if call.suspension is not None:
+            if call.suspension is not None and (suspended is None or suspended.due_at != call.suspension.due_at):
                 deadline = Deadline(call.suspension.due_at, place)
                 self._deadlines = Deadlines(deadline) if self._deadlines is None else self._deadlines.with_deadline(deadline)
             while self._deadlines is not None and not self._stands(self._deadlines.first):

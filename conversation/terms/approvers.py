@@ -137,6 +137,18 @@ class ApproverTerms(Record):
         """Whether a decision may stand for later calls: not if several must agree, or the requester matters."""
         return self.minimum == 1 and not self.not_requester and not self.each
 
+    def instead_of(self, others: "ApproverTerms | None", *, strict: bool) -> "ApproverTerms":
+        """These terms in the place of others: who asked stays excluded, and what needs its own decision still does.
+
+        `strict`: as many must agree, too, and a stated principal counts only if it did before.
+        """
+        if others is None:
+            return self
+        kept = {"not_requester": self.not_requester or others.not_requester, "each": self.each or others.each}
+        if strict:
+            kept |= {"minimum": max(self.minimum, others.minimum), "stated": self.stated and others.stated}
+        return self.model_copy(update=kept)
+
     def outsider(self, principal: Principal | None) -> str | None:
         """Why a principal is not among the approvers; None if it is."""
         if principal is None:

@@ -60,6 +60,11 @@ class Principal:
         object.__setattr__(self, "roles", roles)
         object.__setattr__(self, "proof", Proof(self.proof))
 
+    @property
+    def mark(self) -> str:
+        """The principal's id with its proof: a stated one is not the proven one of the same name."""
+        return f"{self.proof}:{self.id}"
+
     def check_visible(self) -> "Principal":
         """The principal itself; `InvalidInput` if its names have characters that a person does not see as they are.
 

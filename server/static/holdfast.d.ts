@@ -69,7 +69,7 @@ export interface Call {
   comments: Comment[];
   /** Since when its approvers decide in the place of others, in integer milliseconds UTC; null if they do not. */
   escalated_at: number | null;
-  /** By the id of each person who said "not now": until when it is hidden from their lists, in integer milliseconds UTC. */
+  /** Until when it is hidden from the lists of those who said "not now", in integer milliseconds UTC, by their proof and id (`key:ana`). */
   snoozed: { [name: string]: number };
   /** The questions of a call of `ask_user_questions`, which takes `{id: value}` as an answer; null for every other call. */
   questions: Question[] | null;

@@ -649,6 +649,7 @@ async def deadlines(tells: Recorder) -> None:
                 name=tool,
                 arguments='{"amount":5}',
                 ruled=ruled if call_id == "ruled" else None,
+                approvers=FINANCE if call_id == "age" else None,
             )
             for call_id, tool in asked.items()
         )

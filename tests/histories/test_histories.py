@@ -270,7 +270,7 @@ def noted(step: Step, shown: Mapping[str, Any]) -> dict[str, Any]:
     """What a pending call shows of votes and notes, as the log has them."""
     suspension_id = shown["suspension_id"]
     about = [event for event in events(step) if getattr(event, "suspension_id", None) == suspension_id]
-    latest = {event.principal.id: event for event in about if event.kind == "call_snoozed"}
+    latest = {event.principal.mark: event for event in about if event.kind == "call_snoozed"}
     snoozed = {by: event.until for by, event in latest.items() if event.until > event.at}
     last = max((place for place, event in enumerate(about) if event.kind == "call_escalated"), default=None)
     stage = {name: shown.get(name) for name in ("approvers", "expires_at", "escalated_at")}

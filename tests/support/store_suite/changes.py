@@ -67,7 +67,7 @@ class Changing:
         writer = await Writer.of(store, "c-1")
         await writer.do(start(), begin(), call("refund"))
         place, (suspension,) = (await other.changes()).place, writer.suspension_ids
-        await writer.do(escalate(ApproverTerms(who=(("role:board",),))))
+        await writer.do(escalate(ApproverTerms(who=(("role:board",),)), principal=Principal("ana")))
 
         (found,) = await following(other, place)
 

@@ -144,14 +144,14 @@ class Reading:
         )
         await clerk.do(cancel(), send("and too late?"), begin(), call(asked))
         for number in range(4):  # a reminder, an escalation by hand, its reminder, and the stage of the deadline
-            due = {"now": clerk.state.due_at}
+            due = {"now": (clerk.state.due_at or 0) - (number == 1)}
             await clerk.do(*[escalate(ApproverTerms(who=(("id:bo",),)), principal=ana)] if number == 1 else [wake()], **due)
             assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
         await clerk.do(snooze(60, principal=ana), now=due["now"])
         await clerk.do(snooze(90, principal=ana), now=due["now"])
         assert await other.load("c-2") == clerk.state == await _folded(other, "c-2")
         (view,) = await other.pending_of("c-2")
-        assert view.snoozed == {"ana": (due["now"] or 0) + 90_000}
+        assert view.snoozed == {"oidc:ana": (due["now"] or 0) + 90_000}
         assert (view.approvers, view.escalated_at) == (ApproverTerms(minimum=2), now := due["now"])
         assert view.expires_at == (now or 0) + 5000
         (listed,) = [one for one in (await other.pending(limit=50)).items if one.conversation_id == "c-2"]

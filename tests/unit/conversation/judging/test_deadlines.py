@@ -17,6 +17,7 @@ from holdfast.conversation import (
     Resume,
     SettledBy,
     Snooze,
+    Start,
     Status,
     ToolSpec,
 )
@@ -348,11 +349,11 @@ def test_a_snooze_hides_a_call_from_who_says_it_and_moves_no_deadline(conversati
     conversation.do(snoozing(conversation, call, 60))
     conversation.do(snoozing(conversation, call, 10, by=BO))
     now = conversation.suspension(call)
-    assert [(one.by, one.until - conversation.now) for one in now.snoozed] == [("ana", 59_000), ("bo", 10_000)]
+    assert [(one.by, one.until - conversation.now) for one in now.snoozed] == [("key:ana", 59_000), ("key:bo", 10_000)]
     assert (now.expires_at, now.due_at, conversation.state.due_at) == (before.expires_at, before.due_at, before.expires_at)
     # a later one replaces it, and the end of it leaves nothing
     conversation.do(snoozing(conversation, call, 5))
-    assert [one.by for one in conversation.suspension(call).snoozed] == ["bo", "ana"]
+    assert [one.by for one in conversation.suspension(call).snoozed] == ["key:bo", "key:ana"]
     conversation.do(snoozing(conversation, call, 0))
     conversation.do(snoozing(conversation, call, 0, by=BO))
     assert (conversation.suspension(call).snoozed, conversation.suspension(call).notes) == ((), ())
@@ -382,6 +383,86 @@ def test_a_snooze_needs_somebody_who_may_decide_and_a_time(conversations):
     ]:
         with conversation.unchanged(), pytest.raises(error):
             conversation.do(said)
+
+
+# Nobody gets round the terms.
+
+
+TWO = Approvers("role:finance", minimum=2, not_requester=True).terms
+
+
+def test_whoever_lets_others_decide_lowers_nothing(conversations):
+    conversation = desk(conversations)
+    call = wait(conversation, approvers=Approvers("role:finance", minimum=2).terms)
+    conversation.do(escalating(conversation, call, to=Approvers("id:ana", stated=True).terms))
+    terms = conversation.state.turn.call(call).deciders
+    assert (terms.minimum, terms.stated) == (2, False)
+    assert not conversation.resolve(Approve(), call, principal=ANA).reply.settled
+    # an administrator may, but who asked stays excluded
+    conversation.do(escalating(conversation, call, to=LEAD, by=BO, administrator=True))
+    assert conversation.state.turn.call(call).deciders == LEAD
+
+
+def test_who_asked_stays_excluded_and_may_not_let_others_decide(conversations):
+    conversation = conversations(spec=conversations.desk_with(refund={"on_timeout": OnTimeout(stages=STAGES)}))
+    conversation.do(lambda _: Start(agent="desk", app="a:a", text="pay", message_id="m-1", principal=ANA))
+    conversation.begin()
+    call = wait(conversation, approvers=TWO)
+    with conversation.unchanged(), pytest.raises(NotPermitted, match="sent the message"):
+        conversation.do(escalating(conversation, call))
+    due(conversation)
+    assert conversation.state.turn.call(call).deciders == LEAD.model_copy(update={"not_requester": True})
+
+
+def test_terms_that_a_person_put_in_between_are_not_fulfilled_by_others(conversations):
+    conversation = desk(conversations)
+    call = wait(conversation, approvers=None)
+    board = Approvers("role:board").terms
+    conversation.do(escalating(conversation, call, to=board))
+    conversation.do(escalating(conversation, call, to=LEAD, by=BO))
+    conversation.resolve(Approve(), call, principal=LEE)
+    conversation.do(RunRuled(effect_id=f"{call}#1", ruled=RuleVerdict(effect=RuleEffect.ASK, rule="late", approvers=board)))
+    assert conversation.state.turn.call(call).status is CallStatus.AWAITING
+
+
+def test_nobody_and_nobody_too_late_lets_others_decide(conversations):
+    conversation = desk(conversations)
+    call = wait(conversation, approvers=None)
+    with conversation.unchanged(), pytest.raises(InvalidInput):
+        conversation.do(escalating(conversation, call, by=None))
+    late = conversation.suspension(call).expires_at
+    with conversation.unchanged(), pytest.raises(StaleCall):
+        conversation.do(escalating(conversation, call), at=late)
+
+
+def test_an_edit_leaves_an_escalation_by_hand_the_whole_stage(conversations):
+    conversation = desk(conversations)
+    call = wait(conversation, approvers=Approvers("role:finance", minimum=2).terms)
+    conversation.now = conversation.suspension(call).expires_at - 10_000
+    conversation.resolve(Approve({"amount": 4}), call, principal=ANA)
+    conversation.do(escalating(conversation, call, to=LEAD))
+    assert conversation.suspension(call).expires_at == conversation.now + 300_000
+
+
+def test_an_answer_that_was_declared_for_an_approval_is_not_the_outcome_of_a_lost_run(conversations):
+    terms = {"on_timeout": OnTimeout(default=Default(kind="answer", value='"not paid"')), "decisions": tuple(Choice)}
+    conversation = conversations(spec=conversations.desk_with(ship=terms)).begun()
+    call = wait(conversation, "ship", None)
+    conversation.resolve(Approve(), call)
+    conversation.lose(call)
+    due(conversation)
+    assert conversation.result(call)["error"].startswith("outcome unknown")
+
+
+def test_the_same_id_with_another_time_is_another_snooze(conversations):
+    conversation = desk(conversations)
+    call = wait(conversation)
+    said = snoozing(conversation, call, 60, request_id="x-1")
+    conversation.do(said)
+    with conversation.unchanged():
+        assert conversation.do(said).reply.duplicate
+        with pytest.raises(InvalidInput):
+            conversation.do(said.model_copy(update={"for_s": 0}))
 
 
 # The lists and the chain.
