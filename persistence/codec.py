@@ -32,8 +32,8 @@ from .app_record import AppRecord
 VERSION = 7
 """The record version that this code writes; it reads this version and every older one.
 
-7: waits of machines (`source`), notification targets of agents (`notify`).
-   Records of version 6 mean the same: every suspension waited for people.
+7: waits of machines (`source`), notification targets of agents (`notify`), deadlines that act (`on_timeout`, stages and
+   reminders), snoozes. Records of version 6 mean the same: every suspension waited for people, and failed at its deadline.
 6: held calls (`call_held`), reviews that a tool's body asks for, reasons for decisions (`reason`), a call's batch, the effect
    of a decision on it (`resume`, `resumed`, `decided_at`), the audit chain (`salt`, `head`, `shown`, `audit_head`).
    Records of version 5 mean the same: no call was held, and nothing was chained.
