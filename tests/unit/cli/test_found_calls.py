@@ -74,7 +74,6 @@ NAMING = (
     ["resolve", "--deny", "no"],
     ["assign", "--to", "bo"],
     ["comment", "look"],
-    ["escalate", "--to", "role:x"],
 )
 
 
