@@ -144,7 +144,7 @@ class ApproverTerms(Record):
         """
         if others is None:
             return self
-        kept = {"not_requester": self.not_requester or others.not_requester, "each": self.each or others.each}
+        kept: dict[str, int] = {"not_requester": self.not_requester or others.not_requester, "each": self.each or others.each}
         if strict:
             kept |= {"minimum": max(self.minimum, others.minimum), "stated": self.stated and others.stated}
         return self.model_copy(update=kept)
