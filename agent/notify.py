@@ -7,6 +7,7 @@ from ipaddress import IPv6Address
 from typing import Any, TypeAlias
 
 from holdfast.conversation.terms.spec import NoticeKind, NotifySpec
+from holdfast.conversation.text.matching import has_clear_hosts
 from holdfast.errors import ConfigurationError
 
 from . import checks
@@ -243,6 +244,10 @@ def checked_url(url: Any, field: str, *, allow_private: bool) -> str:
             raise ConfigurationError(field, "it names a user or password", "let the receiver check the signature instead")
         problem = "it is no http(s) URL in printable ASCII (a host in other letters is written as xn--...), or has a fragment"
         raise ConfigurationError(field, problem, fix)
+    if not has_clear_hosts(f"https://{found['host']}"):
+        raise ConfigurationError(
+            field, "its host is a number that is read differently by different programs", f"{fix} or 192.0.2.1"
+        )
     if found["host"].startswith("[") and not _is_address(found["host"][1:-1]):
         raise ConfigurationError(field, "what stands in brackets is no IPv6 address", fix)
     if "#" in url or "\\" in url:

@@ -1,4 +1,7 @@
-"""The routes for operators: agents, rules, pauses, and whether the server is alive and ready."""
+"""The routes for operators: agents, rules, pauses, the outbox, and whether the server is alive and ready."""
+
+import logging
+from collections.abc import Awaitable, Callable
 
 from holdfast.client import verbs
 from holdfast.client.access import AccessScope
@@ -13,6 +16,8 @@ from .error_responses import problem_of
 from .operation import Asked, Operation, of
 from .readiness import unready
 from .refusal import Refusal
+
+logger = logging.getLogger("holdfast.server")
 
 
 async def agents(asked: Asked) -> AgentsReply:
@@ -65,11 +70,28 @@ async def ready(asked: Asked) -> ReadyReply:
 
 async def outbox(asked: Asked) -> Page[Undelivered]:
     """A page of what conversations owe and have not delivered; for callers of all agents."""
+    asked.caller.check_agent(None)
     return await asked.client.outbox(**dict(asked.query))
 
 
-def _whole(asked: Asked) -> None:
+async def redeliver(asked: Asked) -> FoundReply:
+    """Have something in the outbox delivered now, also if it was set aside."""
+    return await _found(asked, asked.client.redeliver, "has had delivered again")
+
+
+async def drop(asked: Asked) -> FoundReply:
+    """Remove something from the outbox undelivered."""
+    return await _found(asked, asked.client.drop, "has dropped")
+
+
+async def _found(asked: Asked, act: Callable[[str], Awaitable[bool]], what: str) -> FoundReply:
+    """Act on something in the outbox; the log says who has, as no conversation's does."""
     asked.caller.check_agent(None)
+    outbox_id = asked.path["outbox_id"]
+    found = await act(outbox_id)
+    if found:
+        logger.info("%s %s %a", asked.caller.name, what, outbox_id)
+    return FoundReply(found=found)
 
 
 def _check(asked: Asked) -> None:
@@ -82,15 +104,9 @@ OPERATIONS = (
     of(verbs.PAUSED, pauses, reply=PausesReply),
     of(verbs.PAUSE, "Stop new work of an agent, or of all agents.", check=_check, body=PauseBody),
     of(verbs.UNPAUSE, "Lift a pause.", check=_check, reply=UnpausedReply, body=UnpauseBody),
-    of(verbs.OUTBOX, outbox, reply=Page[Undelivered], query=OutboxQuery, check=_whole),
-    of(
-        verbs.REDELIVER,
-        "Have something in the outbox delivered now, also if it was set aside.",
-        check=_whole,
-        reply=FoundReply,
-        body=Nothing,
-    ),
-    of(verbs.DROP, "Remove something from the outbox undelivered.", check=_whole, reply=FoundReply, body=Nothing),
+    of(verbs.OUTBOX, outbox, reply=Page[Undelivered], query=OutboxQuery),
+    of(verbs.REDELIVER, redeliver, reply=FoundReply, body=Nothing),
+    of(verbs.DROP, drop, reply=FoundReply, body=Nothing),
     Operation("GET", "/health", health, None, name="health", summary="Whether the process is alive.", reply=HealthReply),
     of(verbs.READY, ready, reply=ReadyReply),
 )

@@ -37,7 +37,7 @@ from holdfast.server.operation import Asked, Checked, Operation, Serving, of, of
 from holdfast.server.refusal import Refusal
 from holdfast.server.slots import Share, Slots
 
-from .choices import ANSWER, settled_as
+from .choices import ANSWER, APPROVE, REDISPATCH, REVIEW, settled_as
 from .destinations import path_of
 from .elements import Drawn
 from .filled import Filled, blank, read
@@ -183,7 +183,7 @@ class LinkPages:
             raise error from None
         found = history.settled.get(terms.suspension_id, Settled(terms.suspension_id))
         mine = found.event is not None and found.event.decision_id == terms.nonce
-        again = mine and (form is None or form.get("decision") == found.by)
+        again = mine and (form is None or _repeats(form, found))
         if again:
             status = 200 if form is not None else 410
             return _page(request, status=status, says=f"Your decision is recorded: {found.done}.", good=True)
@@ -195,7 +195,10 @@ class LinkPages:
         self, request: Request, token: str, terms: LinkTerms, call: PendingCall[Any], drawn: Drawn, *, status: int = 200
     ) -> Response:
         refused = None if call.approvers is None else call.approvers.problem(terms.principal, call.requester)
-        values: dict[str, Any] = {"detail": drawn, "who": terms.principal, "refused": refused, "expires_at": terms.expires_at}
+        if refused is not None:  # what the call is about is for those who decide it
+            says = f"{call.tool} of {call.agent} waits for others: you may not decide this, since {refused}."
+            return _page(request, status=403, says=says)
+        values: dict[str, Any] = {"detail": drawn, "who": terms.principal, "expires_at": terms.expires_at}
         link = (await links.keys(self._gateway)).form_token(token)
         return await asyncio.to_thread(partial(_page, request, status=status, link=link, **values))
 
@@ -207,6 +210,16 @@ def _blank(call: PendingCall[Any], terms: LinkTerms) -> Drawn:
     return Drawn(call, Filled(answer=answer), offers)
 
 
+def _repeats(form: Form, made: Settled) -> bool:
+    """Whether a form makes the decision again. An answer is not compared: its fields were those of the call, which is gone."""
+    text, was = form.get("reason"), made.words or made.why
+    if made.by in (APPROVE.name, REDISPATCH.name, ANSWER.name):
+        text, was = form.get("note"), made.why
+    elif made.by == REVIEW.name and isinstance(made.said, dict):
+        text, was = f"{form.get('verdict')} {text}", f"{made.said.get('verdict')} {made.words}"
+    return form.get("decision") == made.by and text.split() == str(was).split()
+
+
 def _page(
     request: Request,
     *,
@@ -216,7 +229,7 @@ def _page(
     good: bool = False,
     **values: Any,
 ) -> Response:
-    values = {"detail": None, "link": "", "refused": None} | values
+    values = {"detail": None, "link": ""} | values
     now = round(time.time() * 1000)
     return page(
         "link.html",

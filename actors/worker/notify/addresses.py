@@ -61,7 +61,8 @@ def is_permitted(address: str, *, allow_private: bool) -> bool:
     except ValueError:
         return False
     if isinstance(found, IPv6Address):
-        inner = canonical(str(IPv6Address(int(found))))  # without its zone
+        found = IPv6Address(int(found))  # without its zone
+        inner = canonical(str(found))
         if ":" not in inner:
             wraps = any(found in network for network in _WRAPPING)
             return wraps and _permits(IPv4Address(inner), allow_private=allow_private)

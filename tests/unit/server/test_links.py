@@ -6,7 +6,7 @@ import re
 
 import httpx
 import pytest
-from writer import Writer, begin, call, resolve, start
+from writer import Writer, begin, call, escalate, resolve, start
 
 from holdfast.client import Principal
 from holdfast.conversation import Approvers, Deny, Proof
@@ -139,9 +139,28 @@ async def test_a_button_decides_as_the_link_s_principal_and_again_with_the_same_
     settled = [event for event in writer.events if event.kind == "suspension_settled"]
     assert [event.principal for event in settled] == [Principal("ana", roles=["finance"], proof=Proof.LINK)]
     assert "takes no second one" in await pressed(api, path, 410, form=form, decision="deny", reason="no")
+    assert "takes no second one" in await pressed(api, path, 410, form=form, decision="approve", note="not seen")
     assert await form_of(api, path, 410) is None
     used = await api("POST", path, 410, json={"decision": "deny", "reason": "no"})
     assert (used["code"], used["reason"]) == ("invalid_link", "used")
+
+
+async def test_a_denial_again_is_recorded_and_one_with_another_reason_a_second_decision(api, link):
+    path = await link()
+    form = await form_of(api, path)
+    for _ in range(2):
+        assert "recorded: denied" in await pressed(api, path, 200, form=form, decision="deny", reason="too\r\nmuch")
+    assert "takes no second one" in await pressed(api, path, 410, form=form, decision="deny", reason="too little")
+
+
+async def test_who_may_decide_no_more_sees_the_tool_and_the_agent_alone(api, link, writer):
+    path = await link()
+    form = await form_of(api, path)
+    await writer.do(escalate(Approvers("role:boss").terms, principal=Principal("eve", roles=["finance"], proof=Proof.KEY)))
+    shown = html.unescape((await api.http.get(path)).text)
+    assert "refund of desk waits for others: you may not decide this" in shown
+    assert "<b>7" not in shown
+    assert "<b>7" not in await pressed(api, path, 403, form=form, decision="deny", reason="no")
 
 
 @pytest.mark.parametrize(
