@@ -174,7 +174,8 @@ def lines_of(call: PendingCall[Any], now: int, *, comments: int | None = None) -
         found.append(f"escalated to them {span(now - call.escalated_at)} ago")
     if call.assigned:
         found.append(f"taken on by {clean(call.assigned)}")
-    hidden = [f"{clean(who)} (hidden for {span(until - now)} more)" for who, until in call.snoozed.items() if until > now]
+    snoozed = ((mark.partition(":")[2], until) for mark, until in call.snoozed.items() if until > now)
+    hidden = [f"{clean(who)} (hidden for {span(until - now)} more)" for who, until in snoozed]
     if hidden:
         found.append(f"not now: {', '.join(hidden)}")
     shown = call.comments if comments is None else call.comments[-comments:]
