@@ -104,7 +104,7 @@ def test_a_list_that_is_watched_says_what_others_have_said(given, monkeypatch, c
 
 @pytest.mark.parametrize(
     ("until", "says"),
-    [({"a\x1bna": wall_ms() + 86_400_000}, "not now: a\\x1bna (hidden for 23h"), ({}, "it is given back, or shown again")],
+    [({"stated:a\x1bna": wall_ms() + 86_400_000}, "not now: a\\x1bna (hidden for 23h"), ({}, "it is given back, or shown again")],
 )
 def test_a_list_that_is_watched_says_who_has_hidden_a_call_that_anybody_may_decide(given, until, says, monkeypatch, capsys):
     reached = session.reached
@@ -142,7 +142,7 @@ def test_what_is_hidden_and_what_was_escalated_is_said(given, capsys):
     for command in (["pending"], ["show", "c-1"]):
         assert run(command) == ExitCode.DONE
         said = capsys.readouterr().out
-        assert "may be decided by role:cfo" in said
+        assert "may be decided by 2 of role:cfo" in said
         assert "escalated to them " in said
         assert "not now" not in said
 
