@@ -49,6 +49,8 @@ class MemoryOutbox(MemoryConversations):
         now, nonce = self._clock(), uuid.uuid4().hex
         due = [(name, queue) for due_at, name, queue in self._in_lane(lane) if due_at <= now][:most]
         for _, queue in due:
+            if queue.nonce and queue.leased != queue.envelopes[0]:  # what it was leased for was dropped
+                queue.tries, queue.since = 0, None
             queue.nonce, queue.leased = nonce, queue.envelopes[0]
             queue.tries, queue.due_at = queue.tries + 1, now + lease_ms
             queue.since = now if queue.since is None else queue.since
@@ -59,7 +61,10 @@ class MemoryOutbox(MemoryConversations):
     ) -> Verdict | None:
         name, now = leased.conversation_id, self._clock()
         queue = self._owed.queues.get((name, leased.envelope.target))
-        if queue is None or queue.nonce != leased.nonce or queue.leased not in queue.envelopes or queue.since is None:
+        if queue is None or queue.nonce != leased.nonce or queue.since is None:
+            return None
+        if queue.leased not in queue.envelopes:  # it was dropped meanwhile, and the next one has waited for it
+            queue.due_at, queue.nonce, queue.tries, queue.since, queue.reason = now, "", 0, None, b""
             return None
         said = self.payloads.seal_text(PLAIN.redacted(reason, 500), "outbox", name)
         too_long = verdict is Verdict.LATER and now - queue.since >= tried_ms
@@ -88,8 +93,9 @@ class MemoryOutbox(MemoryConversations):
         return self._redelivered(*of_outbox_id(name), drop=True)
 
     def _redelivered(self, conversation_id: str, envelope: Envelope, *, drop: bool) -> bool:
-        place = conversation_id, envelope.target
+        place, now = (conversation_id, envelope.target), self._clock()
         queue = self._owed.queues.get(place)
+        is_leased = queue is not None and bool(queue.nonce) and queue.due_at > now
         aside = next(
             (one for one in self._owed.aside if (one.conversation_id, one.envelope) == (conversation_id, envelope)), None
         )
@@ -99,13 +105,13 @@ class MemoryOutbox(MemoryConversations):
                 self._owed.owe(conversation_id, [envelope], self._clock())
         elif queue is None or envelope not in queue.envelopes:
             return False
-        elif drop and queue.envelopes[0] == envelope:
+        elif drop and (len(queue.envelopes) == 1 or (queue.envelopes[0] == envelope and not is_leased)):
             self._next(conversation_id, envelope)
         elif drop:
             queue.envelopes.remove(envelope)
         queue = self._owed.queues.get(place)
-        if queue is not None and not queue.nonce:
-            queue.due_at = self._clock()
+        if queue is not None and not is_leased:  # else the next one does not overtake what is being delivered
+            queue.due_at = now
             self._owed.tell()
         return True
 

@@ -29,7 +29,8 @@ for _, member in ipairs(redis.call('ZRANGEBYSCORE', queues, '-inf', now, 'LIMIT'
       envelope = nil
     end
     if envelope then
-      local tried, since = string.match(redis.call('HGET', tries, target) or '', '^%w*|(%d+)|(%d+)|')
+      local leased, tried, since, which = string.match(redis.call('HGET', tries, target) or '', '^(%w*)|(%d+)|(%d+)|(.*)$')
+      if leased ~= '' and which ~= envelope then tried, since = nil, nil end -- they were of one that was dropped
       tried = (integer(tried) or 0) + 1
       redis.call('HSET', tries, target, string.format('%s|%d|%d|%s', nonce, tried, integer(since) or now, envelope))
       for _, part in ipairs({conversation, target, envelope, tried}) do answer[#answer + 1] = part end

@@ -250,6 +250,29 @@ class Owing:
         assert await store.drop_owed(outbox_id("c-1", third.envelope))
         assert (await store.outbox_figures()).lanes == {}
 
+    async def test_what_is_dropped_while_it_is_delivered_is_not_overtaken(self, store: Store) -> None:
+        await owe(store, "c-1", "suspended", "settled", "ended")
+        leased = await one_leased(store)
+        await store.acknowledge(leased, Verdict.LATER, reason="it answers 503", after_ms=0)
+        leased = await one_leased(store)
+        assert leased.tries == 2
+        assert await store.drop_owed(outbox_id("c-1", leased.envelope))
+        assert await lease(store) == []
+        assert await store.acknowledge(leased, Verdict.DELIVERED) is None
+        second = await one_leased(store)
+        assert (second.envelope.kind, second.tries) == ("settled", 1)
+
+    async def test_what_follows_a_dropped_one_is_delivered_though_the_courier_died(self, store: Store) -> None:
+        await owe(store, "c-1", "suspended", "settled")
+        leased = await one_leased(store, lease_ms=300)
+        assert await store.drop_owed(outbox_id("c-1", leased.envelope))
+        second = await leased_again(store)
+        assert (second.envelope.kind, second.tries) == ("settled", 1)
+        assert await store.acknowledge(leased, Verdict.DELIVERED) is None
+        assert await store.drop_owed(outbox_id("c-1", second.envelope))
+        assert await store.acknowledge(second, Verdict.DELIVERED) is None
+        assert (await store.outbox_figures()).lanes == {}
+
     @pytest.mark.parametrize("name", ["", "c-1", "c-1~notice:ops:app~1", "c-1~notice:ops:app~1.0.ended.x", 7])
     async def test_a_text_that_is_no_id_is_refused(self, store: Store, name: object) -> None:
         for verb in (store.redeliver, store.drop_owed):
