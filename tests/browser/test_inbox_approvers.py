@@ -114,7 +114,7 @@ async def test_whom_a_call_is_escalated_to_sees_its_form_and_its_new_deadline_on
 
     await expect(hers.get_by_role("button", name="Approve", exact=True)).to_be_visible()
     await expect(hers.locator("#said")).to_contain_text("It was escalated")
-    await expect(row.locator(".noted")).to_have_text("escalated to role:support, id:zoe")
+    await expect(row.locator(".noted")).to_have_text("escalated to 2 of role:support, id:zoe, but not who asked")
     after = await row.get_attribute("data-expires")
     assert int(after) > int(before)
     for shown in (left, row.locator("time.left")):

@@ -146,17 +146,18 @@ def test_somebody_hides_it_from_their_own_list_and_shows_it_again(server, people
 def test_those_who_may_decide_let_others_decide(server, people):
     suspension_id = waits(server, "page-others")
     decide(people["bo"], "page-others", suspension_id, decision="approve")
-    assert "Let others decide" not in read(people["cy"], suspension_id, "page-others")
+    for outside in ("cy", "ana"):
+        assert "Let others decide" not in read(people[outside], suspension_id, "page-others")
+        assert note(people[outside], suspension_id, "page-others", note="escalate", to="id:cy").status_code == 403
     for to in ("", " , ", "support", "role:"):
         assert note(people["bo"], suspension_id, "page-others", note="escalate", to=to).status_code == 422
-    assert note(people["cy"], suspension_id, "page-others", note="escalate", to="id:cy").status_code == 403
     assert note(people["bo"], suspension_id, "page-others", note="escalate", to="role:support,  id:zoe").status_code == 303
     page = read(people["bo"], suspension_id, "page-others")
     assert "It was escalated" in page
     assert "You may not decide this" in page
     assert "Let others decide" not in page
     assert 'name="decision" value="approve"' in read(people["cy"], suspension_id, "page-others")
-    assert "escalated to role:support, id:zoe" in people["cy"].get("/inbox").text
+    assert "escalated to 2 of role:support, id:zoe, but not who asked" in people["cy"].get("/inbox").text
     assert note(people["bo"], suspension_id, "page-others", note="escalate", to="id:bo").status_code == 403
 
 
