@@ -174,6 +174,39 @@ async def test_an_actor_that_dies_while_it_judges_a_vote_counts_it_once(stack, c
 
 
 @pytest.mark.parametrize("step", ASK)
+@pytest.mark.parametrize("due", ["call_reminded", "call_escalated", "suspension_settled"])
+async def test_an_actor_that_dies_while_it_judges_what_is_due_does_each_thing_once(
+    stack, client, store, oracle, traps, step, due
+):
+    conversation, late = await paying(stack, client, f"{due}-{step}", "pay_in_time")
+    acted = {"call_reminded": 0, "call_escalated": 1, "suspension_settled": 3}[due]  # things that are done before it
+
+    async def kinds():
+        found = [event.kind for _, event in await store.read(conversation.id)]
+        return [kind for kind in found if kind in ("call_reminded", "call_escalated", "suspension_settled")]
+
+    while len(await kinds()) < acted:
+        await asyncio.sleep(0.1)
+    traps.arm(step, KILL)
+    await traps.sprung(step)
+
+    state = await conversation.wait(after=conversation.receipt.seq, timeout_s=WITHIN_S)
+    while state.status is Status.AWAITING_INPUT:
+        state = await conversation.wait(after=state.seq, timeout_s=WITHIN_S)
+    assert state.reply == "Done."
+    found = await kinds()
+    once = ["call_reminded", "call_escalated", "call_reminded", "suspension_settled"]
+    assert [kind for kind in found if kind != "call_reminded"] == ["call_escalated", "suspension_settled"]
+    assert found in ([*once], once[1:], [*once[:2], once[3]], [once[1], once[3]])  # a reminder that comes too late is left out
+    with pytest.raises(StaleCall) as stale:
+        await client.resolve(late, Approve())
+    assert (stale.value.reason, stale.value.settled_by) == (StaleReason.EXPIRED, "expiry")
+    await oracle.at_rest(conversation.id)
+    assert (await results(conversation))[0]["error"].endswith("too late")
+    assert not oracle.bodies(conversation.id)
+
+
+@pytest.mark.parametrize("step", ASK)
 async def test_an_actor_that_dies_while_it_judges_many_decisions_takes_all_or_none(stack, client, store, oracle, traps, step):
     conversation, pay, ask, other = await paying(
         stack, client, f"many-{step}", "pay", call("ask", {"question": "?"}), call("pay", {})

@@ -4,7 +4,7 @@ import asyncio
 
 from shop_app import _gate, note
 
-from holdfast import Approvers
+from holdfast import Approvers, Deny, Escalate
 from holdfast.agent import Agent, App, Suspend, ToolContext, tool
 
 
@@ -39,6 +39,17 @@ async def pay_by_two(context: ToolContext) -> str:
     return await _held("pay_by_two", context)
 
 
+@tool(
+    approval="required",
+    approval_timeout_s=5,
+    on_timeout=Escalate(["role:lead"], for_s=4, then=Deny("too late")),
+    reminders_s=[2],
+)
+async def pay_in_time(context: ToolContext) -> str:
+    """Pay, if somebody has the time: others are asked after a while, and then it is denied."""
+    return await _held("pay_in_time", context)
+
+
 @tool
 async def pay_reviewed(context: ToolContext) -> str:
     """Pay once a person has looked at it; the body says what is to be looked at."""
@@ -60,6 +71,12 @@ def ask(question: str) -> str:
 
 
 app = App(
-    agents=[Agent(name="till", instructions="Sell.", tools=[pay, pay_once, pay_by_key, pay_by_two, pay_reviewed, look, ask])],
+    agents=[
+        Agent(
+            name="till",
+            instructions="Sell.",
+            tools=[pay, pay_once, pay_by_key, pay_by_two, pay_in_time, pay_reviewed, look, ask],
+        )
+    ],
     env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"],
 )
