@@ -5,6 +5,7 @@ the lease says what became of it. What dies with a courier is delivered again on
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections import defaultdict, deque
@@ -17,7 +18,7 @@ from holdfast.actors.steps import Reached, Step, logged
 from holdfast.actors.workers import DeliverAnswer, Delivered, DeliverRequest, Later, NoWorker, SetAside, WorkerLost
 from holdfast.background import Background
 from holdfast.backoff import now_s
-from holdfast.conversation.log.owed import OWN, addressed, notified, shown_target
+from holdfast.conversation.log.owed import OWN, Envelope, addressed, notified, shown_target
 from holdfast.counting import Counts
 from holdfast.errors import HoldfastError, StoreError, StoreUnavailable
 from holdfast.persistence import Lane, Leased, Outbox, Verdict
@@ -42,7 +43,10 @@ GATHER_S = 0.05
 FIRST_MS, LONGEST_MS = 1_000, 3_600_000
 """The first and the longest pause (ms) before something is tried again."""
 DEATHS = 3
-"""From this try on, what its worker dies of is set aside: each death takes the other work of the worker with it."""
+"""From this try on, what its worker dies of is set aside: each death takes the other work of the worker with it.
+
+What has lost a worker is tried again alone among its like, so that what died with another one is not set aside for that.
+"""
 
 Notify: TypeAlias = Callable[[str, DeliverRequest], Awaitable[DeliverAnswer]]
 """Has a worker of an app tell one of its notification targets."""
@@ -94,6 +98,8 @@ class Courier:
         self._lanes: defaultdict[str, _Lane] = defaultdict(_Lane)
         self._tasks = Background()
         self._news = asyncio.Event()
+        self._suspects: set[tuple[str, Envelope]] = set()
+        self._alone = asyncio.Lock()
 
     async def run(self) -> None:
         """Deliver for ever."""
@@ -211,13 +217,19 @@ class Courier:
                 self._news.set()  # the queue may have a next one
 
     async def _answered(self, leased: Leased) -> DeliverAnswer:
+        name = leased.conversation_id, leased.envelope
+        suspect = name in self._suspects
+        self._suspects.discard(name)
         try:
-            async with asyncio.timeout(ANSWER_S) as bound:
+            async with asyncio.timeout(ANSWER_S) as bound, self._alone if suspect else contextlib.nullcontext():
                 return await self._handed_over(leased)
         except TimeoutError as error:
             return Later(f"no answer within {ANSWER_S:g} s" if bound.expired() else PLAIN.said(error, 300))
         except WorkerLost as error:
-            return (SetAside if leased.tries >= DEATHS else Later)(PLAIN.said(error, 300))
+            if suspect and leased.tries >= DEATHS:
+                return SetAside(PLAIN.said(error, 300))
+            self._suspects.add(name)
+            return Later(PLAIN.said(error, 300))
         except (NoWorker, HoldfastError) as error:
             return Later(PLAIN.said(error, 300))
         except Exception as error:

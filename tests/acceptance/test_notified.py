@@ -97,6 +97,21 @@ async def test_what_fails_is_sent_again_in_order_and_what_is_refused_is_set_asid
     assert [line.split()[1:] for line in lines] == [["suspended", "A-1"]]
 
 
+async def test_what_kills_its_worker_is_set_aside_at_the_third_try(stack, client, receiver):
+    text = stack.scenarios.add("told-3", call("refund", {"order": "deadly"}), "Done.")
+    await client.start("desk", text, conversation_id="told-3")
+
+    async def aside():
+        return (await client.outbox("set_aside")).items
+
+    (row,) = await until(aside)
+    assert (row.target, row.kind) == ("note", "suspended")
+    assert row.reason.startswith("WorkerLost: ")
+    pids = [line.split()[0] for line in (stack.runs / "told-3.told").read_text().splitlines()]
+    assert len(pids) == len(set(pids)) <= 3  # a try at a worker that is not back yet tells nobody
+    assert await client.drop(row.id)
+
+
 async def test_what_a_worker_was_sending_when_it_was_killed_is_sent_again(stack, client, receiver):
     hung = asyncio.Event()
 

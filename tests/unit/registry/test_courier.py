@@ -350,6 +350,34 @@ async def test_what_kills_its_worker_again_and_again_is_set_aside_and_the_next_g
     assert (row.envelope.kind, row.reason) == ("suspended", "WorkerLost: it is dead")
 
 
+async def test_what_dies_with_another_one_is_tried_again_alone():
+    store, deaths, told = MemoryStore(), [asyncio.Event()], []
+
+    async def notify(app, request):
+        dead = deaths[-1]
+        if request.target == "ops":
+            await asyncio.sleep(0.005)
+            deaths.append(asyncio.Event())
+            dead.set()
+        try:
+            async with asyncio.timeout(0.05):
+                await dead.wait()
+        except TimeoutError:
+            told.append(request.conversation_id)
+            return Delivered()
+        raise WorkerLost("it is dead")
+
+    await owe(store, "c-1", "suspended")
+    for name in ("d-1", "d-2"):
+        await owe(store, name, "suspended", target=AUDIT)
+    async with running(store, notify) as courier:
+        await emptied(store)
+        assert not courier._suspects
+    assert sorted(told) == ["d-1", "d-2"]
+    (row,) = (await store.outbox(OutboxState.SET_ASIDE, limit=10)).items
+    assert row.conversation_id == "c-1"
+
+
 class Sent:
     """A registry that answers a delivery as it is told to."""
 
