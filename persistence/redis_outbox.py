@@ -67,7 +67,7 @@ class RedisOutbox(RedisDatabase):
         said = self.payloads.seal_text(PLAIN.redacted(reason, 500), "outbox", leased.conversation_id)
         args = leased.nonce, verdict, said, after_ms, tried_ms
         answer = await self._in_queue("acknowledge", leased.conversation_id, leased.envelope, *args)
-        if answer[0] == b"stale":
+        if answer[0] in {b"stale", b"late"}:
             return None
         return Verdict.ASIDE if int(answer[1]) else verdict
 

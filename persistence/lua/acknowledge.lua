@@ -3,7 +3,7 @@
 -- KEYS  owed (sorted set: lanes by their earliest try)
 -- ARGV  1 bucket prefix   2 conversation id   3 target   4 envelope   5 the lease's nonce
 --       6 delivered|later|aside   7 reason   8 of 'later': after how many ms it is tried again   9 for how many ms it is tried in all
--- Returns {'ok', 1 if it was set aside, else 0} | {'stale'} | {'corrupt', what}
+-- Returns {'ok', 1 if it was set aside, else 0} | {'stale'} | {'late'}: it was dropped meanwhile | {'corrupt', what}
 -- The time in all begins with the first try since a delivery, so that a target that is gone is not tried that long for each envelope.
 
 local prefix, conversation, target, envelope, nonce, what = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
@@ -21,7 +21,7 @@ local now = clock()
 if not redis.call('ZSCORE', queue, envelope) then -- it was dropped meanwhile, and the next one has waited for it
   redis.call('HDEL', tries, target, target .. '|why')
   try_at(prefix, conversation, target, now)
-  return {'stale'}
+  return {'late'}
 end
 local too_long = what == 'later' and now - tonumber(since) >= longest_ms
 if what == 'later' and not too_long then

@@ -58,7 +58,8 @@ def test_an_option_in_the_store_that_only_the_app_may_set_is_ignored_with_one_li
     with caplog.at_level(logging.WARNING, "holdfast.worker"):
         found = arguments(stored(seed=1, **planted), agent(**declared), provider)
     assert found == {"model": "openai/gpt-4o-mini", "seed": 1, **declared}
-    assert len(caplog.records) == (1 if planted.keys() - declared.keys() else 0)
+    said = [one for one in caplog.records if one.name == "holdfast.worker"]  # a task of another test may say something here
+    assert len(said) == (1 if planted.keys() - declared.keys() else 0)
 
 
 def test_an_old_spec_that_has_what_only_the_app_sets_now_is_called_as_the_app_says(caplog):
