@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.actors.logs import write_lines
 from holdfast.backoff import wall_ms
 from holdfast.client import AsyncClient
-from holdfast.client.async_client import over_http
+from holdfast.client.connecting import over_http
 from holdfast.client.operation import this_user
 from holdfast.client.stack import Stack
 from holdfast.client.stack_gateway import StackGateway

@@ -12,11 +12,9 @@ from holdfast.conversation.log.chain import AuditBreak
 from holdfast.errors import (
     CipherFailed,
     CipherMissing,
-    ConfigurationError,
     ConversationNotFound,
     HoldfastError,
     InvalidConversationId,
-    InvalidInput,
     InvalidMessage,
 )
 from holdfast.persistence import ConversationRow, OutboxState, Pause
@@ -25,16 +23,16 @@ from holdfast.settings import Settings
 from . import verbs
 from .agents import AgentRow
 from .audit import AuditReport
+from .connecting import gateway_of
 from .conversation import AsyncConversation, resolved
 from .gateway import Gateway, asked
 from .given import Given
 from .list_events import AsyncListEvent
-from .operation import check_suspension, is_app, is_time, key_of, stated_of
+from .operation import check_suspension, key_of, stated_of
 from .outbox import Undelivered
 from .results import AsyncPendingCall, Link, Page, PendingCall, exactly
 from .rule_check import RuleCheck
-from .stack import Stack
-from .stack_gateway import StackGateway, at_stack
+from .stack_gateway import at_stack
 
 if TYPE_CHECKING:
     from holdfast.agent import App
@@ -96,10 +94,6 @@ class AsyncClient:
             ConfigurationError: A setting has the wrong type or contradicts another; the URL is not a server's, or the token
                 would be sent unencrypted.
         """
-        if app is not None and not isinstance(app, str) and not is_app(app):
-            raise InvalidInput("app", f"{type(app).__name__} is no app", "give an App or its import path")
-        if not is_time(timeout_s) or timeout_s <= 0:
-            raise InvalidInput("timeout_s", f"{timeout_s!r:.40} is no time", "give seconds, more than 0")
         settings = Settings.of(
             url=url,
             token=token,
@@ -111,11 +105,7 @@ class AsyncClient:
             home=home,
             publish=publish,
         )
-        if settings.url is None:
-            return cls(StackGateway(Stack(settings, app), timeout_s=timeout_s))
-        if app is not None:
-            raise ConfigurationError("app", "it cannot be combined with the url of a server, which has its own", "leave it out")
-        return cls(over_http(settings, timeout_s=timeout_s))
+        return cls(gateway_of(settings, app, timeout_s=timeout_s))
 
     def acting_as(self, principal: Principal) -> Self:
         """The same client; its starts, messages, decisions, cancellations and ends are this principal's.
@@ -502,12 +492,3 @@ def acting_for(client: AsyncClient, principal: Principal) -> AsyncClient:
     Its commands are signed, so that the principal's proof counts.
     """
     return AsyncClient(at_stack(client.gateway).acting_as(principal, proves=True))
-
-
-def over_http(settings: Settings, *, timeout_s: float) -> Gateway:
-    """The gateway to the server that the settings name; `ConfigurationError` as in `AsyncClient.connect`."""
-    from .http_address import Address  # noqa: PLC0415 - only clients over HTTP need it
-    from .http_gateway import HttpGateway  # noqa: PLC0415 - as above
-
-    address = Address.of(settings.url or "", settings.token, plain_http=settings.plain_http)
-    return HttpGateway(address, timeout_s=timeout_s)

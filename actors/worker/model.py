@@ -37,7 +37,7 @@ from holdfast.actors.workers import ModelOutcome, ModelRequest
 from holdfast.agent import Agent, Suspend
 from holdfast.backoff import Backoff
 from holdfast.conversation import AgentSpec, FailureReason, ModelFailed, ToolSpec
-from holdfast.conversation.records.commands import ProposedCall
+from holdfast.conversation.records.proposed_call import ProposedCall
 from holdfast.persistence import Runs
 from holdfast.redaction import Redaction
 

@@ -11,8 +11,8 @@ from holdfast import metrics
 from holdfast.actors.workers import ModelOutcome, ModelRequest
 from holdfast.agent import Agent, Rules, Tool, TurnContext
 from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelFailed, ModelReplied
-from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.records.events import ConversationStarted, MessageAccepted
+from holdfast.conversation.records.proposed_call import ProposedCall
 from holdfast.conversation.terms.grants import CallTarget
 from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.conversation.text import jsontext

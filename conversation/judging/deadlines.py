@@ -1,7 +1,7 @@
 """What is due while calls wait: reminders, escalations, and what decides in the end when nobody did."""
 
 from holdfast.conversation.records.calls import Call, Suspension
-from holdfast.conversation.records.commands import EscalateCall, Wake, places_of_timeout
+from holdfast.conversation.records.commands import EscalateCall, Wake
 from holdfast.conversation.records.events import CallEscalated, CallReminded, CallSuspended, SettledBy
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord, SuspensionKind
@@ -33,7 +33,7 @@ def wake(state: State, command: Wake) -> Judgement:
     draft = Draft(state, command)
     known = {*command.reads(state, command.spec)}
     for call in state.calls.due(command.now):
-        if call.suspension is not None and known.issuperset(places_of_timeout(call, command.spec)):
+        if call.suspension is not None and known.issuperset(call.places_of_timeout(command.spec)):
             _act(draft, call, call.suspension)
     if not draft.events:
         return Judgement(ignored="nothing is due")

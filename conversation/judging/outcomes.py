@@ -10,7 +10,6 @@ from holdfast.conversation.records.calls import MOST_REVIEWS, Call, CallStatus
 from holdfast.conversation.records.commands import (
     ModelFailed,
     ModelReplied,
-    ProposedCall,
     RunFinished,
     RunLost,
     RunRuled,
@@ -20,6 +19,7 @@ from holdfast.conversation.records.commands import (
 from holdfast.conversation.records.event_base import FailureReason, StopReason
 from holdfast.conversation.records.events import ModelAnswered, RequestedCall, SettledBy, TurnCompleted, TurnStarted
 from holdfast.conversation.records.idempotency import call_key
+from holdfast.conversation.records.proposed_call import ProposedCall
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms import questions
 from holdfast.conversation.terms.approvers import MOST_BYTES, joined

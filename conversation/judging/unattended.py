@@ -4,8 +4,9 @@ Each such call is suspended and settled as by a person, so the log holds the que
 """
 
 from holdfast.conversation.records.calls import Call, CallStatus
-from holdfast.conversation.records.commands import Command, ModelReplied, ProposedCall, RunRuled
+from holdfast.conversation.records.commands import Command, ModelReplied, RunRuled
 from holdfast.conversation.records.events import CallHeld, CallSuspended, Event, ModelAnswered, SettledBy
+from holdfast.conversation.records.proposed_call import ProposedCall
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms import questions
 from holdfast.conversation.terms.decisions import FIRST_WORDS, DecisionKind, DecisionRecord

@@ -14,7 +14,7 @@ from holdfast.conversation.terms.decisions import FIRST_WORDS, DecisionKind, Sus
 from holdfast.conversation.terms.grants import CallTarget
 from holdfast.conversation.terms.principal import Principal, Proof
 from holdfast.conversation.terms.questions import Question
-from holdfast.conversation.terms.spec import Approval, Executor, OnLost, Resume
+from holdfast.conversation.terms.spec import AgentSpec, Approval, Executor, OnLost, Resume
 
 _R = TypeVar("_R")
 
@@ -193,6 +193,24 @@ class Call(CallDetails):
         """The terms, of the call's own and these, under which its arguments are not approved yet."""
         wanted = [one for one in (self.approvers, terms) if one is not None]
         return [one for one in wanted if not any(given.implies(one) for given in self.fulfilled or ())]
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether somebody outside is shown the call before it runs."""
+        return self.executor is not Executor.SERVER or self.approval is Approval.REQUIRED
+
+    def asks_questions(self, spec: AgentSpec | None) -> bool:
+        """Whether the call's arguments are questions for a person."""
+        tool = spec.tool(self.tool) if spec is not None else None
+        return tool is not None and tool.questions
+
+    def places_of_timeout(self, spec: AgentSpec | None) -> tuple[int, ...]:
+        """The `seq` of what says what follows at the call's deadline, besides the spec."""
+        if self.suspension is None:
+            return ()
+        tool = spec.tool(self.tool) if spec is not None else None
+        asked = (self.arguments_at,) if tool is not None and tool.questions and tool.on_timeout.default is not None else ()
+        return (*((self.suspension.seq,) if self.suspension.staged else ()), *asked)
 
     @property
     def open(self) -> bool:

@@ -16,10 +16,9 @@ from holdfast.conversation.ids import payload_digest
 from holdfast.conversation.record import Record
 from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
-from holdfast.conversation.terms.grants import CallTarget
 from holdfast.conversation.terms.principal import Principal, Proof
 from holdfast.conversation.terms.rule_verdict import RuleVerdict
-from holdfast.conversation.terms.spec import AgentSpec, Approval, Execution, Executor, Limits, Resume
+from holdfast.conversation.terms.spec import AgentSpec, Limits, Resume
 from holdfast.conversation.terms.stages import OnTimeout, Seconds
 from holdfast.conversation.text import jsontext
 from holdfast.conversation.text.jsontext import JsonText
@@ -28,24 +27,8 @@ from .calls import Call
 from .event_base import FailureReason
 from .events import Event
 from .idempotency import IdempotencyRecord, call_key, decision_key, message_key, request_key, result_key, suspension_key
+from .proposed_call import ProposedCall
 from .state import State
-
-
-def places_of_prompts(state: State, spec: AgentSpec | None, *, settles: int | None = 0) -> tuple[int, ...]:
-    """The `seq` of the prompts of held calls that may be suspended next, once `settles` (None: any number) are settled.
-
-    In an unattended conversation all of them may be, one after the other, and their questions are read as well.
-    """
-    held = state.calls.held()
-    if not held:
-        return ()
-    if spec is not None and spec.execution is Execution.SEQUENTIAL:
-        held = held[:1] if state.attended else held
-    elif settles is not None and sum(call.undecided for call in state.calls.awaiting()) > settles:
-        return ()
-    shown = [call for call in held if not call.decided_at and _is_shown(call)]
-    asked = [] if state.attended else [call.arguments_at for call in shown if _questions(call, spec)]
-    return tuple(dict.fromkeys((*(call.held_at for call in shown), *asked)))
 
 
 def _places(
@@ -57,7 +40,7 @@ def _places(
     settles = None if any(ruling.scope is not None for ruling in rulings) else len(rulings)
     asked = any(call.deciders is not None and call.deciders.not_requester for call in waiting)
     requester = [state.turn.message_seq] if state.turn is not None and asked else []  # its message names the requester
-    prompts = places_of_prompts(state, spec, settles=settles)
+    prompts = state.places_of_prompts(spec, settles=settles)
     edited = [one.suspension.seq for one in waiting if one.suspension and one.suspension.staged and one.needed]
     return tuple(dict.fromkeys((*_places_of_terms(waiting, spec), *edited, *requester, *prompts)))
 
@@ -67,29 +50,11 @@ def _places_of_terms(waiting: Iterable[Call], spec: AgentSpec | None) -> Iterato
     for call in waiting:
         if call.suspension is not None and call.suspension.kind is SuspensionKind.REVIEW:
             yield call.suspension.seq
-        elif _questions(call, spec):
+        elif call.asks_questions(spec):
             yield call.arguments_at
 
 
-def _questions(call: Call, spec: AgentSpec | None) -> bool:
-    tool = spec.tool(call.tool) if spec is not None else None
-    return tool is not None and tool.questions
-
-
-def _is_shown(call: Call) -> bool:
-    return call.executor is not Executor.SERVER or call.approval is Approval.REQUIRED
-
-
 _KEYS = {"message_id": message_key, "decision_id": decision_key, "request_id": request_key}
-
-
-def places_of_timeout(call: Call, spec: AgentSpec | None) -> tuple[int, ...]:
-    """The `seq` of what says what follows at a call's deadline, besides the spec."""
-    if call.suspension is None:
-        return ()
-    tool = spec.tool(call.tool) if spec is not None else None
-    asked = (call.arguments_at,) if tool is not None and tool.questions and tool.on_timeout.default is not None else ()
-    return (*((call.suspension.seq,) if call.suspension.staged else ()), *asked)
 
 
 class _Stamped:
@@ -146,7 +111,7 @@ class _Advance(_Command):
 
     def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
         """The `seq` of held calls' prompts."""
-        return places_of_prompts(state, spec, settles=None)
+        return state.places_of_prompts(spec, settles=None)
 
 
 class Request(_Command):
@@ -338,7 +303,7 @@ class EscalateCall(_Note):
         if call is None or state.turn is None:
             return ()
         asked = call.deciders is not None and call.deciders.not_requester
-        return (*places_of_timeout(call, spec), *((state.turn.message_seq,) if asked else ()))
+        return (*call.places_of_timeout(spec), *((state.turn.message_seq,) if asked else ()))
 
 
 class CancelTurn(Numbered):
@@ -395,26 +360,6 @@ class TurnPrepared(Outcome):
     code: str = ""
     problem: str | None = None
     until_ms: int | None = None
-
-
-class ProposedCall(Record):
-    """A tool call as the model wrote it, with what the app's code says about it.
-
-    `problem` says why the call's arguments cannot be used; `prompt` is the tool's prompt, rendered for this call; `ruled` is
-    the verdict of permission rules, if there are any. `targets` are what it touches; None: its tool does not say, empty:
-    unknown, so no grant covers the call. `approvers` are those that its tool names; None: anybody. `ruling` is the app's
-    decision about the call if it would ask a person in an unattended conversation.
-    """
-
-    tool_call_id: str
-    name: str
-    arguments: str
-    problem: str | None = None
-    prompt: str | None = None
-    ruled: RuleVerdict | None = None
-    targets: tuple[CallTarget, ...] | None = None
-    approvers: ApproverTerms | None = None
-    ruling: DecisionRecord | None = None
 
 
 class ModelReplied(Outcome):
@@ -496,7 +441,7 @@ class Wake(_Advance):
     def reads(self, state: State, spec: AgentSpec | None) -> tuple[int, ...]:
         """The `seq` of what follows at the deadlines and of held calls' prompts."""
         due = () if state.due_at is None else state.calls.due(state.due_at + WAKE_SPAN_MS)
-        terms = [seq for call in due for seq in places_of_timeout(call, spec)]
+        terms = [seq for call in due for seq in call.places_of_timeout(spec)]
         return tuple(dict.fromkeys((*terms, *super().reads(state, spec))))
 
 

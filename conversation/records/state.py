@@ -15,6 +15,7 @@ from pydantic_core import CoreSchema, core_schema
 from holdfast.conversation.ids import turn_id
 from holdfast.conversation.record import Record
 from holdfast.conversation.terms.grants import Grant
+from holdfast.conversation.terms.spec import AgentSpec, Execution
 
 from .calls import Call, CallStatus, Suspension
 
@@ -421,3 +422,19 @@ class State(Record):
     def resting(self) -> bool:
         """Whether the conversation rests (`RESTING`): nothing is outstanding, or a call awaits a person's decision."""
         return self.status in RESTING and self.waits_for is not WaitsFor.MACHINES
+
+    def places_of_prompts(self, spec: AgentSpec | None, *, settles: int | None = 0) -> tuple[int, ...]:
+        """The `seq` of the prompts of held calls that may be suspended next, once `settles` (None: any number) are settled.
+
+        In an unattended conversation all of them may be, one after the other, and their questions are read as well.
+        """
+        held = self.calls.held()
+        if not held:
+            return ()
+        if spec is not None and spec.execution is Execution.SEQUENTIAL:
+            held = held[:1] if self.attended else held
+        elif settles is not None and sum(call.undecided for call in self.calls.awaiting()) > settles:
+            return ()
+        shown = [call for call in held if not call.decided_at and call.is_shown]
+        asked = [] if self.attended else [call.arguments_at for call in shown if call.asks_questions(spec)]
+        return tuple(dict.fromkeys((*(call.held_at for call in shown), *asked)))

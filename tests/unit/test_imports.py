@@ -199,8 +199,8 @@ def _is_call_by_name(node: ast.AST) -> bool:
 
 def test_what_a_reader_imports_at_once_is_neither_ray_nor_litellm():
     """From `holdfast pending` on."""
-    reader = ["cli/__init__.py", "cli/app.py", "cli/pending.py", "client/__init__.py", "registry/__init__.py"]
-    assert "client/async_client.py" in _light([*reader, "persistence/redis_store.py"])
+    reader = ["cli/__init__.py", "cli/app.py", "cli/pending.py", "client/async_client.py", "registry/__init__.py"]
+    assert "client/connecting.py" in _light([*reader, "persistence/redis_store.py"])
 
 
 def test_what_a_rehearsal_imports_at_once_is_neither_ray_nor_litellm():
