@@ -178,6 +178,27 @@ async def test_what_another_has_decided_is_said_with_who_and_how_and_the_slower_
     refused(page)
 
 
+async def test_a_call_that_is_settled_while_its_form_is_fetched_shows_nothing_wrong(server, page):
+    writer = held(server, "el-while", "refund")
+    answered = asyncio.Event()
+    page.on("response", lambda response: answered.set() if response.status == 409 else None)
+
+    async def settle_first(route):
+        server.run(writer.do(resolve(Deny("too much"))))
+        await route.continue_()
+
+    async def after_the_form(route):
+        await answered.wait()
+        await route.continue_()
+
+    await page.route("**/form?*", settle_first)
+    await page.route("**/events?*", after_the_form)
+    await opened(page, server.url, "el-while")
+    await expect(the(page, "approval").get_by_role("status").first).to_contain_text("Denied")
+    await expect(the(page, "approval").get_by_role("alert")).to_have_count(0)
+    assert answered.is_set()
+
+
 async def test_what_runs_is_shown_with_its_progress_and_what_the_model_writes_as_it_comes(server, page):
     writer = held(server, "el-6")
     await opened(page, server.url, "el-6")

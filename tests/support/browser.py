@@ -1,6 +1,7 @@
 """A real browser for tests: Debian's chromium, driven by playwright. Without one they are skipped; in CI they fail."""
 
 import os
+import re
 import shutil
 from contextlib import asynccontextmanager
 
@@ -31,10 +32,18 @@ async def browsing():
             await browser.close()
 
 
+SETTLED = re.compile(r"409.*/v1/pending/[^/]+(/form)?\?")
+"""A call was settled while a page asked for it or its form: an answer like others, which the browser reports as an error."""
+
+
 class Mishaps(list):
     """What a page says that it should not: errors of its scripts, and what its policy (CSP) refused."""
 
     def __init__(self, page):
         super().__init__()
         page.on("pageerror", lambda error: self.append(f"error: {error}"))
-        page.on("console", lambda message: self.append(f"{message.type}: {message.text}") if message.type == "error" else None)
+        page.on("console", self._said)
+
+    def _said(self, message):
+        if message.type == "error" and not SETTLED.search(said := f"{message.text} {message.location['url']}"):
+            self.append(f"error: {said}")
