@@ -108,9 +108,11 @@ def _check(kind: Kind, problem: Problem | None, now: int) -> Check:
         + (f": {shorten(one.reason, LENGTH)}" if one.reason else "")
         for one in problem.which[:SHOWN]
     )
+    noun, _, rest = problem.said.partition(" ")
     count = "" if problem.count is None else f"{problem.count} "
+    noun = noun.removesuffix("s") if problem.count == 1 else noun
     more = (problem.count or 0) - min(len(problem.which), SHOWN)
-    said = f"{count}{problem.said}" + (f": {named}" if named else "") + (f"; and {more} more" if named and more > 0 else "")
+    said = f"{count}{noun} {rest}" + (f": {named}" if named else "") + (f"; and {more} more" if named and more > 0 else "")
     return fail(name, said, problem.fix)
 
 

@@ -58,7 +58,10 @@ class Which:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """All problems of one kind: their number (None: cannot be read), some of them by name, and the command that helps."""
+    """All problems of one kind: their number (None: cannot be read), some of them by name, and the command that helps.
+
+    `said` begins with their noun in the plural, and is a sentence with one of them, too.
+    """
 
     kind: Kind
     count: int | None
@@ -119,7 +122,7 @@ async def _lost(store: Lists, command: Said) -> Problem | None:
         return None
     page = await store.pending(limit=NAMED, kind=SuspensionKind.LOST)
     which = [Which(view.conversation_id, view.created_at or None, view.problem or view.tool) for view in page.items]
-    said = "runs that were lost: a person is asked whether each took effect"
+    said = "runs without an outcome: a person is asked whether they took effect"
     return Problem(Kind.LOST_RUN, count, said, f"run: {command(['pending', '--kind', 'lost'])}", which)
 
 
@@ -135,7 +138,7 @@ async def _quarantined(store: Store, command: Said) -> Problem | None:
     count = max((await store.census(since=0)).quarantined, len(page.items))
     name = which[0].name if which else "CONVERSATION"
     fix = f"correct the cause, then run: {command(['retry', name])}"
-    return Problem(Kind.QUARANTINE, count, "conversations in quarantine: none of their work runs", fix, which)
+    return Problem(Kind.QUARANTINE, count, "conversations in quarantine: no work runs there", fix, which)
 
 
 async def _troubled(store: Lists, command: Said) -> Problem | None:
@@ -144,7 +147,7 @@ async def _troubled(store: Lists, command: Said) -> Problem | None:
         return None
     which = [Which(one.conversation_id, one.since, one.reason[:REASON_LENGTH]) for one in troubles[:NAMED]]
     fix = f"correct what the reason names; Holdfast then tries again by itself; see: {command(['show', which[0].name])}"
-    return Problem(Kind.TROUBLE, len(troubles), "conversations that need attention and cannot be taken up", fix, which)
+    return Problem(Kind.TROUBLE, len(troubles), "conversations in need of attention that cannot be taken up", fix, which)
 
 
 async def _hung(store: Directory, timing: Timing, command: Said) -> Problem | None:
@@ -158,7 +161,7 @@ async def _hung(store: Directory, timing: Timing, command: Said) -> Problem | No
         for name, one in list(silent.items())[:NAMED]
     ]
     fix = f"read Ray's logs of its process; the sweeper ends it by itself, unless it hangs too: {command(['doctor'])}"
-    return Problem(Kind.HUNG_ACTOR, len(silent), "actors that live and no longer answer", fix, which)
+    return Problem(Kind.HUNG_ACTOR, len(silent), "actors without an answer in a living cluster", fix, which)
 
 
 async def _grants(store: Store, command: Said) -> Problem | None:
@@ -195,7 +198,7 @@ async def _undelivered(store: Store, command: Said) -> Problem | None:
         for row in late[:NAMED]
     ]
     count = aside + sum(row.state is OutboxState.OWED for row in late)
-    said = "notices (or deliveries to conversations) that were set aside, or could not be delivered for an hour"
+    said = "notices (to targets or to conversations) set aside, or owed for an hour"
     fix = (
         f"correct what the reason names; see {command(['outbox'])}, then run: {command(['outbox', '--retry', 'ID'])} or --drop"
     )

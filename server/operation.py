@@ -195,20 +195,24 @@ def of(
     """The operation for a verb of the client, which gives the path, the scopes, the idempotency key and the reply.
 
     `does` is the function that answers; the first line of its docstring is the default `summary`. Or `does` is the summary:
-    then the client's method is called with the request's values, unless `check` refuses the caller. `reply` is the type of
-    the reply, if it differs from that of the method; `more` are further fields of `Operation`.
+    then the client's method is called with the request's values. `check` may refuse the request before that. `reply` is the
+    type of the reply, if it differs from that of the method; `more` are further fields of `Operation`.
     """
     kind = verb.reply if reply is ... else reply
-    doing = partial(_carried_out, verb, kind, check) if isinstance(does, str) else does
+    doing = partial(_carried_out, verb, kind) if isinstance(does, str) else does
+    doing = doing if check is None else partial(_checked, check, doing)
     summary = summary or (does if isinstance(does, str) else (does.__doc__ or "").partition("\n")[0])
     known: dict[str, Any] = {"name": verb.operation, "key": verb.key, "also": verb.also, "reply": kind, "summary": summary}
     return Operation(verb.method, verb.path, doing, verb.scope, **known | more)
 
 
-async def _carried_out(verb: Verb[Any], kind: Any, check: Callable[[Asked], None] | None, asked: Asked) -> Any:
+async def _checked(check: Callable[[Asked], None], doing: Callable[[Asked], Awaitable[Any]], asked: Asked) -> Any:
+    check(asked)
+    return await doing(asked)
+
+
+async def _carried_out(verb: Verb[Any], kind: Any, asked: Asked) -> Any:
     """Call the client's method, and give its result as the reply of the operation."""
-    if check is not None:
-        check(asked)
     given = {**asked.path, **dict(asked.query or ()), **dict(asked.body or ())}
     if verb.key is not None:
         given[verb.key] = asked.key or uuid.uuid4().hex

@@ -15,6 +15,8 @@ from .progress import Draft, check_words
 MOST_NOTES = 64
 """How many votes, assignments, comments and escalations a suspension may have before it takes no more of them from people: the
 state holds the `seq` of each. Votes are always taken; `MOST_VOTES` bounds them."""
+MOST_SNOOZES = 256
+"""How often people may hide a suspended call from their lists, all together: each time is an event of the log."""
 
 
 def note(state: State, command: Assign | Comment) -> Judgement:
@@ -46,6 +48,8 @@ def snooze(state: State, command: Snooze) -> Judgement:
     others = [one for one in suspension.snoozed if one.by != mine and one.until > command.now]
     if len(others) >= MOST_NOTES:
         raise InvalidInput("for_s", f"{MOST_NOTES} people have it hidden already", "decide it")
+    if suspension.snoozes >= MOST_SNOOZES and not (command.for_s == 0 and any(one.by == mine for one in suspension.snoozed)):
+        raise InvalidInput("for_s", f"the call was hidden {MOST_SNOOZES} times already", "decide it")
     check_words(command.reason, command.limits.note_bytes, "reason", InvalidInput)
     draft = Draft(state, command)
     seq = draft.emit(

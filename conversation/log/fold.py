@@ -165,7 +165,7 @@ def _snoozed(state: State, event: events.CallSnoozed) -> State:
     added = (Snoozed(by=by, until=event.until, seq=state.seq + 1),) if event.until > event.at else ()
     over = {one.seq for one in before.snoozed} - {one.seq for one in kept}
     notes = (*(seq for seq in before.notes if seq not in over), *(one.seq for one in added))
-    return _with_suspension(state, event.tool_call_id, snoozed=(*kept, *added), notes=notes)
+    return _with_suspension(state, event.tool_call_id, snoozed=(*kept, *added), snoozes=before.snoozes + 1, notes=notes)
 
 
 def _escalated(state: State, event: events.CallEscalated) -> State:

@@ -61,7 +61,8 @@ class Suspension(Record):
 
     `stage` counts the escalations by its deadline, `stage_at` is when the present stage began (0: with the wait); `approvers`
     then decide instead of the `replaced` ones. `remind_at` is the next reminder (0: none), `snoozed` are those whose lists hide
-    it. What follows at its deadline is in its event if it is `staged`, else in the spec.
+    it, `snoozes` counts how often anybody said so. What follows at its deadline is in its event if it is `staged`, else in the
+    spec.
     """
 
     suspension_id: str
@@ -83,6 +84,7 @@ class Suspension(Record):
     staged: bool = False
     replaced: ApproverTerms | None = None
     snoozed: tuple[Snoozed, ...] = ()
+    snoozes: int = 0
 
     @property
     def due_at(self) -> int:

@@ -345,6 +345,8 @@ def test_each_node_that_runs_nothing_or_lacks_something_is_named():
 def test_each_kind_of_problem_has_a_check_whether_or_not_there_is_one():
     assert set(NAMES) == set(Kind)
     assert {check.status for check in checks([], NOW)} == {OK}
+    one = Problem(Kind.OVERDUE, 1, "conversations whose deadline passed", "holdfast up")
+    assert [check.said for check in checks([one], NOW) if check.status is FAIL] == ["1 conversation whose deadline passed"]
     many = Problem(
         Kind.LOST_RUN, 30, "runs that were lost", "holdfast pending", [Which(f"c-{n}", NOW - 60_000) for n in range(20)]
     )

@@ -3,8 +3,10 @@
 import pytest
 from writer import begin, finish, reply, resolve
 
+from holdfast.client import verbs
 from holdfast.conversation import Approve
-from holdfast.errors import StoreUnavailable
+from holdfast.errors import InvalidInput, StoreUnavailable
+from holdfast.server.operation import of
 
 
 async def test_a_conversation_is_started_and_its_repetition_has_the_same_receipt(api, stack):
@@ -184,3 +186,12 @@ async def test_a_cancellation_that_is_recorded_is_told_although_the_wait_for_its
     found = await api("POST", "/v1/conversations/c-1/cancel", json={"wait_s": 1})
     assert found["turn_id"] == "t1"
     assert found["running"] == found["calls"] != []
+
+
+@pytest.mark.parametrize("does", ["Pause.", lambda _: pytest.fail("it was carried out")])
+async def test_what_an_operation_checks_is_checked_before_it_whatever_carries_it_out(does):
+    def check(asked):
+        raise InvalidInput("agent", f"{asked} may not", "ask somebody else")
+
+    with pytest.raises(InvalidInput, match="ana may not"):
+        await of(verbs.PAUSE, does, check=check, summary="Pause.").run("ana")

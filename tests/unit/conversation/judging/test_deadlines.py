@@ -21,7 +21,7 @@ from holdfast.conversation import (
     Status,
     ToolSpec,
 )
-from holdfast.conversation.judging.noting import MOST_NOTES
+from holdfast.conversation.judging.noting import MOST_NOTES, MOST_SNOOZES
 from holdfast.conversation.log.chain import ChainCheck
 from holdfast.conversation.log.index import delta, pending_entries
 from holdfast.conversation.records.calls import CallStatus
@@ -370,6 +370,20 @@ def test_snoozes_take_no_room_of_notes_and_have_a_bound(conversations):
     named = {"tool_call_id": call, "suspension_id": conversation.suspension(call).suspension_id}
     conversation.do(Comment(text="hm", request_id="n-1", principal=ANA, **named))
     assert len(conversation.suspension(call).notes) == MOST_NOTES + 1
+
+
+def test_a_call_is_hidden_a_bounded_number_of_times_and_can_always_be_shown_again(conversations):
+    conversation = desk(conversations)
+    call = wait(conversation, approvers=None)
+    for number in range(MOST_SNOOZES):
+        conversation.do(snoozing(conversation, call, 1000 * (number % 2)))
+    for by, for_s in ((ANA, 1), (BO, 1), (BO, 0)):
+        with conversation.unchanged(), pytest.raises(InvalidInput, match="256 times"):
+            conversation.do(snoozing(conversation, call, for_s, by=by))
+    conversation.do(snoozing(conversation, call, 0))
+    assert conversation.suspension(call).snoozed == ()
+    with conversation.unchanged(), pytest.raises(InvalidInput):
+        conversation.do(snoozing(conversation, call, 0))
 
 
 def test_a_snooze_needs_somebody_who_may_decide_and_a_time(conversations):
