@@ -4,6 +4,7 @@ export const $$ = (selector, within = document) => [...within.querySelectorAll(s
 export const later = (work, ms) => { let timer; return () => { clearTimeout(timer); timer = setTimeout(work, ms); }; };
 export const made = (tag, { classes = "", text = "", ...more } = {}) => Object.assign(document.createElement(tag), { className: classes, textContent: text, ...more });
 export const put = (element, text) => { if (element.textContent !== text) element.textContent = text; };
+export const focus = (selector) => { const found = $(selector); found?.focus(); return Boolean(found); };
 
 // Times. The server writes them in words; this keeps them current, by the server's clock.
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
