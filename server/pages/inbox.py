@@ -273,8 +273,10 @@ def _framed(visit: Visit, event: ListEvent[Any]) -> bytes:
             told = {"id": event.call.suspension_id, "row": row, "says": one_line(f"{event.call.tool}, {event.call.agent}", 100)}
             return frame("change", told, cursor=event.cursor)
         case ListEventKind.NOTED if event.call is not None:
-            told = {"id": event.call.suspension_id, "noted": visit.rendered("arrived.html", one=Row(event.call))}
-            return frame("change", told, cursor=event.cursor)
+            hidden_until = event.call.snoozed.get(visit.caller.principal.mark, 0)
+            row = visit.rendered("arrived.html", one=Row(event.call))
+            noted = {"id": event.call.suspension_id, "noted": row, "hidden_until": hidden_until}
+            return frame("change", noted, cursor=event.cursor)
         case ListEventKind.SETTLED:
             return frame("change", _ended(visit, event), cursor=event.cursor)
         case ListEventKind.MISSED:

@@ -82,7 +82,15 @@ export function note(row, text) { // sets the line of what people did with a row
   $(".noted", row)?.remove();
   if (text) $(".of", row).before(made("span", { classes: "noted", text }));
 }
-function noted(id, fresh) {
+const hidden = new Map(); // until when this person hides calls, as far as this page has heard
+function hide(id, until) { // draws the list again now, and once the call is to be seen again
+  if ((hidden.get(id) ?? 0) === until) return;
+  hidden.set(id, until);
+  soon();
+  setTimeout(soon, Math.min(until - clock() + 2000, 2 ** 31 - 1)); // 2 s: clocks differ
+}
+function noted(id, fresh, until) {
+  hide(id, until);
   if (waiting.has(id)) waiting.set(id, fresh);
   const row = rowOf(id);
   if (open()?.dataset.id === id) hear();
@@ -138,7 +146,7 @@ document.addEventListener("htmx:sseBeforeMessage", (event) => {
   event.preventDefault(); // the message is data, not HTML to insert
   if (event.detail.type === "missed") return void refresh().then(hear);
   const told = JSON.parse(event.detail.data);
-  if (told.row) arrive(told); else if (told.noted) noted(told.id, rowIn(told.noted)); else end(told.id, told.ended, told.at);
+  if (told.row) arrive(told); else if (told.noted) noted(told.id, rowIn(told.noted), told.hidden_until); else end(told.id, told.ended, told.at);
 });
 document.addEventListener("mouseover", later(() => { if (waiting.size && !busy()) show(); }, 300));
 
@@ -213,6 +221,7 @@ export function restore(id) {
     if (typeof value === "boolean") one.checked = value; else one.value = value;
     for (let folded = one.closest("details"); folded; folded = folded.parentElement.closest("details")) folded.open = true; // shows typed text
   }
+  hide(id, Number($("#hidden-until")?.dataset.clock ?? 0));
   if (unanswered.has(id)) for (const one of $$("#decide [name=decision_id]")) one.value = unanswered.get(id);
 }
 export const unanswered = new Map(); // the keys of decisions that may or may not have been recorded

@@ -127,6 +127,33 @@ async def test_whom_a_call_is_escalated_to_sees_its_form_and_its_new_deadline_on
     await context.close()
 
 
+async def test_a_call_that_somebody_hides_elsewhere_leaves_their_open_lists_until_its_time_comes(server, browser, page):
+    for_two(server, "v-7")
+    for_two(server, "v-8")
+    await signed_in(page, "bo")
+    await page.goto(f"{server.url}/inbox")
+    context = await browser.new_context()
+    others = await signed_in(await context.new_page(), "eve")
+    await others.goto(f"{server.url}/inbox")
+    tab = await opened(await page.context.new_page(), server, "bo", "v-7")
+
+    await tab.get_by_role("button", name="Not now").click()
+    for shown in (page, tab):
+        await expect(shown.locator("#rows .row")).to_have_count(1)
+        await expect(shown.locator("[data-count]")).to_have_text("1")
+    await tab.get_by_role("button", name="Show it again").click()
+    for shown in (page, tab):
+        await expect(shown.locator("#rows .row")).to_have_count(2)
+
+    await tab.evaluate("document.querySelector('#snooze-for option').value = '1'")  # no option is so short
+    await tab.get_by_role("button", name="Not now").click()
+    for number in (1, 2):
+        for shown in (page, tab):
+            await expect(shown.locator("#rows .row")).to_have_count(number)
+    await expect(others.locator("#rows .row")).to_have_count(2)
+    await context.close()
+
+
 async def test_an_edit_with_a_vote_leads_to_the_call_with_the_edited_arguments(server, page):
     writer = for_two(server, "v-2", arguments='{"order":"A1042","amount":40}')
     (before,) = writer.suspension_ids
