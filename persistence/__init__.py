@@ -36,7 +36,7 @@ __getattr__ = lazily(
             *("Rebuilt", "Survey", "Tallies", "Trouble", "Waiting"),
         ),
         "memory_store": ("MemoryStore",),
-        "outbox": ("Lane", "Leased", "Outbox", "OutboxFigures", "OutboxRow", "OutboxState", "OwedFigures", "Verdict"),
+        "outbox": ("Lane", "Leased", "Leases", "Outbox", "OutboxFigures", "OutboxRow", "OutboxState", "OwedFigures", "Verdict"),
         "redis_store": ("RedisStore", "opened"),
         "runs": ("Late", "Run", "RunStatus", "Runs"),
         "store": ("ConversationsAndRuns", "DirectoryAndRuns", "Store"),

@@ -13,9 +13,12 @@ from .lists import Listing
 from .memory_conversations import MemoryConversations
 from .memory_queues import Aside, Queue
 from .outbox import (
+    ASIDE_MS,
+    MOST_ASIDE,
     TRIED_MS,
     Lane,
     Leased,
+    Leases,
     OutboxFigures,
     OutboxRow,
     OutboxState,
@@ -39,13 +42,17 @@ class MemoryOutbox(MemoryConversations):
         return sorted(found, key=lambda one: one[:2])
 
     async def lanes(self) -> tuple[int, Sequence[Lane]]:
-        due: dict[tuple[int, str], int] = {}
+        due = {
+            (bucket_of(one.conversation_id), lane_of(one.envelope.target)): one.at + ASIDE_MS for one in self._owed.aside[::-1]
+        }
         for (conversation_id, target), queue in self._owed.queues.items():
             lane = bucket_of(conversation_id), lane_of(target)
             due[lane] = min(queue.due_at, due.get(lane, queue.due_at))
         return self._clock(), [Lane(*lane, due_at) for lane, due_at in due.items()]
 
-    async def lease(self, lane: Lane, *, most: int, lease_ms: int) -> Sequence[Leased]:
+    async def lease(
+        self, lane: Lane, *, most: int, lease_ms: int, aside_ms: int = ASIDE_MS, most_aside: int = MOST_ASIDE
+    ) -> Leases:
         now, nonce = self._clock(), uuid.uuid4().hex
         due = [(name, queue) for due_at, name, queue in self._in_lane(lane) if due_at <= now][:most]
         for _, queue in due:
@@ -54,7 +61,17 @@ class MemoryOutbox(MemoryConversations):
             queue.nonce, queue.leased = nonce, queue.envelopes[0]
             queue.tries, queue.due_at = queue.tries + 1, now + lease_ms
             queue.since = now if queue.since is None else queue.since
-        return [Leased(name, queue.envelopes[0], nonce, queue.tries) for name, queue in due]
+        leased = [Leased(name, queue.envelopes[0], nonce, queue.tries) for name, queue in due]
+        return Leases(leased, self._drop_aside(lane, now - aside_ms, most_aside))
+
+    def _drop_aside(self, lane: Lane, before: int, most: int) -> int:
+        """Drop what was set aside in a lane before a time, and the oldest of more than `most`; returns how many."""
+        place = lane.bucket, lane.name
+        found = [one for one in self._owed.aside if (bucket_of(one.conversation_id), lane_of(one.envelope.target)) == place]
+        dropped = [one for number, one in enumerate(found) if one.at <= before or number < len(found) - most]
+        for one in dropped:
+            self._owed.aside.remove(one)
+        return len(dropped)
 
     async def acknowledge(
         self, leased: Leased, verdict: Verdict, *, reason: str = "", after_ms: int = 0, tried_ms: int = TRIED_MS

@@ -18,6 +18,10 @@ from .lists import Listing
 
 TRIED_MS = 72 * 3_600_000
 """How long (ms) envelopes of a queue are tried in vain, from the first try since a delivery; then they are set aside."""
+ASIDE_MS = 30 * 86_400_000
+"""How long (ms) what was set aside is kept: to a day, in a lane with nothing to deliver."""
+MOST_ASIDE = 1_000
+"""How many of the envelopes that were set aside each lane of a bucket keeps: the latest."""
 UNREADABLE = "unreadable"
 """The kind of an envelope that could not be read, and was set aside."""
 _ENVELOPE = re.compile(r"([0-9]{1,15})\|([0-9]{1,15})\|([A-Za-z0-9_-]+)\|([0-9]{1,15})")  # as `parts_of` in `_prelude.lua`
@@ -82,7 +86,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane of one bucket with something to deliver, and when (ms UTC) the first of it is due."""
+    """A lane of one bucket, and when (ms UTC) there is something to deliver, or to drop."""
 
     bucket: int
     name: str
@@ -97,6 +101,14 @@ class Leased:
     envelope: Envelope
     nonce: str
     tries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leases:
+    """What was leased in a lane, and how much was `dropped` from it: too old, too much, or of no conversation."""
+
+    leased: Sequence[Leased] = ()
+    dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +160,15 @@ class Outbox(Database, Protocol):
     """The verbs of a `Store` that concern what conversations owe. Appends and quarantines fill the outbox."""
 
     async def lanes(self) -> tuple[int, Sequence[Lane]]:
-        """The store's clock (ms UTC), and the lanes with something to deliver, now or later."""
+        """The store's clock (ms UTC), and the lanes with something to deliver or to drop, now or later."""
 
-    async def lease(self, lane: Lane, *, most: int, lease_ms: int) -> Sequence[Leased]:
+    async def lease(
+        self, lane: Lane, *, most: int, lease_ms: int, aside_ms: int = ASIDE_MS, most_aside: int = MOST_ASIDE
+    ) -> Leases:
         """Lease up to `most` first envelopes that are due in a lane; nobody else gets them for `lease_ms`.
 
-        An envelope that cannot be read is set aside, and what is no queue is forgotten.
+        An envelope that cannot be read is set aside, what is no queue is forgotten, and what is of no conversation is dropped.
+        So are, the oldest first, envelopes that were set aside longer than `aside_ms` ago, or are more than `most_aside`.
         """
 
     async def acknowledge(

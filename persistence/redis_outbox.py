@@ -13,9 +13,12 @@ from . import pages
 from .keys import BUCKETS, bucket_of
 from .lists import Listing
 from .outbox import (
+    ASIDE_MS,
+    MOST_ASIDE,
     TRIED_MS,
     Lane,
     Leased,
+    Leases,
     OutboxFigures,
     OutboxRow,
     OutboxState,
@@ -50,16 +53,20 @@ class RedisOutbox(RedisDatabase):
             for name, at in lanes
         ]
 
-    async def lease(self, lane: Lane, *, most: int, lease_ms: int) -> Sequence[Leased]:
+    async def lease(
+        self, lane: Lane, *, most: int, lease_ms: int, aside_ms: int = ASIDE_MS, most_aside: int = MOST_ASIDE
+    ) -> Leases:
         nonce = uuid.uuid4().hex
-        args: list[str | bytes | int] = [self._keys.bucket(lane.bucket), lane.name, most, lease_ms, nonce]
-        _, _, *found = await self._script("lease", [self._keys.owed(lane.bucket)], args)
+        named: list[str | bytes | int] = [self._keys.bucket(lane.bucket), lane.name]
+        args = [*named, most, lease_ms, nonce, aside_ms, most_aside]
+        _, dropped, *found = await self._script("lease", [self._keys.owed(lane.bucket)], args)
         parts = [part.decode(errors="replace") if isinstance(part, bytes) else part for part in found]
         leased = [
             (conversation_id, envelope_of(target, text), int(tries))
             for conversation_id, target, text, tries in zip(*(parts[place::4] for place in range(4)), strict=True)
         ]
-        return [Leased(name, envelope, nonce, tries) for name, envelope, tries in leased if envelope is not None]
+        took = [Leased(name, envelope, nonce, tries) for name, envelope, tries in leased if envelope is not None]
+        return Leases(took, int(dropped))
 
     async def acknowledge(
         self, leased: Leased, verdict: Verdict, *, reason: str = "", after_ms: int = 0, tried_ms: int = TRIED_MS

@@ -191,7 +191,7 @@ class Courier:
     async def _leased(self, lane: _Lane, bucket: Lane, most: int) -> Sequence[Leased]:
         """What is due in a bucket; nothing if that cannot be read, so that other buckets do not wait for it."""
         try:
-            return await self._store.lease(bucket, most=most, lease_ms=LEASE_MS)
+            found = await self._store.lease(bucket, most=most, lease_ms=LEASE_MS)
         except StoreUnavailable as error:
             lane.due.clear()
             logger.warning("the store: %s", error)
@@ -199,6 +199,11 @@ class Courier:
             logger.warning("%s, bucket %d: %s", bucket.name, bucket.bucket, error)
         except Exception:
             logger.exception("%s, bucket %d: what is due cannot be leased", bucket.name, bucket.bucket)
+        else:
+            if found.dropped:
+                logger.warning("%s: %d were dropped: set aside long ago, too many, or ill-formed", bucket.name, found.dropped)
+                self._counts.add(metrics.DELIVERIES, shown_target(bucket.name), "dropped", by=found.dropped)
+            return found.leased
         return ()
 
     async def _delivered(self, name: str, lane: _Lane, leased: Leased) -> None:

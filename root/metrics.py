@@ -146,7 +146,7 @@ RUN_S = _histogram("holdfast_tool_run_seconds", "Time of a run of a tool.", "age
 WAKES = _counter("holdfast_wakes_total", "Conversations that the sweeper woke, or could not wake.", "outcome")
 DELIVERIES = _counter(
     "holdfast_deliveries_total",
-    "Tries to deliver what is owed: delivered, to be tried later, or set aside.",
+    "Tries to deliver what is owed: delivered, to be tried later, or set aside; and what was dropped of it, long after.",
     "target",
     "outcome",
 )

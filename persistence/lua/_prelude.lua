@@ -267,11 +267,12 @@ local function put(queue, envelope)
   redis.call('ZADD', queue, string.format('%d', (seq or 0) * 1000 + math.min(n or 0, 999)), envelope)
 end
 
--- Set when a lane is looked at next: never while it has nothing but envelopes that were set aside.
+-- Set when a lane is looked at next: in a day if it has nothing but envelopes that were set aside, so that old ones are dropped.
 local function look_at_lane(prefix, lane)
   local first = redis.call('ZRANGE', prefix .. 'owed:' .. lane, 0, 0, 'WITHSCORES')
   if first[2] then redis.call('ZADD', prefix .. 'owed', first[2], lane)
-  elseif redis.call('EXISTS', prefix .. 'aside:' .. lane) == 1 then redis.call('ZADD', prefix .. 'owed', '+inf', lane)
+  elseif redis.call('EXISTS', prefix .. 'aside:' .. lane) == 1 then
+    redis.call('ZADD', prefix .. 'owed', string.format('%d', clock() + 86400000), lane)
   else redis.call('ZREM', prefix .. 'owed', lane) end
 end
 

@@ -27,7 +27,7 @@ def a_lease_that_is_an_acknowledgement():
 
     async def forgetful(self, lane, **more):
         leased = await lease(self, lane, **more)
-        for one in leased:
+        for one in leased.leased:
             self._next(one.conversation_id, one.envelope)
         return leased
 

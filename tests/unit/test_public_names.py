@@ -51,7 +51,7 @@ PUBLIC = {
     "persistence": """
         AccessScope Acquired ApiKey ApiKeyList AppRecord Append Appended Binding Blame BrokenApp Census Change
         ChangePage Changes ConversationRow Conversations ConversationsAndRuns Directory DirectoryAndRuns Due
-        EVERYWHERE KnownIds Lane Late Leased Listing Lists Living MemoryStore Moved Outbox OutboxFigures OutboxRow
+        EVERYWHERE KnownIds Lane Late Leased Leases Listing Lists Living MemoryStore Moved Outbox OutboxFigures OutboxRow
         OutboxState Overdue OwedFigures Owner PAUSE_LAG_MS Pause Paused Pausing Place Quarantine Rebuilt RedisStore
         Run RunStatus Runs Store Survey Suspended Takeover TakeoverReason Tallies Ticket TicketKind Tickets Trouble
         Verdict Visited Waiting opened

@@ -9,7 +9,7 @@ from writer import Writer, begin, end, reply, start
 
 from holdfast.conversation.log.owed import Envelope, lane_of, own_target
 from holdfast.errors import CorruptStore
-from holdfast.persistence import OutboxState, Verdict
+from holdfast.persistence import Lane, OutboxState, Verdict
 from holdfast.persistence.keys import Keys, bucket_of
 from holdfast.persistence.outbox import outbox_id
 
@@ -105,6 +105,22 @@ async def test_a_member_that_is_no_queue_is_forgotten(store, raw, keys, member):
     assert [one.conversation_id for one in found] == [NAME]
     await store.acknowledge(found[0], Verdict.DELIVERED)
     assert (await store.outbox(OutboxState.OWED, limit=10)).items == []
+    assert (await store.lanes())[1] == []
+
+
+@pytest.mark.parametrize(("conversation", "target"), [(b"c-\xff", OPS), (b"c 1", OPS), (b"c-1", "own:\udcff")])
+async def test_a_queue_of_no_conversation_is_dropped_and_the_next_one_goes(store, raw, keys, conversation, target):
+    """Its text would be another one once it is read: nobody could acknowledge it."""
+    target, lane = target.encode(errors="surrogateescape"), lane_of(target)
+    member = conversation + b"|" + target
+    queue = f"{keys.bucket(BUCKET)}c:".encode() + conversation + b":owed|" + target
+    raw.redis.zadd(queue, {b"1|0|ended|5": 1000})
+    for name in ("owed", "owing"):
+        raw.redis.zadd(keys.lane(BUCKET, name, lane), {member: 1})
+    await owe(store, NAME, "ended", target=OPS if lane == OPS else own_target("c-2"))
+    found = await store.lease(Lane(BUCKET, lane, 0), most=10, lease_ms=60_000)
+    assert ([one.conversation_id for one in found.leased], found.dropped) == ([NAME], 1)
+    await store.acknowledge(found.leased[0], Verdict.DELIVERED)
     assert (await store.lanes())[1] == []
 
 

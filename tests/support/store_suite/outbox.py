@@ -10,8 +10,8 @@ from writer import Writer, begin, end, reply, start
 
 from holdfast.conversation.log.owed import Envelope, notice_target, own_target
 from holdfast.errors import Fenced, InvalidInput
-from holdfast.persistence import Lane, Leased, OutboxFigures, OutboxState, OwedFigures, Store, Verdict
-from holdfast.persistence.outbox import outbox_id
+from holdfast.persistence import Lane, Leased, Leases, OutboxFigures, OutboxState, OwedFigures, Store, Verdict
+from holdfast.persistence.outbox import ASIDE_MS, outbox_id
 
 from .waiting import until
 
@@ -40,7 +40,8 @@ async def owe_more(writer: Writer, *kinds: str, target: str = OPS) -> None:
 async def lease(store: Store, lane: str = OPS, *, most: int = 10, lease_ms: int = LEASE_MS) -> Sequence[Leased]:
     """What is due in a lane, of all buckets."""
     _, lanes = await store.lanes()
-    return [one for found in lanes if found.name == lane for one in await store.lease(found, most=most, lease_ms=lease_ms)]
+    leases = [await store.lease(found, most=most, lease_ms=lease_ms) for found in lanes if found.name == lane]
+    return [one for found in leases for one in found.leased]
 
 
 async def one_leased(store: Store, lane: str = OPS, *, lease_ms: int = LEASE_MS) -> Leased:
@@ -151,9 +152,9 @@ class Owing:
     async def test_no_more_is_leased_than_was_asked_for(self, store: Store) -> None:
         await owe(store, "c-1", "ended")
         (lane,) = (await store.lanes())[1]
-        assert await store.lease(lane, most=0, lease_ms=LEASE_MS) == []
-        assert await store.lease(replace(lane, name=AUDIT), most=10, lease_ms=LEASE_MS) == []
-        assert len(await store.lease(lane, most=10, lease_ms=LEASE_MS)) == 1
+        assert await store.lease(lane, most=0, lease_ms=LEASE_MS) == Leases([])
+        assert await store.lease(replace(lane, name=AUDIT), most=10, lease_ms=LEASE_MS) == Leases([])
+        assert len((await store.lease(lane, most=10, lease_ms=LEASE_MS)).leased) == 1
 
     async def test_whoever_delivers_too_late_acknowledges_nothing(self, store: Store, other: Store) -> None:
         writer = await owe(store, "c-1", "suspended", "settled")
@@ -210,7 +211,7 @@ class Owing:
         assert second.envelope.kind == "settled"
         await store.acknowledge(second, Verdict.DELIVERED)
         now, lanes = await store.lanes()
-        assert lanes == []
+        assert [lane for lane in lanes if lane.due_at <= now] == []
         assert (await store.outbox_figures()).lanes == {OPS: OwedFigures(set_aside=1)}
         (row,) = (await store.outbox(OutboxState.SET_ASIDE, limit=10)).items
         assert row.since <= now
@@ -305,6 +306,28 @@ class Owing:
             await store.outbox(OutboxState.OWED, limit=10, after=cursor)
         with pytest.raises(InvalidInput, match="limit"):
             await store.outbox(OutboxState.OWED, limit=0)
+
+    async def test_what_was_set_aside_is_dropped_once_it_is_old_or_too_much(self, store: Store) -> None:
+        await owe(store, "c-1", *("suspended", "settled", "expired", "ended"))
+        await owe(store, "c-2", "ended", target=AUDIT)
+        for _ in range(3):
+            await store.acknowledge(await one_leased(store), Verdict.ASIDE, reason="no")
+        await store.acknowledge(await one_leased(store, AUDIT), Verdict.ASIDE, reason="no")
+        lane = next(one for one in (await store.lanes())[1] if one.name == OPS)
+
+        kept = await store.lease(lane, most=0, lease_ms=LEASE_MS)
+        fewer = await store.lease(lane, most=10, lease_ms=LEASE_MS, most_aside=2)
+        rows = (await store.outbox(OutboxState.SET_ASIDE, limit=10)).items
+        assert (kept.dropped, fewer.dropped, [one.envelope.kind for one in fewer.leased]) == (0, 1, ["ended"])
+        assert sorted(row.envelope.kind for row in rows) == ["ended", "expired", "settled"]
+
+        assert await store.acknowledge(fewer.leased[0], Verdict.DELIVERED) is Verdict.DELIVERED
+        now, lanes = await store.lanes()  # a lane in which nothing is owed any more is still looked at
+        assert {one.name for one in lanes if now < one.due_at <= now + ASIDE_MS} == {OPS, AUDIT}
+        assert (await store.lease(lane, most=10, lease_ms=LEASE_MS, aside_ms=0)).dropped == 2
+        assert [lane.name for lane in (await store.lanes())[1]] == [AUDIT]
+        (row,) = (await store.outbox(OutboxState.SET_ASIDE, limit=10)).items
+        assert row.conversation_id == "c-2"
 
     async def test_the_figures_are_by_lane(self, store: Store) -> None:
         await owe(store, "c-1", "suspended", "settled")

@@ -31,6 +31,7 @@ from holdfast.errors import (
 )
 from holdfast.persistence import MemoryStore, OutboxState, OwedFigures
 from holdfast.persistence.keys import bucket_of
+from holdfast.persistence.outbox import ASIDE_MS
 from holdfast.registry import courier as couriers
 from holdfast.registry.courier import AT_ONCE, Courier, backoff_ms
 from holdfast.registry.own_deliveries import own_deliveries
@@ -187,6 +188,22 @@ async def test_a_target_says_when_it_is_to_be_tried_again(monkeypatch):
         now[0] += 2_000
         await emptied(store)
     assert len(targets.told) == 2
+
+
+async def test_what_was_set_aside_is_dropped_after_thirty_days_and_counted(caplog):
+    now, counts = [1_700_000_000_000], Counts()
+    store, targets = MemoryStore(clock=lambda: now[0]), Targets(ops=[SetAside("it answers 410")])
+    await owe(store, "c-1", "suspended", "ended")
+    async with running(store, targets, counts=counts):
+        await emptied(store)
+        now[0] += ASIDE_MS - 1
+        await asyncio.sleep(0.05)
+        assert len(await ids(store, OutboxState.SET_ASIDE)) == 2
+        now[0] += 1
+        await until(lambda: f"{metrics.DELIVERIES.name}|ops|dropped" in counts.standing())
+        assert await ids(store, OutboxState.SET_ASIDE) == []
+    assert counts.standing()[f"{metrics.DELIVERIES.name}|ops|dropped"] == 2
+    assert f"{OPS}: 2 were dropped" in caplog.text
 
 
 async def test_what_a_target_refuses_for_good_is_set_aside_and_the_next_goes():
