@@ -13,6 +13,7 @@ from holdfast.backoff import now_s
 from holdfast.conversation.ids import digest
 from holdfast.errors import ClusterStopped, HoldfastError
 from holdfast.persistence import EVERYWHERE, AppRecord, Directory, DirectoryAndRuns, RunStatus
+from holdfast.together import Together
 
 from . import wire
 from .actor_settings import ActorSettings, WorkerSettings
@@ -40,6 +41,8 @@ ALONE = "alone-"
 """Slot-name prefix of workers that run few claims at once, usually one."""
 PREPARED_S = 20.0
 """Seconds that a call waits for a worker that imports its app; the import goes on, and the call is repeated."""
+TOLD_TOGETHER = 4
+"""How many deliveries one call to a worker asks for at most: fewer than a target has at once, so that calls overlap."""
 CODE_S = 1.0
 """Seconds for which the published code of an app is known without another look."""
 LOOK_ABROAD_S = 1.0
@@ -92,6 +95,7 @@ class RayWorkers:
         self._broken: set[str] = set()
         self._codes: dict[str, tuple[str, float]] = {}
         self._background = Background()
+        self._told = Together(_told, most=TOLD_TOGETHER)
 
     async def published(self, app: str, agent: str) -> PublishedAgent | None:
         return await self._published.agent(app, agent)
@@ -132,9 +136,11 @@ class RayWorkers:
             WorkerLost: The worker's process was gone before it answered.
         """
         code = await self._code_of(app)
-        name, worker = await self._worker(app, code, self._slots(request.conversation_id, 0)[0])
+        name, worker = await self._worker(app, code, self._slots(request.target, 0)[0])
+        alone: DeliverRequest | None = None
         try:
-            answer: DeliverAnswer = wire.unpack(await self._asked(name, worker, worker.deliver(wire.pack(request))))
+            while (answer := await self._asked(name, worker, self._told.result((worker, alone), request))) is None:
+                alone = request
         except NoWorker as error:
             if isinstance(error.__cause__, WorkerUnavailable):
                 raise WorkerLost(str(error)) from error
@@ -221,9 +227,9 @@ class RayWorkers:
         self._broken.discard(name)  # the app opens there by now
         return name, handle
 
-    def _slots(self, conversation_id: str, max_claims: int) -> Sequence[str]:
-        """The slots of the workers that may do a conversation's work, its own first; only one if its claims are limited."""
-        process_limits, number = self._settings.process_limits, binascii.crc32(conversation_id.encode())
+    def _slots(self, whose: str, max_claims: int) -> Sequence[str]:
+        """The slots of the workers that may work for a conversation or target, its own first; one if its claims are limited."""
+        process_limits, number = self._settings.process_limits, binascii.crc32(whose.encode())
         if max_claims:
             return (f"{ALONE}{number % process_limits.alone}",)
         return [str((number + further) % process_limits.workers) for further in range(process_limits.workers)]
@@ -246,6 +252,14 @@ class RayWorkers:
 
     def _forget(self, handle: WorkerHandle) -> None:
         self._handles = {name: kept for name, kept in self._handles.items() if kept is not handle}
+
+
+async def _told(
+    to: tuple[WorkerHandle, DeliverRequest | None], requests: Sequence[DeliverRequest]
+) -> Sequence[DeliverAnswer | Exception | None]:
+    """The answers of a worker; with a request that was late, it is asked for that one alone."""
+    answers: Sequence[DeliverAnswer | Exception | None] = wire.unpack(await to[0].deliver(wire.pack(tuple(requests))))
+    return answers
 
 
 def worker_name(settings: ActorSettings, app: str, code: str, slot: str) -> str:

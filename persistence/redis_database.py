@@ -16,6 +16,7 @@ from holdfast.conversation.records.idempotency import notes_key
 from holdfast.counting import Counts
 from holdfast.errors import CorruptStore, StoreError, StoreUnavailable, UnsupportedServer, WrongStore
 from holdfast.settings import check_namespace
+from holdfast.together import Together
 
 from . import codec, redis_scripts, redis_values
 from .broadcasts import Broadcasts
@@ -37,6 +38,8 @@ RETRY_S = 2.0
 AT_ONCE = 64
 """The most concurrent operations of a process, each on a connection of its own; more wait their turn."""
 
+READ_TOGETHER = 8
+"""How many reads of single entries are one round trip at most."""
 _T = TypeVar("_T")
 
 
@@ -71,6 +74,7 @@ class RedisDatabase(Reads):
         self._blocked = 0
         self._redis: Any = client(url, lambda: self.store_id)
         self._blocking: Any = client(url, lambda: self.store_id, blocking=True)
+        self._reading = Together(self._read, most=READ_TOGETHER)
         self._broadcasts = Broadcasts(self._blocking.connection_pool.make_connection)
 
     async def open(self) -> str:
@@ -227,17 +231,35 @@ class RedisDatabase(Reads):
         answer: list[Any] = await self._repeated(lambda: redis_scripts.run(self._redis, name, keys, args))
         if self._counts is not None and name not in UNCOUNTED:
             self._counts.observe(metrics.SCRIPT_S, time.perf_counter() - began_s, name)
-        if answer[0] == b"corrupt":
-            raise CorruptStore(f"{keys[0]}: {answer[1].decode(errors='replace')}")
-        return answer
+        return _checked(answer, keys)
+
+    async def _scripts(self, name: str, calls: Sequence[redis_scripts.Call]) -> list[list[Any] | Exception]:
+        """The answers of a script to several calls, in one round trip; errors as `_script` raises them."""
+        began_s, found = time.perf_counter(), list[list[Any] | Exception]()
+        for answer, call in zip(
+            await self._repeated(lambda: redis_scripts.run_each(self._redis, name, calls)), calls, strict=True
+        ):
+            try:
+                async with translated():
+                    if isinstance(answer, Exception):
+                        raise answer
+                    found.append(_checked(answer, call[0]))
+            except StoreError as error:
+                found.append(error)
+        if self._counts is not None:
+            self._counts.observe(metrics.SCRIPT_S, time.perf_counter() - began_s, name)
+        return found
 
     async def _entries(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
-        once = list(dict.fromkeys(places))
+        return await self._reading.result("entries", places)
+
+    async def _read(self, _: str, asked: Sequence[Sequence[tuple[str, int]]]) -> list[list[Entry] | Exception]:
+        once = list(dict.fromkeys(place for places in asked for place in places))
 
         log = self._keys.log
         found = await self._each(lambda pipe: [pipe.xrange(log(name), min=f"{seq}-0", max=f"{seq}-0") for name, seq in once])
         by_place = {place: self._entry(place, one) for place, one in zip(once, found, strict=True)}
-        return [by_place[place] for place in places]
+        return [[by_place[place] for place in places] for places in asked]
 
     async def _rows(self, places: Sequence[tuple[int, str]]) -> list[ConversationRow]:
         once = list(dict.fromkeys(name for _, name in places))
@@ -275,6 +297,12 @@ class RedisDatabase(Reads):
                 return True
             self._complete = codec.number_of(said or b"0", "the layout's complete indexes")
         return self._complete >= redis_values.INDEX_VERSION
+
+
+def _checked(answer: list[Any], keys: Sequence[str]) -> list[Any]:
+    if answer[0] == b"corrupt":
+        raise CorruptStore(f"{keys[0]}: {answer[1].decode(errors='replace')}")
+    return answer
 
 
 class _Room(asyncio.Semaphore):

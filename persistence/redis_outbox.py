@@ -8,8 +8,9 @@ from typing import Any
 
 from holdfast.conversation.log.owed import Envelope, lane_of
 from holdfast.redaction import PLAIN
+from holdfast.together import Together
 
-from . import pages
+from . import pages, redis_scripts
 from .keys import BUCKETS, bucket_of
 from .lists import Listing
 from .outbox import (
@@ -30,7 +31,7 @@ from .outbox import (
     envelope_text,
     of_outbox_id,
 )
-from .redis_database import RedisDatabase
+from .redis_database import AT_ONCE, RedisDatabase
 
 Member = tuple[int, str, int]
 """A member of a lane's sorted set: its time, its text, its bucket."""
@@ -38,6 +39,10 @@ Member = tuple[int, str, int]
 
 class RedisOutbox(RedisDatabase):
     """The verbs of `Outbox`, in Redis."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        super().__init__(url, **options)
+        self._together: Together[str, redis_scripts.Call, list[Any]] = Together(self._scripts, most=AT_ONCE)
 
     async def lanes(self) -> tuple[int, Sequence[Lane]]:
         return await self.now(), [Lane(bucket, name, int(at)) for bucket, name, at in await self._lanes() if at < math.inf]
@@ -73,7 +78,7 @@ class RedisOutbox(RedisDatabase):
     ) -> Verdict | None:
         said = self.payloads.seal_text(PLAIN.redacted(reason, 500), "outbox", leased.conversation_id)
         args = leased.nonce, verdict, said, after_ms, tried_ms
-        answer = await self._in_queue("acknowledge", leased.conversation_id, leased.envelope, *args)
+        answer = await self._together.result("acknowledge", self._queue_call(leased.conversation_id, leased.envelope, *args))
         if answer[0] in {b"stale", b"late"}:
             return None
         return Verdict.ASIDE if int(answer[1]) else verdict
@@ -85,9 +90,12 @@ class RedisOutbox(RedisDatabase):
         return bool((await self._in_queue("redeliver", *of_outbox_id(name), self._keys.meta("owed"), 1))[0] == b"ok")
 
     async def _in_queue(self, script: str, conversation_id: str, envelope: Envelope, *args: str | bytes | int) -> list[Any]:
+        return await self._script(script, *self._queue_call(conversation_id, envelope, *args))
+
+    def _queue_call(self, conversation_id: str, envelope: Envelope, *args: str | bytes | int) -> redis_scripts.Call:
         bucket = bucket_of(conversation_id)
         named = self._keys.bucket(bucket), conversation_id, envelope.target, envelope_text(envelope)
-        return await self._script(script, [self._keys.owed(bucket)], [*named, *args])
+        return [self._keys.owed(bucket)], [*named, *args]
 
     async def outbox(self, state: OutboxState, *, limit: int, after: str | None = None) -> Listing:
         limit, begin = pages.check_limit(limit), after_cursor(after)

@@ -5,10 +5,12 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, TypeAlias
 
 from redis.exceptions import NoScriptError
 
+Call: TypeAlias = tuple[Sequence[str], Sequence[str | bytes | int]]
+"""The keys and arguments of one call of a script."""
 KEY = re.compile(r"  (\w+) \((unchecked )?(hash|stream|sorted set)")
 """A key in a script's header: its name, and its type."""
 
@@ -53,3 +55,15 @@ async def run(redis: Any, name: str, keys: Sequence[str], args: Sequence[str | b
         return await redis.execute_command("EVALSHA", _digest(name), len(keys), *keys, *args)
     except NoScriptError:
         return await redis.eval(source(name), len(keys), *keys, *args)
+
+
+async def run_each(redis: Any, name: str, calls: Sequence[Call]) -> list[Any]:
+    """The answers of a script to several calls in one round trip; an error in place of the answer that it is about."""
+    async with redis.pipeline(transaction=False) as pipe:
+        for keys, args in calls:
+            pipe.execute_command("EVALSHA", _digest(name), len(keys), *keys, *args)
+        answers = await pipe.execute(raise_on_error=False)
+    return [
+        await run(redis, name, *call) if isinstance(answer, NoScriptError) else answer
+        for call, answer in zip(calls, answers, strict=True)
+    ]

@@ -96,6 +96,7 @@ class AppRuntime:
 
     async def close(self) -> None:
         """Leave the lifespans on the loops that are not blocked; a blocked loop ends with the process."""
+        await self.notifier.close()
         for loop in self._loops:
             if await loop.answers(STUCK_S):
                 await loop.close()

@@ -28,6 +28,7 @@ from holdfast.actors.telling import tell
 from holdfast.actors.trace_export import export_spans, flush_spans
 from holdfast.actors.vault import Vault
 from holdfast.actors.workers import (
+    DeliverAnswer,
     DeliverRequest,
     ModelOutcome,
     ModelRequest,
@@ -53,6 +54,7 @@ from .app_runtime import AllBlocked, AppRuntime, agent_of, check_environment
 from .attestation import Attestation, keep_sweeper
 from .bench import Bench, Room
 from .claims import Claim, Claims
+from .deliveries import Deliveries
 from .gate import CallRules, Gate, GrantGivers
 from .model_outcome import ModelCounts, spend, turn_of
 from .ongoing import Ongoing
@@ -103,7 +105,7 @@ class Worker:
         self._runs: Ongoing[RunOutcome | NoOutcome] = Ongoing()
         self._claims: Claims[Any] = Claims(self._incarnation)
         self._model_calls: Ongoing[ModelOutcome | NoOutcome] = Ongoing()
-        self._deliveries = 0
+        self._deliveries = Deliveries()
         self._drain: asyncio.Task[None] | None = None
         self._leaving = False
         self._succession = Succession(settings)
@@ -172,17 +174,17 @@ class Worker:
 
     @told
     async def deliver(self, asked: bytes) -> bytes:
-        """Tell a notification target of the app of one event; a packed `DeliverAnswer`."""
-        request: DeliverRequest = wire.unpack(asked)
+        """Tell notification targets of the app of one event each; the packed answers of `Deliveries.answers`."""
+        requests: Sequence[DeliverRequest] = wire.unpack(asked)
         store, runtime = await self._open()
         self._refuse_if_leaving()
-        self._deliveries += 1
-        try:
-            with about(conversation=request.conversation_id):
-                room = partial(self._room, store, runtime)
-                return wire.pack(await runtime.notifier.deliver(store, request, self.secrets.redaction, room))
-        finally:
-            self._deliveries -= 1
+        return wire.pack(await self._deliveries.answers(requests, partial(self._delivered, store, runtime)))
+
+    @told
+    async def _delivered(self, store: Store, runtime: AppRuntime, request: DeliverRequest) -> DeliverAnswer:
+        with about(conversation=request.conversation_id):
+            room = partial(self._room, store, runtime)
+            return await runtime.notifier.deliver(store, request, self.secrets.redaction, room)
 
     async def keeps(self, incarnations: Sequence[str]) -> Sequence[bool]:
         """Which of these claims are at work in this process."""

@@ -53,7 +53,10 @@ def worker_of(store, *targets, environ=None, links=None):
 
 
 async def asked(worker, one):
-    return wire.unpack(await worker.deliver(wire.pack(one)))
+    (answer,) = wire.unpack(await worker.deliver(wire.pack([one])))
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 async def delivered(worker, store, target):
@@ -176,7 +179,7 @@ async def test_a_function_that_hangs_has_its_time_and_no_more(store, monkeypatch
     worker = worker_of(store, tell)
     async with asyncio.timeout(5):
         assert await delivered(worker, store, "tell") == [Later("tell has taken 0.05 s and more")] * 2
-    assert worker._deliveries == 0
+    assert len(worker._deliveries) == 0
 
 
 async def test_a_target_that_hangs_holds_up_no_other(store):

@@ -11,14 +11,29 @@ import trustme
 from receivers import OK, Receiver, says, serving, trusted
 
 from holdfast.actors.worker.notify import addresses, outgoing
-from holdfast.actors.worker.notify.outgoing import after_ms, posted
+from holdfast.actors.worker.notify.outgoing import Outgoing, after_ms
 from holdfast.actors.workers import Delivered, Later, SetAside
 
 BOMB = gzip.compress(bytes(50_000_000))
 
 
-async def told(receiver, *, allow_private=True, **more):
-    return await posted(receiver.url, b'{"a":1}', {"webhook-id": "msg_1"}, allow_private=allow_private, **more)
+async def posted(url, body, headers, **more):
+    outgoing = Outgoing()
+    try:
+        return await outgoing.posted(url, body, headers, **more)
+    finally:
+        await outgoing.close()
+
+
+async def told(receiver, *, allow_private=True, by=None, **more):
+    post = posted if by is None else by.posted
+    return await post(receiver.url, b'{"a":1}', {"webhook-id": "msg_1"}, allow_private=allow_private, **more)
+
+
+async def until(condition):
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -32,9 +47,7 @@ def at_once(monkeypatch):
 async def test_what_is_accepted_is_delivered_and_the_connection_closed(status):
     async with Receiver(says(f"HTTP/1.1 {status} Fine\r\nContent-Length: 0\r\n\r\n".encode())) as receiver:
         assert await told(receiver) == Delivered()
-        async with asyncio.timeout(5):
-            while not receiver.closed:
-                await asyncio.sleep(0.01)
+        await until(lambda: receiver.closed)
         (request,) = receiver.requests
     head, body = request.split(b"\r\n\r\n")
     assert head.startswith(b"POST /hooks?key=s3cret HTTP/1.1\r\n")
@@ -101,6 +114,98 @@ async def test_a_name_that_changes_between_look_and_connection_changes_nothing(m
         assert f"host: rebinding.example:{checked.port}".encode() in checked.requests[0].lower()
 
 
+async def test_requests_to_one_url_share_a_connection_that_is_idle_for_a_moment_only(monkeypatch):
+    monkeypatch.setattr(outgoing, "IDLE_S", 0.2)
+    async with Receiver(says(OK)) as receiver, Receiver(says(OK)) as other:
+        kept = Outgoing()
+        for _ in range(3):
+            assert await told(receiver, by=kept) == await told(other, by=kept) == Delivered()
+        assert (receiver.connections, other.connections) == (1, 1)
+        assert (len(receiver.requests), len(other.requests)) == (3, 3)
+        await until(lambda: receiver.closed and other.closed)
+        await kept.close()
+
+
+async def test_what_a_name_leads_to_is_checked_anew_after_a_while_and_for_each_url(monkeypatch):
+    asked, address, clock = [], ["127.0.0.1"], [0.0]
+
+    def changing(host, port, **_):
+        asked.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address[0], port))]
+
+    monkeypatch.setattr(addresses.socket, "getaddrinfo", changing)
+    monkeypatch.setattr(outgoing, "now_s", lambda: clock[0])
+    async with Receiver(says(OK)) as receiver:
+        kept, url = Outgoing(), f"http://rebinding.example:{receiver.port}/"
+        assert await kept.posted(url, b"{}", {}, allow_private=True) == Delivered()
+        address[0], clock[0] = "169.254.169.254", outgoing.KEPT_S - 1
+        assert await kept.posted(url, b"{}", {}, allow_private=True) == Delivered()
+        assert (receiver.connections, len(asked)) == (1, 1)
+        assert isinstance(await kept.posted(f"{url}other", b"{}", {}, allow_private=True), SetAside)
+        assert isinstance(await kept.posted(url, b"{}", {}, allow_private=False), SetAside)
+        clock[0] = outgoing.KEPT_S
+        assert isinstance(await kept.posted(url, b"{}", {}, allow_private=True), SetAside)
+        assert len(receiver.requests) == 2
+        await kept.close()
+
+
+async def test_what_a_name_leads_to_is_looked_up_anew_after_an_error(monkeypatch, at_once):
+    asked, answers = [], [says(OK), hangs, says(OK)]
+    looked_up = addresses.socket.getaddrinfo
+    monkeypatch.setattr(addresses.socket, "getaddrinfo", lambda *of, **more: asked.append(of) or looked_up(*of, **more))
+    async with Receiver(in_turn(*answers)) as receiver:
+        kept = Outgoing()
+        assert await told(receiver, by=kept) == Delivered()
+        assert isinstance(await told(receiver, by=kept), Later)
+        assert await told(receiver, by=kept) == Delivered()
+        assert (receiver.connections, len(asked)) == (2, 2)
+        await kept.close()
+
+
+async def test_a_connection_that_the_receiver_has_closed_meanwhile_fails_nothing():
+    answers = [says(OK), closes, says(OK), closes, closes]
+    async with Receiver(in_turn(*answers)) as receiver:
+        kept = Outgoing()
+        assert await told(receiver, by=kept) == Delivered()
+        assert await told(receiver, by=kept) == Delivered()
+        assert (receiver.connections, len(receiver.requests)) == (2, 3)
+        assert isinstance(await told(receiver, by=kept), Later)  # over a new one, too
+        assert (receiver.connections, len(receiver.requests)) == (3, 5)
+        await kept.close()
+
+
+@pytest.mark.parametrize("early", [OK, b"nonsense", b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"])
+async def test_what_nobody_has_asked_for_is_no_answer_to_the_next_request(early):
+    written = []
+
+    async def answers(writer):
+        writer.write(OK)
+        await writer.drain()
+        await asyncio.sleep(0.02)
+        writer.write(early)
+        await writer.drain()
+        written.append(early)
+
+    async with Receiver(answers) as receiver:
+        kept = Outgoing()
+        for number in range(1, 4):
+            assert await told(receiver, by=kept) == Delivered()
+            await until(lambda number=number: len(written) == number)
+            await asyncio.sleep(0.1)
+            assert (receiver.connections, len(receiver.requests)) == (number, number)
+        await kept.close()
+
+
+async def test_each_answer_over_a_connection_has_the_whole_bound():
+    body = b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n" + bytes(60_000)
+    async with Receiver(says(body)) as receiver:
+        kept = Outgoing()
+        for _ in range(3 * outgoing.ANSWER_BYTES // len(body)):
+            assert await told(receiver, by=kept) == Delivered()
+        assert receiver.connections == 1
+        await kept.close()
+
+
 async def test_proxies_and_passwords_of_the_environment_are_not_used(monkeypatch, tmp_path):
     netrc = tmp_path / "netrc"
     netrc.write_text("machine localhost login ann password s3cret\n")
@@ -114,10 +219,20 @@ async def test_proxies_and_passwords_of_the_environment_are_not_used(monkeypatch
         assert b"authorization" not in receiver.requests[0].lower()
 
 
-async def test_one_that_closes_without_an_answer_is_tried_again():
-    async def closes(writer):
-        writer.close()
+def in_turn(*each):
+    left = list(each)
 
+    async def answers(writer):
+        await left.pop(0)(writer)
+
+    return answers
+
+
+async def closes(writer):
+    writer.close()
+
+
+async def test_one_that_closes_without_an_answer_is_tried_again():
     async with Receiver(closes) as receiver:
         answer = await told(receiver)
     assert answer == Later("localhost cannot be reached: ServerDisconnectedError")

@@ -13,7 +13,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 class Receiver:
-    """A TCP server on loopback that reads one request and then does what it is told."""
+    """A TCP server on loopback that reads requests, and after each does what it is told."""
 
     def __init__(self, answers, tls=None):
         self.answers, self.tls = answers, tls
@@ -35,13 +35,12 @@ class Receiver:
     async def _connected(self, reader, writer):
         self.connections += 1
         try:
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = next(int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
-            self.requests.append(head + await reader.readexactly(length))
-            await self.answers(writer)
-            await writer.drain()
-            if not await reader.read(1):
-                self.closed += 1
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = next(int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
+                self.requests.append(head + await reader.readexactly(length))
+                await self.answers(writer)
+                await writer.drain()
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             self.closed += 1
         finally:

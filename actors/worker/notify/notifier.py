@@ -19,7 +19,7 @@ from holdfast.redaction import Redaction
 from . import mail, posts
 from .addresses import Refused
 from .notices import notice_of
-from .outgoing import SAID
+from .outgoing import SAID, Outgoing
 from .signing import secrets_in
 
 FUNCTION_S = 30.0
@@ -37,7 +37,8 @@ class Notifier:
     """
 
     def __init__(self, app: App, environ: Mapping[str, str], *, links: Links | None = None) -> None:
-        self._senders = {target.name: _sender(target, environ) for target in app.notify}
+        self._outgoing = Outgoing()
+        self._senders = {target.name: _sender(target, environ, self._outgoing) for target in app.notify}
         self._links = links
 
     async def deliver(
@@ -58,6 +59,10 @@ class Notifier:
         if isinstance(sender, Notify):
             return await _called(sender, notice, redaction, await room())
         return _redacted(await sender(notice), redaction)
+
+    async def close(self) -> None:
+        """Close the connections to receivers."""
+        await self._outgoing.close()
 
 
 async def _called(target: Notify, notice: Notice, redaction: Redaction, room: Room) -> DeliverAnswer:
@@ -80,7 +85,7 @@ def _redacted(answer: DeliverAnswer, redaction: Redaction) -> DeliverAnswer:
     return answer if isinstance(answer, Delivered) else replace(answer, reason=redaction.redacted(answer.reason, 2 * SAID))
 
 
-def _sender(target: Target, environ: Mapping[str, str]) -> _Sender | Notify:
+def _sender(target: Target, environ: Mapping[str, str], outgoing: Outgoing) -> _Sender | Notify:
     values = {name: environ.get(name, "") for name in target.variables}
     for name, value in values.items():
         if not value:
@@ -92,12 +97,11 @@ def _sender(target: Target, environ: Mapping[str, str]) -> _Sender | Notify:
             except ValueError as error:
                 fix = "give whsec_ and the base64 of 24 to 64 bytes: the secret that the receiver verifies with"
                 raise _wrong(target, target.secret_env, str(error), fix) from None
-            return partial(posts.to_webhook, target, secrets)
+            return partial(posts.to_webhook, outgoing, target, secrets)
         case Slack():
             field = f"notify {target.name!r}: {target.url_env}"
-            return partial(
-                posts.to_slack, target, checked_url(values[target.url_env], field, allow_private=target.allow_private)
-            )
+            url = checked_url(values[target.url_env], field, allow_private=target.allow_private)
+            return partial(posts.to_slack, outgoing, target, url)
         case Email():
             user, password = (values.get(name or "", "") for name in (target.user_env, target.password_env))
             server = mail.Server(target.host, target.port, user, password)

@@ -9,7 +9,7 @@ from holdfast.agent.notice import Notice
 from holdfast.agent.notify import Slack, Webhook
 from holdfast.conversation.text import jsontext
 
-from .outgoing import posted
+from .outgoing import Outgoing
 from .signing import signed
 from .wording import headline, lines, moment
 
@@ -18,11 +18,11 @@ _OF_CALL = {"suspension_id", "tool_call_id", "tool", "kind", "created_at", "expi
 """What is told of a call without its content."""
 
 
-async def to_webhook(target: Webhook, secrets: Sequence[bytes], notice: Notice) -> DeliverAnswer:
+async def to_webhook(outgoing: Outgoing, target: Webhook, secrets: Sequence[bytes], notice: Notice) -> DeliverAnswer:
     """Post a notice to a webhook, signed by each of these secrets."""
     body = jsontext.dumps(payload(notice, content=target.content)).encode()
     headers = _JSON | signed(notice.id, int(time.time()), body, secrets)
-    return await posted(target.url, body, headers, allow_private=target.allow_private)
+    return await outgoing.posted(target.url, body, headers, allow_private=target.allow_private)
 
 
 def payload(notice: Notice, *, content: bool) -> dict[str, Any]:
@@ -40,13 +40,13 @@ def payload(notice: Notice, *, content: bool) -> dict[str, Any]:
     return {"id": notice.id, "type": notice.kind, "timestamp": moment(notice.at), "data": data}
 
 
-async def to_slack(target: Slack, url: str, notice: Notice) -> DeliverAnswer:
+async def to_slack(outgoing: Outgoing, target: Slack, url: str, notice: Notice) -> DeliverAnswer:
     """Post a notice to an incoming webhook of Slack."""
     details = [f"{label}: {escaped(text)}" for label, text in lines(notice, content=target.content)]
     links = [f"<{escaped(url)}|{escaped(decision.capitalize())}>" for decision, url in notice.links.items()]
     text = "\n".join((f"*{escaped(headline(notice))}*", *details, *([" · ".join(links)] if links else [])))
     body = jsontext.dumps({"text": text, "unfurl_links": False, "unfurl_media": False}).encode()
-    return await posted(url, body, _JSON, allow_private=target.allow_private, tells=True)
+    return await outgoing.posted(url, body, _JSON, allow_private=target.allow_private, tells=True)
 
 
 def escaped(text: str) -> str:

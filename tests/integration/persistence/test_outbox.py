@@ -1,5 +1,6 @@
 """The outbox in Redis: values that Holdfast never wrote stop nothing else, and what owes nothing writes nothing more."""
 
+import asyncio
 import re
 from dataclasses import replace
 
@@ -42,6 +43,31 @@ async def test_a_delivered_queue_leaves_no_key(store, raw):
     (aside,) = await ids(store, OutboxState.SET_ASIDE)
     await store.drop_owed(aside)
     assert not of_outbox(raw)
+
+
+async def test_several_acknowledgements_at_once_are_one_round_trip_and_each_has_its_own_answer(store, raw, keys, monkeypatch):
+    for number in range(5):
+        await owe(store, f"c-{number}", "suspended")
+    first, corrupt, stale, later, last = sorted(await lease(store), key=lambda one: one.conversation_id)
+    raw.redis.delete(keys.queue(corrupt.conversation_id, OPS))
+    raw.redis.set(keys.queue(corrupt.conversation_id, OPS), "nonsense")
+    raw.redis.script_flush()
+    trips, pipe = [], store._redis.pipeline
+    monkeypatch.setattr(store._redis, "pipeline", lambda **more: trips.append(more) or pipe(**more))
+    found = await asyncio.gather(
+        store.acknowledge(first, Verdict.DELIVERED),
+        store.acknowledge(corrupt, Verdict.DELIVERED),
+        store.acknowledge(replace(stale, nonce="other"), Verdict.DELIVERED),
+        store.acknowledge(later, Verdict.LATER, reason="it answers 503", after_ms=3_600_000),
+        store.acknowledge(last, Verdict.ASIDE, reason="it answers 410"),
+        return_exceptions=True,
+    )
+    assert [*found[:1], *found[2:]] == [Verdict.DELIVERED, None, Verdict.LATER, Verdict.ASIDE]
+    assert isinstance(found[1], CorruptStore)
+    assert len(trips) == 1
+    assert [row.conversation_id for row in (await store.outbox(OutboxState.SET_ASIDE, limit=10)).items] == [
+        last.conversation_id
+    ]
 
 
 async def test_an_envelope_that_cannot_be_read_is_set_aside_and_the_next_one_goes(store, raw, keys):

@@ -609,26 +609,44 @@ class Telling:
         return "i-1"
 
     async def deliver(self, asked):
-        self.asked.append(wire.unpack(asked))
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return wire.pack(answer)
+        requests = wire.unpack(asked)
+        self.asked.append(list(requests))
+        answers = [self.answers.pop(0) for _ in requests]
+        if isinstance(answers[0], Exception):
+            raise answers[0]
+        return wire.pack(answers)
 
 
 NOTICE = DeliverRequest("c-1", "ops", Envelope("ended", "notice:ops:shop:app", 7, 0, 1))
 
 
-async def test_a_target_is_told_by_the_conversations_own_worker_of_the_published_code(known):
+async def telling_of(known, *answers):
     store = MemoryStore()
     await published(store, code="code-2")
     workers = RayWorkers(store, SETTINGS, known)
-    slot = workers._slots("c-1", 0)[0]
-    known[ray_workers.worker_name(SETTINGS, "shop:app", "code-2", slot)] = telling = Telling(Later("busy", 5), Delivered())
+    slot = workers._slots("ops", 0)[0]
+    known[ray_workers.worker_name(SETTINGS, "shop:app", "code-2", slot)] = telling = Telling(*answers)
+    return workers, telling
+
+
+async def test_a_target_is_told_by_its_own_worker_of_the_published_code(known):
+    workers, telling = await telling_of(known, Later("busy", 5), Delivered())
     assert await workers.deliver("shop:app", NOTICE) == Later("busy", 5)
     assert await workers.deliver("shop:app", NOTICE) == Delivered()
-    assert telling.asked == [NOTICE, NOTICE]
-    assert telling.asked[0].message_id.startswith("msg_")
+    assert telling.asked == [[NOTICE], [NOTICE]]
+    assert telling.asked[0][0].message_id.startswith("msg_")
+
+
+async def test_a_worker_is_asked_for_several_deliveries_at_once_and_for_a_slow_one_again(known):
+    workers, telling = await telling_of(known, Delivered(), None, AppBroken("it is broken"), Later("busy"), Delivered())
+    await workers._worker("shop:app", "code-2", workers._slots("ops", 0)[0])
+    first, slow, broken, busy = notices = [dataclasses.replace(NOTICE, conversation_id=f"c-{number}") for number in range(4)]
+    found = await asyncio.gather(*(workers.deliver("shop:app", one) for one in notices), return_exceptions=True)
+    assert found[:2] == [Delivered(), Delivered()]
+    assert isinstance(found[2], NoWorker)
+    assert not isinstance(found[2], WorkerLost)
+    assert found[3] == Later("busy")
+    assert telling.asked == [[first, slow, broken, busy], [slow]]
 
 
 @pytest.mark.parametrize(
@@ -641,11 +659,7 @@ async def test_a_target_is_told_by_the_conversations_own_worker_of_the_published
     ],
 )
 async def test_a_worker_that_cannot_tell_a_target_is_no_worker_for_that(known, error, lost):
-    store = MemoryStore()
-    await published(store, code="code-2")
-    workers = RayWorkers(store, SETTINGS, known)
-    slot = workers._slots("c-1", 0)[0]
-    known[ray_workers.worker_name(SETTINGS, "shop:app", "code-2", slot)] = Telling(error)
+    workers, _ = await telling_of(known, error)
     with pytest.raises(NoWorker) as raised:
         await workers.deliver("shop:app", NOTICE)
     assert isinstance(raised.value, WorkerLost) is lost
