@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.conversation.terms.spec import AgentSpec, Execution, Limits, NotifySpec
 from holdfast.errors import ConfigurationError
 
-from . import call_options, checks, disclosure
+from . import call_options, checks, disclosure, timeouts
 from .disclosure import Disclosure, Errors
 from .rules import Rules
 from .tool import Tool
@@ -86,6 +86,10 @@ class Agent:
             execution=checks.member(Execution, execution, f"{field}.execution"),
             unattended=self.unattended.spec,
         )
+        for spec in self.spec.tools:
+            timeouts.check_within(spec, self.spec.limits)
+        if self.rules is not None:
+            self.rules.check_reminders([self.spec])
 
     def __repr__(self) -> str:
         return f"<Agent {self.name!r} model={self.spec.model!r} tools={list(self._by_name)}>"

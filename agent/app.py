@@ -60,6 +60,8 @@ class App:
         self.env = _patterns(env)
         self.encrypt = _cipher(encrypt)
         self.rules = checks.rules(rules, "app.rules")
+        if self.rules is not None:
+            self.rules.check_reminders([agent.spec for agent in self.agents])
 
     def __repr__(self) -> str:
         return f"<App of {self.module!r} agents={list(self._by_name)}>"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from holdfast.conversation.terms.approvers import Approvers, ApproverTerms, joined
-from holdfast.conversation.terms.spec import Executor
+from holdfast.conversation.terms.spec import AgentSpec, Executor
 from holdfast.conversation.terms.stages import OnTimeout
 from holdfast.conversation.text import jsontext
 from holdfast.errors import ConfigurationError, InvalidRule, NewerRecord
@@ -231,6 +231,22 @@ class Rules:
         if self.default is RuleEffect.ASK or doubtful:
             return Verdict(RuleEffect.ASK, by="default")
         return Verdict(RuleEffect.ALLOW, by="tool" if self.default is None else "default")
+
+    def check_reminders(self, specs: Sequence[AgentSpec]) -> None:
+        """Refuse a rule's reminder for which no stage is long enough, whichever call of these agents it asks about.
+
+        Raises:
+            InvalidRule: There is one.
+        """
+        for number, rule in enumerate(self.ask, 1):
+            found = [(tool, spec.limits) for spec in specs for tool in spec.tools if rule.pattern.may_name(tool.name)]
+            if rule.on_timeout is None or not found:
+                continue
+            try:
+                first_s = max(timeouts.approval_s(*one) for one in found)
+                timeouts.check_reminders(rule.on_timeout, f"ask[{number}]", first_s)
+            except ConfigurationError as error:
+                raise InvalidRule(error.field, error.problem, error.fix) from None
 
     def hides(self, tool: str, *, executor: Executor | str = Executor.SERVER) -> bool:
         """Whether a tool is hidden from the model: it is denied with any arguments.

@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 from holdfast.conversation.terms.approvers import Approvers, approvers_of, terms_of
 from holdfast.conversation.terms.decisions import Answer, Deny
+from holdfast.conversation.terms.spec import Executor, Limits, ToolSpec
 from holdfast.conversation.terms.stages import (
     LONGEST_S,
     MOST_BYTES,
@@ -54,7 +55,20 @@ def check_reminders(terms: OnTimeout, field: str, lasts_s: float | None) -> None
     for seconds in terms.reminders_s:
         if seconds >= longest:
             problem = f"a call waits for {longest:g} s, so nobody is reminded {seconds:g} s before the end"
-            raise ConfigurationError(f"{field}.reminders_s", problem, "give fewer seconds")
+            raise ConfigurationError(f"{field}.reminders_s", problem, "give fewer seconds, or a longer stage")
+
+
+def check_within(spec: ToolSpec, limits: Limits) -> None:
+    """Refuse a tool's reminder for which no stage is long enough in an agent with these limits."""
+    asked = spec.answer_timeout_s or limits.answer_timeout_s
+    check_reminders(
+        spec.on_timeout, f"tool {spec.name!r}", asked if spec.executor is Executor.HUMAN else approval_s(spec, limits)
+    )
+
+
+def approval_s(spec: ToolSpec, limits: Limits) -> float:
+    """How long an approval of a tool's call may take, in seconds."""
+    return spec.approval_timeout_s or limits.approval_timeout_s
 
 
 def of_data(given: object, field: str) -> object:

@@ -81,7 +81,8 @@ class Tool:
             the right to decide.
         on_timeout: What follows if nobody decides in time: `"error"`, which the model reads; `Deny(reason)`; `Answer(value)`,
             if it is a human tool or `decisions` has "answer" (`ask_user_questions`: answers by ids, defaults for the rest); or
-            `Escalate(to, for_s=..., then=...)`: others decide. A client's own execution just fails.
+            `Escalate(to, for_s=..., then=...)`: others decide. A client's own execution just fails, so for a call that runs
+            without an approval it counts only if a rule asks about it, or its run is lost with `on_lost="ask"`.
         reminders_s: How many seconds before the end of each stage its approvers are reminded, as a list.
 
     Attributes:
@@ -132,7 +133,6 @@ class Tool:
         given |= {"streaming": streaming or None, "approval_timeout_s": approval_timeout_s}
         given |= {"answer_timeout_s": answer_timeout_s, "run_timeout_s": run_timeout_s}
         follows = timeouts.on_timeout_of(on_timeout, reminders_s, field)
-        given |= {"on_timeout": None if follows == NOTHING else follows}
         _check_applicable(field, who, gate, given)
 
         self.callback = callback
@@ -380,7 +380,6 @@ def _check_applicable(field: str, who: Executor, gate: Approval, given: dict[str
         "answer_timeout_s": (answered, f"nobody answers a {who} tool", "use approval_timeout_s or run_timeout_s"),
         "targets": (who in (Executor.SERVER, Executor.CLIENT), f"nobody approves calls of a {who} tool", "leave them out"),
         "approvers": (who is not Executor.PROVIDER, "nobody decides calls of a provider tool", "leave them out"),
-        "on_timeout": (who is not Executor.PROVIDER, "nobody decides calls of a provider tool", "leave it out"),
         "run_timeout_s": (runs, f"Holdfast does not run a {who} tool", "use answer_timeout_s"),
     }
     for option, (applies, problem, fix) in rules.items():
@@ -410,6 +409,8 @@ def _resume(declared: str | None, who: Executor, gate: Approval, field: str) -> 
 
 
 def _on_timeout(terms: OnTimeout, spec: ToolSpec, field: str) -> OnTimeout:
+    if spec.executor is Executor.PROVIDER and terms != NOTHING:
+        raise ConfigurationError(f"{field}.on_timeout", "nobody decides calls of a provider tool", "leave it out")
     human = spec.executor is Executor.HUMAN
     lost = spec.executor is Executor.SERVER and spec.on_lost is OnLost.ASK and spec.approval is Approval.AUTO
     if terms.default is not None and terms.default.kind == "answer":

@@ -4,7 +4,22 @@ import json
 
 import pytest
 
-from holdfast import Answer, Approve, Approvers, Cancel, Deny, Escalate, Rule, Rules, Suspend, Tool, ask_user_questions
+from holdfast import (
+    Agent,
+    Answer,
+    App,
+    Approve,
+    Approvers,
+    Cancel,
+    Deny,
+    Escalate,
+    Limits,
+    Rule,
+    Rules,
+    Suspend,
+    Tool,
+    ask_user_questions,
+)
 from holdfast.conversation.terms.stages import NOTHING, Default, OnTimeout, Stage
 from holdfast.errors import ConfigurationError, InvalidRule
 
@@ -94,8 +109,58 @@ def test_an_answer_of_a_person_is_checked_by_the_schema_and_questions_take_answe
 
 
 def test_a_provider_tool_has_none():
-    with pytest.raises(ConfigurationError, match="provider"):
-        Tool(name="search", description="", executor="provider", definition={"type": "web_search"}, on_timeout=Deny())
+    given = {"name": "search", "description": "", "executor": "provider", "definition": {"type": "web_search"}}
+    for late in ({"on_timeout": Deny()}, {"reminders_s": [60]}):
+        for declare in (lambda late: Tool(**given, **late), lambda late: Tool(**given).with_deadline(**late)):
+            with pytest.raises(ConfigurationError, match="provider") as refused:
+                declare(late)
+            assert refused.value.field == "tool 'search'.on_timeout"
+    assert Tool(**given).with_deadline().spec == Tool(**given).spec
+
+
+def ask(**said):
+    return Tool(name="age", description="", executor="human", **said)
+
+
+@pytest.mark.parametrize(
+    ("tool", "limits", "seconds"),
+    [
+        (gated(reminders_s=[60]), {"approval_timeout_s": 60}, 60),
+        (Tool(callback=body, reminders_s=[60]), {"approval_timeout_s": 50, "answer_timeout_s": 90}, 50),
+        (ask(reminders_s=[60]), {"answer_timeout_s": 60}, 60),
+        (gated(reminders_s=[8 * 86400]), {}, 604800),
+        (gated(reminders_s=[60], on_timeout=Escalate(["role:lead"], for_s=60)), {"approval_timeout_s": 10}, 60),
+    ],
+)
+def test_a_reminder_that_no_stage_is_long_enough_for_is_refused_with_the_limits(tool, limits, seconds):
+    with pytest.raises(ConfigurationError, match=f"waits for {seconds} s") as refused:
+        Agent(name="desk", tools=[tool], limits=Limits(**limits))
+    assert refused.value.field == f"tool {tool.name!r}.reminders_s"
+    assert Agent(name="desk", tools=[tool], limits=Limits(approval_timeout_s=9 * 86400, answer_timeout_s=61))
+
+
+def test_a_reminder_that_its_own_tool_or_a_later_stage_has_time_for_is_fine():
+    later = gated(reminders_s=[60], on_timeout=Escalate(["role:lead"], for_s=61))
+    for tool in (later, gated(reminders_s=[60], approval_timeout_s=61), ask(reminders_s=[60], answer_timeout_s=61)):
+        assert Agent(name="desk", tools=[tool], limits=Limits(approval_timeout_s=10, answer_timeout_s=10))
+
+
+def test_a_rules_reminder_is_judged_by_the_tools_that_it_may_ask_about():
+    rules = Rules(
+        ask=["other", Rule("bo*", on_timeout="error", reminders_s=[60]), Rule("no", on_timeout="error", reminders_s=[60])]
+    )
+    short, long = ({"approval_timeout_s": seconds} for seconds in (60, 61))
+    for declare in (
+        lambda limits: Agent(name="desk", tools=[body], rules=rules, limits=Limits(**limits)),
+        lambda limits: App(agents=[Agent(name="desk", tools=[body], limits=Limits(**limits))], rules=rules),
+    ):
+        assert declare(long)
+        with pytest.raises(InvalidRule, match="waits for 60 s") as refused:
+            declare(short)
+        assert refused.value.field == "ask[2].reminders_s"
+    desks = [Agent(name=name, tools=[body], limits=Limits(**limits)) for name, limits in (("one", short), ("two", long))]
+    assert App(agents=desks, rules=rules)
+    assert Agent(name="desk", tools=[gated(approval_timeout_s=61)], rules=rules, limits=Limits(**short))
 
 
 @pytest.mark.parametrize(
