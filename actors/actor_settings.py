@@ -119,6 +119,18 @@ class ActorSettings(_Sealed):
 
 
 @dataclass(frozen=True, slots=True)
+class LinkSettings(_Sealed):
+    """What the sweeper makes links with: the keys that sign them, and the URL under which people reach the server.
+
+    Processes that have the keys lend them. They are in the sweeper's memory alone: neither Ray, which restarts it, nor a
+    process that runs tools has them.
+    """
+
+    keys: Mapping[str, bytes] = field(repr=False)
+    public_url: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerSettings(_Sealed):
     """The settings with which a worker is made; `needed` names the variables that the app must find in its environment."""
 

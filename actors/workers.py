@@ -1,6 +1,7 @@
 """The interface of the workers that an activation runs against: requests, answers and refusals, as `wire` packs them."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
@@ -119,12 +120,14 @@ WorkAnswer: TypeAlias = ModelOutcome | RunOutcome | Claimed | NoOutcome
 class DeliverRequest:
     """Tell an app's notification target of one event.
 
-    `target` is the target's name in the app; the body of the notice is in the conversation's log.
+    `target` is the target's name in the app; the body of the notice is in the conversation's log, but for its `links`: whoever
+    has one can decide, and no worker can make one. They do not count when requests are compared: it is the same message.
     """
 
     conversation_id: str
     target: str
     envelope: Envelope
+    links: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def message_id(self) -> str:

@@ -31,7 +31,8 @@ class Notice:
         reason: The reason of the decision, the escalation or the quarantine; empty without one.
         reply: The answer of the completed turn.
         error: The error of the failed turn.
-        links: The links by which decisions can be made, by the decision; empty where nobody makes any.
+        links: The links by which the target's `decider` decides the call, by the decision; empty without one, once the call
+            waits no longer, and where nobody makes links.
     """
 
     id: str

@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from ipaddress import IPv6Address
 from typing import Any, TypeAlias
 
+from holdfast.conversation.terms.principal import Principal, Proof, unproven
 from holdfast.conversation.terms.spec import NoticeKind, NotifySpec
 from holdfast.conversation.text.matching import has_clear_hosts
-from holdfast.errors import ConfigurationError
+from holdfast.errors import ConfigurationError, InvalidInput
 
 from . import checks
 from .notice import Notice
@@ -41,12 +42,13 @@ class _Target:
         name: The name, unique in the app.
         events: The events.
         agents: The names of the agents whose conversations it is told of; None: of all.
+        decider: Whom the links in its messages decide as; None: its messages have no links.
         variables: The environment variables that a worker needs to reach it.
     """
 
     variables: tuple[str, ...] = ()
 
-    def __init__(self, name: Any, events: Any, agents: Any) -> None:
+    def __init__(self, name: Any, events: Any, agents: Any, decider: Any = None) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             problem = "a target's name is 1 to 64 letters, digits, underscores and hyphens"
             raise ConfigurationError(f"notify {name!r:.80}.name", problem, "give another name=")
@@ -54,6 +56,7 @@ class _Target:
         self._field = f"notify {name!r}"
         self.events = TO_ACT_ON if events is None else _members(events, f"{self._field}.events")
         self.agents = None if agents is None else tuple(_names(agents, f"{self._field}.agents"))
+        self.decider = _decider(decider, f"{self._field}.decider")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
@@ -61,7 +64,7 @@ class _Target:
     @property
     def spec(self) -> NotifySpec:
         """The target as agents' specs have it: without its address and secrets."""
-        return NotifySpec(name=self.name, events=self.events)
+        return NotifySpec(name=self.name, events=self.events, decider=self.decider)
 
 
 class Webhook(_Target):
@@ -108,6 +111,8 @@ class Slack(_Target):
 
     Args:
         url_env: The environment variable with the webhook's URL, which is a secret.
+        decider: As whom everybody who reads the channel decides, by a link for each decision in a message about a call that
+            waits; None: there are no links. Several readers are one approver: a quorum counts them once.
         name, events, agents, content, allow_private: As for `Webhook`.
     """
 
@@ -115,13 +120,14 @@ class Slack(_Target):
         self,
         *,
         url_env: str = "SLACK_WEBHOOK_URL",
+        decider: Principal | None = None,
         name: str = "slack",
         events: Iterable[str] | None = None,
         agents: Sequence[str] | None = None,
         allow_private: bool = False,
         content: bool = False,
     ) -> None:
-        super().__init__(name, events, agents)
+        super().__init__(name, events, agents, decider)
         self.allow_private = checks.flag(allow_private, f"{self._field}.allow_private")
         self.content = checks.flag(content, f"{self._field}.content")
         self.url_env = _variable(url_env, f"{self._field}.url_env")
@@ -138,6 +144,7 @@ class Email(_Target):
         port: Its port.
         user_env: The environment variable with the user to sign in as; None: nobody signs in.
         password_env: The environment variable with the password.
+        decider: As whom the recipients decide, by links as for `Slack`: whoever reads one of these mailboxes can.
         name, events, agents, content: As for `Webhook`.
     """
 
@@ -150,12 +157,13 @@ class Email(_Target):
         port: int = 587,
         user_env: str | None = None,
         password_env: str | None = None,
+        decider: Principal | None = None,
         name: str = "email",
         events: Iterable[str] | None = None,
         agents: Sequence[str] | None = None,
         content: bool = False,
     ) -> None:
-        super().__init__(name, events, agents)
+        super().__init__(name, events, agents, decider)
         self.content = checks.flag(content, f"{self._field}.content")
         several = [to] if isinstance(to, str) else list(checks.items(to, str, "addresses", f"{self._field}.to"))
         if not 1 <= len(several) <= _MOST_RECIPIENTS:
@@ -185,6 +193,7 @@ class Notify(_Target):
     Args:
         function: The function of a `Notice`.
         name: The target's name; None: the function's.
+        decider: As whom those decide to whom the function passes `Notice.links` on; None: there are none.
         events, agents: As for `Webhook`.
     """
 
@@ -193,13 +202,14 @@ class Notify(_Target):
         function: Told,
         *,
         name: str | None = None,
+        decider: Principal | None = None,
         events: Iterable[str] | None = None,
         agents: Sequence[str] | None = None,
     ) -> None:
         if not inspect.iscoroutinefunction(function):
             problem = f"{function!r:.80} is no async function"
             raise ConfigurationError("app.notify", problem, "write `async def tell(notice: Notice) -> None: ...`")
-        super().__init__(function.__name__ if name is None else name, events, agents)
+        super().__init__(function.__name__ if name is None else name, events, agents, decider)
         self.function = function
 
 
@@ -280,6 +290,17 @@ def _names(agents: Any, field: str) -> Iterable[str]:
     if not found:
         raise ConfigurationError(field, "it is empty, and the target would be told of nothing", "name some agents")
     return dict.fromkeys(found)
+
+
+def _decider(value: Any, field: str) -> Principal | None:
+    fix = 'give one with the roles that count: Principal("ana", roles=["finance"])'
+    decider = checks.instance(Principal, value, field, fix)
+    try:
+        if decider is not None and decider.check_visible().proof is not Proof.STATED:
+            raise unproven(decider)
+    except InvalidInput as error:
+        raise ConfigurationError(field, error.problem, error.fix) from None
+    return decider
 
 
 def _variable(name: Any, field: str) -> str:

@@ -72,6 +72,7 @@ async def ray_checks(
     if store is not None:
         actors = ActorSettings.of(settings, store, joined.cluster_id)
         checks += await bounded("sweeper", _sweeper(actors), within_s=3 * ANSWER_S)
+        checks += await bounded("links", _links(actors), within_s=STORE_S)
     checks += await bounded("nodes", _nodes(store, app), within_s=NODES_S)
     return [*joining, *checks]
 
@@ -195,6 +196,31 @@ async def _sweeper(settings: ActorSettings) -> list[Check]:
         fix = "use that release here, or change to this one: holdfast up"
         return [warn("sweeper", f"it is of another release ({others[0]})", fix)]
     return [warn("sweeper", "there is no sweeper: no conversation is woken at its deadline", "run: holdfast up")]
+
+
+async def _links(actors: ActorSettings) -> list[Check]:
+    """The check of the links in notices; empty if no published app declares any."""
+    store = actors.store.opened()
+    try:
+        specs = [await store.spec(digest) for record in await store.apps() for digest in record.agents.values()]
+    except HoldfastError:
+        return []  # the checks of Redis name the error
+    finally:
+        await store.close()
+    declared = {one.name for spec in specs if spec is not None for one in spec.notify if one.decider is not None}
+    return [link_check(sorted(declared), await readiness.signs(actors, within_s=ANSWER_S))] if declared else []
+
+
+def link_check(targets: Sequence[str], public_url: str | None) -> Check:
+    """The check of links in the messages of these targets, which begin with a URL; None if the sweeper has no keys."""
+    named = ", ".join(targets)
+    if public_url is None:
+        said = f"messages of {named} are to have links, and no process that has the keys is connected"
+        return warn("links", said, "set HOLDFAST_LINK_KEYS and HOLDFAST_PUBLIC_URL where `holdfast serve` runs")
+    if public_url == Settings.model_fields["public_url"].default:
+        said = f"the links in messages of {named} lead to {public_url}, which is this machine for each reader"
+        return warn("links", said, "set HOLDFAST_PUBLIC_URL where `holdfast serve` runs")
+    return ok("links", f"the links in messages of {named} lead to {public_url}")
 
 
 async def app_of_workers(here: AppToImport, where: StoreAddress) -> AppToImport:

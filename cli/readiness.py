@@ -24,6 +24,14 @@ async def sweeper(settings: "ActorSettings", *, within_s: float) -> bool:
     return handle is not None and await _within(within_s, handle.ping.remote(), "the sweeper")
 
 
+async def signs(settings: "ActorSettings", *, within_s: float) -> str | None:
+    """The URL that the sweeper's links begin with; None if it makes none."""
+    from holdfast.actors.ray_launcher import find  # noqa: PLC0415 - see above
+
+    handle = find(settings.sweeper_name)
+    return None if handle is None else await _within(within_s, handle.signs.remote(), "the sweeper")
+
+
 def other_sweepers(settings: "ActorSettings") -> list[str]:
     """The names of the store's sweepers of other releases of Holdfast."""
     from holdfast.actors.ray_launcher import named  # noqa: PLC0415 - as above

@@ -2,18 +2,16 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from holdfast.conversation import Principal, Proof, Receipt, State
-from holdfast.conversation.records.calls import PendingView
+from holdfast.conversation import Principal, Receipt, State
+from holdfast.conversation.log.linking import link_terms
 from holdfast.conversation.terms.decisions import DecisionKind, DecisionRecord
-from holdfast.conversation.terms.link import SHOWN_CHARS, LinkKeys, LinkTerms
+from holdfast.conversation.terms.link import SHOWN_CHARS, LinkKeys, LinkTerms, link_url
 from holdfast.errors import (
     ConversationEnded,
     ConversationNotFound,
     InvalidDecision,
-    InvalidInput,
     InvalidLink,
     LinkProblem,
     NotPermitted,
@@ -27,7 +25,6 @@ from .stack import Reads
 from .stack_state import settled
 
 R = TypeVar("R")
-_OFFERED = tuple(kind for kind in DecisionKind if kind not in (DecisionKind.CANCEL, DecisionKind.FAIL))
 
 
 class Stacked(Reads, Protocol):
@@ -56,14 +53,11 @@ async def made(
     found = state.calls.open_suspension(suspension_id)
     if not views or found is None:
         raise await gateway.read(lambda store: settled(store, suspension_id, conversation_id))
-    (view,), (_, suspension), who = views, found, replace(to, proof=Proof.LINK)
-    if view.approvers is not None and (why := view.approvers.problem(who, view.requester)) is not None:
-        raise InvalidLink(LinkProblem.NOT_PERMITTED, why)
-    kinds = _kinds_of(view, decisions)
+    (view,), (_, suspension) = views, found
     expires_at = await gateway.read(lambda store: store.now()) + round(expires_s * 1000)
-    shown, nonce = suspension.shown[:SHOWN_CHARS], secrets.token_urlsafe(16)
-    token = signing.signed(LinkTerms(conversation_id, suspension_id, shown, who, kinds, expires_at, nonce))
-    return Link(url=f"{gateway.stack.settings.public_url}/r/{token}", token=token, expires_at=expires_at)
+    nonce = secrets.token_urlsafe(16)
+    token = signing.signed(link_terms(view, suspension.shown, to, decisions, expires_at=expires_at, nonce=nonce))
+    return Link(url=link_url(gateway.stack.settings.public_url, token), token=token, expires_at=expires_at)
 
 
 async def opened(gateway: Stacked, token: str) -> LinkTerms:
@@ -122,13 +116,3 @@ async def _waiting(gateway: Stacked, terms: LinkTerms) -> tuple[State, str | Non
     if found is not None and found[1].shown[:SHOWN_CHARS] != terms.shown:
         raise InvalidLink(LinkProblem.SETTLED, "another call waits under this id")
     return state, None if found is None else found[0].tool_call_id
-
-
-def _kinds_of(view: PendingView, decisions: Sequence[DecisionKind] | None) -> tuple[DecisionKind, ...]:
-    """The kinds of decision of a link for this call, by default those that it takes but to cancel or fail it."""
-    kinds = [kind for kind in _OFFERED if kind in view.decisions] if decisions is None else decisions
-    missing = [kind for kind in kinds if kind not in view.decisions]
-    if missing or not kinds:
-        problem = f"the call takes no {missing[0]}" if missing else "the call takes only other decisions"
-        raise InvalidInput("decisions", problem, f"give some of {', '.join(one for one in view.decisions if one != 'edit')}")
-    return tuple(dict.fromkeys(kinds))

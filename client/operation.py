@@ -19,6 +19,7 @@ from holdfast.conversation import Answer, Approve, Command, Principal, Proof, Re
 from holdfast.conversation.ids import check_request_id
 from holdfast.conversation.terms.approvers import Approvers, approvers_of, terms_of
 from holdfast.conversation.terms.decisions import DecisionKind
+from holdfast.conversation.terms.link import LONGEST_LINK_S
 from holdfast.conversation.terms.principal import NAME, is_name, unproven
 from holdfast.conversation.text import jsontext
 from holdfast.errors import (
@@ -49,7 +50,6 @@ REASON_BYTES = 1024
 """The longest reason of a pause, in bytes; it is short, since every worker reads it again and again."""
 WHO_CHARS = 200
 LONGEST_SPAN_S = 10 * 366 * 86_400
-LONGEST_LINK_S = 90 * 86_400
 _GRANT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 

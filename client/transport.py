@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from holdfast.actors.actor_settings import ActorSettings, StoreAddress
+from holdfast.actors.actor_settings import ActorSettings, LinkSettings, StoreAddress
 from holdfast.actors.proofs import signed
 from holdfast.actors.ray_launcher import RayLauncher, named
 from holdfast.actors.ray_workers import RayWorkers
@@ -17,6 +17,7 @@ from holdfast.actors.signature import vouched
 from holdfast.actors.steps import reached_here
 from holdfast.actors.vault import Vault
 from holdfast.agent import App
+from holdfast.background import Background
 from holdfast.conversation import Send, Start
 from holdfast.conversation.records.commands import Request
 from holdfast.daemon import in_daemon
@@ -30,7 +31,7 @@ from holdfast.registry.pool import Pool
 from holdfast.registry.ray_actors import RayActors
 from holdfast.registry.registry import Delivery, DeliveryResult, Registry
 from holdfast.registry.releases import end_other_releases, take_office
-from holdfast.registry.sweeper import ensure_sweeper, restore_sweeper
+from holdfast.registry.sweeper import ensure_sweeper, lend_links, restore_sweeper
 from holdfast.settings import Settings
 from holdfast.single_flight import SingleFlight
 
@@ -82,7 +83,15 @@ class Bond:
 class RayTransport:
     """The transport of commands to the actors of one Ray cluster."""
 
-    def __init__(self, store: Store, settings: ActorSettings, joined: clusters.Cluster, *, publishes: bool) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: ActorSettings,
+        joined: clusters.Cluster,
+        *,
+        publishes: bool,
+        links: LinkSettings | None = None,
+    ) -> None:
         self.settings = settings
         self.cluster = joined
         self._store = store
@@ -95,6 +104,9 @@ class RayTransport:
         self._registry = Registry(store, actors, pool=pool, timing=settings.timing)
         workers = RayWorkers(store, settings, RayLauncher(Vault(settings.store)))
         self._messages = Messages(store, workers, settings.release, settings.traces, reached=reached_here())
+        self._tasks = Background()
+        if links is not None:
+            self._tasks.start(lend_links(settings, links))
 
     @classmethod
     async def open(
@@ -144,7 +156,8 @@ class RayTransport:
         except BaseException:
             await in_daemon(clusters.leave, joined)
             raise
-        return cls(store, actor_settings, joined, publishes=publishes)
+        links = LinkSettings(settings.link_keys, settings.public_url) if settings.link_keys else None
+        return cls(store, actor_settings, joined, publishes=publishes, links=links)
 
     async def workers(self) -> int:
         """How many workers of the store live, of every release; `ClusterUnavailable` if this process is in no cluster."""
@@ -194,6 +207,7 @@ class RayTransport:
 
     async def close(self) -> None:
         """Leave Ray, if this client joined it."""
+        await self._tasks.close()
         await self._messages.close()
         await self._registry.close()
         await in_daemon(clusters.leave, self.cluster)

@@ -11,24 +11,28 @@ from typing import Any
 
 import ray
 from ray.actor import exit_actor
+from ray.exceptions import RayError
 
 from holdfast.actors import logs
-from holdfast.actors.actor_settings import RAY_NAMESPACE, ActorSettings, StoreAddress
+from holdfast.actors.actor_settings import RAY_NAMESPACE, ActorSettings, LinkSettings, StoreAddress
 from holdfast.actors.logs import write_lines
 from holdfast.actors.placement import beside
-from holdfast.actors.ray_launcher import RayLauncher, named
+from holdfast.actors.published import Published
+from holdfast.actors.ray_launcher import RayLauncher, find, named
 from holdfast.actors.ray_workers import RayWorkers
 from holdfast.actors.steps import reached_here
 from holdfast.actors.vault import Vault
+from holdfast.actors.workers import DeliverAnswer, DeliverRequest
 from holdfast.counting import Counts
 from holdfast.embedded.home import Home
 from holdfast.embedded.revival import Revival
-from holdfast.errors import HomeUnusable, StoreError
+from holdfast.errors import HoldfastError, HomeUnusable, StoreError
 from holdfast.persistence import EVERYWHERE, Directory, Runs
 from holdfast.redaction import Redaction
 
 from . import cluster
 from .courier import Courier
+from .notice_links import NoticeLinks
 from .own_deliveries import own_deliveries
 from .ray_actors import RayActors, RayProcesses
 from .sweep import Sweep
@@ -36,6 +40,9 @@ from .watchdog import Watchdog
 
 REVIVAL_S = 60.0
 ASK_AGAIN_S = 1.0
+LEND_EVERY_S = 5.0
+"""Seconds between two times that a process lends the keys of links."""
+LEND_S = 30.0
 
 logger = logging.getLogger("holdfast.sweeper")
 
@@ -53,6 +60,7 @@ class Sweeper:
         self._listening: asyncio.Task[None] | None = None
         self._delivering: asyncio.Task[None] | None = None
         self._bound = False
+        self._lent: LinkSettings | None = None
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(self._run())
         watch = Watchdog(
@@ -67,6 +75,14 @@ class Sweeper:
     async def ping(self) -> bool:
         """Whether the sweeper still ticks."""
         return not self._task.done()
+
+    async def lend(self, links: LinkSettings) -> None:
+        """Make the links of notices with these keys from now on."""
+        self._lent = links
+
+    async def signs(self) -> str | None:
+        """The URL that links begin with; None if nobody has lent keys."""
+        return None if self._lent is None else self._lent.public_url
 
     async def leave(self) -> None:
         """End this actor, during a call: Ray ends an actor only at a call's end."""
@@ -89,10 +105,16 @@ class Sweeper:
             counts=self._counts,
         )
         self._listening = asyncio.create_task(_listen(store, sweep))
-        workers = RayWorkers(store, self._settings, RayLauncher(Vault(self._settings.store)))
+        launcher = RayLauncher(Vault(self._settings.store))
+        workers = RayWorkers(store, self._settings, launcher)
+        links = NoticeLinks(store, Published(store, self._settings.store, launcher.key), lambda: self._lent)
+
+        async def notify(app: str, request: DeliverRequest) -> DeliverAnswer:
+            return await workers.deliver(app, await links.added(app, request))
+
         courier = Courier(
             store,
-            workers.deliver,
+            notify,
             own_deliveries(sweep.registry),
             may=lambda: self._bound,
             counts=self._counts,
@@ -165,6 +187,19 @@ def ensure_sweeper(settings: ActorSettings, *, avoid: Collection[str] = ()) -> A
         max_restarts=-1,
         **beside(avoid),
     ).remote(settings)
+
+
+async def lend_links(settings: ActorSettings, links: LinkSettings) -> None:
+    """Lend this store's sweeper what it makes links with, for ever: one that was restarted knows of nothing."""
+    while True:
+        try:
+            async with asyncio.timeout(LEND_S):
+                sweeper = await asyncio.to_thread(find, settings.sweeper_name)
+                if sweeper is not None:
+                    await sweeper.lend.remote(links)
+        except (HoldfastError, RayError, TimeoutError) as error:
+            logger.debug("the sweeper is not lent the keys of links: %s", error)
+        await asyncio.sleep(LEND_EVERY_S)
 
 
 def restore_sweeper(settings: ActorSettings, *, avoid: Collection[str] = ()) -> None:

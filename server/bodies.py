@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from holdfast.client import AsyncClient, AsyncConversation, filters
 from holdfast.client.list_events import LIST_CURSOR
-from holdfast.client.operation import KEYS, LONGEST_LINK_S
+from holdfast.client.operation import KEYS
 from holdfast.client.outbox import OutboxState
 from holdfast.conversation.ids import CONVERSATION_ID, REQUEST_ID
 from holdfast.conversation.terms.decisions import DecisionKind
-from holdfast.conversation.terms.link import MOST_CHARS
+from holdfast.conversation.terms.link import LONGEST_LINK_S, MOST_CHARS
 
 _KEY = "The idempotency key, where no header Idempotency-Key gives it."
 Key: TypeAlias = Annotated[str | None, Field(description=_KEY)]

@@ -23,6 +23,8 @@ FORMAT = "holdfast.link.1"
 """The first string under each signature, so that none of anything else can pass for that of a link."""
 FORM = "holdfast.link.form.1"
 MOST_CHARS = 700
+LONGEST_LINK_S = 90 * 86_400
+"""For how many seconds a link is valid at most."""
 SHOWN_CHARS = 32
 """How many characters of the digest of what was shown are in a link."""
 _TOKEN = re.compile(r"[A-Za-z0-9]{1,16}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]{43}")
@@ -107,6 +109,11 @@ def check_token(token: object) -> str:
     if isinstance(token, str) and len(token) <= MOST_CHARS and _TOKEN.fullmatch(token):
         return token
     raise InvalidLink(LinkProblem.MALFORMED)
+
+
+def link_url(public_url: str, token: str) -> str:
+    """The address of a link's page at the server that people reach under this URL."""
+    return f"{public_url}/r/{token}"
 
 
 def _encoded(raw: bytes) -> str:

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from holdfast.conversation.record import Record
 from holdfast.conversation.text.jsontext import JsonText
 
+from .principal import Principal
 from .stages import NOTHING, OnTimeout, Seconds
 
 STORED_OPTIONS = frozenset(
@@ -107,10 +108,14 @@ class NoticeKind(StrEnum):
 
 
 class NotifySpec(Record):
-    """A notification target of the app, and the events that it is told of; the app alone has its address and secrets."""
+    """A notification target of the app, and the events that it is told of; the app alone has its address and secrets.
+
+    `decider` is whom the links in its messages decide as; None: its messages have no links.
+    """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
     events: tuple[NoticeKind, ...]
+    decider: Principal | None = None
 
 
 class UnattendedSpec(Record):

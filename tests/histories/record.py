@@ -140,7 +140,7 @@ CALM = CLERK.model_copy(
 NIGHT = CALM.model_copy(
     update={
         "unattended": UnattendedSpec(questions=UnattendedQuestions.CANCEL),
-        "notify": (NotifySpec(name="channel", events=tuple(NoticeKind)),),
+        "notify": (NotifySpec(name="channel", events=tuple(NoticeKind), decider=Principal("ops", roles=["finance"])),),
     }
 )
 FINANCE = ApproverTerms(who=(("role:finance",),))

@@ -5,6 +5,7 @@ import base64
 import email
 import email.policy
 import json
+from dataclasses import replace
 
 import pytest
 from given_worker import GivenWorker
@@ -44,10 +45,10 @@ async def store():
     return made
 
 
-def worker_of(store, *targets, environ=None, links=None):
+def worker_of(store, *targets, environ=None):
     worker = GivenWorker(store)
     app = App(agents=[], notify=targets)
-    worker._runtime.notifier = Notifier(app, environ or {}, links=links)
+    worker._runtime.notifier = Notifier(app, environ or {})
     worker.secrets.learn(())
     return worker
 
@@ -59,9 +60,9 @@ async def asked(worker, one):
     return answer
 
 
-async def delivered(worker, store, target):
+async def delivered(worker, store, target, **links):
     """The answers to what the log owes to a target, in its order."""
-    return [await asked(worker, one) for one in await requests_of(store, "c-1", target)]
+    return [await asked(worker, replace(one, links=links)) for one in await requests_of(store, "c-1", target)]
 
 
 async def test_a_webhook_is_signed_as_its_receiver_verifies(store):
@@ -105,17 +106,16 @@ async def test_a_repetition_has_the_same_id_and_a_new_signature(store):
 
 
 async def test_slack_gets_a_text_without_mentions_and_a_link_for_each_decision(store):
-    async def links(notice):
-        return {"approve": f"https://desk.example/r/{notice.call.suspension_id}?a=1&b=2"}
-
     async with Receiver(says(OK)) as receiver:
         target = Slack(url_env="SLACK", allow_private=True, content=True)
-        worker = worker_of(store, target, environ={"SLACK": receiver.url}, links=links)
-        assert await delivered(worker, store, "slack") == [Delivered(), Delivered()]
+        worker = worker_of(store, target, environ={"SLACK": receiver.url})
+        links = {"approve": "https://desk.example/r/1?a=1&b=2", "deny": "https://desk.example/r/2"}
+        assert await delivered(worker, store, "slack", **links) == [Delivered(), Delivered()]
     body = json.loads(receiver.requests[0].split(b"\r\n\r\n")[1])
     assert body["text"].startswith("*desk: refund waits for an approval*\nConversation: c-1\n")
     assert "Prompt: Refund 5 &lt;b&gt;euro&lt;/b&gt;?" in body["text"]
-    assert "?a=1&amp;b=2|Approve>" in body["text"]
+    last = "<https://desk.example/r/1?a=1&amp;b=2|Approve> · <https://desk.example/r/2|Deny>"
+    assert body["text"].splitlines()[-1] == last
     assert (body["unfurl_links"], body["unfurl_media"]) == (False, False)
 
 
@@ -127,16 +127,14 @@ async def test_slacks_word_for_what_is_wrong_is_kept_and_its_url_is_not(store):
 
 
 async def test_mail_is_sent_with_links(store, authority):
-    async def links(_notice):
-        return {"approve": "https://desk.example/r/1"}
-
     box = Mailbox()
     options = {"authenticator": signs_in, "auth_required": True, "auth_require_tls": True}
     async with running(smtp(box, tls_context=serving(authority), **options)) as port:
         to = ["ops@example.com", "kim@example.com"]
         target = Email(to, sender="desk@example.com", host="localhost", port=port, user_env="MAIL_U", password_env="MAIL_P")
         environ = {"MAIL_U": "ann", "MAIL_P": "s3cret"}
-        assert await delivered(worker_of(store, target, environ=environ, links=links), store, "email") == [Delivered()] * 2
+        link = {"approve": "https://desk.example/r/1"}
+        assert await delivered(worker_of(store, target, environ=environ), store, "email", **link) == [Delivered()] * 2
     ((_, _, recipients, content), _) = box.mails
     mail = email.message_from_bytes(content, policy=email.policy.default)
     assert recipients == to
@@ -151,9 +149,10 @@ async def test_a_function_gets_the_notice(store):
     async def tell(notice):
         notices.append(notice)
 
-    assert await delivered(worker_of(store, tell), store, "tell") == [Delivered(), Delivered()]
+    link = {"deny": "https://desk.example/r/2"}
+    assert await delivered(worker_of(store, tell), store, "tell", **link) == [Delivered(), Delivered()]
     waits, settled = notices
-    assert (waits.kind, waits.call.arguments, waits.links) == ("suspended", {"cents": 500}, {})
+    assert (waits.kind, waits.call.arguments, waits.links) == ("suspended", {"cents": 500}, link)
     assert (settled.kind, settled.decision, settled.reason) == ("settled", "deny", "too much")
 
 
@@ -255,14 +254,15 @@ def test_a_worker_without_what_a_target_needs_says_so_and_shows_no_secret(target
 async def test_a_mistake_of_ours_crosses_no_border_with_a_secret(store, monkeypatch):
     monkeypatch.setenv("HOOK_SECRET", SECRET)
 
-    async def links(_notice):
+    async def broken(*_):
         message = f"{SECRET} is broken"
         raise RuntimeError(message)
 
     async def tell(_notice):
         raise AssertionError
 
-    worker = worker_of(store, tell, links=links)
+    monkeypatch.setattr(module, "notice_of", broken)
+    worker = worker_of(store, tell)
     with pytest.raises(Unforeseen) as caught:
         await delivered(worker, store, "tell")
     assert SECRET not in str(caught.value)

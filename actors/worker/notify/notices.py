@@ -22,7 +22,7 @@ MOST_BACK, AT_ONCE = 4096, 64
 
 
 async def notice_of(store: Conversations, request: DeliverRequest) -> Notice:
-    """The notice that an envelope is about, as the log has it, without links.
+    """The notice that an envelope is about, as the log has it, with the request's links.
 
     Raises:
         Refused: The log has no such entry any more, or another one.
@@ -40,6 +40,7 @@ async def notice_of(store: Conversations, request: DeliverRequest) -> Notice:
         "conversation_id": request.conversation_id,
         "agent": started.agent,
         "seq": envelope.seq,
+        "links": request.links,
     }
     if envelope.kind == NoticeKind.QUARANTINED:
         quarantine = await store.quarantine(request.conversation_id)  # it may be over by now

@@ -24,8 +24,6 @@ from .signing import secrets_in
 
 FUNCTION_S = 30.0
 """Seconds that a function of the app may take."""
-Links: TypeAlias = Callable[[Notice], Awaitable[Mapping[str, str]]]
-"""The decisions that somebody can make by a link about a notice's call, with their links."""
 _Sender: TypeAlias = Callable[[Notice], Awaitable[DeliverAnswer]]
 
 
@@ -36,10 +34,9 @@ class Notifier:
         ConfigurationError: A variable of the environment that a target needs is missing, or cannot be used.
     """
 
-    def __init__(self, app: App, environ: Mapping[str, str], *, links: Links | None = None) -> None:
+    def __init__(self, app: App, environ: Mapping[str, str]) -> None:
         self._outgoing = Outgoing()
         self._senders = {target.name: _sender(target, environ, self._outgoing) for target in app.notify}
-        self._links = links
 
     async def deliver(
         self, store: Conversations, request: DeliverRequest, redaction: Redaction, room: Callable[[], Awaitable[Room]]
@@ -54,8 +51,6 @@ class Notifier:
             return _redacted(Later(str(error)), redaction)
         except (Refused, StoreError) as error:
             return _redacted(SetAside(str(error)), redaction)
-        if self._links is not None and notice.call is not None:
-            notice = replace(notice, links=await self._links(notice))
         if isinstance(sender, Notify):
             return await _called(sender, notice, redaction, await room())
         return _redacted(await sender(notice), redaction)

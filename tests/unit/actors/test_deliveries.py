@@ -1,6 +1,7 @@
 """Deliveries that were asked for together are answered together, without the slow ones."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from owed_requests import request
@@ -60,6 +61,16 @@ async def test_an_answer_that_comes_before_it_is_asked_for_is_kept_and_forgotten
     async with asyncio.timeout(5):
         while len(deliveries):
             await asyncio.sleep(0.01)
+
+
+async def test_a_message_that_comes_again_with_other_links_while_it_is_told_is_told_once(targets):
+    deliveries = Deliveries()
+    first = asyncio.create_task(deliveries.answers([replace(SLOW, links={"deny": "https://x.example/1"})], targets.deliver))
+    again = asyncio.create_task(deliveries.answers([replace(SLOW, links={"deny": "https://x.example/2"})], targets.deliver))
+    await asyncio.sleep(0.02)
+    targets.gate.set()
+    assert await first == await again == [Later("busy", 7)]
+    assert targets.told == ["slow"]
 
 
 async def test_one_that_fails_fails_no_other(targets):

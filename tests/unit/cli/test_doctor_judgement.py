@@ -17,7 +17,7 @@ from holdfast.cli.check import Outcome, bounded, fail, failed, judged, ok, warn
 from holdfast.cli.display import to_json
 from holdfast.cli.hints import command
 from holdfast.cli.options import Where
-from holdfast.cli.ray_checks import auth, metrics, node_checks
+from holdfast.cli.ray_checks import auth, link_check, metrics, node_checks
 from holdfast.cli.redis_checks import clock
 from holdfast.cli.redis_url import anonymous, own_socket
 from holdfast.cli.store_checks import NAMES, checks
@@ -297,6 +297,14 @@ def test_nodes_whose_ports_were_not_tried_are_counted(monkeypatch):
     assert doors.untried() == 67 - doors.NODES
     ray.nodes = lambda: [{"Alive": True}]
     assert doors.untried() == 0
+
+
+def test_links_in_messages_need_keys_and_an_address_that_readers_reach():
+    missing, here, fine = (link_check(["email", "slack"], url) for url in (None, "http://127.0.0.1:8484", "https://x.example"))
+    assert [one.status for one in (missing, here, fine)] == [WARN, WARN, OK]
+    assert all("email, slack" in one.said for one in (missing, here, fine))
+    assert "HOLDFAST_LINK_KEYS" in missing.fix
+    assert "HOLDFAST_PUBLIC_URL" in here.fix
 
 
 def test_metrics_that_others_read_are_named():
