@@ -79,9 +79,9 @@ def line(text: str) -> str:
     )
 
 
-def guard() -> None:
-    """Guard Holdfast's own loggers, unless they are guarded already; for processes of clients."""
-    for name in OURS:
+def guard(*others: str) -> None:
+    """Guard Holdfast's own loggers and these, unless they are guarded already; for processes of clients."""
+    for name in (*OURS, *others):
         logger = logging.getLogger(name)
         if not any(isinstance(known, Guard) for known in logger.filters):
             logger.addFilter(Guard())

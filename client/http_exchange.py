@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import httpx
 
 from holdfast import errors, work_context
+from holdfast.actors import logs
 from holdfast.backoff import Backoff
 from holdfast.errors import ConfigurationError, HoldfastError, InvalidInput, OutcomeUnknown, ServerRefused, ServerUnavailable
 
@@ -82,6 +83,7 @@ class Exchange:
     """The requests of one client to one server, over kept-alive connections that are opened on first use."""
 
     def __init__(self, address: Address, *, timeout_s: float, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        logs.guard("httpx")  # it logs each URL, and that of a link decides
         self.address = address
         self.timeout_s = timeout_s
         self._transport = transport

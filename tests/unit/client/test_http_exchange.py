@@ -8,11 +8,13 @@ import httpx
 import pytest
 from spans import Spans
 
-from holdfast.client import AsyncClient, Client, Principal
+from holdfast.client import Approve, AsyncClient, Client, Principal
 from holdfast.client import http_exchange as module
 from holdfast.client.http_address import Address
 from holdfast.client.http_gateway import HttpGateway
 from holdfast.client.stack_gateway import StackGateway
+from holdfast.conversation.terms.decisions import DecisionKind
+from holdfast.conversation.terms.link import LinkKeys, LinkTerms
 from holdfast.errors import (
     AgentNotFound,
     CipherMissing,
@@ -389,3 +391,14 @@ async def test_a_request_says_which_trace_it_is_of(monkeypatch):
     await client.conversation("c-1").send("hello")
 
     assert [request.headers.get("traceparent") for request in transport.requests] == [traceparent_of(span), None]
+
+
+async def test_no_log_line_has_the_link_that_is_redeemed(caplog):
+    terms = LinkTerms("c-1", "s-1", "0" * 32, Principal("ana"), (DecisionKind.APPROVE,), 1_900_000_000_000, "n" * 22)
+    token = LinkKeys({"k1": b"1" * 32}, "store-1", "shop").signed(terms)
+    client, transport = client_of(said(502), said(200, RECEIPT | {"tool_call_id": "one"}))
+    with caplog.at_level(logging.DEBUG):
+        await client.redeem(token, Approve())
+    assert token in str(transport.requests[0].url)
+    assert "HTTP Request: POST https://desk.example.com/agents/r/***" in caplog.text
+    assert token not in caplog.text
