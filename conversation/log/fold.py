@@ -169,12 +169,12 @@ def _snoozed(state: State, event: events.CallSnoozed) -> State:
 
 
 def _escalated(state: State, event: events.CallEscalated) -> State:
-    call, before = _suspended(state, event.tool_call_id)
+    _, before = _suspended(state, event.tool_call_id)
     changes = {
         **{name: getattr(event, name) for name in ("approvers", "stage", "expires_at", "remind_at")},
         "own": True,
         "stage_at": event.at,
-        "replaced": before.replaced if before.stage_at > before.created_at else call.deciders,  # the first ones
+        "replaced": before.replaced if before.stage_at > before.created_at or not before.own else before.approvers,
         "votes": (),
         "notes": (*before.notes, state.seq + 1),
     }
@@ -231,7 +231,7 @@ def _said(call: Call, event: events.SuspensionSettled, seq: int) -> dict[str, ob
         found["fulfilled"] = None
     elif event.decision in (DecisionKind.APPROVE, DecisionKind.REDISPATCH) or (passed and call.undecided):
         before = call.fulfilled if call.fulfilled is not None and not edited else ()  # approvals of other arguments are void
-        for terms in (call.deciders, call.suspension.replaced):  # others decided in the place of those
+        for terms in (call.deciders, call.replaced):  # others decided in the place of those
             before = before if terms is None else with_fulfilled(before, terms)
         found["fulfilled"] = before
     return found

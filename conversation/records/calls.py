@@ -60,9 +60,9 @@ class Suspension(Record):
     is the machine that it waits for; empty: it waits for people.
 
     `stage` counts the escalations by its deadline, `stage_at` is when the present stage began (0: with the wait); `approvers`
-    then decide instead of the `replaced` ones. `remind_at` is the next reminder (0: none), `snoozed` are those whose lists hide
-    it, `snoozes` counts how often anybody said so. What follows at its deadline is in its event if it is `staged`, else in the
-    spec.
+    then decide instead of the call's, or of the `replaced` ones if it had its own. `remind_at` is the next reminder (0: none),
+    `snoozed` are those whose lists hide it, `snoozes` counts how often anybody said so. What follows at its deadline is in its
+    event if it is `staged`, else in the spec.
     """
 
     suspension_id: str
@@ -168,6 +168,13 @@ class Call(CallDetails):
         if self.suspension is None:
             return None
         return self.suspension.approvers if self.suspension.own else self.approvers
+
+    @property
+    def replaced(self) -> ApproverTerms | None:
+        """Who could settle the open suspension before its first escalation; None: anybody, or it has had none."""
+        if self.suspension is None or self.suspension.stage_at <= self.suspension.created_at:
+            return None
+        return self.approvers if self.suspension.replaced is None else self.suspension.replaced
 
     @property
     def needed(self) -> int:

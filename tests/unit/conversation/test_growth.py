@@ -24,7 +24,7 @@ from holdfast.conversation.ids import unique_call_ids
 from holdfast.conversation.judging.deciding import MOST_EDITS
 from holdfast.conversation.judging.noting import MOST_NOTES
 from holdfast.conversation.log.index import delta
-from holdfast.conversation.records.commands import Assign, Comment, ProposedCall, RunFinished
+from holdfast.conversation.records.commands import Assign, Comment, EscalateCall, ProposedCall, RunFinished
 from holdfast.conversation.terms.approvers import MOST_BYTES, MOST_NAMES, MOST_VOTES, Approvers, terms_of
 from holdfast.conversation.terms.grants import LONGEST_VALUE, MOST_GRANTS, MOST_TARGETS, CallTarget, Level, Scope
 from holdfast.conversation.terms.principal import Proof
@@ -339,6 +339,17 @@ def test_after_the_last_note_a_call_takes_votes_but_no_notes_and_no_second_vote(
     outcome = RunFinished(effect_id=state.calls[0].effect_id, ok=True, content="{}")
     state = decide(state, outcome.stamped(state.updated_at, None, {})).state
     assert kept(state) < waited + 200
+
+
+def test_escalated_approvers_are_kept_beside_the_calls_own_and_no_third_time():
+    sizes = []
+    for stages in range(3):
+        state, role = with_votes(0, 0)
+        for _ in range(stages):
+            state = decide(state, by(note(state, 0, EscalateCall, approvers=longest_terms()), LONG_NAMES[0], [role])).state
+        sizes.append(kept(state))
+        assert state.calls[0].replaced == (longest_terms() if stages else None)
+    assert sizes[0] + MOST_BYTES < sizes[1] <= sizes[2] <= sizes[0] + MOST_BYTES + 5 * MOST_NAMES + 300
 
 
 def test_edits_of_what_several_agree_to_leave_no_votes_behind():
