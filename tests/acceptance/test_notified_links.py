@@ -1,6 +1,8 @@
 """A message with links on the real thing: its links decide, once, and no process that runs tools has the keys."""
 
 import asyncio
+import email
+import email.policy
 import json
 import os
 import re
@@ -9,7 +11,7 @@ import signal
 import httpx
 import pytest
 from ray.exceptions import RayError
-from receivers import OK, Receiver, says
+from receivers import OK, Mailbox, Receiver, running, says, serving, smtp, trusted
 from stack_fixture import client_of, pid_of
 
 from holdfast.actors.ray_launcher import find
@@ -74,6 +76,28 @@ async def test_a_link_in_a_message_decides_as_its_decider_and_no_worker_has_the_
         assert "|Approve>" not in settled
     assert (stack.runs / "L-1.links").read_text().split() == ["approve", "deny"]
     assert (stack.runs / "L-1.environment").read_text().split() == ["False", "False"]
+
+
+async def test_a_link_in_a_mail_decides_as_whose_mailbox_it_is(stack, channel, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOLDFAST_LINK_KEYS", KEYS)
+    monkeypatch.setenv("HOLDFAST_PUBLIC_URL", HERE)
+    text = stack.scenarios.add("linked-5", call("refund", {"order": "L-5"}), "Done.")
+    box = Mailbox()
+    with trusted(monkeypatch, tmp_path) as authority:
+        async with running(smtp(box, tls_context=serving(authority))) as port:
+            monkeypatch.setenv("MAIL_PORT", str(port))
+            async with client_of("channel-5", "channel_app:app", timeout_s=WITHIN_S) as client:
+                conversation = await client.start("mailer", text, conversation_id="linked-5")
+                async with asyncio.timeout(WITHIN_S):
+                    while not box.mails:
+                        await asyncio.sleep(0.05)
+                mail = email.message_from_bytes(box.mails[0][-1], policy=email.policy.default)
+                links = dict(re.findall(r"^(Approve|Deny): (\S+)", mail.get_content(), re.MULTILINE))
+                assert list(links) == ["Approve", "Deny"]
+                assert await followed(client, links["Deny"], {"decision": "deny", "reason": "not due"}) == [200, 200]
+                await conversation.wait(timeout_s=WITHIN_S)
+                (entry,) = [one for one in (await conversation.audit()).entries if one.kind == "suspension_settled"]
+                assert (entry.principal_id, entry.proof, entry.settled_by) == ("ana@shop.example", Proof.LINK, "deny")
 
 
 async def test_a_sweeper_that_was_restarted_is_lent_the_keys_again(stack, channel, monkeypatch):

@@ -1,12 +1,13 @@
-"""An app that tells a channel, whose messages have links, and writes down what its workers' environment has."""
+"""An app that tells a channel and a mailbox, whose messages have links, and writes down what its workers' environment has."""
 
 import os
 from pathlib import Path
 
-from holdfast.agent import Agent, App, Notice, Notify, Slack, tool
+from holdfast.agent import Agent, App, Email, Notice, Notify, Slack, tool
 from holdfast.conversation import Principal
 
 DECIDER = Principal("finance-channel", roles=["finance"])
+ANA = Principal("ana@shop.example", roles=["finance"])
 
 
 def write_down(name: str, text: str) -> None:
@@ -29,10 +30,18 @@ async def note(notice: Notice) -> None:
 
 
 app = App(
-    agents=[Agent(name="desk", tools=[refund])],
-    env=["*_API_KEY", "*_API_BASE"],
+    agents=[Agent(name="desk", tools=[refund]), Agent(name="mailer", tools=[refund])],
+    env=["*_API_KEY", "*_API_BASE", "MAIL_PORT", "SSL_CERT_FILE"],
     notify=[
-        Slack(url_env="CHANNEL_URL", events=["suspended", "settled"], decider=DECIDER, allow_private=True),
-        Notify(note, events=["suspended"], decider=DECIDER),
+        Slack(url_env="CHANNEL_URL", events=["suspended", "settled"], agents=["desk"], decider=DECIDER, allow_private=True),
+        Email(
+            "ana@shop.example",
+            sender="desk@shop.example",
+            host="localhost",
+            port=int(os.environ.get("MAIL_PORT", "587")),
+            agents=["mailer"],
+            decider=ANA,
+        ),
+        Notify(note, events=["suspended"], agents=["desk"], decider=DECIDER),
     ],
 )
