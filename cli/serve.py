@@ -53,7 +53,7 @@ def check_installed() -> None:
     """Refuse to serve without the extra `server`."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        raise ConfigurationError("server", f"{' and '.join(missing)} is not installed", "pip install 'holdfast[server]'")
+        raise ConfigurationError("server", f"not installed: {', '.join(missing)}", "pip install 'holdfast[server]'")
 
 
 async def _serve(where: Where, host: str, port: int, public: list[str], *, no_auth: bool) -> None:

@@ -105,7 +105,7 @@ async def publish(store: Directory, settings: ActorSettings, key: bytes, here: H
         avoid = await _unstopped(store, settings)
         generation = await store.generation(worker_name(settings, record.app, record.code, slot))
         worker = spawn(worker_settings(settings, record, slot, here.environment, generation=generation), avoid)
-        worker.prepare.remote(here.environment)
+        worker.prepare.options(num_returns=0).remote(here.environment)  # its problem is told by the store
 
 
 async def _unstopped(store: Directory, settings: ActorSettings) -> Mapping[str, int]:

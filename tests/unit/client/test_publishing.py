@@ -82,11 +82,11 @@ async def test_where_holdfast_was_stopped_meanwhile_no_worker_is_hired(monkeypat
         forget_others = put_environment
 
     class Made:
-        prepare = remote = None
+        prepare = options = remote = None
 
         def __init__(self, slot):
             found.append(slot)
-            self.prepare, self.remote = self, lambda _: None
+            self.prepare, self.options, self.remote = self, lambda **_: self, lambda _: None
 
     found = []
     monkeypatch.setattr(publishing, "Vault", Kept)
