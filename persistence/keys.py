@@ -55,7 +55,12 @@ class Keys:
 
     def bucket(self, bucket: int) -> str:
         """The prefix of a bucket's keys."""
-        return f"{{{self.namespace}:{bucket:02d}}}:"
+        return self.every_bucket % bucket
+
+    @property
+    def every_bucket(self) -> str:
+        """The prefix of a bucket's keys, with %02d for its number."""
+        return f"{{{self.namespace}:%02d}}:"
 
     def prefix(self, conversation_id: str) -> str:
         """The prefix of the keys of a conversation's bucket."""

@@ -36,6 +36,7 @@ from .lists import (
 )
 from .memory_conversations import MemoryConversations, check
 from .pages import PendingPlace
+from .reads import AMBIGUOUS
 from .views import Entry, naming
 
 
@@ -207,6 +208,9 @@ class MemoryLists(MemoryConversations):
             if index in indexes and member > after and (not before or member < before)
         }
         return sorted(members)[:limit], len(members) > limit
+
+    async def _named(self, start: str) -> list[str]:
+        return (await self._page([f"pending:{pages.BY_ID}"], AMBIGUOUS, start, f"{start}\xff"))[0]
 
     def _entry(self, conversation_id: str, seq: int) -> Entry:
         log = self._seen(conversation_id).log

@@ -55,6 +55,10 @@ class Reads(Hashes):
         """The first members of these indexes together, between two texts if given, and whether more follow."""
 
     @abstractmethod
+    async def _named(self, start: str) -> Sequence[str]:
+        """The first `AMBIGUOUS` members of the index by id that begin with a text, without the text itself."""
+
+    @abstractmethod
     async def indexed(self) -> bool:
         """See `Lists.indexed`."""
 
@@ -165,7 +169,7 @@ class Reads(Hashes):
         return places[0] if places else None
 
     async def _beginning(self, start: str) -> list[PendingPlace]:
-        members, _ = await self._page([f"pending:{pages.BY_ID}"], AMBIGUOUS, start, f"{start}\xff")
+        members = await self._named(start)
         return [place for member in members if (place := pages.place_by_id(member)) is not None]
 
     async def pending_at(self, places: Sequence[PendingPlace]) -> Sequence[PendingView]:

@@ -301,7 +301,7 @@ class RedisDatabase(Reads):
 
 def _checked(answer: list[Any], keys: Sequence[str]) -> list[Any]:
     if answer[0] == b"corrupt":
-        raise CorruptStore(f"{keys[0]}: {answer[1].decode(errors='replace')}")
+        raise CorruptStore(": ".join((*keys[:1], answer[1].decode(errors="replace"))))
     return answer
 
 

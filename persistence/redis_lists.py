@@ -30,6 +30,7 @@ from .lists import (
     too_many,
 )
 from .pages import pending_place
+from .reads import AMBIGUOUS
 from .redis_database import RedisDatabase
 
 
@@ -138,6 +139,12 @@ class RedisLists(RedisDatabase):
             return [[member.decode("latin-1") for member in members] for members in found]
 
         return await pages.merge(fetch, limit, len(keys))
+
+    async def _named(self, start: str) -> list[str]:
+        between = f"({start}".encode("latin-1"), f"({start}\xff".encode("latin-1")
+        index = f"{self._keys.every_bucket}pending:{pages.BY_ID}"
+        _, *found = await self._script("named", [], [index, BUCKETS, *between, AMBIGUOUS])
+        return sorted(member.decode("latin-1") for member in found)[:AMBIGUOUS]
 
     async def count(self, counts: Mapping[str, int]) -> None:
         if counts:

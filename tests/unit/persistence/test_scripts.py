@@ -27,7 +27,7 @@ SINCE_6_2 = {
         "HVALS",
         "PERSIST",
     ),
-    *("ZRANGE", "ZRANGEBYSCORE"),
+    *("ZLEXCOUNT", "ZRANGE", "ZRANGEBYLEX", "ZRANGEBYSCORE"),
     *(
         "PEXPIRE",
         "PUBLISH",
@@ -86,6 +86,7 @@ def test_the_scripts_are_these():
         "load",
         "log_page",
         "look",
+        "named",
         "note_api_key_use",
         "pause",
         "paused",
@@ -129,7 +130,7 @@ def test_a_script_knows_every_key_by_its_name(name):
     assert "KEYS[" not in body
     unused = [key for key in redis_scripts.keys(name) if not re.search(rf"\b{key}\b", body)]
     assert unused == (["log"] if name == "reindex" else [])  # which only refuses a log that is none
-    assert redis_scripts.keys(name) or name == "entries"  # which reads any number of logs, and checks each
+    assert redis_scripts.keys(name) or name in {"entries", "named"}  # which read any number of logs or indexes, and check each
 
 
 @pytest.mark.parametrize("name", RUN)
