@@ -676,10 +676,15 @@ async def deadlines(tells: Recorder) -> None:
         await tells.model("the model looks something up", (f"look_{name}", "lookup"))
         await tells.ruled(f"look_{name}", 1, RuleEffect.ASK, on_timeout=STAGED)
         await tells.does("the turn is cancelled", steps.cancel(f"x2-{name}"))
+    tells.writer.spec = LATE
     await tells.does("one more message comes", steps.send("review it", message_id="m-late-review"))
     await tells.does("its turn begins", steps.begin())
-    await tells.model("the model looks something up", ("late_review", "lookup"))
-    await tells.suspends("late_review", "lookup", 1, title="Fine?", response_schema="true", expires_s=9, on_timeout=STAGED)
+    await tells.model("the model looks something up", ("late_review", "lookup"), ("late_too", "lookup"))
+    asked = {"response_schema": "true", "expires_s": 9, "on_timeout": STAGED, "approvers": FINANCE}
+    await tells.suspends("late_review", "lookup", 1, title="Fine?", **asked)
+    await tells.does("Ana lets others decide", noting(tells, "late_review", EscalateCall, approvers=FINANCE))
+    asked["report_md"] = "- a line\n" * 50  # long enough for a snapshot, which has those who were replaced
+    await tells.suspends("late_too", "lookup", 1, title="This, too?", **asked)
     while tells.state.due_at is not None:
         await tells.due()
     await tells.does("the turn is cancelled", steps.cancel("x-late-review"))
