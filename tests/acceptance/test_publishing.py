@@ -177,18 +177,3 @@ async def true(condition):
     async with asyncio.timeout(60):
         while not await condition():
             await asyncio.sleep(0.05)
-
-
-@pytest.mark.gate
-async def test_an_app_whose_workers_lack_a_secret_is_said_in_a_line(stack, configured, tmp_path):
-    notified = (
-        SOURCE.format(who="nobody")
-        .replace("import Agent,", "import Agent, Slack,")
-        .replace(")])", ")], notify=[Slack(url_env='UNSET')])")
-    )
-    (tmp_path / "publish_app.py").write_text(notified)
-    said = await configured(tmp_path, "up", code=2)
-    assert "notify 'slack': UNSET: it is not set" in said
-    assert "Unhandled" not in said  # Ray would print a traceback
-    async with AsyncClient.connect(redis_url=stack.redis_url, namespace=NAMESPACE, timeout_s=60) as client:
-        await end_actors(client)
