@@ -21,6 +21,7 @@ from .approving import TurnContext as TurnContext
 from .callback import InvalidArguments as InvalidArguments
 from .context import Report as Report
 from .context import ToolContext as ToolContext
+from .delegate import delegate as delegate
 from .digest import code_digest as code_digest
 from .notice import Notice as Notice
 from .notify import Email as Email

@@ -15,7 +15,7 @@ from .rules import Rules
 from .tool import Tool
 from .unattended import Unattended
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class Agent:
@@ -60,7 +60,7 @@ class Agent:
         rules: Rules | None = None,
         unattended: Unattended | None = None,
     ) -> None:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not NAME.fullmatch(name):
             problem = (
                 "an agent's name is 1 to 64 letters, digits, dots, underscores and hyphens, starting with a letter or digit"
             )

@@ -2,7 +2,7 @@
 
 import fnmatch
 import inspect
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 from typing import Any
 
@@ -56,6 +56,7 @@ class App:
         self.notify = targets(notify, (agent.name for agent in self.agents))
         self.agents = tuple(agent.notifying(notify_of(self.notify, agent.name)) for agent in self.agents)
         self._by_name = {agent.name: agent for agent in self.agents}
+        _check_delegates(self.agents, self._by_name)
         self._lifespan = _lifespan(lifespan)
         self.env = _patterns(env)
         self.encrypt = _cipher(encrypt)
@@ -115,6 +116,18 @@ def _agents(declared: Any) -> tuple[Agent, ...]:
             raise ConfigurationError("app.agents", problem, "rename one of them")
         agents[agent.name] = agent
     return tuple(agents.values())
+
+
+def _check_delegates(agents: Sequence[Agent], known: Container[str]) -> None:
+    for agent in agents:
+        for tool in agent.tools:
+            field = f"agent {agent.name!r}: tool {tool.name!r}.agent"
+            if tool.spec.agent and tool.spec.agent not in known:
+                raise ConfigurationError(
+                    field, f"the app has no agent {tool.spec.agent!r}", "add the agent to the app's agents="
+                )
+            if tool.spec.agent == agent.name:
+                raise ConfigurationError(field, "an agent cannot ask itself", "name another agent of the app")
 
 
 def _lifespan(lifespan: Any) -> Callable[..., Any] | None:

@@ -122,6 +122,8 @@ class Tool:
         field = f"tool {self.name!r}"
         who = checks.member(Executor, executor, f"{field}.executor")
         self._approving = None if isinstance(approval, str) else Approving(approval, f"{field}.approval")
+        if who is Executor.AGENT and type(self) is Tool:
+            raise ConfigurationError(f"{field}.executor", "it does not say which agent answers", "use delegate(agent)")
         gate = checks.member(Approval, approval, f"{field}.approval") if isinstance(approval, str) else Approval.REQUIRED
         lost = None if on_lost is None else checks.member(OnLost, on_lost, f"{field}.on_lost")
         _check_axes(field, who, gate)
@@ -371,6 +373,7 @@ def _check_body(field: str, who: Executor, callback: Any, definition: Any, param
 
 def _check_applicable(field: str, who: Executor, gate: Approval, given: dict[str, Any]) -> None:
     runs, answered = who is Executor.SERVER, who in (Executor.HUMAN, Executor.CLIENT)
+    gated = who in (Executor.SERVER, Executor.CLIENT, Executor.AGENT)
     rules = {
         "decisions": (gate is Approval.REQUIRED, "nobody is asked to approve", 'use it with approval="required"'),
         "response_schema": (answered, f"nobody answers a {who} tool", 'use it with executor="human" or "client"'),
@@ -378,7 +381,7 @@ def _check_applicable(field: str, who: Executor, gate: Approval, given: dict[str
         "on_lost": (runs, f"only a server tool's run can be lost, and this is a {who} tool", "leave it out"),
         "approval_timeout_s": (gate is Approval.REQUIRED, "nobody is asked to approve", 'use it with approval="required"'),
         "answer_timeout_s": (answered, f"nobody answers a {who} tool", "use approval_timeout_s or run_timeout_s"),
-        "targets": (who in (Executor.SERVER, Executor.CLIENT), f"nobody approves calls of a {who} tool", "leave them out"),
+        "targets": (gated, f"nobody approves calls of a {who} tool", "leave them out"),
         "approvers": (who is not Executor.PROVIDER, "nobody decides calls of a provider tool", "leave them out"),
         "run_timeout_s": (runs, f"Holdfast does not run a {who} tool", "use answer_timeout_s"),
     }

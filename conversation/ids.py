@@ -55,6 +55,11 @@ def suspension_id(conversation_id: str, tool_call_id: str, ordinal: int, argumen
     return "s-" + digest(conversation_id, tool_call_id, str(ordinal), arguments)
 
 
+def child_id(suspension_id: str) -> str:
+    """The id of the conversation that a suspended call is delegated to."""
+    return "d-" + digest("child", suspension_id)
+
+
 def digest(*parts: str, length: int = 20) -> str:
     """A short lower-case digest of the parts, 5 bits a character."""
     return base64.b32encode(sha256_of(*parts)).decode().lower()[:length]

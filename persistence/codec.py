@@ -29,9 +29,11 @@ from holdfast.errors import CipherFailed, CipherMissing, CorruptStore, InvalidIn
 from .access import ApiKey, Ticket
 from .app_record import AppRecord
 
-VERSION = 7
+VERSION = 8
 """The record version that this code writes; it reads this version and every older one.
 
+8: delegation (`parent`, `delegation`, `share`, `delegated`, `source_ended`, a call's `context`). Records of version 7 mean the
+   same: no conversation was started by another one.
 7: waits of machines (`source`), notification targets of agents (`notify`), deadlines that act (`on_timeout`, stages and
    reminders), snoozes. Records of version 6 mean the same: every suspension waited for people, and failed at its deadline.
 6: held calls (`call_held`), reviews that a tool's body asks for, reasons for decisions (`reason`), a call's batch, the effect

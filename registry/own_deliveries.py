@@ -1,42 +1,192 @@
-"""What conversations owe each other: commands that the courier sends through the registry, safe to repeat by their ids."""
+"""What conversations owe each other: commands that the courier sends through the registry, safe to repeat by their ids.
+
+A parent starts its children and ends them, and a child tells its parent how it ended. The commands are made of what the log of
+the conversation that owes them says. A child that cannot be started is told of as one that has failed.
+"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from holdfast.actors.answers import Replied
 from holdfast.actors.workers import DeliverAnswer, Delivered, Later, SetAside
-from holdfast.conversation import Command, End
-from holdfast.errors import ConfigurationError, ConversationEnded, ConversationNotFound, InvalidInput, NotPermitted, StaleCall
-from holdfast.persistence import Leased
+from holdfast.conversation import Command, End, Receipt, Start, State, Tell
+from holdfast.conversation.log.owed import END, START, TELL
+from holdfast.conversation.records import events as recorded
+from holdfast.conversation.records.commands import Request
+from holdfast.conversation.records.events import Event
+from holdfast.conversation.terms.delegation import Ancestor, Parent
+from holdfast.conversation.terms.spec import NoticeKind
+from holdfast.conversation.text import jsontext
+from holdfast.errors import (
+    ConfigurationError,
+    ConversationEnded,
+    ConversationExists,
+    ConversationNotFound,
+    CorruptStore,
+    HoldfastError,
+    InvalidInput,
+    NotPermitted,
+    StaleCall,
+)
+from holdfast.persistence import TRIED_MS, Conversations, Leased
 from holdfast.redaction import PLAIN
 
 from .courier import Own
-from .registry import Delivery, Refused, Registry
+from .registry import Delivery, DeliveryResult, Refused
 
 DELIVERY_S = 30.0
+GIVEN_UP_MS = TRIED_MS - 3_600_000
+"""After how long (ms) a start that nothing came of counts as failed: the parent is told before the start is set aside."""
 _OVER = (ConversationEnded, ConversationNotFound, StaleCall)
 """Refusals that show that there is nothing (more) to do: the same command came before, or what it is about is gone."""
-_FINAL = (InvalidInput, NotPermitted)
+_FINAL = (InvalidInput, NotPermitted, ConversationExists)
 """Refusals that every repetition would meet."""
 
+R = TypeVar("R", bound=Request)
 
-def own_deliveries(registry: Registry) -> Mapping[str, Own]:
+
+class Signs(Protocol):
+    """Signs what a conversation is sent (see `Proofs.signed`)."""
+
+    async def __call__(self, conversation_id: str, command: R, /) -> R:
+        """The command with its signature."""
+        ...
+
+
+class Delivers(Protocol):
+    """The part of a registry that this module uses."""
+
+    async def deliver(self, delivery: Delivery) -> DeliveryResult:
+        """See `Registry.deliver`."""
+        ...
+
+
+def own_deliveries(registry: Delivers, store: Conversations, sign: Signs) -> Mapping[str, Own]:
     """How each kind of what conversations owe each other is delivered."""
-
-    async def end(conversation_id: str, leased: Leased) -> DeliverAnswer:
-        command = End(request_id=leased.envelope.message_id(leased.conversation_id))
-        return await _sent(registry, conversation_id, command)
-
-    return {"end": end}
+    own = _OwnDeliveries(registry, store, sign)
+    return {START: own.start, TELL: own.tell, NoticeKind.QUARANTINED: own.tell, END: own.end}
 
 
-async def _sent(registry: Registry, conversation_id: str, command: Command) -> DeliverAnswer:
-    result = await registry.deliver(Delivery(conversation_id, command, timeout_s=DELIVERY_S))
+@dataclass(frozen=True, slots=True)
+class _OwnDeliveries:
+    registry: Delivers
+    store: Conversations
+    sign: Signs
+
+    async def end(self, child: str, leased: Leased) -> DeliverAnswer:
+        """End a child whose parent waits for it no longer."""
+        result = await self._sent(child, End(request_id=leased.envelope.message_id(leased.conversation_id)))
+        return _answer(result)
+
+    async def start(self, child: str, leased: Leased) -> DeliverAnswer:
+        """Start the child of a call. If that is impossible, or if it was over before, its parent is told."""
+        parent = leased.conversation_id
+        try:
+            wait, command = await self._started_by(parent, child, leased.envelope.seq)
+        except CorruptStore as error:
+            return SetAside(PLAIN.said(error, 300))
+        if command is None:
+            return Delivered()
+        result = await self._sent(child, command, create=True)
+        match result:
+            case Replied(Receipt(duplicate=True)):  # the parent may have been set back since it was told
+                state = await self.store.load(child)
+                return await self._told(state) if state.ended else Delivered()
+            case Replied():
+                return Delivered()
+            case _ if isinstance(result.error, StaleCall):
+                return Delivered()
+            case _ if isinstance(result.error, (*_FINAL, *_OVER)) or leased.envelope.at + GIVEN_UP_MS < await self.store.now():
+                said = f"the agent {command.agent!r} could not be asked: {PLAIN.said(result.error, 300)}"
+                tell = Tell(suspension_id=wait.suspension_id, source=child, ok=False, content=jsontext.dumps(said), ended=False)
+                return _answer(await self._sent(parent, tell))
+            case _:
+                return Later(PLAIN.said(result.error, 300))
+
+    async def tell(self, parent: str, leased: Leased) -> DeliverAnswer:
+        """Tell a parent how its child ended."""
+        del parent
+        state = await self.store.load(leased.conversation_id)
+        return await self._told(state)
+
+    async def _told(self, state: State) -> DeliverAnswer:
+        if state.parent is None:
+            return Delivered()
+        ok, said = await self._said_by(state)
+        about = {"suspension_id": state.parent.suspension_id, "source": state.conversation_id, "ended": state.ended}
+        tell = Tell(ok=ok, content=jsontext.dumps(said), **about)
+        return _answer(await self._sent(state.parent.conversation_id, tell))
+
+    async def _said_by(self, state: State) -> tuple[bool, str]:
+        """Whether a child has a reply, and the reply or why it has none."""
+        asked, last = f"the agent {state.agent!r}", state.last
+        if not state.ended:
+            return False, f"{asked} was set aside, since its work failed again and again (quarantined)"
+        if last is None:
+            return False, f"{asked} was ended before it began"
+        if last.outcome == "cancelled":
+            return False, f"{asked} was cancelled before it answered"
+        try:
+            (found,) = await self.store.at(state.conversation_id, [last.reply_seq or last.seq])
+        except CorruptStore:
+            found = None
+        match found:
+            case recorded.ModelAnswered():
+                return True, found.content or ""
+            case recorded.TurnFailed():
+                return False, f"{asked} failed: {found.error}"
+            case _:
+                return False, f"{asked} has ended, and its answer cannot be read"
+
+    async def _started_by(self, parent: str, child: str, seq: int) -> tuple[recorded.CallSuspended, Start | None]:
+        """The wait for a child, and the command that starts it; None if the parent waits no longer."""
+        state = await self.store.load(parent)
+        wait, first, message = await self._read(parent, seq, 1, 0 if state.turn is None else state.turn.message_seq)
+        if not isinstance(wait, recorded.CallSuspended) or wait.delegation is None or wait.source != child:
+            raise CorruptStore(f"conversation {parent}: entry {seq} delegates nothing to {child}")
+        if state.calls.open_suspension(wait.suspension_id) is None:
+            return wait, None
+        answered, edit = await self._read(parent, wait.delegation.answered_at, wait.arguments_at)
+        if not isinstance(first, recorded.ConversationStarted) or not isinstance(answered, recorded.ModelAnswered):
+            raise CorruptStore(f"conversation {parent}: what call {wait.tool_call_id} asks cannot be read")
+        call = next(one for one in answered.calls if one.tool_call_id == wait.tool_call_id)
+        arguments = edit.body if isinstance(edit, recorded.SuspensionSettled) else call.arguments
+        path = () if state.parent is None else state.parent.path
+        return wait, Start(
+            agent=wait.delegation.agent,
+            app=state.app,
+            text=jsontext.loads(arguments or "{}").get("task", ""),
+            message_id=wait.suspension_id,
+            context=first.context if call.context is None else call.context,
+            attended=state.attended,
+            principal=message.principal if isinstance(message, recorded.MessageAccepted) else None,
+            parent=Parent(
+                suspension_id=wait.suspension_id,
+                path=(*path, Ancestor(conversation_id=parent, agent=state.agent)),
+                depth=wait.delegation.depth,
+                descendants=wait.delegation.descendants,
+                must_end_by=wait.expires_at,
+            ),
+        )
+
+    async def _read(self, conversation_id: str, *places: int) -> list[Event | None]:
+        found = iter(await self.store.at(conversation_id, [place for place in places if place]))
+        return [next(found) if place else None for place in places]
+
+    async def _sent(self, conversation_id: str, command: Command, *, create: bool = False) -> DeliveryResult:
+        if isinstance(command, Request) and (command.of_machine or command.proven is not None):
+            command = await self.sign(conversation_id, command)
+        return await self.registry.deliver(Delivery(conversation_id, command, timeout_s=DELIVERY_S, create=create))
+
+
+def _answer(result: DeliveryResult) -> DeliverAnswer:
     match result:
         case Replied():
             return Delivered()
         case _ if isinstance(result.error, _OVER):
             return Delivered()
-        case Refused(error) if isinstance(error, _FINAL) and not isinstance(error, ConfigurationError):
+        case Refused(HoldfastError() as error) if isinstance(error, _FINAL) and not isinstance(error, ConfigurationError):
             return SetAside(PLAIN.said(error, 300))
         case _:
             return Later(PLAIN.said(result.error, 300))

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 import ray
@@ -17,6 +18,7 @@ from holdfast.actors import logs
 from holdfast.actors.actor_settings import RAY_NAMESPACE, ActorSettings, LinkSettings, StoreAddress
 from holdfast.actors.logs import write_lines
 from holdfast.actors.placement import beside
+from holdfast.actors.proofs import Proofs
 from holdfast.actors.published import Published
 from holdfast.actors.ray_launcher import RayLauncher, find, named
 from holdfast.actors.ray_workers import RayWorkers
@@ -24,6 +26,7 @@ from holdfast.actors.steps import reached_here
 from holdfast.actors.vault import Vault
 from holdfast.actors.workers import DeliverAnswer, DeliverRequest
 from holdfast.counting import Counts
+from holdfast.daemon import in_daemon
 from holdfast.embedded.home import Home
 from holdfast.embedded.revival import Revival
 from holdfast.errors import HoldfastError, HomeUnusable, StoreError
@@ -105,7 +108,8 @@ class Sweeper:
             counts=self._counts,
         )
         self._listening = asyncio.create_task(_listen(store, sweep))
-        launcher = RayLauncher(Vault(self._settings.store))
+        vault = Vault(self._settings.store)
+        launcher = RayLauncher(vault)
         workers = RayWorkers(store, self._settings, launcher)
         links = NoticeLinks(store, Published(store, self._settings.store, launcher.key), lambda: self._lent)
 
@@ -115,7 +119,7 @@ class Sweeper:
         courier = Courier(
             store,
             notify,
-            own_deliveries(sweep.registry),
+            own_deliveries(sweep.registry, store, Proofs(self._settings.store, partial(in_daemon, vault.servers_key)).signed),
             may=lambda: self._bound,
             counts=self._counts,
             reached=reached_here(),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holdfast.agent.approving import TurnContext as TurnContext
     from holdfast.agent.context import Report as Report
     from holdfast.agent.context import ToolContext as ToolContext
+    from holdfast.agent.delegate import delegate as delegate
     from holdfast.agent.notice import Notice as Notice
     from holdfast.agent.notify import Email as Email
     from holdfast.agent.notify import Notify as Notify

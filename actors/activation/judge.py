@@ -13,7 +13,7 @@ from holdfast.actors.workers import NoWorker, WorkPaused
 from holdfast.conversation import AgentSpec, BeginTurn, Command, Event, Judgement, Reply, State, decide, outstanding
 from holdfast.conversation.judging.machine import effect_of
 from holdfast.conversation.log.owed import owed_by, quarantine_owes
-from holdfast.conversation.records.commands import TurnPrepared
+from holdfast.conversation.records.commands import Start, TurnPrepared
 from holdfast.conversation.records.idempotency import IdempotencyRecord
 from holdfast.errors import CorruptStore, HoldfastError, NewerRecord
 from holdfast.persistence import Append, Appended, KnownIds, Store, Visited
@@ -106,8 +106,6 @@ class Held:
 
     def owes(self, events: Sequence[Event], after: State, spec: AgentSpec | None) -> dict[str, Any]:
         """The fields of a write that say what it owes, given the spec that its events were judged with."""
-        if spec is None or not spec.notify:
-            return {}
         targets = [one.target for one in quarantine_owes(after, spec)]
         return {"owed": owed_by(events, self.state, after, spec), "quarantine_owes": targets}
 
@@ -219,7 +217,7 @@ class Judge:
                 passing=judgement.passing,
                 seen=held.seen,
                 claim=held.claim,
-                until_ms=None if prepared is None else prepared.until_ms,
+                until_ms=_until_ms(prepared, command) if judgement.events else None,
                 **held.owes(judgement.events, after, begins.spec if begins is not None else spec),
             )
             written = await held.store.append(held.conversation_id, write)
@@ -271,3 +269,10 @@ class Judge:
         except Exception:  # this command does not fail: the separate `BeginTurn` will meet the error, too
             logger.exception("conversation %s: its turn cannot begin at once", self._held.conversation_id)
             return judgement, None
+
+
+def _until_ms(prepared: TurnPrepared | None, command: Command) -> int | None:
+    """The time (ms UTC by the store's clock) from which on a write comes too late; None: it never does."""
+    started = command.parent.must_end_by if isinstance(command, Start) and command.parent is not None else None
+    begun = None if prepared is None else prepared.until_ms
+    return min((at for at in (started, begun) if at is not None), default=None)

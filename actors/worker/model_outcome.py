@@ -10,6 +10,7 @@ from typing import Any
 from holdfast import metrics
 from holdfast.actors.workers import ModelOutcome, ModelRequest
 from holdfast.agent import Agent, Rules, Tool, TurnContext
+from holdfast.agent.delegate import UNTOLD, Delegate
 from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelFailed, ModelReplied
 from holdfast.conversation.records.events import ConversationStarted, MessageAccepted
 from holdfast.conversation.records.proposed_call import ProposedCall
@@ -66,7 +67,7 @@ async def turn_of(store: Conversations, request: ModelRequest, agent: Agent | No
     """
     named = partial(TurnContext, conversation_id=request.conversation_id, agent=request.agent)
     started, message = None, None
-    if agent is not None and (agent.unattended.by_function or any(tool.approves_by_turn for tool in agent.tools)):
+    if agent is not None and (agent.unattended.by_function or any(map(_looks, agent.tools))):
         started, message = await store.at(request.conversation_id, [1, request.message_seq])
 
     async def turn() -> TurnContext:
@@ -77,6 +78,11 @@ async def turn_of(store: Conversations, request: ModelRequest, agent: Agent | No
         )
 
     return turn
+
+
+def _looks(tool: Tool) -> bool:
+    """Whether a function of a tool looks at the turn, or at the conversation's context."""
+    return tool.approves_by_turn or (isinstance(tool, Delegate) and tool.context is not None)
 
 
 def judged(
@@ -105,7 +111,11 @@ def judged(
             validate = partial(tool.validate, value, errors=agent.errors, redaction=redaction)
             problem = ask(f"a validator of {name}", validate, UNVALIDATED if tool.validates else None)
             shown = ask(f"prompt= of {name}", partial(tool.render, value), tool.spec.prompt)
-        made = partial(ProposedCall, tool_call_id=call.tool_call_id, name=name, problem=problem, prompt=shown)
+        context: str | None = None
+        if problem is None and isinstance(tool, Delegate):
+            untold_context: tuple[str | None, str | None] = None, UNTOLD
+            context, problem = ask(f"context= of {name}", partial(tool.child_context, turn.context), untold_context)
+        made = partial(ProposedCall, tool_call_id=call.tool_call_id, name=name, problem=problem, prompt=shown, context=context)
         if problem is not None or declared is None:
             return made(arguments=arguments)
         ruled = proposed(rules, agent, name, value, turn, ask=ask)

@@ -61,7 +61,7 @@ def escalate(state: State, command: EscalateCall) -> Judgement:
     check_words(command.reason, command.limits.note_bytes, "reason", InvalidInput)
     draft = Draft(state, command)
     lasts = suspension.expires_at - (suspension.stage_at or suspension.created_at)
-    expires_at = command.now + max(lasts, 1)
+    expires_at = draft.capped(command.now + max(lasts, 1))
     seq = draft.emit(
         CallEscalated(
             at=command.now,
@@ -97,7 +97,7 @@ def _act(draft: Draft, call: Call, suspension: Suspension) -> None:
         draft.emit(CallReminded(**named, remind_at=terms.remind_at(now, suspension.expires_at)))
     elif suspension.stage < len(terms.stages):
         stage = terms.stages[suspension.stage]
-        expires_at = now + max(round(stage.for_s * 1000), 1)
+        expires_at = draft.capped(now + max(round(stage.for_s * 1000), 1))
         draft.emit(
             CallEscalated(
                 **named,

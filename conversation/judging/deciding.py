@@ -112,6 +112,7 @@ def resolve_many(state: State, command: ResolveMany) -> Judgement:
 
 
 def _judged(draft: Draft, command: Request, call: Call, suspension: Suspension, sent: Resolve | Decided) -> Fitted:
+    check_time(draft, call)
     check_permitted(draft, call)
     digest = command.decision_digest(sent, call.needed)
     fitted = fit(draft, call, suspension, sent.ruling, decision_id=sent.decision_id, digest=digest)
@@ -263,6 +264,13 @@ def _check_schema(field: str, text: JsonText | None, value: Any) -> None:
     problem = schema.problem(text, value)
     if problem is not None:
         raise InvalidDecision(field, problem, "give a value that fits the schema")
+
+
+def check_time(draft: Draft, call: Call) -> None:
+    """Refuse (`StaleCall`) a decision in a conversation whose parent waits for it no longer."""
+    parent = draft.state.parent
+    if parent is not None and draft.now >= parent.must_end_by:
+        raise StaleCall(draft.state.conversation_id, call.tool_call_id, StaleReason.EXPIRED)
 
 
 def check_permitted(draft: Draft, call: Call) -> None:

@@ -16,7 +16,7 @@ from holdfast.conversation.records.idempotency import IdempotencyRecord, request
 from holdfast.conversation.records.state import State
 from holdfast.errors import ConversationExists, InvalidDecision, InvalidInput, InvalidMessage
 
-from . import cancelling, deadlines, deciding, granting, messages, noting, outcomes, telling, unattended
+from . import cancelling, deadlines, deciding, delegating, granting, messages, noting, outcomes, telling, unattended
 from .judgement import Cancelled, Judgement, Receipt, Receipts
 from .table import LATE, TABLE, Handled, Ignored, Refused
 
@@ -98,8 +98,9 @@ def decide(state: State, command: Command) -> Judgement:
             if isinstance(command, Numbered):
                 check_request_id("request_id", command.request_id, InvalidInput)
             judgement = JUDGES[type(command)](state, command)
-            after = judgement.state
-            return judgement if after is None or after.attended else unattended.followed(state, command, judgement)
+            if judgement.state is not None and not judgement.state.attended:
+                judgement = unattended.followed(state, command, judgement)
+            return delegating.ended(command, judgement)
 
 
 def repeated(state: State, command: Request) -> Judgement | None:

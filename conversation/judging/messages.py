@@ -6,7 +6,7 @@ from holdfast.conversation.records.events import ConversationStarted, MessageAcc
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.spec import Limits
 from holdfast.conversation.text import jsontext
-from holdfast.errors import InvalidMessage, QueueFull
+from holdfast.errors import InvalidMessage, QueueFull, StaleCall, StaleReason
 
 from .judgement import Judgement
 from .progress import Draft, check_words
@@ -26,6 +26,8 @@ def start(state: State, command: Start) -> Judgement:
         jsontext.loads(command.context)
     except jsontext.NotJson as error:
         raise InvalidMessage("context", str(error), "give a JSON value") from error
+    if command.parent is not None and command.now >= command.parent.must_end_by:
+        raise StaleCall(command.parent.conversation_id, command.parent.suspension_id, StaleReason.EXPIRED)
     draft = Draft(state, command)
     draft.emit(
         ConversationStarted(
@@ -35,6 +37,7 @@ def start(state: State, command: Start) -> Judgement:
             app=command.app,
             context=command.context,
             attended=command.attended,
+            parent=command.parent,
         )
     )
     seq = draft.emit(_accepted(command))

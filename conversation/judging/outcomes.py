@@ -26,11 +26,11 @@ from holdfast.conversation.terms.approvers import MOST_BYTES, joined
 from holdfast.conversation.terms.decisions import SuspensionKind
 from holdfast.conversation.terms.grants import LONGEST_VALUE, MOST_TARGETS, CallTarget
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
-from holdfast.conversation.terms.spec import AgentSpec, Approval, Executor, OnLost, ToolSpec
+from holdfast.conversation.terms.spec import Approval, Executor, OnLost, ToolSpec
 from holdfast.conversation.text import jsontext, schema
 from holdfast.conversation.text.envelope import failure
 
-from . import granting
+from . import delegating, granting
 from .judgement import Judgement
 from .progress import Draft, advance, asks, begin, deny, drafted, fail, finish, granted, schedule, suspend, take
 from .table import LATE
@@ -129,7 +129,8 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
 
 def _requested(call_id: str, call: ProposedCall) -> RequestedCall:
     original = None if call_id == call.tool_call_id else call.tool_call_id[:200]
-    return RequestedCall(tool_call_id=call_id, name=call.name, arguments=call.arguments, original_id=original)
+    said = {"arguments": call.arguments, "original_id": original, "context": call.context}
+    return RequestedCall(tool_call_id=call_id, name=call.name, **said)
 
 
 def model_failed(state: State, command: ModelFailed) -> Judgement:
@@ -266,7 +267,9 @@ def _bytes(text: str | None) -> int:
 
 def _take_up(draft: Draft, proposed: Mapping[str, ProposedCall], seq: int) -> None:
     """Take up the calls of the answer at `seq`; unusable ones get an error result at once."""
-    calls = {call_id: _usable(call_id, one, draft.spec, seq) for call_id, one in proposed.items()}
+    calls = {call_id: _usable(draft, call_id, one, seq) for call_id, one in proposed.items()}
+    wanted = [call for call in calls.values() if isinstance(call, Call) and call.executor is Executor.AGENT]
+    calls |= delegating.shared(draft, wanted)
     asked = any(isinstance(call, Call) and asks(draft, call) for call in calls.values())
     for call_id, call in calls.items():
         one = proposed[call_id]
@@ -282,10 +285,10 @@ def _take_up(draft: Draft, proposed: Mapping[str, ProposedCall], seq: int) -> No
                 finish(draft, call_id, failure(call), by=SettledBy.REFUSAL)
 
 
-def _usable(call_id: str, proposed: ProposedCall, spec: AgentSpec | None, seq: int) -> Call | RuleVerdict | str:
+def _usable(draft: Draft, call_id: str, proposed: ProposedCall, seq: int) -> Call | RuleVerdict | str:
     """The call; the verdict, if a rule denies it; the error text for the model, if it cannot be used."""
-    tool = spec.tool(proposed.name) if spec is not None else None
-    problem = _problem(proposed, tool)
+    tool = draft.spec.tool(proposed.name) if draft.spec is not None else None
+    problem = _problem(draft, proposed, tool)
     if tool is None or problem is not None:
         return problem or "this tool does not exist"
     ruled = proposed.ruled
@@ -328,7 +331,7 @@ def _approval(tool: ToolSpec, ruled: RuleVerdict | None) -> Approval:
     return Approval.REQUIRED if ruled.effect is RuleEffect.ASK else Approval.AUTO
 
 
-def _problem(proposed: ProposedCall, tool: ToolSpec | None) -> str | None:
+def _problem(draft: Draft, proposed: ProposedCall, tool: ToolSpec | None) -> str | None:
     """The error text, for the model, of a call that can neither run nor be suspended; None if nothing is wrong with it."""
     if tool is None:
         return f"there is no tool named {proposed.name:.80}"
@@ -347,5 +350,7 @@ def _problem(proposed: ProposedCall, tool: ToolSpec | None) -> str | None:
             questions.parse(arguments)
         except questions.NotQuestions as error:
             return f"invalid arguments: {error}"
+    if tool.executor is Executor.AGENT:
+        return delegating.problem(draft.state, tool, arguments, proposed.context, draft.command.limits)
     broken = schema.problem(tool.parameters, arguments) if tool.strict else None
     return f"invalid arguments: {broken}" if broken is not None else None

@@ -6,7 +6,7 @@ Calls run, are held, suspended or settled; the turn goes on once none of them is
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.conversation.ids import suspension_id
+from holdfast.conversation.ids import child_id, suspension_id
 from holdfast.conversation.log.auditing import linked
 from holdfast.conversation.log.fold import evolve
 from holdfast.conversation.records.calls import Call, CallDetails
@@ -24,6 +24,7 @@ from holdfast.conversation.records.events import (
 )
 from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
+from holdfast.conversation.terms.delegation import Delegation
 from holdfast.conversation.terms.grants import covering, tool_target
 from holdfast.conversation.terms.principal import Principal
 from holdfast.conversation.terms.rule_verdict import RuleVerdict
@@ -38,6 +39,8 @@ from .judgement import Cancelled, Judgement, Receipt, Reply
 
 OF_TOOL = frozenset({SuspensionKind.APPROVAL, SuspensionKind.ELICITATION, SuspensionKind.LOST})
 """The kinds of suspension at whose deadline follows what their tool says, unless who asks says something else."""
+CARRIED_OUT_BY = {Executor.CLIENT: SuspensionKind.CLIENT_EXEC, Executor.AGENT: SuspensionKind.DELEGATE}
+"""The kind of the wait for those who carry a call out elsewhere."""
 ANSWERED_BY_SCHEMA = frozenset({SuspensionKind.ELICITATION, SuspensionKind.CLIENT_EXEC})
 MAX_MODEL_CALLS = "the turn reached its limit of {} model calls (Limits.max_model_calls)"
 
@@ -80,6 +83,10 @@ class Draft:
         self.events.append(event)
         self.state = evolve(self.state, event)
         return self.state.seq
+
+    def capped(self, at: int) -> int:
+        """A deadline (ms UTC), at the latest that of the wait that the conversation was started for."""
+        return at if self.state.parent is None else min(at, self.state.parent.must_end_by)
 
     def receipt(self, seq: int, *, settled: bool = True, votes: int = 0, needed: int = 0) -> Receipt:
         """The receipt of this draft's event at `seq`."""
@@ -173,10 +180,10 @@ def begin(draft: Draft, call: Call, **asked: Any) -> None:
     else:
         by = granted(draft, call) if call.approval is Approval.REQUIRED and not call.decided_at else None
         call = call.model_copy(update={"grants": by or ()})
-        if call.executor is not Executor.CLIENT:
+        if call.executor not in CARRIED_OUT_BY:
             schedule(draft, call)
             return
-        kind = SuspensionKind.CLIENT_EXEC
+        kind = CARRIED_OUT_BY[call.executor]
     suspend(draft, call, kind, **asked)
 
 
@@ -262,7 +269,6 @@ def suspend(
     asked: RunSuspended | None = None,
     rule_reason: str = "",
     expires_at: int | None = None,
-    source: str = "",
     on_timeout: OnTimeout | None = None,
     stage: int = 0,
     stage_at: int = 0,
@@ -270,35 +276,39 @@ def suspend(
     """Suspend a call, for the first or a later time.
 
     `arguments` is a text that identifies the arguments shown (default: their `seq`). `asked` is what the call's own body asks
-    for, `rule_reason` why a rule asks for an approval, `expires_at` the deadline if it is not that of the limits, `source` the
-    machine that it waits for, `on_timeout` what a rule says of the deadline, `stage` how many escalations there were, and
-    `stage_at` when the last one was.
+    for, `rule_reason` why a rule asks for an approval, `expires_at` the deadline if it is not that of the limits, `on_timeout`
+    what a rule says of the deadline, `stage` how many escalations there were, and `stage_at` when the last one was.
     """
-    tool, at_client = draft.tool_of(call), kind is SuspensionKind.CLIENT_EXEC
+    tool, elsewhere = draft.tool_of(call), kind in CARRIED_OUT_BY.values()
     timeout_s = _timeout_s(tool, draft.command.limits, kind)
     said: dict[str, Any] = {
         "expires_at": expires_at or draft.now + round(timeout_s * 1000),
         "prompt": prompt,
         "response_schema": tool.response_schema if kind in ANSWERED_BY_SCHEMA else None,
         "rule_reason": rule_reason if kind is SuspensionKind.APPROVAL else "",
-        "grants": call.grants if at_client else (),
-        "approvers": None if at_client or source else call.approvers,
+        "grants": call.grants if elsewhere else (),
+        "approvers": None if elsewhere else call.approvers,
         "questions": tool.questions and kind is SuspensionKind.ELICITATION,
-        "source": source,
     }
     if kind is SuspensionKind.APPROVAL:
         said |= _of_approval(tool, edited=is_edited(draft, call))
         said |= {"on_timeout": on_timeout, "stage": stage, "stage_at": stage_at}
     if asked is not None:
         said |= _of_review(asked, draft.now, timeout_s)
+    said["expires_at"] = draft.capped(said["expires_at"])
     terms = said.get("on_timeout") or (tool.on_timeout if kind in OF_TOOL else NOTHING)
     said["remind_at"] = terms.remind_at(draft.now, said["expires_at"])
     shown = arguments or f"@{call.arguments_at}"
+    if kind is SuspensionKind.DELEGATE:
+        shown = f"{shown}#{draft.now}{draft.command.salt}"  # set back, the conversation may ask another one for something else
+    suspended = suspension_id(draft.state.conversation_id, call.tool_call_id, call.suspensions + 1, shown)
+    if kind is SuspensionKind.DELEGATE:
+        said |= {"source": child_id(suspended), "delegation": _delegation(draft, call, tool)}
     draft.emit(
         call.carried(
             CallSuspended,
             at=draft.now,
-            suspension_id=suspension_id(draft.state.conversation_id, call.tool_call_id, call.suspensions + 1, shown),
+            suspension_id=suspended,
             suspension_kind=kind,
             traceparent=draft.command.trace,
             batch_id=draft.batch_id,
@@ -306,6 +316,17 @@ def suspend(
             **said,
         )
     )
+
+
+def _delegation(draft: Draft, call: Call, tool: ToolSpec) -> Delegation:
+    """What the child of a call is asked, and what may stand below it."""
+    answered_at = 0 if draft.state.turn is None else draft.state.turn.answered_at
+    return Delegation(agent=tool.agent, depth=levels(draft.state, tool) - 1, descendants=call.share, answered_at=answered_at)
+
+
+def levels(state: State, tool: ToolSpec) -> int:
+    """How many levels of conversations a delegating tool may still have below the conversation."""
+    return tool.max_depth if state.parent is None else min(tool.max_depth, state.parent.depth)
 
 
 def _of_approval(tool: ToolSpec, *, edited: bool) -> dict[str, object]:
@@ -384,4 +405,4 @@ def _timeout_s(tool: ToolSpec, limits: Limits, kind: SuspensionKind) -> float:
         case SuspensionKind.CLIENT_EXEC:
             return tool.answer_timeout_s or limits.client_timeout_s
         case SuspensionKind.DELEGATE:
-            return limits.answer_timeout_s
+            return tool.answer_timeout_s or limits.answer_timeout_s

@@ -1,10 +1,12 @@
 """The word of a machine that a call waits for, such as the conversation that it was delegated to."""
 
+from bisect import bisect_right
+
 from holdfast.conversation.records.commands import Tell
 from holdfast.conversation.records.events import SettledBy
 from holdfast.conversation.records.state import State
 from holdfast.conversation.text import jsontext
-from holdfast.conversation.text.envelope import failure, success
+from holdfast.conversation.text.envelope import failure, told
 from holdfast.conversation.text.jsontext import JsonText
 from holdfast.errors import InvalidInput, NotPermitted
 
@@ -24,7 +26,7 @@ def tell(state: State, command: Tell) -> Judgement:
     if not suspension.source or suspension.source != command.source:
         raise NotPermitted(state.conversation_id, call.tool_call_id, f"it does not wait for {command.source!a:.200}")
     ok, envelope = _told(command)
-    seq = settled(draft, call, SettledBy.SOURCE)
+    seq = settled(draft, call, SettledBy.SOURCE, source_ended=command.ended)
     finish(draft, call.tool_call_id, envelope, by=SettledBy.SOURCE, ok=ok)
     advance(draft)
     return draft.done(draft.receipt(seq))
@@ -37,8 +39,15 @@ def _told(command: Tell) -> tuple[bool, JsonText]:
     except jsontext.NotJson as error:
         raise InvalidInput("content", str(error), "give the JSON text of a result, or of an error's text") from error
     size, most = jsontext.size_bytes(command.content), command.limits.result_bytes
-    if size > most:
+    if size > most and not isinstance(value, str):
         return False, failure(TOO_LONG.format(size, most))
-    if command.ok:
-        return True, success(command.content)
-    return False, failure(value if isinstance(value, str) else command.content)
+    content = command.content if size <= most else _shortened(value, most)
+    if not command.ok and not isinstance(value, str):
+        content = jsontext.dumps(command.content)
+    return command.ok, told(content, command.source, ok=command.ok, of_bytes=size if size > most else 0)
+
+
+def _shortened(text: str, most: int) -> JsonText:
+    """The JSON text of the longest beginning of a text whose JSON text has at most `most` bytes."""
+    ends = range(1, min(len(text), most) + 1)
+    return jsontext.dumps(text[: bisect_right(ends, most, key=lambda end: jsontext.size_bytes(jsontext.dumps(text[:end])))])

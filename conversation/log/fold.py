@@ -10,6 +10,7 @@ from holdfast.conversation.records.events import Event, SettledBy
 from holdfast.conversation.records.state import NO_CALLS, LastTurn, QueuedTrace, State, Turn
 from holdfast.conversation.terms.approvers import gave, with_fulfilled
 from holdfast.conversation.terms.decisions import DecisionKind, SuspensionKind
+from holdfast.conversation.terms.spec import Executor
 
 from .auditing import shown_digest
 
@@ -24,7 +25,7 @@ def evolve(state: State, event: Event) -> State:
 def _apply(state: State, event: Event) -> State:  # noqa: C901, PLR0911, PLR0912 - one case for each event
     match event:
         case events.ConversationStarted():
-            about = {"agent": event.agent, "app": event.app, "attended": event.attended}
+            about = {"agent": event.agent, "app": event.app, "attended": event.attended, "parent": event.parent}
             return state.model_copy(update={"created_at": event.at, **about})
         case events.MessageAccepted():
             return _message_accepted(state, event)
@@ -120,7 +121,7 @@ def _run_scheduled(state: State, event: events.RunScheduled) -> State:
 
 def _call_held(state: State, event: events.CallHeld) -> State:
     kept = _kept(_turn(state).call(event.tool_call_id))
-    return _with_call(state, event.carried(Call, status=CallStatus.HELD, held_at=state.seq + 1, **kept))
+    return _with_call(_delegating(state, event), event.carried(Call, status=CallStatus.HELD, held_at=state.seq + 1, **kept))
 
 
 def _kept(before: Call | None) -> dict[str, Any]:
@@ -149,7 +150,15 @@ def _call_suspended(state: State, event: events.CallSuspended) -> State:
         kept["decided_at"] = 0 if event.suspension_kind is SuspensionKind.APPROVAL else before.decided_at
     kept["suspensions"] = kept.get("suspensions", 0) + 1
     about = {"status": CallStatus.AWAITING, "suspension": suspension, "approvers": approvers, "grants": ()}
-    return _with_call(_traced(state, event.traceparent), event.carried(Call, **about, **kept))
+    return _with_call(_traced(_delegating(state, event), event.traceparent), event.carried(Call, **about, **kept))
+
+
+def _delegating(state: State, event: events.CallHeld | events.CallSuspended) -> State:
+    """The state after a call was taken up, with the conversations that it is given."""
+    turn = _turn(state)
+    if event.executor is not Executor.AGENT or turn.call(event.tool_call_id) is not None:
+        return state
+    return _with_turn(state, delegated=turn.delegated + 1 + event.share)
 
 
 def _noted(state: State, tool_call_id: str, vote: Vote | None = None) -> State:

@@ -14,6 +14,8 @@ from holdfast.conversation.records.state import State
 from holdfast.conversation.terms.decisions import SuspensionKind
 from holdfast.conversation.terms.spec import AgentSpec, NoticeKind
 
+START, TELL, END = "start", "tell", "end"
+"""The kinds of what conversations owe each other: a child is started, its parent told of its end, a child ended."""
 OWN = "own"
 """The lane of deliveries to conversations."""
 AFTER_ALL = 999
@@ -85,8 +87,6 @@ def shown_target(target: str) -> str:
 
 def owed_by(events: Sequence[Event], before: State, after: State, spec: AgentSpec | None) -> list[Envelope]:
     """What events that lead from one state to another owe, judged with a spec; when it is owed is set as it is written."""
-    if spec is None or not spec.notify:
-        return []
     return [
         Envelope(one.kind, one.target, seq, n, 0)
         for seq, event in enumerate(events, before.seq + 1)
@@ -94,27 +94,39 @@ def owed_by(events: Sequence[Event], before: State, after: State, spec: AgentSpe
     ]
 
 
-def owes(event: Event, before: State, after: State, spec: AgentSpec) -> tuple[Owed, ...]:
+def owes(event: Event, before: State, after: State, spec: AgentSpec | None) -> tuple[Owed, ...]:
     """What an event owes, between the states before and after its append."""
-    kind = notice_kind(event)
-    return () if kind is None or _is_of_machine(event, before) else _notices(kind, after, spec)
+    match event:
+        case recorded.CallSuspended() if event.source:
+            return (Owed(START, own_target(event.source)),)
+        case recorded.SuspensionSettled() if source := _source(event, before):
+            return () if event.source_ended else (Owed(END, own_target(source)),)
+        case _:
+            kind = notice_kind(event)
+            told = () if kind is None else _notices(kind, after, spec)
+            return (*told, *_tells(after)) if isinstance(event, recorded.Ended) else told
 
 
 def quarantine_owes(state: State, spec: AgentSpec | None) -> tuple[Owed, ...]:
     """What a quarantine of the conversation would owe."""
-    return () if spec is None or not spec.notify else _notices(NoticeKind.QUARANTINED, state, spec)
+    return (*_notices(NoticeKind.QUARANTINED, state, spec), *_tells(state))
 
 
-def _notices(kind: NoticeKind, state: State, spec: AgentSpec) -> tuple[Owed, ...]:
+def _tells(state: State) -> tuple[Owed, ...]:
+    """The word that a conversation's parent waits for."""
+    return () if state.parent is None else (Owed(TELL, own_target(state.parent.conversation_id)),)
+
+
+def _notices(kind: NoticeKind, state: State, spec: AgentSpec | None) -> tuple[Owed, ...]:
+    if spec is None:
+        return ()
     return tuple(Owed(kind.value, notice_target(one.name, state.app)) for one in spec.notify if kind in one.events)
 
 
-def _is_of_machine(event: Event, before: State) -> bool:
-    """Whether an event is about a wait for a machine, which nobody is told of."""
-    if isinstance(event, recorded.CallSuspended):
-        return bool(event.source)
-    call = before.calls.of(event.tool_call_id) if isinstance(event, recorded.SuspensionSettled) else None
-    return call is not None and call.suspension is not None and bool(call.suspension.source)
+def _source(event: recorded.SuspensionSettled, before: State) -> str:
+    """The machine that a settled call waited for; empty if it waited for people."""
+    call = before.calls.of(event.tool_call_id)
+    return "" if call is None or call.suspension is None else call.suspension.source
 
 
 def notice_kind(event: Event) -> NoticeKind | None:

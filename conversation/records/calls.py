@@ -104,6 +104,7 @@ class CallDetails(Record):
         rule: The name of the permission rule that lets the call run or asks about it; empty if no rule does.
         targets: What the call touches; None if its tool does not say.
         approvers: Who may decide the call; None: anybody may.
+        share: How many conversations may stand below the one that the call is delegated to.
     """
 
     tool_call_id: str
@@ -113,6 +114,7 @@ class CallDetails(Record):
     rule: str = ""
     targets: tuple[CallTarget, ...] | None = None
     approvers: ApproverTerms | None = None
+    share: int = 0
 
     def carried(self, into: Callable[..., _R], **rest: Any) -> _R:
         """A value of another class about the same call, with the fields that both classes have, and `rest`."""
@@ -137,7 +139,7 @@ class Call(CallDetails):
 
     LAST: ClassVar[str] = (
         "arguments_at attempt suspensions suspension on_lost resumed decided_at held_at "
-        "rule targets grants approvers fulfilled passed_at"
+        "rule targets grants approvers fulfilled passed_at share"
     )
     executor: Executor = Executor.SERVER
     approval: Approval = Approval.AUTO

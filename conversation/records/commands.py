@@ -16,6 +16,7 @@ from holdfast.conversation.ids import payload_digest
 from holdfast.conversation.record import Record
 from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
+from holdfast.conversation.terms.delegation import Parent
 from holdfast.conversation.terms.principal import Principal, Proof
 from holdfast.conversation.terms.rule_verdict import RuleVerdict
 from holdfast.conversation.terms.spec import AgentSpec, Limits, Resume
@@ -129,6 +130,11 @@ class Request(_Command):
         """The principal, if it claims to be proven; else None."""
         return None if self.principal is None or self.principal.proof is Proof.STATED else self.principal
 
+    @property
+    def of_machine(self) -> bool:
+        """Whether only another conversation may send it, by the courier, which signs it."""
+        return False
+
     def lookups(self) -> tuple[str, ...]:
         """The key of the request's receipt, by its idempotency key."""
         said = vars(self)
@@ -151,19 +157,26 @@ class _Message(Request):
 
 
 class Start(_Message):
-    """Start the conversation with a first message."""
+    """Start the conversation with a first message; `parent` is the wait that it is started for, if any."""
 
     kind: Literal["start"] = "start"
     agent: str
     app: str
     context: JsonText = "null"
     attended: bool = True
+    parent: Parent | None = None
 
     @property
     def digest(self) -> str:
         """The digest by which two starts count as the same."""
         attended = None if self.attended else "no"
-        return payload_digest("start", self.agent, self.text, self.context, attended=attended)
+        parent = None if self.parent is None else self.parent.conversation_id
+        return payload_digest("start", self.agent, self.text, self.context, attended=attended, parent=parent)
+
+    @property
+    def of_machine(self) -> bool:
+        """Whether another conversation delegates something to it."""
+        return self.parent is not None
 
 
 class Send(_Message):
@@ -259,7 +272,7 @@ class Comment(_Note):
 class Tell(Request, _Advance):
     """The word of a machine for the wait that names it as its `source`: `content` is its result or error, as JSON text.
 
-    No verb of clients sends it.
+    `ended`: it does no more, and need not be ended. No verb of clients sends it.
     """
 
     kind: Literal["tell"] = "tell"
@@ -267,6 +280,12 @@ class Tell(Request, _Advance):
     source: str
     ok: bool
     content: JsonText
+    ended: bool = True
+
+    @property
+    def of_machine(self) -> bool:
+        """Always."""
+        return True
 
     def reasons(self) -> tuple[str, ...]:
         """The key of the record that says what settled the suspension."""

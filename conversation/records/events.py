@@ -10,6 +10,7 @@ from pydantic import Field
 
 from holdfast.conversation.record import Record
 from holdfast.conversation.terms.decisions import DecisionRecord, SuspensionKind
+from holdfast.conversation.terms.delegation import Delegation, Parent
 from holdfast.conversation.terms.grants import Grant
 from holdfast.conversation.terms.principal import Principal, Proof
 from holdfast.conversation.terms.spec import Approval, Choice, Executor, Resume
@@ -36,6 +37,7 @@ class ConversationStarted(EventBase):
         app: The import path of the agent's app, `package.module:app`.
         context: The JSON text of `start(context=...)`: tools read it, the model does not see it.
         attended: Whether there is a person to ask; if not, the agent's `unattended` says what is done instead.
+        parent: The wait of another conversation that it was started for; None: nobody delegated anything to it.
     """
 
     kind: Literal["conversation_started"] = "conversation_started"
@@ -44,6 +46,7 @@ class ConversationStarted(EventBase):
     app: str
     context: JsonText = "null"
     attended: bool = True
+    parent: Parent | None = None
 
 
 class MessageAccepted(ChainLink):
@@ -92,12 +95,14 @@ class RequestedCall(Record):
         name: The tool's name as the model wrote it.
         arguments: The arguments' text as the model wrote it, which need not be JSON.
         original_id: The model's own id of the call, if that was missing, used before or too long; up to 200 characters.
+        context: The JSON text of the context that a delegating tool made for its child; None: the child has the parent's.
     """
 
     tool_call_id: str
     name: str
     arguments: str
     original_id: str | None = None
+    context: JsonText | None = None
 
 
 class ModelAnswered(EventBase):
@@ -138,7 +143,7 @@ class RunScheduled(CallEvent):
     """
 
     kind: Literal["run_scheduled"] = "run_scheduled"
-    LAST: ClassVar[str] = "arguments_at approval on_lost resumed decided_at batch_id rule targets grants approvers"
+    LAST: ClassVar[str] = "arguments_at approval on_lost resumed decided_at batch_id rule targets grants approvers share"
     attempt: int
     approval: Approval = Approval.AUTO
     resumed: int = 0
@@ -162,7 +167,7 @@ class CallHeld(CallEvent):
 
     kind: Literal["call_held"] = "call_held"
     LAST: ClassVar[str] = (
-        "arguments_at on_lost resumed decided_at prompt batch_id rule rule_reason targets approvers ruling on_timeout"
+        "arguments_at on_lost resumed decided_at prompt batch_id rule rule_reason targets approvers ruling on_timeout share"
     )
     executor: Executor
     approval: Approval
@@ -202,12 +207,14 @@ class CallSuspended(CallEvent):
         stage: How many escalations there were before its arguments were edited.
         stage_at: When its stage began, in integer milliseconds UTC, if its arguments were edited since; else 0.
         remind_at: When its approvers are reminded, in integer milliseconds UTC; 0: never.
+        delegation: What its `source`, another conversation, is asked; None: nothing.
     """
 
     kind: Literal["call_suspended"] = "call_suspended"
     LAST: ClassVar[str] = (
         "arguments_at expires_at prompt response_schema on_lost traceparent batch_id decisions resume title action report_md "
-        "payload rule rule_reason targets grants approvers message_at questions salt source on_timeout stage stage_at remind_at"
+        "payload rule rule_reason targets grants approvers message_at questions salt source on_timeout stage stage_at "
+        "remind_at delegation share"
     )
     executor: Executor
     approval: Approval
@@ -233,6 +240,7 @@ class CallSuspended(CallEvent):
     stage: int = 0
     stage_at: int = 0
     remind_at: int = 0
+    delegation: Delegation | None = None
 
 
 class CallResolved(ChainLink):

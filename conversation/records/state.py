@@ -14,6 +14,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from holdfast.conversation.ids import turn_id
 from holdfast.conversation.record import Record
+from holdfast.conversation.terms.delegation import Parent
 from holdfast.conversation.terms.grants import Grant
 from holdfast.conversation.terms.spec import AgentSpec, Execution
 
@@ -311,6 +312,7 @@ class QueuedTrace(Record):
 class Turn(Record):
     """The current turn; `answered_at` is the `seq` of the model's last message.
 
+    `delegated` counts the conversations that its calls were given: their children, and those that may stand below them.
     `traceparent` is the trace context of its first span, `latest` that of the last span in the log, if that is another.
     """
 
@@ -324,6 +326,7 @@ class Turn(Record):
     calls: Round = NO_CALLS
     traceparent: str | None = None
     latest: str | None = None
+    delegated: int = 0
 
     @property
     def model_effect_id(self) -> str:
@@ -354,7 +357,7 @@ class State(Record):
 
     `queued_traces` are the trace contexts of queued messages that have one. `grants_epoch` counts revoked grants: a run that a
     grant allowed is claimed only in the epoch of its scheduling. `audit_head` is the head of the audit chain, empty before its
-    first link. `attended` says whether there is a person to ask.
+    first link. `attended` says whether there is a person to ask. `parent` is the wait that it was started for, if any.
     """
 
     conversation_id: str
@@ -373,6 +376,7 @@ class State(Record):
     grants_epoch: int = 0
     audit_head: str = ""
     attended: bool = True
+    parent: Parent | None = None
 
     @property
     def status(self) -> Status:

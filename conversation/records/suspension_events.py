@@ -28,6 +28,7 @@ class SuspensionSettled(OnSuspension, ChainLink):
         votes: How many people had agreed with this decision; 0 if one is enough.
         needed: How many must agree; 0 if one is enough.
         shown: The digest of what the suspension showed; empty if an older release suspended the call.
+        source_ended: Whether the machine that the call waited for has ended it by its word, and does no more.
     """
 
     kind: Literal["suspension_settled"] = "suspension_settled"
@@ -43,6 +44,7 @@ class SuspensionSettled(OnSuspension, ChainLink):
     votes: int = 0
     needed: int = 0
     shown: str = ""
+    source_ended: bool = False
 
 
 class VoteCast(OnSuspension, ChainLink):

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from holdfast.conversation.record import Record
 from holdfast.conversation.text.jsontext import JsonText
 
+from .delegation import MOST_DEPTH, USUAL_DEPTH
 from .principal import Principal
 from .stages import NOTHING, OnTimeout, Seconds
 
@@ -35,6 +36,7 @@ class Executor(StrEnum):
     HUMAN = "human"  # a person: the answer is the result
     CLIENT = "client"  # the user's own device; its result is untrusted
     PROVIDER = "provider"  # the model's provider, in its own stream
+    AGENT = "agent"  # another agent of the app, in a conversation of its own
 
 
 class Approval(StrEnum):
@@ -129,7 +131,8 @@ class Limits(Record):
     """The bounds of an agent's conversations. Times in seconds, sizes in bytes of UTF-8.
 
     `max_model_calls` bounds the model calls of one turn, `max_calls` the tool calls of one model answer, `reply_bytes` the
-    text, reasoning and calls of one model answer together, `queued` the messages that wait during a turn.
+    text, reasoning and calls of one model answer together, `queued` the messages that wait during a turn, `descendants` the
+    conversations that one turn may delegate to, theirs included.
     """
 
     max_model_calls: int = Field(default=50, ge=1)
@@ -144,10 +147,14 @@ class Limits(Record):
     max_calls: int = Field(default=128, ge=1)
     reply_bytes: int = Field(default=1024 * 1024, ge=1)
     queued: int = Field(default=100, ge=1)
+    descendants: int = Field(default=100, ge=1)
 
 
 class ToolSpec(Record):
-    """A tool as the machine knows it."""
+    """A tool as the machine knows it.
+
+    `agent` is the agent that the calls of a delegating tool are for; below the conversation there may be `max_depth` levels.
+    """
 
     name: str
     description: str = ""
@@ -167,6 +174,8 @@ class ToolSpec(Record):
     resume: Resume = Resume.REPLAY
     questions: bool = False
     on_timeout: OnTimeout = NOTHING
+    agent: str = ""
+    max_depth: int = Field(default=USUAL_DEPTH, ge=1, le=MOST_DEPTH)
 
     @model_validator(mode="after")
     def _legal(self) -> Self:
@@ -174,6 +183,8 @@ class ToolSpec(Record):
             raise ValueError(f"executor={self.executor} answers no questions")
         if self.approval is Approval.REQUIRED and self.executor in (Executor.HUMAN, Executor.PROVIDER):
             raise ValueError(f"executor={self.executor} cannot be gated")
+        if self.agent and self.executor is not Executor.AGENT:
+            raise ValueError(f"executor={self.executor} asks no agent")
         return self
 
 

@@ -1,9 +1,10 @@
 """The result envelope: the JSON text that a model reads as a tool's result, always written by Holdfast.
 
 `{"ok": true, "result": ...}` or `{"ok": false, "error": ...}`. A client's result also has `"untrusted": true`. The result of a
-call with edited arguments also has `"edited_arguments"`: those that it ran with, or `true` if they are long. The verdict of a
-review is a result with its own `"_kind"`. Values from people, clients and tools stand inside as JSON, so none of them can pose
-as an envelope.
+call that was delegated also has `"conversation"`, the id of the one that was asked, and `"cut_from_bytes"` if it is only the
+beginning of the answer. The result of a call with edited arguments also has `"edited_arguments"`: those that it ran with, or
+`true` if they are long. The verdict of a review is a result with its own `"_kind"`. Values from people, clients and tools stand
+inside as JSON, so none of them can pose as an envelope.
 """
 
 from . import jsontext
@@ -26,6 +27,14 @@ def failure(error: str, *, untrusted: bool = False) -> JsonText:
     mark = ',"untrusted":true' if untrusted else ""
     clean = error.encode("utf-8", "replace").decode()
     return f'{{"ok":false,"error":{jsontext.dumps(clean)}{mark}}}'
+
+
+def told(content: JsonText, source: str, *, ok: bool, of_bytes: int = 0) -> JsonText:
+    """The envelope of the answer or error, given as JSON text, of another conversation; `of_bytes`: how long it was uncut."""
+    cut = f',"cut_from_bytes":{of_bytes}' if of_bytes else ""
+    return (
+        f'{{"ok":{jsontext.dumps(ok)},"{"result" if ok else "error"}":{content},"conversation":{jsontext.dumps(source)}{cut}}}'
+    )
 
 
 def reviewed(verdict: str, notes: str) -> JsonText:

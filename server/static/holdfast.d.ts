@@ -357,7 +357,7 @@ export interface ReviewDecision {
   decision: "review";
 }
 /** The producer of a call's result. */
-export type Executor = "server" | "human" | "client" | "provider";
+export type Executor = "server" | "human" | "client" | "provider" | "agent";
 /** The kind of decision that a suspended call waits for. */
 export type SuspensionKind = "approval" | "elicitation" | "client_exec" | "lost" | "review" | "delegate";
 /** Why a turn failed. */

@@ -23,7 +23,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import writer as steps
 from history import CONVERSATION, Kept, path_of, stands, text_of, vocabulary
-from machine_waits import machine_wait
 from redis_server import RedisServer
 from writer import NextCommand as Asking
 from writer import Writer
@@ -106,6 +105,7 @@ DESK = AgentSpec(
         max_calls=30,
         reply_bytes=20_000,
         queued=10,
+        descendants=40,
     ),
 )
 CLERK = DESK.model_copy(
@@ -123,6 +123,7 @@ CLERK = DESK.model_copy(
             ),
             ToolSpec(name="share", executor=Executor.CLIENT, approval=Approval.REQUIRED),
             ToolSpec(name="age", executor=Executor.HUMAN, response_schema=YEARS, answer_timeout_s=7200),
+            ToolSpec(name="consult", executor=Executor.AGENT, agent="clerk", max_depth=2),
         ),
     }
 )
@@ -275,16 +276,6 @@ class Recorder:
         """What is due next is done."""
         self.now = self.state.due_at or self.now
         await self.does("something is due", steps.wake(), after_s=0)
-
-    async def delegated(self, call_id: str, tool: str, source: str) -> None:
-        """A call that runs waits for another conversation instead."""
-        self.now += 1000
-        await self.claims(call_id, tool)
-        judged = machine_wait(self.state, self.writer.spec, call_id, source, now=self.now, salt="pepper")
-        assert judged.state is not None
-        await self.store.append(CONVERSATION, self.writer.write(judged.events, judged.state))
-        self.writer.adopt(judged.events, judged.state)
-        await self.notes(f"{call_id} waits for {source}")
 
     async def ruled(
         self,
@@ -691,16 +682,26 @@ async def deadlines(tells: Recorder) -> None:
     tells.writer.spec = DESK
 
 
+TASK = '{"task":"look into it"}'
+
+
 async def machines(tells: Recorder) -> None:
     """Calls that wait for other conversations."""
+    tells.writer.spec = CLERK
     await tells.does("one more message comes", steps.send("ask the others", message_id="m-machines"))
     await tells.does("its turn begins", steps.begin())
-    await tells.model("the model asks others", ("ask_a", "lookup"), ("ask_b", "lookup"))
-    await tells.delegated("ask_a", "lookup", "c-child-a")
-    await tells.delegated("ask_b", "lookup", "c-child-b")
-    asked = {"suspension_id": suspended(tells, "ask_a"), "source": "c-child-a"}
-    await tells.does("one has answered", lambda _: Tell(**asked, ok=True, content='"all is well"'))
+    asked = {name: ProposedCall(tool_call_id=name, name="consult", arguments=TASK) for name in ("ask_a", "ask_b")}
+    asked["ask_b"] = asked["ask_b"].model_copy(update={"context": '{"order":7}'})
+    await tells.does("the model asks others", steps.call(*asked.values()))
+    for name, ended in (("ask_a", True), ("ask_b", False)):
+        waits = tells.state.calls.of(name)
+        assert waits is not None
+        assert waits.suspension is not None
+        said = {"suspension_id": waits.suspension.suspension_id, "source": waits.suspension.source, "ended": ended}
+        word = Tell(**said, ok=ended, content='"all is well"')
+        await tells.does(f"{name} has an answer", lambda _, word=word: word)
     await tells.does("the turn is cancelled", steps.cancel("x-machines"))
+    tells.writer.spec = DESK
 
 
 async def life(tells: Recorder) -> None:  # noqa: PLR0915 - a life is long

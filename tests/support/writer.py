@@ -89,6 +89,7 @@ DESK = AgentSpec(
         ToolSpec(name="ask", executor=Executor.HUMAN, response_schema='{"type":["string","boolean","null"]}'),
         ToolSpec(name="locate", executor=Executor.CLIENT),
         ToolSpec(name="share", executor=Executor.CLIENT, approval=Approval.REQUIRED),
+        ToolSpec(name="consult", executor=Executor.AGENT, agent="clerk"),
     ),
     limits=Limits(max_model_calls=1000, approval_timeout_s=3600, answer_timeout_s=3600, client_timeout_s=60),
 )

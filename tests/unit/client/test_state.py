@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from machine_waits import await_machine
 from stores import InMemory
 from writer import Writer, begin, call, fail_model, lose, reply, resolve, start
 
@@ -139,26 +138,24 @@ async def test_arguments_too_large_for_a_stream_are_left_to_the_list_of_what_is_
 async def test_wait_goes_on_while_machines_alone_are_waited_for(store, conversation):
     # given a conversation that waits for another one
     writer = await Writer.of(store, "c-1")
-    await writer.do(start(), begin(), call("lookup"))
-    (called,) = writer.state.calls
-    await await_machine(writer, called.tool_call_id, "c-2")
+    await writer.do(start(), begin(), call(("consult", '{"task":"look into it"}')))
     # then nobody has to do anything, and whoever waits goes on waiting
     state = await conversation.state()
     assert (state.status, state.waits_for, state.pending) == (Status.AWAITING_INPUT, WaitsFor.MACHINES, [])
     waiting = asyncio.create_task(conversation.wait())
     assert not (await asyncio.wait([waiting], timeout=0.2))[0]
     # until that one has spoken and the turn is over
-    suspension = writer.state.calls[0].suspension.suspension_id
-    await writer.do(lambda _: Tell(suspension_id=suspension, source="c-2", ok=True, content='"it is fine"'), reply("done"))
+    waited = writer.state.calls[0].suspension
+    told = Tell(suspension_id=waited.suspension_id, source=waited.source, ok=True, content='"it is fine"')
+    await writer.do(lambda _: told, reply("done"))
     done = await waiting
     assert (done.status, done.waits_for, done.reply) == (Status.IDLE, None, "done")
 
 
 async def test_wait_returns_if_a_person_is_waited_for_beside_a_machine(store, conversation):
     writer = await Writer.of(store, "c-1")
-    await writer.do(start(), begin(), call("lookup", "ask"))
-    machine, person = writer.state.calls
-    await await_machine(writer, machine.tool_call_id, "c-2")
+    await writer.do(start(), begin(), call(("consult", '{"task":"look into it"}'), "ask"))
+    _, person = writer.state.calls
     state = await conversation.wait()
     assert (state.waits_for, [one.tool_call_id for one in state.pending]) == (WaitsFor.PEOPLE, [person.tool_call_id])
     await writer.do(resolve(Answer("blue"), person.tool_call_id))

@@ -4,7 +4,6 @@ import contextlib
 import json
 
 import pytest
-from machine_waits import machine_wait
 from writer import (
     begin,
     call,
@@ -59,6 +58,7 @@ DESK = AgentSpec(
         ToolSpec(name="locate", executor=Executor.CLIENT),
         ToolSpec(name="share", executor=Executor.CLIENT, approval=Approval.REQUIRED, parameters=AMOUNT, response_schema=YEARS),
         ToolSpec(name="search", executor=Executor.PROVIDER, definition='{"type":"web_search"}'),
+        ToolSpec(name="consult", executor=Executor.AGENT, agent="clerk"),
     ),
     limits=Limits(
         max_model_calls=4,
@@ -78,7 +78,7 @@ WAITING = {
     SuspensionKind.CLIENT_EXEC: "locate",
     SuspensionKind.LOST: "post",
     SuspensionKind.REVIEW: "lookup",
-    SuspensionKind.DELEGATE: "lookup",
+    SuspensionKind.DELEGATE: "consult",
 }
 """Of each kind of suspension, a tool whose call has it first."""
 
@@ -142,7 +142,8 @@ class Conversation:
 
     def call(self, *calls, **answer):
         """As the step, with arguments that the desk's tools accept for a name alone; the ids that the calls have."""
-        given = [(one, '{"amount":5}') if isinstance(one, str) else one for one in calls]
+        usual = {"consult": '{"task":"look into it"}'}
+        given = [(one, usual.get(one, '{"amount":5}')) if isinstance(one, str) else one for one in calls]
         [answered, *_] = self.do(call(*given, **answer)).events
         return [called.tool_call_id for called in answered.calls]
 
@@ -159,14 +160,8 @@ class Conversation:
             self.lose(waiting)
         if kind is SuspensionKind.REVIEW:
             self.suspend(waiting, response_schema="{}")
-        if kind is SuspensionKind.DELEGATE:
-            self.await_machine(waiting)
         assert self.suspension(waiting).kind is kind
         return waiting
-
-    def await_machine(self, tool_call_id, source="c-2"):
-        """A call that runs waits for a machine instead."""
-        self.adopt(machine_wait(self.state, self.spec, tool_call_id, source, now=self.now, salt=self.salt))
 
     def run(self, tool_call_id):
         """The run of a call that is outstanding."""

@@ -44,7 +44,8 @@ def desk(conversations, tool="refund", **terms):
 
 
 def wait(conversation, tool="refund", approvers=FINANCE, **more):
-    call = ProposedCall(tool_call_id="call_1", name=tool, arguments='{"amount":5}', approvers=approvers, **more)
+    arguments = '{"task":"look"}' if tool == "consult" else '{"amount":5}'
+    call = ProposedCall(tool_call_id="call_1", name=tool, arguments=arguments, approvers=approvers, **more)
     conversation.call(call)
     return "call_1"
 
@@ -207,12 +208,10 @@ def test_a_review_does_not_take_the_stages_of_its_tool(conversations):
     assert "nobody reviewed" in conversation.result(call)["error"]
 
 
-@pytest.mark.parametrize("tool", ["locate", "lookup"])
+@pytest.mark.parametrize("tool", ["locate", "consult"])
 def test_a_clients_call_and_a_machine_have_no_stages(conversations, tool):
     conversation = desk(conversations, tool, stages=STAGES, reminders_s=(1,))
     call = wait(conversation, tool, None)
-    if tool == "lookup":
-        conversation.await_machine(call)
     assert conversation.state.due_at == conversation.suspension(call).expires_at
     with conversation.unchanged(), pytest.raises(InvalidInput):
         conversation.do(escalating(conversation, call))

@@ -12,14 +12,14 @@ from holdfast.errors import ConversationEnded, InvalidInput, NotPermitted, Stale
 
 @pytest.fixture
 def waiting(begun):
-    """A conversation with one call that waits for the conversation `c-2`."""
-    [call] = begun.call("lookup")
-    begun.await_machine(call)
+    """A conversation with one call that waits for another one."""
+    [call] = begun.call("consult")
     return begun, call
 
 
 def word(conversation, call, **changes):
-    said = {"suspension_id": conversation.suspension(call).suspension_id, "source": "c-2", "ok": True, "content": '"fine"'}
+    waits = conversation.suspension(call)
+    said = {"suspension_id": waits.suspension_id, "source": waits.source, "ok": True, "content": '"fine"'}
     return Tell(**(said | changes))
 
 
@@ -39,8 +39,7 @@ def test_a_wait_for_a_machine_is_nobodys_to_do(waiting):
 
 
 def test_a_person_beside_a_machine_is_waited_for(begun):
-    machine, person = begun.call("lookup", "ask")
-    begun.await_machine(machine)
+    _, person = begun.call("consult", "ask")
     assert (begun.state.waits_for, begun.state.resting) == (WaitsFor.PEOPLE, True)
     assert [entry.suspension_id for entry in pending_entries(begun.state)] == [begun.suspension(person).suspension_id]
     begun.resolve(Cancel(), person)
@@ -58,17 +57,31 @@ def test_a_person_beside_a_machine_is_waited_for(begun):
 )
 def test_the_source_settles_the_call_and_the_turn_goes_on(waiting, said, result):
     conversation, call = waiting
+    source = conversation.suspension(call).source
     receipt = conversation.do(word(conversation, call, **said)).reply
-    assert conversation.result(call) == result
+    assert conversation.result(call) == result | {"conversation": source}
     settled = conversation.log[receipt.seq - 1]
     assert (settled.by, settled.decision, settled.principal) == (SettledBy.SOURCE, None, None)
     assert settled.head == receipt.audit_head != ""
     assert conversation.status is Status.GENERATING
 
 
-def test_what_is_too_long_is_a_failed_result_and_names_the_limit(waiting):
+@pytest.mark.parametrize("letter", ["x", "é", "\n", "\U0001f642"])
+def test_a_text_that_is_too_long_is_cut_and_marked(waiting, letter):
     conversation, call = waiting
-    conversation.do(word(conversation, call, content=json.dumps("x" * 400)))
+    whole = json.dumps(letter * 400, ensure_ascii=False)
+    conversation.do(word(conversation, call, content=whole))
+    result = conversation.result(call)
+    assert result["ok"]
+    assert (letter * 400).startswith(result["result"])
+    size = len(json.dumps(result["result"], ensure_ascii=False).encode())
+    assert 300 - 4 < size <= 300
+    assert result["cut_from_bytes"] == len(whole.encode())
+
+
+def test_a_value_that_is_too_long_is_a_failed_result_and_names_the_limit(waiting):
+    conversation, call = waiting
+    conversation.do(word(conversation, call, content=json.dumps(["x" * 400])))
     result = conversation.result(call)
     assert not result["ok"]
     assert "Limits.result_bytes" in result["error"]
@@ -110,8 +123,7 @@ def test_cancelled_expired_and_ended_waits_take_no_word(conversations):
         (lambda one, _: one.end(), ConversationEnded),
     ]:
         conversation = conversations().begun()
-        [call] = conversation.call("lookup")
-        conversation.await_machine(call)
+        [call] = conversation.call("consult")
         said = word(conversation, call)
         end(conversation, call)
         with conversation.unchanged(), pytest.raises(error):
