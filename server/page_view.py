@@ -78,29 +78,30 @@ REPLIES: Mapping[type[BaseModel], Row] = {
 """The visible fields of each reply. A principal is shown without roles, if it is the page's own."""
 
 EVENTS: Mapping[type[BaseModel], Row] = {
-    log.ConversationStarted: Row("conversation_id agent attended", hidden="app context"),
+    log.ConversationStarted: Row("conversation_id agent attended", hidden="app context parent"),
     log.MessageAccepted: Row("message_id text principal", hidden="digest traceparent salt head"),
     log.TurnStarted: Row("turn_id message_seq", hidden="spec_digest code max_model_calls traceparent"),
     log.ModelAnswered: Row("effect_id content calls finish_reason input_tokens output_tokens reasoning provider"),
-    log.RequestedCall: Row("tool_call_id name arguments original_id"),
+    log.RequestedCall: Row("tool_call_id name arguments original_id", hidden="context"),
     log.RunScheduled: Row(
         "tool_call_id tool attempt arguments_at approval resumed batch_id",
-        hidden="on_lost decided_at rule targets grants approvers",
+        hidden="on_lost decided_at rule targets grants approvers share",
     ),
     log.CallHeld: Row(
         f"approval arguments_at resumed batch_id {_CALL}",
-        hidden="on_lost decided_at prompt rule rule_reason targets approvers ruling on_timeout",
+        hidden="on_lost decided_at prompt rule rule_reason targets approvers ruling on_timeout share",
     ),
     log.CallSuspended: Row(
         f"approval suspension_id suspension_kind arguments_at expires_at batch_id {_CALL}",
         f"arguments {_ASKED}",
-        "on_lost traceparent resume grants approvers message_at salt source on_timeout stage stage_at remind_at",
+        "on_lost traceparent resume grants approvers message_at salt source on_timeout stage stage_at remind_at "
+        "delegation share",
     ),
     CallTarget: Row("kind value level"),
     log.SuspensionSettled: Row(
         "tool_call_id suspension_id by decision principal",
         "body decision_id reason",
-        "digest traceparent grants votes needed shown salt head",
+        "digest traceparent grants votes needed shown salt head source_ended",
     ),
     log.CallResolved: Row("tool_call_id ok content by untrusted", hidden="rule salt head"),
     log.TurnCompleted: Row("turn_id reply_seq stopped"),

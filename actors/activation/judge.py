@@ -106,6 +106,8 @@ class Held:
 
     def owes(self, events: Sequence[Event], after: State, spec: AgentSpec | None) -> dict[str, Any]:
         """The fields of a write that say what it owes, given the spec that its events were judged with."""
+        if (spec is None or not spec.notify) and not self.state.delegates and not after.delegates:
+            return {}
         targets = [one.target for one in quarantine_owes(after, spec)]
         return {"owed": owed_by(events, self.state, after, spec), "quarantine_owes": targets}
 

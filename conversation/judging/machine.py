@@ -100,7 +100,8 @@ def decide(state: State, command: Command) -> Judgement:
             judgement = JUDGES[type(command)](state, command)
             if judgement.state is not None and not judgement.state.attended:
                 judgement = unattended.followed(state, command, judgement)
-            return delegating.ended(command, judgement)
+            is_child = judgement.state is not None and judgement.state.parent is not None
+            return delegating.ended(command, judgement) if is_child else judgement
 
 
 def repeated(state: State, command: Request) -> Judgement | None:

@@ -162,6 +162,11 @@ class Round(Sequence[Call]):
         return self.any_running or self.any_awaiting or len(self._held) > 0
 
     @property
+    def any_machine(self) -> bool:
+        """Whether any open suspension waits for a machine."""
+        return self._machines > 0
+
+    @property
     def suspended_count(self) -> int:
         """How many calls have an open suspension that waits for people."""
         return self._suspended - self._machines
@@ -421,6 +426,11 @@ class State(Record):
     def waits_for(self) -> WaitsFor | None:
         """Whom its open suspensions wait for; None if none is open."""
         return None if self.ended else self.calls.waits_for
+
+    @property
+    def delegates(self) -> bool:
+        """Whether it waits for other conversations, or one for it."""
+        return self.parent is not None or self.calls.any_machine
 
     @property
     def resting(self) -> bool:

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from holdfast.conversation.record import Record
 from holdfast.conversation.text.jsontext import JsonText
 
-from .delegation import MOST_DEPTH, USUAL_DEPTH
+from .delegation import USUAL_DEPTH
 from .principal import Principal
 from .stages import NOTHING, OnTimeout, Seconds
 
@@ -175,7 +175,7 @@ class ToolSpec(Record):
     questions: bool = False
     on_timeout: OnTimeout = NOTHING
     agent: str = ""
-    max_depth: int = Field(default=USUAL_DEPTH, ge=1, le=MOST_DEPTH)
+    max_depth: int = USUAL_DEPTH
 
     @model_validator(mode="after")
     def _legal(self) -> Self:

@@ -25,7 +25,7 @@ PUBLIC = {
         Scope ServerRefused ServerUnavailable Slack StaleCall StaleReason Status StopReason StoreError
         StoreUnavailable Suspend SuspensionKind Target Tool ToolContext ToolRow Turn TurnContext TurnNotFound
         TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage Webhook WrongCluster WrongStore
-        __version__ ask_user_questions tool
+        __version__ ask_user_questions delegate tool
     """,
     "events": """
         Approval ApproverTerms ArgumentsDelta CallAssigned CallCommented CallEscalated
@@ -46,15 +46,15 @@ PUBLIC = {
     "agent": """
         Agent AgentSpec App Approval Approvers Email Executor InvalidArguments Limits Notice Notify OnLost Report Rule
         RuleEffect Rules Slack Suspend Tool ToolContext ToolSpec TurnContext Unattended UnattendedCall Verdict Webhook
-        ask_user_questions cipher_path code_digest load main_file path_of python_path tool
+        ask_user_questions cipher_path code_digest delegate load main_file path_of python_path tool
     """,
     "persistence": """
         AccessScope Acquired ApiKey ApiKeyList AppRecord Append Appended Binding Blame BrokenApp Census Change
         ChangePage Changes ConversationRow Conversations ConversationsAndRuns Directory DirectoryAndRuns Due
         EVERYWHERE KnownIds Lane Late Leased Leases Listing Lists Living MemoryStore Moved Outbox OutboxFigures OutboxRow
         OutboxState Overdue OwedFigures Owner PAUSE_LAG_MS Pause Paused Pausing Place Quarantine Rebuilt RedisStore
-        Run RunStatus Runs Store Survey Suspended Takeover TakeoverReason Tallies Ticket TicketKind Tickets Trouble
-        Verdict Visited Waiting opened
+        Run RunStatus Runs Store Survey Suspended TRIED_MS Takeover TakeoverReason Tallies Ticket TicketKind Tickets
+        Trouble Verdict Visited Waiting opened
     """,
     "actors": """
     """,

@@ -37,6 +37,7 @@ def test_the_public_names_are_these():
         "ask_user_questions",
         "cipher_path",
         "code_digest",
+        "delegate",
         "load",
         "main_file",
         "path_of",

@@ -395,6 +395,10 @@ async def test_what_dies_with_another_one_is_tried_again_alone():
     assert row.conversation_id == "c-1"
 
 
+async def unsigned(conversation_id, command):
+    return command
+
+
 class Sent:
     """A registry that answers a delivery as it is told to."""
 
@@ -428,7 +432,7 @@ class Sent:
 async def test_a_conversation_is_ended_by_what_another_owes(result, state):
     store, registry = MemoryStore(), Sent(result)
     await owe(store, "c-1", "end", target=own_target("c-child"))
-    async with running(store, Targets(), own_deliveries(registry)):
+    async with running(store, Targets(), own_deliveries(registry, store, unsigned)):
         await until(lambda: registry.commands)
         async with asyncio.timeout(WITHIN_S):
             while any(queue.nonce for queue in store._owed.queues.values()):
