@@ -85,7 +85,7 @@ EVENTS: Mapping[type[BaseModel], Row] = {
     log.RequestedCall: Row("tool_call_id name arguments original_id", hidden="context"),
     log.RunScheduled: Row(
         "tool_call_id tool attempt arguments_at approval resumed batch_id",
-        hidden="on_lost decided_at rule targets grants approvers share",
+        hidden="on_lost decided_at rule targets grants approvers",
     ),
     log.CallHeld: Row(
         f"approval arguments_at resumed batch_id {_CALL}",

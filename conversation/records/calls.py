@@ -104,7 +104,6 @@ class CallDetails(Record):
         rule: The name of the permission rule that lets the call run or asks about it; empty if no rule does.
         targets: What the call touches; None if its tool does not say.
         approvers: Who may decide the call; None: anybody may.
-        share: How many conversations may stand below the one that the call is delegated to.
     """
 
     tool_call_id: str
@@ -114,7 +113,6 @@ class CallDetails(Record):
     rule: str = ""
     targets: tuple[CallTarget, ...] | None = None
     approvers: ApproverTerms | None = None
-    share: int = 0
 
     def carried(self, into: Callable[..., _R], **rest: Any) -> _R:
         """A value of another class about the same call, with the fields that both classes have, and `rest`."""
@@ -134,7 +132,7 @@ class Call(CallDetails):
     `seq` of the decision that its next or current run follows from; 0: none. `held_at` is the `seq` of the event with a held
     call's prompt. `grants` are the ids of the grants by which it runs. `fulfilled` are the terms under which these arguments
     were approved; `()`: anybody could approve them, None: not approved yet. `passed_at` is the `seq` of the decision that its
-    body is given; 0: none.
+    body is given; 0: none. `share` conversations may stand below the one that it is delegated to.
     """
 
     LAST: ClassVar[str] = (
@@ -153,6 +151,7 @@ class Call(CallDetails):
     grants: tuple[str, ...] = ()
     fulfilled: tuple[ApproverTerms, ...] | None = None
     passed_at: int = 0
+    share: int = 0
 
     @property
     def effect_id(self) -> str:

@@ -143,7 +143,7 @@ class RunScheduled(CallEvent):
     """
 
     kind: Literal["run_scheduled"] = "run_scheduled"
-    LAST: ClassVar[str] = "arguments_at approval on_lost resumed decided_at batch_id rule targets grants approvers share"
+    LAST: ClassVar[str] = "arguments_at approval on_lost resumed decided_at batch_id rule targets grants approvers"
     attempt: int
     approval: Approval = Approval.AUTO
     resumed: int = 0
@@ -163,6 +163,7 @@ class CallHeld(CallEvent):
         rule_reason: Why the permission rule asks, in its words.
         ruling: The decision of an unattended conversation if the call would ask; None if a person is asked.
         on_timeout: What follows if nobody decides in time, as the rule that asks says; None: what the tool says.
+        share: How many conversations may stand below the one that the call is delegated to.
     """
 
     kind: Literal["call_held"] = "call_held"
@@ -177,6 +178,7 @@ class CallHeld(CallEvent):
     rule_reason: str = ""
     ruling: DecisionRecord | None = None
     on_timeout: OnTimeout | None = None
+    share: int = 0
 
 
 class CallSuspended(CallEvent):
@@ -208,6 +210,7 @@ class CallSuspended(CallEvent):
         stage_at: When its stage began, in integer milliseconds UTC, if its arguments were edited since; else 0.
         remind_at: When its approvers are reminded, in integer milliseconds UTC; 0: never.
         delegation: What its `source`, another conversation, is asked; None: nothing.
+        share: How many conversations may stand below the one that the call is delegated to.
     """
 
     kind: Literal["call_suspended"] = "call_suspended"
@@ -241,6 +244,7 @@ class CallSuspended(CallEvent):
     stage_at: int = 0
     remind_at: int = 0
     delegation: Delegation | None = None
+    share: int = 0
 
 
 class CallResolved(ChainLink):
