@@ -183,8 +183,6 @@ class ToolSpec(Record):
             raise ValueError(f"executor={self.executor} answers no questions")
         if self.approval is Approval.REQUIRED and self.executor in (Executor.HUMAN, Executor.PROVIDER):
             raise ValueError(f"executor={self.executor} cannot be gated")
-        if self.agent and self.executor is not Executor.AGENT:
-            raise ValueError(f"executor={self.executor} asks no agent")
         return self
 
 
