@@ -19,7 +19,7 @@ from .options import everywhere
 GROUPS = {
     "Begin": ("demo",),
     "Decide": ("pending", "resolve", "assign", "comment", "snooze", "escalate", "link", "grants", "audit", "rules"),
-    "Converse": ("send", "message", "cancel", "end", "list", "show", "submit"),
+    "Converse": ("send", "message", "cancel", "end", "list", "show", "tree", "submit"),
     "Operate": ("problems", "outbox", "retry", "pause", "unpause", "top", "drain", "up", "down", "doctor", "reindex"),
     "Serve": ("serve", "keys"),
 }

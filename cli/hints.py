@@ -145,6 +145,12 @@ def touching(call: PendingCall[Any]) -> str:
     return f"It touches {', '.join(clean(f'{one.kind} {one.value} ({one.level.value})') for one in call.targets)}."
 
 
+def below(call: PendingCall[Any]) -> str:
+    """The conversations above the call's own, the root first; empty if none is."""
+    above = " → ".join(f"{clean(one.conversation_id)} ({clean(one.agent)})" for one in call.path)
+    return f"below {above}" if above else ""
+
+
 def asked_by(call: PendingCall[Any]) -> str:
     """The permission rule that asks for an approval of the call, and why; empty without one."""
     reason = clean(call.rule_reason)

@@ -16,7 +16,7 @@ from holdfast.conversation import Principal, SettledBy
 from holdfast.errors import InvalidInput
 
 from .display import clean, console, is_whole, is_whole_json, shorten, span, to_json, write_table
-from .hints import KINDS, MOST_COMMENTS, asked_by, granted, lines_of, more, next_step, notice, standing
+from .hints import KINDS, MOST_COMMENTS, asked_by, below, granted, lines_of, more, next_step, notice, standing
 from .options import PAGE, AsJson, Where, chosen, options_of, wanted
 from .session import Reached, within
 
@@ -161,7 +161,7 @@ def _below(call: AsyncPendingCall, now: int, whole: bool, where: Where) -> list[
     asked = [said for said in (call.title, prompt, call.action if call.action != "review" else None) if said]
     asked += [question.text for question in call.questions or ()]
     said = [f"it asks: {shorten(clean(one), PROMPT_LENGTH)}" for one in asked]
-    said += filter(None, [asked_by(call)])
+    said += filter(None, [below(call), asked_by(call)])
     said += [shorten(one, PROMPT_LENGTH) for one in lines_of(call, now, comments=MOST_COMMENTS)]
     found += [(one, "") for one in said]
     whole = whole and all(is_whole(one, PROMPT_LENGTH) for one in asked) and not call.report_md and call.payload is None

@@ -2,14 +2,17 @@
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.client import AsyncClient, Pause, StaleCall
+from holdfast.client.last_words import last_words
 from holdfast.client.results import AsyncPendingCall, ConversationState, LateResult, RunningCall
 from holdfast.conversation import Grant, Status, SuspensionKind
+from holdfast.conversation.terms.delegation import Ancestor
+from holdfast.errors import HoldfastError
 
 from . import grants
 from .display import Said, clean, clean_block, console, shorten, span, to_json
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 TEXT_LENGTH = 4_000
+SAID = 300
+"""The most characters of what was said last in a conversation above."""
 REVIEWED_LENGTH = 40_000
 """The most characters that are shown of a prompt, of a report, and of reviewed data. A call with longer ones gets no command
 that lets it go on."""
@@ -33,7 +38,10 @@ _STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "dim"}
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The shown parts of a conversation; `paused` is the pause of its new work, `now` the present for ages (ms UTC)."""
+    """The shown parts of a conversation; `paused` is the pause of its new work, `now` the present for ages (ms UTC).
+
+    `above` are the conversations above it, if its calls wait, each with what was said there last.
+    """
 
     conversation_id: str
     state: ConversationState[Any]
@@ -41,6 +49,7 @@ class Shown:
     now: int
     paused: Pause | None = None
     grants: list[Grant] = field(default_factory=list)
+    above: list[tuple[Ancestor, str]] = field(default_factory=list)
 
 
 async def run(on: Reached, conversation: ConversationId) -> Said:
@@ -51,7 +60,8 @@ async def run(on: Reached, conversation: ConversationId) -> Said:
     state = state.model_copy(update={"pending": whole})
     pauses = [pause for pause in await standing(on.client) if pause.agent in (None, state.agent)]
     messages, now = await found.messages(), await on.now()
-    shown = Shown(conversation, state, messages, now, pauses[0] if pauses else None, await found.grants())
+    pause, above = pauses[0] if pauses else None, await _above(on.client, whole)
+    shown = Shown(conversation, state, messages, now, pause, await found.grants(), above)
     return Said(_as_dict(shown), partial(_draw, shown, on.where))
 
 
@@ -64,6 +74,16 @@ async def _whole(client: AsyncClient, call: AsyncPendingCall) -> AsyncPendingCal
     return call
 
 
+async def _above(client: AsyncClient, calls: Sequence[AsyncPendingCall]) -> list[tuple[Ancestor, str]]:
+    said = []
+    for one in calls[0].path if calls else ():
+        try:
+            said.append((one, await last_words(client.conversation(one.conversation_id))))
+        except HoldfastError as error:
+            said.append((one, f"(it cannot be read: {error})"))
+    return said
+
+
 def _as_dict(shown: Shown) -> dict[str, Any]:
     state = shown.state
     return {
@@ -73,6 +93,8 @@ def _as_dict(shown: Shown) -> dict[str, Any]:
         "running": [call.model_dump() for call in state.running],
         "problem": state.problem,
         "paused": asdict(shown.paused) if shown.paused is not None else None,
+        "waits": [one.model_dump() for one in state.waits],
+        "above": [{**one.model_dump(), "said": said} for one, said in shown.above],
         "late": [{"effect_id": one.effect_id, "at": one.at, "content": _late(one)} for one in state.late],
         "pending": [call.to_dict() for call in state.pending],
         "grants": [grant.model_dump(mode="json") for grant in shown.grants],
@@ -91,6 +113,10 @@ def _draw(shown: Shown, where: Where) -> None:
     screen.print(f"{clean(shown.conversation_id)}: {state.status}{more}", style="bold", soft_wrap=True)
     for line in _reasons(shown, where):
         screen.print(line, soft_wrap=True)
+    for one, said in shown.above:
+        screen.print(
+            f"Above it, {clean(one.conversation_id)} ({clean(one.agent)}): {shorten(clean(said), SAID)}", soft_wrap=True
+        )
     for call in state.pending:
         screen.print()
         _draw_call(screen, call, shown.now, where)
@@ -121,6 +147,12 @@ def _reasons(shown: Shown, where: Where) -> list[str]:
         for late in state.late
     )
     reasons.extend(_running(call, shown.now) for call in state.running)
+    reasons.extend(
+        f"{clean(one.tool)} waits for {clean(one.conversation_id)}, {span(one.expires_at - shown.now)} left"
+        for one in state.waits
+    )
+    if state.waits:
+        reasons.append(f"All below it: {clean(command(['tree', shown.conversation_id], where))}")
     return reasons
 
 

@@ -302,6 +302,7 @@ class AsyncClient:
         approver: Principal | None = None,
         older_than_s: float | None = None,
         expires_within_s: float | None = None,
+        root: str | None = None,
     ) -> Page[AsyncPendingCall]:
         """A page of the pending calls of all conversations, oldest first. A call that cannot be read says so in its `problem`.
 
@@ -316,10 +317,12 @@ class AsyncClient:
             approver: Only calls that this principal may decide, with its id and roles taken as proven.
             older_than_s: Only calls that have waited for so many seconds.
             expires_within_s: Only calls whose deadline is at most so many seconds away; the next to expire come first.
+            root: Only calls of this conversation and of those below it, which it has delegated to. They are looked for in each
+                of them, 1,000 at most; `ConversationNotFound` if the conversation was never started.
 
         With several filters a page may be shorter than `limit`, or empty, although its `next` says that more follow.
         """
-        where = {"agent": agent, "kind": kind, "tool": tool, "approver": approver}
+        where = {"agent": agent, "kind": kind, "tool": tool, "approver": approver, "root": root}
         spans = {"older_than_s": older_than_s, "expires_within_s": expires_within_s}
         return await asked(self.gateway, verbs.PENDING, limit=limit, after=after, **where, **spans)
 

@@ -246,6 +246,7 @@ class Conversation:
     pending = showing(AsyncConversation.pending, _calls)
     wait = showing(AsyncConversation.wait, _state)
     state = showing(AsyncConversation.state, _state)
+    tree = blocking(AsyncConversation.tree)
     messages = blocking(AsyncConversation.messages)
     messages_page = blocking(AsyncConversation.messages_page)
     latest = blocking(AsyncConversation.latest)

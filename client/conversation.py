@@ -14,6 +14,7 @@ from .gateway import Gateway, asked, streamed
 from .log_pages import MessagePage
 from .operation import Verb, check_suspension
 from .results import AsyncPendingCall, ConversationState, Event, Page, PendingCall
+from .tree import Node
 from .turns import Message, Turn
 
 R = TypeVar("R")
@@ -90,6 +91,14 @@ class AsyncConversation:
     async def state(self) -> ConversationState[Awaitable[Receipt]]:
         """The state as it is now."""
         return await self.wait(timeout_s=0)
+
+    async def tree(self) -> Node:
+        """This conversation, and below it those that its present turn, or its last one, has delegated to, with theirs.
+
+        It is walked as it is read, 1,000 conversations at most. A child that has not started yet, is gone or cannot be read
+        says so in its `problem`, and hides no other.
+        """
+        return await self._asked(verbs.TREE)
 
     async def messages(self) -> list[dict[str, Any]]:
         """The messages in the OpenAI chat format, as dicts with `role` and `content`, without the system message."""

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from holdfast.conversation import Principal, Proof, Status, SuspensionKind
+from holdfast.conversation.ids import check_conversation_id
 from holdfast.errors import InvalidInput
 from holdfast.persistence import Listing
 
@@ -124,6 +125,13 @@ CALLS = (
         float,
         "Only calls whose deadline is at most so many seconds away. Those that expire first come first.",
         of.span_of("expires_within_s"),
+        by_index=True,
+    ),
+    Filter(
+        "root",
+        str,
+        "Only calls of this conversation and of those below it, which it has delegated to.",
+        of.optional(check_conversation_id),
         by_index=True,
     ),
 )

@@ -231,6 +231,16 @@ class LateResult(Result):
     problem: str | None = Field(default=None, description="Why the result cannot be read; None if it can.")
 
 
+class Wait(Result):
+    """A call that waits for another conversation, its child."""
+
+    tool_call_id: str
+    tool: str = Field(description="The tool's name.")
+    conversation_id: str = Field(description="The child, which may not have started yet.")
+    since: int = Field(description="Since when the call waits, in integer milliseconds UTC.")
+    expires_at: int = Field(description="The deadline, in integer milliseconds UTC; the child ends with it.")
+
+
 class ConversationState(Result, Generic[R]):
     """Where a conversation stands."""
 
@@ -255,6 +265,9 @@ class ConversationState(Result, Generic[R]):
         default=None,
         description="Whom its suspended calls wait for: `people` if any does; `machines` if nobody has to do anything; None "
         "if no call is suspended.",
+    )
+    waits: list[Wait] = Field(
+        default_factory=list, description="The calls that wait for other conversations, in the model's order."
     )
 
     def __class_getitem__(cls, _: Any) -> Any:

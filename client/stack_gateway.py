@@ -30,6 +30,7 @@ from .rule_check import RuleCheck, checked
 from .stack import Stack
 from .stack_events import events_of, resting
 from .stack_state import abandoned_calls, call_of, settled, waiting
+from .tree import Below
 
 if TYPE_CHECKING:
     from holdfast.agent import App
@@ -241,9 +242,11 @@ async def _resolve(
     return await gateway.commanded(verbs.RESOLVE_CALL, **ids, decision=decision, decision_id=decision_id)
 
 
-async def _pending(gateway: StackGateway, **where: Any) -> Page[AsyncPendingCall]:
+async def _pending(gateway: StackGateway, *, root: str | None, **where: Any) -> Page[AsyncPendingCall]:
+    below = None if root is None else await gateway.read(lambda store: Below.walked(store, root))
+
     async def read(**of_page: Any) -> Listing:  # each page has a deadline of its own
-        page = await gateway.read(lambda store: store.pending(**of_page))
+        page = await gateway.read(lambda store: store.pending(**of_page) if below is None else below.page(store, **of_page))
         who = gateway.principal
         return page if who is None else Listing(await _awake(gateway, page.items, who), page.next)
 

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from holdfast.conversation import Event, ModelFailed, Receipt, RunRuled, RunSuspended, State, Status
+from holdfast.conversation import Event, ModelFailed, Receipt, RunRuled, RunSuspended, State, Status, SuspensionKind
 from holdfast.conversation.records.calls import CallStatus, run_effect_id
 from holdfast.conversation.records.events import CallSuspended, ModelAnswered, RunScheduled, TurnCompleted, TurnFailed
 from holdfast.conversation.records.idempotency import suspension_key
@@ -15,7 +15,7 @@ from holdfast.persistence import Conversations, ConversationsAndRuns, Directory,
 from holdfast.persistence.conversations import NO_EVENTS
 from holdfast.persistence.views import arguments_in, arguments_text
 
-from .results import ConversationState, LateResult, PendingCall, RunningCall
+from .results import ConversationState, LateResult, PendingCall, RunningCall, Wait
 
 SHORT_LENGTH = 500
 SHOWN_ARGUMENTS_BYTES = 1 << 20
@@ -76,6 +76,17 @@ async def shown(
         late=late,
         attended=state.attended,
         waits_for=state.waits_for,
+        waits=[
+            Wait(
+                tool_call_id=call.tool_call_id,
+                tool=call.tool,
+                conversation_id=one.source,
+                since=one.created_at,
+                expires_at=one.expires_at,
+            )
+            for call in state.calls.awaiting()
+            if (one := call.suspension) is not None and one.kind is SuspensionKind.DELEGATE
+        ],
     )
 
 

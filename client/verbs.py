@@ -51,6 +51,7 @@ from .operation import Checks, Verb
 from .outbox import Undelivered, outbox_cursor_of, outbox_id_of, outbox_page
 from .results import AsyncPendingCall, ConversationState, Event, Link, Page
 from .rule_check import RuleCheck, arguments_of, named
+from .tree import Node, tree
 from .turns import Message, Turn, turn_log, what_became
 
 READ, START, DECIDE, ADMIN = AccessScope.READ, AccessScope.START, AccessScope.DECIDE, AccessScope.ADMIN
@@ -233,6 +234,12 @@ STATE = Verb(
     checks={**_ONE, "after": of.optional(of.place_of), "timeout_s": of.timeout_of},
 )
 PENDING_OF = Verb("pending", STATE.route, list[AsyncPendingCall], "the pending calls", operation=STATE.operation, checks=_ONE)
+TREE = Verb(
+    *("tree", f"GET {_CONVERSATION}/tree", Node, "the tree"),
+    operation="getTree",
+    checks=_ONE,
+    read=tree,
+)
 MESSAGES_PAGE = Verb(
     *("messages_page", f"GET {_CONVERSATION}/messages", MessagePage, "the messages"),
     operation="listMessages",

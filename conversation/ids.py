@@ -11,6 +11,7 @@ CONVERSATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 REWRITTEN = "hf_"
 """The prefix of rewritten call ids. A model's own id with this prefix is rewritten too, so a model can foresee none."""
+CHILD = "d-"
 REQUEST_ID = re.compile(r"[\x21-\x7e]{1,200}")
 
 
@@ -57,7 +58,12 @@ def suspension_id(conversation_id: str, tool_call_id: str, ordinal: int, argumen
 
 def child_id(suspension_id: str) -> str:
     """The id of the conversation that a suspended call is delegated to."""
-    return "d-" + digest("child", suspension_id)
+    return CHILD + digest("child", suspension_id)
+
+
+def may_be_child(conversation_id: str) -> bool:
+    """Whether the id is like one of `child_id`; who starts a conversation may choose such an id, too."""
+    return conversation_id.startswith(CHILD)
 
 
 def digest(*parts: str, length: int = 20) -> str:

@@ -37,6 +37,8 @@ NAMES = {
     "CutReply": "Cut",
     "LateReply": "Late",
     "GrantReply": "Grant",
+    "AncestorReply": "Ancestor",
+    "WaitReply": "Wait",
     "ScopeBody": "Scope",
 }
 """The types that a page is given, by the names of their schemas."""

@@ -7,6 +7,7 @@ from itertools import takewhile
 from typing import Any
 
 from holdfast.conversation import Event, State, Status
+from holdfast.conversation.ids import may_be_child
 from holdfast.conversation.records.calls import PendingView
 from holdfast.conversation.records.events import CallSuspended
 from holdfast.conversation.records.idempotency import notes_key
@@ -19,7 +20,7 @@ from .keys import index_name
 from .lists import PAGE_BYTES, ConversationRow, Listing
 from .pages import PendingPlace
 from .selection import Selection
-from .views import Entry, earlier_notes, pending_view, unreadable_call, unreadable_member, unreadable_row
+from .views import Entry, earlier_notes, path_of, pending_view, unreadable_call, unreadable_member, unreadable_row
 
 Place = tuple[str, int]
 NO_ENTRIES: Mapping[Place, Entry] = {}
@@ -137,6 +138,7 @@ class Reads(Hashes):
         self, state: State, suspension_id: str | None = None, *, known: Mapping[int, Event] = NO_EVENTS
     ) -> Sequence[PendingView]:
         name, asked = state.conversation_id, 0 if state.turn is None else state.turn.message_seq
+        path = () if state.parent is None else state.parent.path
         held = {(name, seq): event for seq, event in known.items()}
         calls = [(call, one) for call in state.calls if (one := call.suspension) is not None]
         wanted = [
@@ -149,7 +151,7 @@ class Reads(Hashes):
             entries, _ = await self._groups([[(name, seq) for seq in seqs] for _, seqs in rest], PAGE_BYTES, held)
             short = bool(found)
             found += [
-                pending_view(place, state.agent, opened, source, message=message, notes=notes, short=short)
+                pending_view(place, state.agent, opened, source, message=message, notes=notes, path=path, short=short)
                 for (place, _), (opened, source, message, *notes) in zip(rest, entries, strict=False)
             ]
         return found
@@ -187,8 +189,12 @@ class Reads(Hashes):
     async def _views(self, places: Sequence[PendingPlace]) -> list[PendingView]:
         """The suspensions at the first places: as many as `PAGE_BYTES` of logs hold, but at least one."""
         names = [place.conversation_id for place in places]
-        opened, left = await self._groups([[(place.conversation_id, place.seq)] for place in places], PAGE_BYTES)
-        entries = [entry for (entry,) in opened]
+        first = [[(name, 1)] if may_be_child(name) else [] for name in names]
+        opened, left = await self._groups(
+            [[(place.conversation_id, place.seq), *begun] for place, begun in zip(places, first, strict=True)], PAGE_BYTES
+        )
+        entries = [entry for entry, *_ in opened]
+        paths = [path_of(begun) for _, *begun in opened]
         asked = [(one.arguments_at, one.message_at) if isinstance(one, CallSuspended) else (0, 0) for one in entries]
         around, left = await self._groups(
             [[(name, seq) for seq in seqs] for name, seqs in zip(names, asked, strict=False)], left
@@ -198,8 +204,10 @@ class Reads(Hashes):
         rows = await self._rows([(place.created_at, place.conversation_id) for place in shown])
         agents = [row.agent if row.problem is None else CorruptStore(row.problem) for row in rows]
         return [
-            pending_view(place, agent, entry, source, message=message, notes=said, short=True)
-            for place, agent, entry, (source, message), said in zip(shown, agents, entries, around, notes, strict=False)
+            pending_view(place, agent, entry, source, message=message, notes=said, path=path, short=True)
+            for place, agent, entry, (source, message), said, path in zip(
+                shown, agents, entries, around, notes, paths, strict=False
+            )
         ]
 
     async def _notes(self, places: Sequence[PendingPlace], most: int) -> list[list[Entry]]:

@@ -18,6 +18,7 @@ from holdfast.conversation.records.events import (
     CallEscalated,
     CallSnoozed,
     CallSuspended,
+    ConversationStarted,
     GivenRevoked,
     MessageAccepted,
     ModelAnswered,
@@ -27,6 +28,7 @@ from holdfast.conversation.records.events import (
 from holdfast.conversation.terms import questions
 from holdfast.conversation.terms.approvers import gave
 from holdfast.conversation.terms.decisions import DecisionKind, SuspensionKind, accepted
+from holdfast.conversation.terms.delegation import Ancestor
 from holdfast.conversation.terms.spec import ToolSpec
 from holdfast.conversation.text import jsontext
 from holdfast.errors import CipherMissing, CorruptStore, NewerRecord, StoreError
@@ -84,12 +86,13 @@ def pending_view(
     *,
     message: Entry = None,
     notes: Sequence[Entry] = (),
+    path: tuple[Ancestor, ...] = (),
     short: bool = False,
 ) -> PendingView:
     """The view of a suspension, from its log entry and the entry with its arguments (`source`).
 
-    `message` is the entry of the turn's message; `notes` are those of votes, assignments and comments, in the log's order.
-    `short` makes it a row of a list.
+    `message` is the entry of the turn's message; `notes` are those of votes, assignments and comments, in the log's order;
+    `path` are the conversations above. `short` makes it a row of a list.
     """
     problems = []
     if isinstance(agent, StoreError):
@@ -151,6 +154,7 @@ def pending_view(
         requester=message.principal if isinstance(message, MessageAccepted) else None,
         **({"approvers": entry.approvers, "expires_at": entry.expires_at} | said | row.notes(said["votes"], said["comments"])),
         questions=asked,
+        path=path,
         cut=row.cut,
     )
 
@@ -232,6 +236,12 @@ def _missing(seq: int, entry: Entry, expected: str) -> str:
     if isinstance(entry, StoreError):
         return f"the log's entry {seq} cannot be read ({entry})"
     return f"the log's entry {seq} is {entry.kind}, not {expected}"
+
+
+def path_of(begun: Sequence[Entry]) -> tuple[Ancestor, ...]:
+    """The conversations above one, from the first entry of its log, if that was read; none if it cannot be read."""
+    parents = [one.parent for one in begun if isinstance(one, ConversationStarted) and one.parent is not None]
+    return parents[0].path if parents else ()
 
 
 def earlier_notes(last: Entry, suspension_id: str) -> tuple[int, ...]:

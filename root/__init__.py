@@ -52,7 +52,9 @@ if TYPE_CHECKING:
     from holdfast.client.results import Page as Page
     from holdfast.client.results import PendingCall as PendingCall
     from holdfast.client.results import RunningCall as RunningCall
+    from holdfast.client.results import Wait as Wait
     from holdfast.client.rule_check import RuleCheck as RuleCheck
+    from holdfast.client.tree import Node as Node
     from holdfast.client.turns import Message as Message
     from holdfast.client.turns import MessageStatus as MessageStatus
     from holdfast.client.turns import Turn as Turn
@@ -76,6 +78,7 @@ if TYPE_CHECKING:
     from holdfast.conversation.terms.decisions import Review as Review
     from holdfast.conversation.terms.decisions import ReviewVerdict as ReviewVerdict
     from holdfast.conversation.terms.decisions import SuspensionKind as SuspensionKind
+    from holdfast.conversation.terms.delegation import Ancestor as Ancestor
     from holdfast.conversation.terms.grants import Grant as Grant
     from holdfast.conversation.terms.grants import Level as Level
     from holdfast.conversation.terms.grants import Scope as Scope

@@ -9,13 +9,14 @@ from starlette.responses import Response
 from holdfast.client import ConversationRow, ConversationState, Event, Page, Receipt, replies, verbs
 from holdfast.client.access import AccessScope
 from holdfast.client.list_events import LIST_CURSOR
+from holdfast.client.tree import Node
 from holdfast.conversation.ids import conversation_id_from
 from holdfast.errors import AgentNotFound, HoldfastError, InvalidInput
 from holdfast.events import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 
 from . import bodies, quotas
 from .operation import Asked, of, of_message
-from .reach import listed
+from .reach import listed, seen
 
 EVENT_STREAM = "text/event-stream"
 
@@ -64,6 +65,11 @@ async def state(asked: Asked) -> ConversationState[Any]:
         waiting = conversation.wait(after=asked.query.after, timeout_s=wait_s)
         found = await asked.serving.draining.unless(waiting)
     return found or await conversation.state()
+
+
+async def tree(asked: Asked) -> Node:
+    """The conversation, and those below it that its present or last turn has delegated to, level by level."""
+    return seen(asked.caller, await asked.conversation.tree())
 
 
 async def send(asked: Asked) -> replies.MessageReceiptReply:
@@ -153,6 +159,7 @@ OPERATIONS = (
     ),
     of(verbs.CONVERSATIONS, conversations, query=bodies.ConversationsQuery),
     of(verbs.STATE, state, reply=ConversationState, query=bodies.StateQuery),
+    of(verbs.TREE, tree),
     of(verbs.MESSAGES_PAGE, "A page of the messages, in the OpenAI chat format.", query=bodies.PageQuery),
     of(verbs.SEND, send, reply=replies.MessageReceiptReply, body=bodies.MessageBody, room=of_message),
     of(verbs.MESSAGE, "What became of a message."),

@@ -22,6 +22,8 @@ async def pending(asked: Asked) -> Page[AsyncPendingCall]:
     """A page of the pending calls of all conversations, oldest first."""
     where = dict(asked.query)
     where["approver"] = asked_of(where["approver"], where.pop("roles"))
+    if where["root"] is not None:
+        await asked.serving.reach.check(asked.caller, where["root"])
     return await listed(asked.caller, asked.client.pending, **where)
 
 

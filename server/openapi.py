@@ -51,6 +51,7 @@ NAMES = {
         for name in "AuditBreak AuditEntry Cut GivenVote Message Pause Principal Question Turn Usage".split()  # noqa: SIM905
     },
     "AgentRow": "AgentReply",
+    "Ancestor": "AncestorReply",
     "ApproverTerms": "ApproversReply",
     "CallTarget": "TargetReply",
     "CommentView": "CommentReply",
@@ -58,6 +59,7 @@ NAMES = {
     "ConversationState": "StateReply",
     "LateResult": "LateReply",
     "MessagePage": "MessagesReply",
+    "Node": "NodeReply",
     "Page_ConversationGivenReply_": "GivenReply",
     "Page_ConversationRow_": "RowsReply",
     "Page_PendingCall_": "PendingPageReply",
@@ -68,6 +70,7 @@ NAMES = {
     "RunningCall": "RunningReply",
     "ToolRow": "ToolReply",
     "VoteView": "VoteReply",
+    "Wait": "WaitReply",
 }
 """The names of client results in the description that differ from their classes' names."""
 

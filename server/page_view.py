@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from holdfast import errors
-from holdfast.client import ConversationState, Event, Message, Page, PendingCall, RunningCall, Turn, Usage, replies
+from holdfast.client import ConversationState, Event, Message, Page, PendingCall, RunningCall, Turn, Usage, Wait, replies
 from holdfast.client.log_pages import MessagePage
 from holdfast.conversation import CallTarget, Principal, Status
 from holdfast.conversation.records import events as log
@@ -45,17 +45,18 @@ _ASKED = "prompt response_schema decisions title action report_md payload rule r
 REPLIES: Mapping[type[BaseModel], Row] = {
     ConversationState: Row(
         "conversation_id status turn_id reply failed stopped pending running seq agent created_at updated_at attended "
-        "waits_for",
+        "waits_for waits",
         "error",
         "app problem late",
     ),
     PendingCall: Row(
         f"conversation_id agent suspension_id kind created_at expires_at batch_id requester {_CALL}",
         f"arguments problem cut {_ASKED}",
-        "approvers votes assigned comments snoozed escalated_at",
+        "approvers votes assigned comments snoozed escalated_at path",
     ),
     Cut: Row("size_bytes begins"),
     RunningCall: Row(f"since attempt progress {_CALL}", hidden="arguments grants"),  # a person may have edited them
+    Wait: Row("tool_call_id tool since expires_at", hidden="conversation_id"),
     CallTarget: Row("kind value level"),
     Page[Turn]: Row("items next"),
     MessagePage: Row("items next again"),

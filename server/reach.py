@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from holdfast.client import AsyncClient, ConversationExists, ConversationNotFound, InvalidInput, Page, StaleCall, StaleReason
 from holdfast.client.results import exactly
+from holdfast.client.tree import Node
 from holdfast.conversation.ids import check_conversation_id
 
 from .caller import Caller
@@ -69,6 +70,20 @@ class Reach:
         if len(self._agents) > MOST_KNOWN:
             self._agents.popitem(last=False)
         return found
+
+
+def seen(caller: Caller, node: Node) -> Node:
+    """A tree that the caller may touch, as they may see it: of a child that they may not touch, only that there is one."""
+    children = [seen(caller, one) if _touches(caller, one) else _hidden(one) for one in node.children]
+    return node.model_copy(update={"children": children})
+
+
+def _touches(caller: Caller, node: Node) -> bool:
+    return caller.touches(node.agent) and caller.conversation_id in (None, node.conversation_id)
+
+
+def _hidden(node: Node) -> Node:
+    return Node(conversation_id="", tool_call_id=node.tool_call_id, waited_for=node.waited_for, problem="you may not see it")
 
 
 def conversation_named(query: Any, body: Any) -> str | None:

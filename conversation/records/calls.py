@@ -11,6 +11,7 @@ from pydantic import Field
 from holdfast.conversation.record import Record
 from holdfast.conversation.terms.approvers import ApproverTerms
 from holdfast.conversation.terms.decisions import FIRST_WORDS, DecisionKind, SuspensionKind
+from holdfast.conversation.terms.delegation import Ancestor
 from holdfast.conversation.terms.grants import CallTarget
 from holdfast.conversation.terms.principal import Principal, Proof
 from holdfast.conversation.terms.questions import Question
@@ -332,6 +333,10 @@ class PendingView(Record):
         default=None,
         description="The questions of a call of `ask_user_questions`, which takes `{id: value}` as an answer; None for every "
         "other call.",
+    )
+    path: tuple[Ancestor, ...] = Field(
+        default=(),
+        description="The conversations above the call's own, the root first, if another one has delegated to it.",
     )
     cut: dict[str, Cut] = Field(
         default_factory=dict,

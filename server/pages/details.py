@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast.client import AsyncConversation, ConversationState, Grant, HoldfastError, PendingCall, Principal
 from holdfast.client.agents import ToolRow
+from holdfast.client.last_words import last_words
 from holdfast.conversation.terms.approvers import is_same, said
 from holdfast.errors import StaleCall
 from holdfast.redaction import PLAIN
@@ -46,6 +47,8 @@ class Detail:
         decision_id: The idempotency key of the decision that the form makes.
         siblings: The other pending calls of the same model answer.
         agreed: Whether the viewer has agreed already; then others must agree, or it is decided otherwise.
+        task: What its conversation was asked, if another one has delegated to it; empty if not, or if it cannot be read.
+        above: What was said last in each conversation above its own that the viewer may see, by the conversation's id.
     """
 
     call: PendingCall[Any]
@@ -56,6 +59,8 @@ class Detail:
     decision_id: str
     siblings: Sequence[PendingCall[Any]] = ()
     agreed: bool = False
+    task: str = ""
+    above: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def offered(self) -> Collection[str]:
@@ -94,7 +99,22 @@ async def detail_of(visit: Visit, call: PendingCall[Any], *, edited: bool = Fals
     key = visit.form.get("decision_id") or uuid.uuid4().hex
     pending = () if around.state is None or not call.batch_id else around.state.pending
     siblings = [one for one in pending if one.batch_id == call.batch_id and one.suspension_id != call.suspension_id]
-    return Detail(call, tool, form, around, asked_by, key, siblings, agreed)
+    task, above = await _delegated(visit, call)
+    return Detail(call, tool, form, around, asked_by, key, siblings, agreed, task, above)
+
+
+async def _delegated(visit: Visit, call: PendingCall[Any]) -> tuple[str, dict[str, str]]:
+    """The task of a call's conversation, and what was said last in those above it; what cannot be read is left out."""
+    task, above = "", dict[str, str]()
+    if call.path:
+        with contextlib.suppress(HoldfastError):
+            first = await visit.client.conversation(call.conversation_id).messages_page(limit=1)
+            task = str(first.items[0]["content"]) if first.items else ""
+    for one in call.path:
+        if visit.caller.touches(one.agent):
+            with contextlib.suppress(HoldfastError):
+                above[one.conversation_id] = await last_words(visit.client.conversation(one.conversation_id))
+    return task, above
 
 
 async def around_of(conversation: AsyncConversation, *, messages: int = LAST_MESSAGES) -> Around:

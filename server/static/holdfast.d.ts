@@ -73,6 +73,8 @@ export interface Call {
   snoozed: { [name: string]: number };
   /** The questions of a call of `ask_user_questions`, which takes `{id: value}` as an answer; null for every other call. */
   questions: Question[] | null;
+  /** The conversations above the call's own, the root first, if another one has delegated to it. */
+  path: Ancestor[];
   /** The fields that are too long for a list, by name: there they are empty or null; the call by itself has them whole. If `votes` or `comments` are too long together, each text is shortened and ends in `…`. */
   cut: { [name: string]: Cut };
 }
@@ -131,6 +133,8 @@ export interface State {
   attended: boolean;
   /** Whom its suspended calls wait for: `people` if any does; `machines` if nobody has to do anything; null if no call is suspended. */
   waits_for: WaitsFor | null;
+  /** The calls that wait for other conversations, in the model's order. */
+  waits: Wait[];
 }
 /** The receipt of a decision. */
 export interface Resolved {
@@ -290,6 +294,23 @@ export interface Grant {
   by: Person | null;
   /** The place in the log of the decision that gave it. */
   seq: number;
+}
+/** A conversation above another one, and its agent. */
+export interface Ancestor {
+  conversation_id: string;
+  agent: string;
+}
+/** A call that waits for another conversation, its child. */
+export interface Wait {
+  tool_call_id: string;
+  /** The tool's name. */
+  tool: string;
+  /** The child, which may not have started yet. */
+  conversation_id: string;
+  /** Since when the call waits, in integer milliseconds UTC. */
+  since: number;
+  /** The deadline, in integer milliseconds UTC; the child ends with it. */
+  expires_at: number;
 }
 /** The calls that an approver lets run without asking from now on, beyond the call that is decided. */
 export interface Scope {

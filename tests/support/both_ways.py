@@ -9,8 +9,9 @@ import json
 
 import pytest
 from errors_to_show import as_told
+from family import asking, begun, child_of, delegated
 from pydantic import BaseModel
-from writer import begin, call, end, reply, suspend
+from writer import DESK, begin, call, end, reply, suspend
 
 from holdfast.actors.actor_settings import StoreAddress
 from holdfast.agent import Agent, App, Rule, Rules, tool
@@ -116,6 +117,31 @@ async def showing(client, _):
         await raised(conversation.message("no id")),
         await raised(conversation.wait(after=-1)),
         await raised(conversation.wait(timeout_s=float("nan"))),
+    ]
+
+
+async def trees(client, server):
+    async def grown():
+        root = await begun(server.store, "root", asking("root", "clerk", "other"))
+        root.salt = lambda: "salt"
+        first, _ = await delegated(root, "clerk", "other", now=2 * SOME_TIME)  # a child's id has both in it
+        clerk = await child_of(root, first, DESK.model_copy(update={"name": "clerk"}))
+        await clerk.do(call("refund", "ask"))
+
+    await aside(server, grown())
+    first = await client.pending(root="root", limit=1)
+    assert [one.agent for one in first.items[0].path] == ["root"]
+    return [
+        await client.conversation("root").tree(),
+        await client.conversation("root").state(),
+        await client.conversation("c-1").tree(),
+        first.items,
+        await client.pending(root="root", limit=1, after=first.next),
+        await client.pending(root="root", tool="ask"),
+        await raised(client.conversation("c-2").tree()),
+        await raised(client.pending(root="c-2")),
+        await raised(client.pending(root="no id")),
+        await raised(client.pending(root=7)),
     ]
 
 
@@ -597,6 +623,7 @@ CASES = (
     *(
         starting,
         showing,
+        trees,
         troubled,
         deciding,
         reasons,

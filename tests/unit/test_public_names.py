@@ -12,19 +12,19 @@ from holdfast.errors import HoldfastError, InvalidDecision
 
 PUBLIC = {
     "": """
-        Agent AgentNotFound AgentRow AlreadyVoted Answer App AppDiffersWarning AppNotFound AppNotPublished Approve
+        Agent AgentNotFound AgentRow AlreadyVoted Ancestor Answer App AppDiffersWarning AppNotFound AppNotPublished Approve
         Approvers AsyncClient AsyncConversation AsyncListEvent AsyncPendingCall AuditBreak AuditEntry AuditReport
         BatchRefused Cancel Cancelled CipherFailed CipherMissing Client ClusterError ClusterStopped ClusterUnavailable
         ConfigurationError Conversation ConversationEnded ConversationExists ConversationNotFound ConversationRow
         ConversationState CorruptStore Decision Deny DurabilityWarning Email Escalate Event Fail FailureReason Fenced
         Given GivenVote Grant HoldfastError HomeUnusable InvalidConversationId InvalidDecision InvalidInput
         InvalidLink InvalidMessage InvalidRule LateResult LeaseHeld Level Limits Link LinkProblem ListEvent
-        ListEventKind Message MessageNotFound MessagePage MessageStatus NewerRecord NotPermitted Notice NoticeKind
+        ListEventKind Message MessageNotFound MessagePage MessageStatus NewerRecord Node NotPermitted Notice NoticeKind
         Notify OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal Proof Quarantined
         Question QueueFull QuotaUsedUp Receipt Redispatch Report Review ReviewVerdict Rule RuleCheck Rules RunningCall
         Scope ServerRefused ServerUnavailable Slack StaleCall StaleReason Status StopReason StoreError
         StoreUnavailable Suspend SuspensionKind Target Tool ToolContext ToolRow Turn TurnContext TurnNotFound
-        TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage Webhook WrongCluster WrongStore
+        TurnStatus Unattended UnattendedCall Undelivered UnsupportedServer Usage Wait Webhook WrongCluster WrongStore
         __version__ ask_user_questions delegate tool
     """,
     "events": """
@@ -61,17 +61,17 @@ PUBLIC = {
     "registry": """
     """,
     "client": """
-        AgentNotFound AgentRow AlreadyVoted Answer AppDiffersWarning AppNotFound AppNotPublished Approve AsyncClient
+        AgentNotFound AgentRow AlreadyVoted Ancestor Answer AppDiffersWarning AppNotFound AppNotPublished Approve AsyncClient
         AsyncConversation AsyncListEvent AsyncPendingCall AuditBreak AuditEntry AuditReport BatchRefused  Cancel
         Cancelled CipherFailed CipherMissing Client ClusterStopped ClusterUnavailable ConfigurationError Conversation
         ConversationEnded ConversationExists ConversationNotFound ConversationRow ConversationState Decision Deny
         DurabilityWarning Event Fail FailureReason Given GivenVote Grant HoldfastError InvalidConversationId InvalidDecision
         InvalidInput InvalidLink InvalidMessage InvalidRule LateResult Level Link LinkProblem ListEvent ListEventKind
         Message MessageNotFound MessagePage
-        MessageStatus NotPermitted OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal
+        MessageStatus Node NotPermitted OlderRelease OtherBuild OutcomeUnknown Overloaded Page Pause PendingCall Principal
         Proof Quarantined Question QueueFull QuotaUsedUp Receipt Redispatch Review ReviewVerdict RuleCheck RunningCall Scope
         ServerRefused ServerUnavailable StaleCall StaleReason Status StopReason StoreError StoreUnavailable
-        SuspensionKind Target ToolRow Turn TurnNotFound TurnStatus Undelivered Usage WrongCluster WrongStore
+        SuspensionKind Target ToolRow Turn TurnNotFound TurnStatus Undelivered Usage Wait WrongCluster WrongStore
     """,
     "server": """
         Authentication Authenticator Bounds Caller Credential InvalidToken Issuer Presented Proxy create_app drain

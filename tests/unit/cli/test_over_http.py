@@ -10,6 +10,7 @@ OVER_HTTP = {
     "pending": (),
     "list": (),
     "show": ("c-1",),
+    "tree": ("c-1",),
     "send": ("c-1", "hello"),
     "message": ("c-1", "m-1"),
     "resolve": ("s-1", "--approve"),

@@ -1,0 +1,16 @@
+"""What was said last in a conversation, for those who look at it from below."""
+
+from holdfast.conversation.records.events import MessageAccepted, ModelAnswered
+
+from .conversation import AsyncConversation
+
+
+async def last_words(conversation: AsyncConversation) -> str:
+    """What was said last in a conversation, by its model or its user; empty if that is not among its latest events."""
+    for event in reversed(await conversation.latest()):
+        match event.body:
+            case ModelAnswered(content=str(text)) | MessageAccepted(text=text) if text.strip():
+                return text
+            case _:
+                pass
+    return ""

@@ -1,0 +1,96 @@
+"""Trees over HTTP: what is below a conversation, for whom."""
+
+import pytest
+from family import asking, begun, child_of, delegated
+from writer import DESK, call
+
+from holdfast.server import create_app
+from holdfast.server.pages.destinations import path_of
+
+from .conftest import Api
+
+CLERK = DESK.model_copy(update={"name": "clerk"})
+
+
+@pytest.fixture
+async def family(store):
+    """A root above two children, of which the first waits for a person and for a child of its own."""
+    root = await begun(store, "root", asking("root", "middle", "other"))
+    first, second = await delegated(root, "middle", "other")
+    middle = await child_of(root, first, asking("middle", "clerk"))
+    await middle.do(call("refund", ("clerk", '{"task":"look into it"}')))
+    wait = next(one.suspension for one in middle.state.calls if one.suspension.source)
+    clerk = await child_of(middle, wait, CLERK)
+    await clerk.do(call("refund"))
+    await child_of(root, second, DESK.model_copy(update={"name": "other"}))
+    return root, middle, clerk
+
+
+async def headers_of(client, agents):
+    _, text = await client.access.create_key("ana", ["read", "decide"], agents=agents)
+    return {"Authorization": f"Bearer {text}"}
+
+
+def told(node):
+    """What a reply says of a tree, by agent."""
+    below = {one["agent"]: told(one) for one in node["children"]}
+    return {"status": node["status"], "pending": node["pending"]} | ({"below": below} if below else {})
+
+
+async def test_a_tree_and_its_calls_are_one_request_each(api, client, family):
+    node = await api("GET", "/v1/conversations/root/tree")
+    clerk = {"status": "awaiting_input", "pending": 1}
+    middle, other = clerk | {"below": {"clerk": clerk}}, {"status": "generating", "pending": 0}
+    assert told(node) == {"status": "awaiting_input", "pending": 0, "below": {"middle": middle, "other": other}}
+    calls = (await api("GET", "/v1/pending?root=root"))["items"]
+    assert [(one["agent"], [above["agent"] for above in one["path"]]) for one in calls] == [
+        ("middle", ["root"]),
+        ("clerk", ["root", "middle"]),
+    ]
+    assert [one["tool"] for one in (await api("GET", "/v1/conversations/root"))["waits"]] == ["middle", "other"]
+    await api("GET", "/v1/conversations/nobody/tree", 404)
+    await api("GET", "/v1/pending?root=nobody", 404)
+    await api("GET", "/v1/pending?root=no%20id", 422)
+
+
+async def test_a_key_for_some_agents_sees_of_another_agents_child_only_that_there_is_one(client, family):
+    api = Api(create_app(client))
+    _, middle, clerk = family
+    for agents in (["root", "other"], ["root", "other", "clerk"]):
+        headers = await headers_of(client, agents)
+        first, second = (await api("GET", "/v1/conversations/root/tree", headers=headers))["children"]
+        assert second["status"] == "generating"
+        assert (first["conversation_id"], first["agent"], first["status"]) == ("", "", None)
+        assert (first["pending"], first["children"], first["waited_for"]) == (0, [], True)
+        assert first["problem"] == "you may not see it"
+    listed = await api("GET", "/v1/pending?root=root", headers=headers)
+    assert [one["conversation_id"] for one in listed["items"]] == [clerk.conversation_id]
+    below = await headers_of(client, ["clerk"])
+    for path in ("/v1/pending?root=root", f"/v1/pending?root={middle.conversation_id}", "/v1/conversations/root/tree"):
+        assert (await api("GET", path, 404, headers=below))["code"] == "conversation_not_found"
+
+
+async def test_the_inbox_shows_what_a_call_is_below_with_its_task_and_the_last_words_there(api, store):
+    root = await begun(store, "root", asking("root", "clerk"), text="Refund order 7, please.")
+    (wait,) = await delegated(root, "clerk")
+    clerk = await child_of(root, wait, CLERK)
+    await clerk.do(call("refund"))
+    (found,) = (await api("GET", "/v1/pending"))["items"]
+    page = (await api.http.get(path_of(found["suspension_id"], clerk.conversation_id))).text
+    assert '<a href="/conversations/root"><bdi>root</bdi></a>' in page
+    assert "Refund order 7, please." in page
+    assert "look into it" in page
+
+
+async def test_the_inbox_shows_nothing_of_a_parent_whose_agent_the_viewer_may_not_see(client, store):
+    api = Api(create_app(client))
+    root = await begun(store, "root", asking("root", "clerk"), text="Refund order 7, please.")
+    (wait,) = await delegated(root, "clerk")
+    clerk = await child_of(root, wait, CLERK)
+    await clerk.do(call("refund"))
+    headers = await headers_of(client, ["clerk"])
+    (found,) = (await api("GET", "/v1/pending", headers=headers))["items"]
+    page = (await api.http.get(path_of(found["suspension_id"], clerk.conversation_id), headers=headers)).text
+    assert "look into it" in page
+    assert "Refund order 7" not in page
+    assert "/conversations/root" not in page
