@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from holdfast.conversation import Limits, Principal
 from holdfast.conversation.ids import check_conversation_id
+from holdfast.conversation.terms.delegation import Ancestor
 from holdfast.errors import CipherFailed, CipherMissing, CorruptStore, InvalidInput, NewerRecord, QuotaUsedUp
 from holdfast.persistence import Store
 from holdfast.persistence.access import (
@@ -127,10 +128,12 @@ class Access:
         """For each limit in bytes, the largest of any published agent, and at least the default."""
         return await self.on.read(_largest_limits)
 
-    async def agent_of(self, conversation_id: str) -> str:
-        """The name of the conversation's agent, which never changes."""
+    async def place_of(self, conversation_id: str) -> tuple[Ancestor, ...]:
+        """The conversations above this one, the root first, and last itself, each with its agent: that never changes."""
         name = check_conversation_id(conversation_id)
-        return (await self.on.read(lambda store: store.load(name))).agent
+        state = await self.on.read(lambda store: store.load(name))
+        above = () if state.parent is None else state.parent.path
+        return (*above, Ancestor(conversation_id=name, agent=state.agent))
 
 
 def quotas_of(**most: float | None) -> Quotas:

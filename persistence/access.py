@@ -137,9 +137,10 @@ class Ticket(Record):
 
     It is stored under `digest`, the SHA-256 (hexadecimal) of a secret of 256 random bits. `principal` is the identity that it
     proves, and how that was proven; None before the sign-in. `scopes` are what it allows; `agents`, `conversation_id` and
-    `kinds` (of suspensions to decide) narrow that, None being no bound. `key_id` is the API key without which it is invalid, if
-    any. `maker` made a page's ticket: an API key by its id, or a principal with how it was proven. `next_path` is where the
-    browser goes after the sign-in. The store forgets the ticket at `expires_at`.
+    `kinds` (of suspensions to decide) narrow that, None being no bound; `tree` adds the conversations below that one.
+    `key_id` is the API key without which it is invalid, if any. `maker` made a page's ticket: an API key by its id, or a
+    principal with how it was proven. `next_path` is where the browser goes after the sign-in. The store forgets the ticket at
+    `expires_at`.
     """
 
     digest: str = Field(pattern=r"^[0-9a-f]{64}$", repr=False)
@@ -148,6 +149,7 @@ class Ticket(Record):
     scopes: tuple[AccessScope, ...] = ()
     agents: tuple[str, ...] | None = None
     conversation_id: str | None = None
+    tree: bool = False
     kinds: tuple[SuspensionKind, ...] | None = None
     key_id: str | None = None
     maker: str = ""

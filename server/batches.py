@@ -97,7 +97,7 @@ def _check_distinct(items: Sequence[DecisionItem]) -> None:
 
 async def _check_page(asked: Asked, conversation_id: str, decisions: dict[str, Decision]) -> None:
     """Refuse the whole batch if the page may not make every one of its decisions."""
-    if (page := page_of(asked)) is None:
+    if (page := page_of(asked, conversation_id)) is None:
         return
     if len(decisions) > MOST_EACH:
         raise InvalidDecision("decisions", f"there are {len(decisions)}, and a page may send {MOST_EACH} at once", "send fewer")

@@ -24,6 +24,7 @@ class Caller:
     Attributes:
         agents: The agents whose conversations they may touch; None for all.
         conversation_id: The one conversation that a page token may touch; None for all.
+        tree: Whether a page token may also touch the conversations below that one.
         kinds: The kinds of calls that a page token may decide; None for all.
         key_id: The API key behind the credential; None without one.
         ends_at: When the credential ends, in integer milliseconds UTC; None if only its revocation ends it.
@@ -40,6 +41,7 @@ class Caller:
     ends_at: int | None = None
     quotas: Quotas | None = None
     maker: str = ""
+    tree: bool = False
 
     @property
     def account(self) -> tuple[str, str, str | None]:

@@ -38,7 +38,7 @@ async def resolve(asked: Asked) -> DecisionReceiptReply:
 async def decide(asked: Asked, suspension_id: str | None, conversation_id: str | None, body: Any, key: str) -> Receipt:
     """Decide as a body says; the caller's access to the conversation was checked before."""
     decision, client = body.decided(), asked.client
-    if (page := page_of(asked)) is not None:
+    if (page := page_of(asked, conversation_id)) is not None:
         if suspension_id is None:
             raise invalid("suspension_id: a page has to name the suspension that it was shown")
         await check_page(asked, page, suspension_id, decision)
@@ -48,9 +48,9 @@ async def decide(asked: Asked, suspension_id: str | None, conversation_id: str |
     return await client.resolve(suspension_id or "", decision, conversation_id=conversation_id, decision_id=key)
 
 
-def page_of(asked: Asked) -> str | None:
-    """The conversation of the page that sends a request; None if the caller is no page."""
-    return None if asked.caller.kinds is None else asked.caller.conversation_id
+def page_of(asked: Asked, named: str | None) -> str | None:
+    """The conversation in which a page decides: the one that it names and may touch, else its own. None: it is no page."""
+    return None if asked.caller.kinds is None else named or asked.caller.conversation_id
 
 
 async def check_page(
@@ -121,8 +121,8 @@ async def escalated(checked: Checked, conversation_id: str, to: Any, **said: Any
 
 async def _conversation(asked: Asked) -> AsyncConversation:
     """The conversation of the suspension; the caller's access to it was checked before."""
-    suspension_id, page, named = asked.path["suspension_id"], page_of(asked), asked.body.conversation_id
-    if page is not None:
+    suspension_id, named = asked.path["suspension_id"], asked.body.conversation_id
+    if (page := page_of(asked, named)) is not None:
         await _of_page(asked, page, suspension_id)
         named = page
     elif named is None:

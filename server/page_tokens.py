@@ -25,6 +25,7 @@ class PageTokenBody(Body):
     conversation_id: str = Field(
         pattern=f"^{CONVERSATION_ID.pattern}$", description="The one conversation that the page may touch."
     )
+    tree: bool = Field(default=False, description="Whether it may also touch those below it, which it has delegated to.")
     scopes: list[Literal["read", "decide", "start"]] = Field(
         default=["read", "decide", "start"],
         min_length=1,
@@ -54,6 +55,7 @@ class PageTokenReply(BaseModel):
     scopes: list[AccessScope]
     kinds: list[SuspensionKind]
     conversation_id: str
+    tree: bool
     principal: str
 
 
@@ -70,6 +72,7 @@ async def page_token(asked: Asked) -> PageTokenReply:
         principal=_principal(caller.principal, body.principal),
         scopes=scopes,
         conversation_id=body.conversation_id,
+        tree=body.tree,
         kinds=frozenset(SuspensionKind(kind) for kind in body.kinds),
         maker=caller.key_id or caller.name,
     )
@@ -81,6 +84,7 @@ async def page_token(asked: Asked) -> PageTokenReply:
         scopes=[scope for scope in LENT if scope in scopes],
         kinds=[kind for kind in SuspensionKind if kind.value in body.kinds],
         conversation_id=body.conversation_id,
+        tree=body.tree,
         principal=lent.principal.id,
     )
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from holdfast import errors
 from holdfast.client import ConversationState, Event, Message, Page, PendingCall, RunningCall, Turn, Usage, Wait, replies
 from holdfast.client.log_pages import MessagePage
+from holdfast.client.tree import Node
 from holdfast.conversation import CallTarget, Principal, Status
 from holdfast.conversation.records import events as log
 from holdfast.conversation.records import live
@@ -57,6 +58,7 @@ REPLIES: Mapping[type[BaseModel], Row] = {
     Cut: Row("size_bytes begins"),
     RunningCall: Row(f"since attempt progress {_CALL}", hidden="arguments grants"),  # a person may have edited them
     Wait: Row("tool_call_id tool since expires_at", hidden="conversation_id"),
+    Node: Row("conversation_id agent status pending children tool_call_id waited_for left_out", hidden="problem"),
     CallTarget: Row("kind value level"),
     Page[Turn]: Row("items next"),
     MessagePage: Row("items next again"),
@@ -126,7 +128,17 @@ WITHHELD = (
 
 OPERATIONS = frozenset(
     (
-        *("getConversation", "listMessages", "send", "getMessage", "listTurns", "getTurn", "cancel", "followConversation"),
+        *(
+            "getConversation",
+            "getTree",
+            "listMessages",
+            "send",
+            "getMessage",
+            "listTurns",
+            "getTurn",
+            "cancel",
+            "followConversation",
+        ),
         *("getPending", "resolve", "resolveCall", "resolveMany", "resolveEach", "cancelPending", "assign", "comment"),
         *("listGrants", "revokeGrant", "showForm", "readForm"),
     )

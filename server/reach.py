@@ -1,10 +1,22 @@
-"""The conversations that a caller may touch, if the credential names agents or one conversation. Others seem not to exist."""
+"""The conversations that a caller may touch, if the credential names agents, or one conversation perhaps with those below it.
+
+Others seem not to exist.
+"""
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from holdfast.client import AsyncClient, ConversationExists, ConversationNotFound, InvalidInput, Page, StaleCall, StaleReason
+from holdfast.client import (
+    Ancestor,
+    AsyncClient,
+    ConversationExists,
+    ConversationNotFound,
+    InvalidInput,
+    Page,
+    StaleCall,
+    StaleReason,
+)
 from holdfast.client.results import exactly
 from holdfast.client.tree import Node
 from holdfast.conversation.ids import check_conversation_id
@@ -12,7 +24,7 @@ from holdfast.conversation.ids import check_conversation_id
 from .caller import Caller
 
 MOST_KNOWN = 10_000
-"""For how many conversations the agent is remembered; it never changes."""
+"""For how many conversations the agent, and what is above, is remembered; neither ever changes."""
 
 T = TypeVar("T")
 
@@ -22,11 +34,12 @@ class Reach:
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
-        self._agents: OrderedDict[str, str] = OrderedDict()
+        self._places: OrderedDict[str, tuple[Ancestor, ...]] = OrderedDict()
 
     async def check(self, caller: Caller, conversation_id: str) -> None:
         """Refuse a conversation that the caller may not touch with `ConversationNotFound`, as if it did not exist."""
-        if caller.conversation_id is not None and check_conversation_id(conversation_id) != caller.conversation_id:
+        elsewhere = caller.is_page and check_conversation_id(conversation_id) != caller.conversation_id
+        if elsewhere and not (caller.tree and _within(caller, await self._place(conversation_id))):
             raise ConversationNotFound(conversation_id)
         if caller.agents is not None and not caller.touches(await self._agent(check_conversation_id(conversation_id))):
             raise ConversationNotFound(conversation_id)
@@ -59,17 +72,27 @@ class Reach:
             call = exactly(await self._client.pending_call(suspension_id), suspension_id)
         except InvalidInput:  # a beginning: that of others' ids, too
             raise unknown from None
-        if not caller.touches(call.agent) or caller.conversation_id not in (None, call.conversation_id):
+        place = (*call.path, Ancestor(conversation_id=call.conversation_id, agent=call.agent))
+        if not caller.touches(call.agent) or not _within(caller, place):
             raise unknown
 
     async def _agent(self, conversation_id: str) -> str:
-        found = self._agents.get(conversation_id)
+        return (await self._place(conversation_id))[-1].agent
+
+    async def _place(self, conversation_id: str) -> tuple[Ancestor, ...]:
+        found = self._places.get(conversation_id)
         if found is None:
-            found = self._agents[conversation_id] = await self._client.access.agent_of(conversation_id)
-        self._agents.move_to_end(conversation_id)
-        if len(self._agents) > MOST_KNOWN:
-            self._agents.popitem(last=False)
+            found = self._places[conversation_id] = await self._client.access.place_of(conversation_id)
+        self._places.move_to_end(conversation_id)
+        if len(self._places) > MOST_KNOWN:
+            self._places.popitem(last=False)
         return found
+
+
+def _within(caller: Caller, place: Sequence[Ancestor]) -> bool:
+    """Whether a page may touch the last of these conversations, which stand above each other; True if the caller is no page."""
+    reached = place if caller.tree else place[-1:]
+    return caller.conversation_id is None or any(one.conversation_id == caller.conversation_id for one in reached)
 
 
 def seen(caller: Caller, node: Node) -> Node:
@@ -79,7 +102,7 @@ def seen(caller: Caller, node: Node) -> Node:
 
 
 def _touches(caller: Caller, node: Node) -> bool:
-    return caller.touches(node.agent) and caller.conversation_id in (None, node.conversation_id)
+    return caller.touches(node.agent) and (caller.tree or not caller.is_page)
 
 
 def _hidden(node: Node) -> Node:

@@ -25,7 +25,7 @@ ISSUED: Mapping[TicketKind, tuple[float, float]] = MappingProxyType(
 )
 """The tickets of a kind that one holder gets, per second in the long run and at once: each takes room in the store."""
 
-_KEPT, _SETS = ("principal", "conversation_id", "key_id", "maker"), ("scopes", "agents", "kinds")
+_KEPT, _SETS = ("principal", "conversation_id", "tree", "key_id", "maker"), ("scopes", "agents", "kinds")
 """The fields of a caller that its ticket has too: as they are, and sets as sorted tuples."""
 LINK_S = 3600
 SESSION_S = 12 * 3600

@@ -40,6 +40,14 @@ async def test_what_a_person_approves_in_the_third_level_comes_back_to_the_first
     assert (found.agent, found.tool) == ("payments", "refund")
     assert found.requester == Principal("ana")
     assert (await conversation.state()).waits_for is WaitsFor.MACHINES
+    assert [one.agent for one in found.path] == ["orchestrator", "compliance"]
+    assert (await client.pending(root="tree-1")).items == [found]
+    tree = await conversation.tree()
+    assert [(one.agent, one.status, one.pending) for one in tree.walk()] == [
+        ("orchestrator", "awaiting_input", 0),
+        ("compliance", "awaiting_input", 0),
+        ("payments", "awaiting_input", 1),
+    ]
     await found.resolve(Approve())
     state = await conversation.wait(timeout_s=WITHIN_S)
     assert state.reply == "All done."
@@ -48,3 +56,8 @@ async def test_what_a_person_approves_in_the_third_level_comes_back_to_the_first
     assert (said["ok"], said["result"]) == (True, "Checked and paid.")
     child = client.conversation(said["conversation"])
     assert (await child.state()).status == "ended"
+    assert [(one.agent, one.status) for one in (await conversation.tree()).walk()] == [
+        ("orchestrator", "idle"),
+        ("compliance", "ended"),
+        ("payments", "ended"),
+    ]

@@ -19,6 +19,7 @@ def ticket(now: int, *, ends: int = 60_000, digest: str | None = None) -> Ticket
         scopes=(AccessScope.READ, AccessScope.DECIDE),
         agents=("desk",),
         conversation_id="c-1",
+        tree=True,
         key_id="k1",
         next_path="/inbox",
         created_at=now,

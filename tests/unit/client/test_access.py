@@ -7,6 +7,7 @@ from stores import InMemory
 from writer import Writer, begin, start
 
 from holdfast.client import (
+    Ancestor,
     AsyncClient,
     Client,
     ConfigurationError,
@@ -78,11 +79,11 @@ async def test_what_is_no_key_is_refused(access, given, field):
 async def test_a_conversation_tells_whose_it_is(access, store):
     writer = await Writer.of(store, "c-1")
     await writer.do(start(agent="desk"), begin())
-    assert await access.agent_of("c-1") == "desk"
+    assert await access.place_of("c-1") == (Ancestor(conversation_id="c-1", agent="desk"),)
     with pytest.raises(ConversationNotFound):
-        await access.agent_of("c-2")
+        await access.place_of("c-2")
     with pytest.raises(InvalidConversationId):
-        await access.agent_of("c 2")
+        await access.place_of("c 2")
 
 
 HIDDEN = ["\u202e", "\u200b", "\u2066", "\u00a0x", "\u202fx", "\ufe0f", "\U000e0041", "\u3164", "\u00ad"]

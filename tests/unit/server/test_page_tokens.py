@@ -128,6 +128,7 @@ def test_each_operation_that_a_page_may_call_names_the_conversation():
         *(
             f"/v1/conversations/{{conversation_id}}{rest}"
             for rest in (
+                "/tree",
                 "/messages",
                 "/messages/{message_id}",
                 "/turns",

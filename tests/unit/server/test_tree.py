@@ -2,8 +2,9 @@
 
 import pytest
 from family import asking, begun, child_of, delegated
-from writer import DESK, call
+from writer import DESK, call, finish, resolve
 
+from holdfast.client import Approve
 from holdfast.server import create_app
 from holdfast.server.pages.destinations import path_of
 
@@ -94,3 +95,67 @@ async def test_the_inbox_shows_nothing_of_a_parent_whose_agent_the_viewer_may_no
     assert "look into it" in page
     assert "Refund order 7" not in page
     assert "/conversations/root" not in page
+
+
+@pytest.fixture
+async def pages(client, family, stack):
+    """An application that asks who calls, and the headers of two pages of `middle`, by whether they have its tree."""
+    for writer in family:
+        stack.writers[writer.conversation_id] = writer
+    _, text = await client.access.create_key("shop", ["read", "start", "decide"])
+    api, headers = Api(create_app(client)), {}
+    for tree in (False, True):
+        body = {"conversation_id": family[1].conversation_id, "tree": tree, "kinds": ["approval"]}
+        made = await api("POST", "/v1/page-tokens", 201, json=body, headers={"Authorization": f"Bearer {text}"})
+        assert made["tree"] is tree
+        headers[tree] = {"Authorization": f"Bearer {made['token']}"}
+    return api, headers
+
+
+async def test_a_page_with_its_tree_reaches_what_is_below_its_conversation_and_nothing_else(pages, family):
+    (api, headers), (root, middle, clerk) = pages, family
+    alone, below = headers[False], headers[True]
+    (hidden,) = (await api("GET", f"/v1/conversations/{middle.conversation_id}/tree", headers=alone))["children"]
+    assert (hidden["conversation_id"], hidden["agent"], hidden["status"]) == ("", "", None)
+    (shown,) = (await api("GET", f"/v1/conversations/{middle.conversation_id}/tree", headers=below))["children"]
+    assert (shown["conversation_id"], shown["agent"], shown["pending"]) == (clerk.conversation_id, "clerk", 1)
+    (other,) = [one.suspension.source for one in root.state.calls if one.tool == "other"]
+    suspension_id = clerk.suspension_ids[0]
+    place = f"/v1/pending/{suspension_id}"
+    for named in ("", f"?conversation_id={clerk.conversation_id}"):
+        assert (await api("GET", place + named, headers=below))["tool"] == "refund"
+        await api("GET", place + named, 404 if named else 409, headers=alone)
+    for name in ("root", other, "nobody"):
+        for path in ("", "/tree", "/messages", "/events"):
+            told = await api("GET", f"/v1/conversations/{name}{path}", 404, headers=below)
+            assert told["code"] == "conversation_not_found"
+        await api("POST", f"/v1/conversations/{name}/messages", 404, json={"text": "x"}, headers=below)
+    body = {"decision": "deny", "conversation_id": clerk.conversation_id}
+    await api("POST", f"{place}/resolve", 404, json=body, headers=alone)
+    await api("POST", f"{place}/resolve", 409, json=body | {"conversation_id": middle.conversation_id}, headers=below)
+    await api("POST", f"{place}/resolve", json=body, headers=below)
+
+
+async def test_a_page_with_its_tree_decides_below_only_the_kinds_that_it_was_lent(pages, family):
+    (api, headers), (*_, clerk) = pages, family
+    await clerk.do(resolve(Approve()), finish(), call("ask"))
+    body = {"decision": "answer", "value": "x", "conversation_id": clerk.conversation_id}
+    refused = await api("POST", f"/v1/pending/{clerk.suspension_ids[0]}/resolve", 403, json=body, headers=headers[True])
+    assert refused["code"] == "not_permitted"
+
+
+async def test_a_page_with_its_tree_reaches_only_its_makers_agents(client, family):
+    _, middle, clerk = family
+    _, text = await client.access.create_key("shop", ["read", "start", "decide"], agents=["middle"])
+    api, body = Api(create_app(client)), {"conversation_id": middle.conversation_id, "tree": True}
+    made = await api("POST", "/v1/page-tokens", 201, json=body, headers={"Authorization": f"Bearer {text}"})
+    page = {"Authorization": f"Bearer {made['token']}"}
+    await api("GET", f"/v1/conversations/{clerk.conversation_id}", 404, headers=page)
+    (hidden,) = (await api("GET", f"/v1/conversations/{middle.conversation_id}/tree", headers=page))["children"]
+    assert (hidden["conversation_id"], hidden["status"]) == ("", None)
+
+
+async def test_a_conversation_with_a_childs_name_is_below_nothing(pages, store):
+    api, headers = pages
+    await begun(store, "d-aaaaaaaaaaaaaaaaaaaa", CLERK)
+    await api("GET", "/v1/conversations/d-aaaaaaaaaaaaaaaaaaaa", 404, headers=headers[True])
