@@ -133,12 +133,17 @@ class AsyncConversation:
         """
         return await self._asked(verbs.MESSAGE, message_id=message_id)
 
-    def events(self, *, after: int = 0, live: bool = True) -> AsyncGenerator[Event, None]:
+    def events(self, *, after: int | str = 0, live: bool = True, descendants: bool = False) -> AsyncGenerator[Event, None]:
         """The events after a `seq`: recorded ones in order and without gaps, live ones (unless `live` is False) as they come.
 
         The stream ends with the conversation; leave the loop to stop earlier. `docs/events.md` lists all kinds of events.
+
+        With `descendants`, the events of the conversations below it come in the same stream, at most 64 at a time; each
+        event then has the `conversation_id` of its own, and `after` takes an event's `cursor`. Of further conversations,
+        and of those that cannot be read, nothing is told.
         """
-        return streamed(self._gateway, verbs.EVENTS, conversation_id=self.id, after=after, live=live)
+        verb = verbs.EVENTS_BELOW if descendants else verbs.EVENTS
+        return streamed(self._gateway, verb, conversation_id=self.id, after=after, live=live)
 
     async def latest(self, limit: int = 400) -> list[Event]:
         """The latest `limit` (1 to 1000) recorded events within 8 MiB, oldest first, without arguments of suspended calls."""

@@ -28,10 +28,11 @@ from .audit import AuditReport
 from .batches import key_of, said
 from .filters import asked_for
 from .http_address import Address
-from .http_events import follow, follow_lists
+from .http_events import follow, follow_below, follow_lists
 from .http_exchange import FAILED, Exchange
 from .operation import Verb, encodes, taker_of
 from .results import AsyncPendingCall, ConversationState, Event, Link, PendingCall, resolver, rests
+from .tree_cursor import cursor_of
 from .turns import Turn
 
 R = TypeVar("R")
@@ -319,6 +320,13 @@ def _events(gateway: HttpGateway, *, conversation_id: str, after: int, live: boo
     return follow(gateway.exchange, path, after=after, live=live)
 
 
+def _events_below(
+    gateway: HttpGateway, *, conversation_id: str, after: Mapping[str, int], live: bool
+) -> AsyncGenerator[Event, None]:
+    path, last = verbs.EVENTS.path.format(conversation_id=part(conversation_id)), cursor_of(after)
+    return follow_below(gateway.exchange, path, after=last, live=live)
+
+
 _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
     verbs.STARTED: _start,
     verbs.RESOLVE: lambda gateway, decision, **ids: _about(gateway, verbs.RESOLVE, **ids, **said(decision)),
@@ -344,5 +352,6 @@ _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
 _STREAMS: Mapping[Verb[Any], Callable[..., AsyncGenerator[Any, None]]] = {
     verbs.LIST_EVENTS: lambda gateway, **said: follow_lists(gateway.exchange, gateway.resolve, **said),
     verbs.EVENTS: _events,
+    verbs.EVENTS_BELOW: _events_below,
     verbs.AUDIT_LINES: _audit_lines,
 }

@@ -64,6 +64,8 @@ class Event:
             `arguments`, to which its body only refers.
         body: The event as a frozen object of its class in `holdfast.events`, to match on:
             `match event.body: case CallSuspended(prompt=prompt): ...`.
+        conversation_id: Whose event it is, in a stream with `descendants`; else empty.
+        cursor: The place of a recorded event in a stream with `descendants`, to pass as `after`; else None.
     """
 
     kind: str
@@ -71,6 +73,8 @@ class Event:
     at: int
     data: Mapping[str, Any]
     body: EventBody = field(repr=False)
+    conversation_id: str = ""
+    cursor: str | None = field(default=None, repr=False)
 
     @classmethod
     def recorded(cls, seq: int, body: RecordedEvent, *, arguments: Mapping[str, Any] | None = None) -> "Event":

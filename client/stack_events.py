@@ -39,9 +39,9 @@ async def events_of(on: Reads, *, conversation_id: str, after: int, live: bool) 
     if state.ended and after >= state.seq:
         return
     queue: asyncio.Queue[Event | BaseException] = asyncio.Queue(maxsize=AHEAD)
-    tasks = [asyncio.create_task(_relayed(queue, _durable(on, conversation_id, after)))]
+    tasks = [asyncio.create_task(_relayed(queue, durable_events(on, conversation_id, after)))]
     if live:
-        tasks.append(asyncio.create_task(_relayed(queue, _live(on, conversation_id))))
+        tasks.append(asyncio.create_task(_relayed(queue, live_events(on, conversation_id))))
     try:
         while True:
             event = await queue.get()
@@ -109,7 +109,8 @@ async def resting(
     return await on.read(lambda store: shown(store, state, on.resolve, followed=followed, runs=runs))
 
 
-async def _durable(on: Reads, conversation_id: str, after: int) -> AsyncIterator[Event]:
+async def durable_events(on: Reads, conversation_id: str, after: int) -> AsyncIterator[Event]:
+    """The recorded events after a place in the log, until the conversation has ended."""
     while True:
         for seq, event in await news(on, conversation_id, after, BLOCK_MS, limit=AHEAD):
             after = seq
@@ -121,7 +122,8 @@ async def _durable(on: Reads, conversation_id: str, after: int) -> AsyncIterator
                 return
 
 
-async def _live(on: Reads, conversation_id: str) -> AsyncIterator[Event]:
+async def live_events(on: Reads, conversation_id: str) -> AsyncIterator[Event]:
+    """The live events, as they come."""
     store = await on.store()
     while True:
         try:

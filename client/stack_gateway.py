@@ -31,6 +31,7 @@ from .stack import Stack
 from .stack_events import events_of, resting
 from .stack_state import abandoned_calls, call_of, settled, waiting
 from .tree import Below
+from .tree_events import events_below
 
 if TYPE_CHECKING:
     from holdfast.agent import App
@@ -378,5 +379,6 @@ _ANSWERS: Mapping[Verb[Any], Callable[..., Awaitable[Any]]] = {
 _STREAMS: Mapping[Verb[Any], Callable[..., AsyncGenerator[Any, None]]] = {
     verbs.LIST_EVENTS: lambda gateway, **said: list_events(gateway, gateway.feed, **said),
     verbs.EVENTS: events_of,
+    verbs.EVENTS_BELOW: events_below,
     verbs.AUDIT_LINES: lambda gateway, **said: lines(gateway.read, **said),
 }

@@ -52,6 +52,7 @@ from .outbox import Undelivered, outbox_cursor_of, outbox_id_of, outbox_page
 from .results import AsyncPendingCall, ConversationState, Event, Link, Page
 from .rule_check import RuleCheck, arguments_of, named
 from .tree import Node, tree
+from .tree_cursor import place_of as place_below
 from .turns import Message, Turn, turn_log, what_became
 
 READ, START, DECIDE, ADMIN = AccessScope.READ, AccessScope.START, AccessScope.DECIDE, AccessScope.ADMIN
@@ -268,6 +269,11 @@ EVENTS = Verb(
     *("events", f"GET {_CONVERSATION}/events", Event, "the events"),
     operation="followConversation",
     checks={**_ONE, "after": of.place_of, "live": bool},
+)
+EVENTS_BELOW = Verb(
+    *("events", EVENTS.route, Event, "the events"),
+    operation=EVENTS.operation,
+    checks={**_ONE, "after": place_below, "live": bool, "agents": _as_it_is},
 )
 LATEST = Verb(
     "latest", EVENTS.route, list[Event], "the events", operation=EVENTS.operation, checks={**_ONE, "limit": check_limit}

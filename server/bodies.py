@@ -201,6 +201,10 @@ class EventsQuery(_Query):
 
     after: Seq = Field(default=0, description="The last `seq` that you know; the header `Last-Event-ID` takes precedence.")
     live: bool = Field(default=True, description="Whether to send live events, too.")
+    descendants: bool = Field(
+        default=False,
+        description="Whether to send the events of the conversations below it, too; each event names its conversation then.",
+    )
 
 
 class _EventsAfter(_Query):

@@ -8,8 +8,10 @@ from starlette.responses import Response
 
 from holdfast.client import ConversationRow, ConversationState, Event, Page, Receipt, replies, verbs
 from holdfast.client.access import AccessScope
+from holdfast.client.gateway import streamed
 from holdfast.client.list_events import LIST_CURSOR
 from holdfast.client.tree import Node
+from holdfast.client.tree_cursor import CURSOR as TREE_CURSOR
 from holdfast.conversation.ids import conversation_id_from
 from holdfast.errors import AgentNotFound, HoldfastError, InvalidInput
 from holdfast.events import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
@@ -97,8 +99,18 @@ async def cancel(asked: Asked) -> replies.CancelledReply:
 
 
 async def events(asked: Asked) -> Response:
-    """The events of a conversation as a stream; `Last-Event-ID` resumes it."""
-    return await asked.follow(_resumed(asked), live=asked.query.live)
+    """The events of a conversation as a stream, with `descendants` also of those below; `Last-Event-ID` resumes it."""
+    if not asked.query.descendants:
+        return await asked.follow(_resumed(asked), live=asked.query.live)
+    last = asked.headers.get("last-event-id") or str(asked.query.after)
+    if TREE_CURSOR.fullmatch(last) is None:
+        raise _no_place(last, "cursor")
+    caller = asked.caller
+    alone = caller.is_page and not caller.tree
+    given = {"after": last, "live": asked.query.live, "agents": frozenset() if alone else caller.agents}
+    events = streamed(asked.client.gateway, verbs.EVENTS_BELOW, conversation_id=asked.conversation.id, **given)
+    root = 0 if "," in last else int(last)  # with others in the cursor, something may follow after the root's end
+    return await asked.follow(root, events=events, last=last)
 
 
 async def list_events(asked: Asked) -> Response:
@@ -175,7 +187,7 @@ OPERATIONS = (
     ),
     of(verbs.END, "End a conversation for good.", reply=replies.EndReply, body=bodies.RequestBody),
     of(verbs.RETRY, "Lift a conversation's quarantine.", reply=replies.LiftedReply, body=bodies.Nothing),
-    of(verbs.EVENTS, events, reply=None, query=bodies.EventsQuery, streams=True),
+    of(verbs.EVENTS, events, reply=None, query=bodies.EventsQuery, streams=True, last=TREE_CURSOR.pattern),
     of(
         verbs.GRANTS,
         "The grants that stand in a conversation: what runs there without asking.",

@@ -1,7 +1,7 @@
 """Endpoints: the operations of the API and the pages, their checked input, and what all endpoints of a server share."""
 
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -80,14 +80,26 @@ class Checked:
         """The conversation that the path names, for the client."""
         return self.client.conversation(self.path["conversation_id"])
 
-    async def follow(self, after: int, *, live: bool = True, framed: Callable[[Event], bytes] | None = None) -> Response:
-        """The events of the conversation as a stream. 204 tells a browser that nothing follows any more."""
+    async def follow(
+        self,
+        after: int,
+        *,
+        live: bool = True,
+        framed: Callable[[Event], bytes] | None = None,
+        events: AsyncGenerator[Event, None] | None = None,
+        last: str | None = None,
+    ) -> Response:
+        """The events of the conversation as a stream. 204 tells a browser that nothing follows any more.
+
+        `events` are those to stream, and `last` is the cursor before them; by default the conversation's own after `after`.
+        """
         conversation, streams = self.conversation, self.serving.streams
         found = await conversation.state()
         if found.status == "ended" and after >= found.seq:
             return Response(status_code=204)
         streams.check_room(self.caller)  # no await from here until the stream has its place
-        return streams.of(conversation.events(after=after, live=live), after=after, framed=framed, caller=self.caller)
+        events = conversation.events(after=after, live=live) if events is None else events
+        return streams.of(events, after=last or after, framed=framed, caller=self.caller)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,8 @@ def frame_of(event: Event | ListEvent[Any], caller: Caller = LOCAL) -> bytes:
     if data is None:
         return b""
     told = {**data, "kind": event.kind, "seq": event.seq, "at": event.at, "live": event.seq is None}
-    return frame(event.kind, told, cursor=event.seq)
+    told |= {"conversation_id": event.conversation_id} if event.conversation_id else {}
+    return frame(event.kind, told, cursor=event.cursor or event.seq)
 
 
 class Draining(asyncio.Event):
@@ -138,7 +139,7 @@ class Streams:
                     if event is None:
                         yield _closed("ended", after)
                         return
-                    cursor = event.cursor if isinstance(event, ListEvent) else event.seq
+                    cursor = event.cursor if isinstance(event, ListEvent) else event.cursor or event.seq
                     after = after if cursor is None else cursor
                     if sent := framed(event):
                         yield sent

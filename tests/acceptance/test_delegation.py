@@ -29,6 +29,17 @@ async def waiting(client, count=1):
     return found
 
 
+async def followed(conversation):
+    """The places of the events of a tree, by conversation, until its root has answered."""
+    places = {}
+    async with asyncio.timeout(WITHIN_S):
+        async for event in conversation.events(descendants=True, live=False):
+            places.setdefault(event.conversation_id, []).append(event.seq)
+            if (event.conversation_id, event.kind) == (conversation.id, "turn_completed"):
+                break
+    return places
+
+
 async def test_what_a_person_approves_in_the_third_level_comes_back_to_the_first(stack, client):
     scripts = stack.scenarios
     scripts.add("pay-1", call("refund", {"order": "A-1"}), "Paid.")
@@ -36,6 +47,7 @@ async def test_what_a_person_approves_in_the_third_level_comes_back_to_the_first
     text = scripts.add("ask-1", call("check", {"task": "check-1 this"}), "All done.")
     ana = client.acting_as(Principal("ana"))
     conversation = await ana.start("orchestrator", text, conversation_id="tree-1", context={"order": "A-1", "secret": 1})
+    following = asyncio.ensure_future(followed(conversation))
     (found,) = await waiting(client)
     assert (found.agent, found.tool) == ("payments", "refund")
     assert found.requester == Principal("ana")
@@ -51,6 +63,8 @@ async def test_what_a_person_approves_in_the_third_level_comes_back_to_the_first
     await found.resolve(Approve())
     state = await conversation.wait(timeout_s=WITHIN_S)
     assert state.reply == "All done."
+    places = await following
+    assert [places[one.conversation_id] for one in tree.walk()] == [[*range(1, len(seqs) + 1)] for seqs in places.values()]
     (result,) = [one for one in await conversation.messages() if one["role"] == "tool"]
     said = json.loads(result["content"])
     assert (said["ok"], said["result"]) == (True, "Checked and paid.")

@@ -1,5 +1,7 @@
 """Trees over HTTP: what is below a conversation, for whom."""
 
+import json
+
 import pytest
 from family import asking, begun, child_of, delegated
 from writer import DESK, call, finish, resolve
@@ -159,3 +161,32 @@ async def test_a_conversation_with_a_childs_name_is_below_nothing(pages, store):
     api, headers = pages
     await begun(store, "d-aaaaaaaaaaaaaaaaaaaa", CLERK)
     await api("GET", "/v1/conversations/d-aaaaaaaaaaaaaaaaaaaa", 404, headers=headers[True])
+
+
+def named(stream):
+    """The conversations whose events a stream has told."""
+    return {json.loads(one["data"]).get("conversation_id") for one in stream.frames if "event" in one}
+
+
+async def test_a_stream_of_a_tree_has_the_conversations_that_its_caller_may_see(client, family):
+    root, middle, clerk = family
+    api, path = Api(create_app(client)), "/v1/conversations/root/events?descendants=true&live=false"
+    (other,) = [one.suspension.source for one in root.state.calls if one.tool == "other"]
+    whole, some = await headers_of(client, None), await headers_of(client, ["root", "clerk", "other"])
+    async with api.stream("GET", path, authorization=whole["Authorization"]) as stream:
+        await stream.until(lambda: named(stream) == {"root", other, middle.conversation_id, clerk.conversation_id})
+    async with api.stream("GET", path, authorization=some["Authorization"]) as stream:
+        await stream.until(lambda: named(stream) == {"root", other})
+        assert not any(middle.conversation_id in one.get("id", "") for one in stream.frames)
+        assert clerk.conversation_id not in stream.raw.decode()
+    await api("GET", path, 422, headers=whole | {"Last-Event-ID": "x"})
+
+
+async def test_a_page_without_its_tree_is_told_of_no_other_conversation(pages, family):
+    (api, headers), (_, middle, clerk) = pages, family
+    path = f"/v1/conversations/{middle.conversation_id}/events?descendants=true&live=false"
+    async with api.stream("GET", path, authorization=headers[True]["Authorization"]) as stream:
+        await stream.until(lambda: named(stream) == {middle.conversation_id, clerk.conversation_id})
+    async with api.stream("GET", path, authorization=headers[False]["Authorization"]) as stream:
+        await stream.until(lambda: named(stream) == {middle.conversation_id} and len(stream.frames) >= middle.state.seq)
+        assert clerk.conversation_id not in stream.raw.decode()
