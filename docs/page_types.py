@@ -39,6 +39,7 @@ NAMES = {
     "GrantReply": "Grant",
     "AncestorReply": "Ancestor",
     "WaitReply": "Wait",
+    "NodeReply": "Tree",
     "ScopeBody": "Scope",
 }
 """The types that a page is given, by the names of their schemas."""

@@ -68,6 +68,11 @@ export class Conversation {
     }
   }
 
+  /** The conversation, and those below it that it has delegated to; what they are is told to a page whose token has `tree`. */
+  tree({ signal, patienceMs } = {}) {
+    return this.#wire.call("GET", `${this.#path}/tree`, { signal, patienceMs });
+  }
+
   /** The messages from the `after`-th on, in the chat format of OpenAI. */
   async messages({ after = 0, signal, patienceMs } = {}) {
     return (await this.messagesFrom(String(after), { signal, patienceMs })).items;

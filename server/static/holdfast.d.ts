@@ -312,6 +312,26 @@ export interface Wait {
   /** The deadline, in integer milliseconds UTC; the child ends with it. */
   expires_at: number;
 }
+/** A conversation in a tree, with those that its present turn, or its last one, has delegated to. */
+export interface Tree {
+  conversation_id: string;
+  /** The name of the conversation's agent. */
+  agent: string;
+  /** Its status; null if it cannot be shown. */
+  status: Status | null;
+  /** How many of its own calls wait for a decision. */
+  pending: number;
+  /** Those that it has delegated to, in the model's order. */
+  children: Tree[];
+  /** The parent's call that it was started for; empty at the root. */
+  tool_call_id: string;
+  /** Whether that call waits for it. */
+  waited_for: boolean;
+  /** Why it or its children cannot be shown: not started yet, gone, unreadable, or not for you. */
+  problem: string | null;
+  /** How many of its children are left out, since the tree is too large. */
+  left_out: number;
+}
 /** The calls that an approver lets run without asking from now on, beyond the call that is decided. */
 export interface Scope {
   /** The kind of targets: `tool`, `path`, `domain`, `command` or one of your own. */
@@ -489,6 +509,7 @@ export class Conversation {
   private constructor();
   readonly id: string;
   state(options?: Asking): Promise<State>;
+  tree(options?: Asking): Promise<Tree>;
   messages(options?: Asking & { after?: number }): Promise<Message[]>;
   messagesFrom(cursor?: string, options?: Asking): Promise<{ items: Message[]; again: string | null; at: number }>;
   send(text: string, options?: { messageId?: string; signal?: AbortSignal }): Promise<Sent>;
