@@ -22,8 +22,9 @@ def _bound(result: RehearsalResult[Awaitable[Receipt]], runner: Callable[[Any], 
     def bound(call: AsyncPendingCall) -> Any:
         return PendingCall.of(call, lambda *args, **kwargs: runner(call._resolve(*args, **kwargs)))  # noqa: SLF001 - rebound
 
-    state = result.state.model_copy(update={"pending": [bound(call) for call in result.pending]})
-    return cast("RehearsalResult[Receipt]", replace(result, state=state))
+    state = result.state.model_copy(update={"pending": [bound(call) for call in result.state.pending]})
+    children = [_bound(child, runner) for child in result.children]
+    return replace(cast("RehearsalResult[Receipt]", result), state=cast("Any", state), children=children)
 
 
 def _shown(face: "BlockingRehearsal", result: RehearsalResult[Awaitable[Receipt]]) -> RehearsalResult[Receipt]:
@@ -71,6 +72,12 @@ class BlockingRehearsal:
         acting = copy.copy(self)
         acting._rehearsal = self._rehearsal.acting_as(principal)  # noqa: SLF001 - this class's own
         return acting
+
+    def child(self, conversation_id: str) -> Self:
+        """See `Rehearsal.child`."""
+        child = copy.copy(self)
+        child._rehearsal = self._rehearsal.child(conversation_id)  # noqa: SLF001 - this class's own
+        return child
 
     send = showing(Rehearsal.send, _shown)
     resolve = showing(Rehearsal.resolve, _shown)

@@ -1,7 +1,7 @@
 """The decisions of a rehearsal: by a function of the pending call, or by a mapping from tools to decisions."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TypeAlias, get_args
 
 from holdfast.agent import Agent
@@ -19,21 +19,21 @@ FIX = f"give {DECISIONS}, or None to leave the call waiting"
 
 
 class Decider:
-    """Decisions for one conversation with `agent`; if `decide` is None, every call waits.
+    """Decisions for conversations with `agents`; if `decide` is None, every call waits.
 
     Raises:
-        ConfigurationError: `decide` is no function and no mapping, or names a tool that the agent does not have.
+        ConfigurationError: `decide` is no function and no mapping, or names a tool that none of the agents has.
     """
 
-    def __init__(self, agent: Agent, decide: Decide | None) -> None:
+    def __init__(self, agents: Collection[Agent], decide: Decide | None) -> None:
         if decide is not None and not callable(decide) and not isinstance(decide, Mapping):
             fix = 'give a function of the pending call, or a mapping such as {"refund": Approve()}'
             raise ConfigurationError("decide", f"{type(decide).__name__} is no function and no mapping", fix)
         if isinstance(decide, Mapping):
-            unknown = sorted(str(name) for name in decide if agent.tool(name) is None)
+            known = ", ".join(dict.fromkeys(tool.name for agent in agents for tool in agent.tools)) or "none"
+            unknown = sorted(str(name) for name in decide if not any(agent.tool(name) for agent in agents))
             if unknown:
-                known = ", ".join(tool.name for tool in agent.tools) or "none"
-                problem = f"agent {agent.name!r} has no tool {', '.join(unknown)}"
+                problem = f"agent {' or '.join(repr(agent.name) for agent in agents)} has no tool {', '.join(unknown)}"
                 raise ConfigurationError("decide", problem, f"name one of its tools: {known}")
         self._decide = decide
 

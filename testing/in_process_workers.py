@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -67,7 +67,7 @@ class InProcessWorkers:
     """The `holdfast.actors.Workers` of a rehearsal.
 
     `clock` counts all bounds; `resources` is what bodies find in `ToolContext.resources`; `lose` says by tool how many of its
-    first runs are lost; `rules` are the permission rules in force.
+    next runs are lost, and is counted down; `rules` are the permission rules in force.
 
     Attributes:
         runs: The executions of bodies, in the order of their ends.
@@ -83,7 +83,7 @@ class InProcessWorkers:
         model: ScriptedModel,
         clock: MovedClock,
         resources: Any,
-        lose: Mapping[str, int],
+        lose: dict[str, int],
         rules: Rules,
     ) -> None:
         self._rules = rules
@@ -95,7 +95,7 @@ class InProcessWorkers:
         self._model = model
         self._clock = clock
         self._bench = Bench(store, WORKER, FixedRules(rules), _Room(resources))
-        self._lose = dict(lose)
+        self._lose = lose
         self._transcripts = Transcripts()
         self._ongoing: Ongoing[RunOutcome | NoOutcome] = Ongoing()
         self._claims: Claims[Any] = Claims(uuid.uuid4().hex)

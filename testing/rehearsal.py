@@ -5,14 +5,10 @@ import contextlib
 import copy
 import functools
 import math
-import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Concatenate, NoReturn, ParamSpec, Required, Self, TypedDict, TypeVar, Unpack
 
-from holdfast.actors.activation.activation import Activation
-from holdfast.actors.activation.context import ActivationContext
-from holdfast.actors.admission import Admission
 from holdfast.agent import Agent, App, Rules
 from holdfast.client import verbs
 from holdfast.client.audit import AuditReport, Kept, report
@@ -20,24 +16,21 @@ from holdfast.client.conversation import AsyncConversation
 from holdfast.client.operation import Verb, attended_of, context_of, is_time, principal_of
 from holdfast.client.results import AsyncPendingCall, PendingCall, resolver
 from holdfast.client.stack_state import call_of, shown
-from holdfast.conversation import Command, Grant, Principal, Receipt, Reply, Start, State, Wake, outstanding
+from holdfast.conversation import Command, Decision, Grant, Principal, Receipt, Reply, Start, State, Wake, outstanding
 from holdfast.conversation.ids import check_conversation_id
-from holdfast.errors import ConfigurationError, Fenced, InvalidInput, Quarantined
-from holdfast.persistence import AppRecord, MemoryStore, Takeover, TakeoverReason
-from holdfast.settings import ProcessLimits, Timing
+from holdfast.errors import ConfigurationError, ConversationNotFound, InvalidInput
+from holdfast.persistence import MemoryStore
 
 from .decider import Decide, Decider
+from .in_process_actors import APP, Hosted, InProcessActors
 from .in_process_workers import InProcessWorkers
 from .moved_clock import MovedClock
 from .rehearsal_result import RehearsalResult, log_of, notices_of
-from .scripted_model import Model, ScriptedModel
+from .scripted_model import Model, scripts_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
-APP = "rehearsal:app"
 CONVERSATION = "rehearsal"
-LEASE_MS = 3_600_000
-"""The lease of the activation, by the loop's clock: longer than any test."""
 WITHIN_S = 10.0
 LOOK_S = 0.05
 """Seconds between two looks at whether the activation is over, which sets no event."""
@@ -82,6 +75,9 @@ def then_rests(
 class Rehearsal:
     """One conversation with one agent, in this process: an async context manager.
 
+    If the agent delegates calls to other agents of `app`, their conversations are rehearsed too: what waits in them is shown
+    and decided like what waits in the first one.
+
     It runs the code that production runs: the machine judges, the activation appends and starts outstanding effects, the
     store keeps every event in its codec, and tools' bodies are claimed, bounded and recorded. Only the model is a script,
     the workers are this event loop, and the store is memory. It opens no connection, and uses threads for blocking bodies
@@ -90,11 +86,13 @@ class Rehearsal:
     Args:
         agent: The agent.
         model: The model: a list of replies (`say`, `call`, `calls`, plain text; an exception is the error with which the
-            call fails), a function from the messages to one (async or not), or a `Replay`.
+            call fails), a function from the messages to one (async or not), or a `Replay`. All agents share it, each
+            conversation taking the next reply; or a mapping has one for each agent, by its name.
         decide: The decisions on pending calls: a function of the pending call (async or not), or a mapping from tools to
             decisions or such functions. A call whose decision is None waits. Asked whenever the conversation rests.
         context: The JSON value that tools find in `ToolContext.context`.
-        app: An app whose lifespan lasts as long as the rehearsal is open; it yields the resources.
+        app: An app whose lifespan lasts as long as the rehearsal is open; it yields the resources. It has the agents to which
+            calls are delegated.
         resources: The value that tools find in `ToolContext.resources`, if no app is given.
         lose: By tool, how many of its first runs are lost: their worker dies after the body and before the record.
         conversation_id: The conversation's id.
@@ -121,9 +119,10 @@ class Rehearsal:
         within_s: float = WITHIN_S,
         attended: bool = True,
     ) -> None:
-        self._agent = _agent(agent, lose or {})
-        self._script = ScriptedModel(model)
-        self._decider = Decider(agent, decide)
+        self._agents = _agents(agent, app, lose or {})
+        self._agent = agent
+        self._scripts = scripts_of(model, self._agents)
+        self._decider = Decider(self._agents.values(), decide)
         self._context = context_of(context)
         self._attended = attended_of(attended)
         if app is not None and resources is not None:
@@ -138,10 +137,8 @@ class Rehearsal:
         self._news = asyncio.Event()
         self._clock = MovedClock(self._news.set)
         self._store = MemoryStore(clock=self._clock)
-        self._receipts: list[Receipt] = []
+        self._actors = InProcessActors(self._store, self._clock, self._agents, self._workers, self._news.set)
         self._opened = AsyncExitStack()
-        self._workers: InProcessWorkers | None = None
-        self._activation: Activation | None = None
         self._principal: Principal | None = None
 
     def acting_as(self, principal: Principal) -> Self:
@@ -159,33 +156,24 @@ class Rehearsal:
         acting._principal = principal_of(principal)  # noqa: SLF001 - this class's own
         return acting
 
+    def child(self, conversation_id: str) -> Self:
+        """A conversation of this rehearsal that another one has started, or the same one: to send to it, or to end it.
+
+        Raises:
+            ConversationNotFound: There is none with this id.
+            RuntimeError: The rehearsal is not open.
+        """
+        self._open()
+        if conversation_id not in self._actors.hosted:
+            raise ConversationNotFound(conversation_id)
+        child = copy.copy(self)
+        child.id = conversation_id
+        return child
+
     async def __aenter__(self) -> Self:
-        spec = self._agent.spec
-        await self._store.put_app(AppRecord(app=APP, code="rehearsal", agents={spec.name: spec.digest}), [spec])
         if self._app is not None:
             self._resources = await self._opened.enter_async_context(self._app.resources())
-        self._workers = InProcessWorkers(
-            self._store,
-            self._agent,
-            model=self._script,
-            clock=self._clock,
-            resources=self._resources,
-            lose=self._lose,
-            rules=Rules.together(None if self._app is None else self._app.rules, self._agent.rules),
-        )
-        context = ActivationContext(
-            self._store,
-            self._workers,
-            Admission(self._store),
-            actor="rehearsal",
-            timing=Timing(lease_ms=LEASE_MS),
-            clock=self._clock,
-            rested=asyncio.Event(),
-            strikes=ProcessLimits().strikes,
-            reached=lambda _: self._news.set(),
-        )
-        self._activation = Activation(context, self.id)
-        await self._activation.activate(seen_token="", because=TakeoverReason.ASKED, create=True)
+        await self._actors.open(self.id, self._agent)
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -197,10 +185,22 @@ class Rehearsal:
         return self._clock()
 
     send = then_rests(AsyncConversation.send)
-    resolve = then_rests(AsyncConversation.resolve)
     revoke = then_rests(AsyncConversation.revoke)
     revoke_given = then_rests(AsyncConversation.revoke_given)
     end = then_rests(AsyncConversation.end)
+
+    async def resolve(
+        self, call: PendingCall[Any] | str, decision: Decision, *, decision_id: str | None = None
+    ) -> RehearsalResult[Awaitable[Receipt]]:
+        """Decide a call of this conversation or of one below it, as it was shown; or of this one, by its suspension.
+
+        The errors are those of `AsyncConversation.resolve`; the result is that of this conversation, once it rests.
+        """
+        of = self
+        if isinstance(call, PendingCall) and call.conversation_id in self._actors.hosted:
+            of = self.child(call.conversation_id)
+        await of._conversation.resolve(call, decision, decision_id=decision_id)  # noqa: SLF001 - this class's own
+        return await self.rest()
 
     async def post(self, text: str, *, message_id: str | None = None) -> Receipt:
         """Send the user's next message without waiting for the conversation to rest: for bodies that only `advance` ends."""
@@ -221,18 +221,17 @@ class Rehearsal:
         until = self._clock() + round(seconds * 1000)
         while True:
             await self._settled(self._under_way)
-            waiting = (await self._log()).due_at
+            waiting = await self._actors.due_at()
             due = min((at for at in (self._clock.due_at, waiting) if at is not None), default=math.inf)
             if due > until:
                 break
             self._clock.move(int(due))
-            if waiting is not None and waiting <= self._clock():
-                await self._ask(Wake())
+            await self._actors.wake()
         self._clock.move(until)
         return await self.result()
 
     async def rest(self) -> RehearsalResult[Awaitable[Receipt]]:
-        """The result once the conversation rests: nothing runs, and `decide` has no more decisions.
+        """The result once the conversation and those below it rest: nothing runs, and `decide` has no more decisions.
 
         Raises:
             NoAnswer: The model has no more replies.
@@ -240,7 +239,7 @@ class Rehearsal:
             Quarantined: The conversation is in quarantine.
             Exception: An error of the model's function or of `decide`.
         """
-        await self._settled(self._rests)
+        await self._settled(self._actors.rest)
         return await self.result()
 
     async def cancel(self) -> RehearsalResult[Awaitable[Receipt]]:
@@ -259,67 +258,56 @@ class Rehearsal:
 
     async def result(self) -> RehearsalResult[Awaitable[Receipt]]:
         """The state of the conversation now, with its log and its runs."""
-        workers, _ = self._open()
+        hosted = self._open()
         state = await self._log()
         events, messages = await log_of(self._store, state)
+        children = [name for name, one in self._actors.hosted.items() if one.parent == self.id]
         return RehearsalResult(
             state=await shown(self._store, state, RehearsalGateway(self).resolve),
             messages=messages,
             events=events,
-            receipts=list(self._receipts),
-            runs=list(workers.runs),
-            prompts=list(workers.prompts),
-            replies_left=self._script.left,
+            receipts=list(hosted.receipts),
+            runs=list(hosted.workers.runs),
+            prompts=list(hosted.workers.prompts),
+            replies_left=sum(script.left for script in set(self._scripts.values())),
             notices=await notices_of(self._store, state, self._app),
+            children=[await self.child(name).result() for name in children],
         )
 
     async def close(self) -> None:
         """Leave the conversation and the app's lifespan; effects still under way are cancelled."""
-        workers, activation = self._workers, self._activation
-        self._workers = self._activation = None
-        if workers is not None and activation is not None:
-            workers.close()
-            if not await activation.passivate():  # it is busy, and ends like one that learns of its successor
-                owner = await self._store.owner(self.id)
-                await self._store.acquire(
-                    self.id,
-                    Takeover(
-                        seen_token=owner.token if owner is not None else "",
-                        new_token=uuid.uuid4().hex,
-                        because=TakeoverReason.DIED,
-                        actor="nobody",
-                        lease_ms=1,
-                    ),
-                )
-                with contextlib.suppress(Fenced):
-                    await activation.ask(Wake())
-            await asyncio.sleep(0)  # cancelled tasks end now
+        await self._actors.close()
         await self._opened.aclose()
 
     @property
     def _conversation(self) -> AsyncConversation:
         return AsyncConversation(RehearsalGateway(self), self.id)
 
-    def _open(self) -> tuple[InProcessWorkers, Activation]:
-        if self._workers is None or self._activation is None:
+    def _open(self) -> Hosted:
+        if self.id not in self._actors.hosted:
             message = "this rehearsal is not open: use it inside of `async with Rehearsal(...) as conversation:`"
             raise RuntimeError(message)
-        return self._workers, self._activation
+        return self._actors.hosted[self.id]
+
+    def _workers(self, agent: Agent) -> InProcessWorkers:
+        return InProcessWorkers(
+            self._store,
+            agent,
+            model=self._scripts[agent.name],
+            clock=self._clock,
+            resources=self._resources,
+            lose=self._lose,
+            rules=Rules.together(None if self._app is None else self._app.rules, agent.rules),
+        )
 
     async def _log(self) -> State:
-        owner = await self._store.owner(self.id)
-        started = owner is not None and owner.started
-        return await self._store.load(self.id) if started else State(conversation_id=self.id)
+        return await self._actors.log(self.id)
 
     async def _ask(self, command: Command) -> Reply:
-        _, activation = self._open()
-        if activation.over:
-            await self._raise_over()
+        self._open()
         if self._principal is not None and "principal" in type(command).model_fields:
             command = command.model_copy(update={"principal": self._principal})
-        reply = await activation.ask(command)
-        self._receipts += [reply] if isinstance(reply, Receipt) else []
-        return reply
+        return await self._actors.ask(self.id, command)
 
     async def _start(self, text: str, message_id: str) -> Start | None:
         """The command that starts the conversation with its first message; None for those that follow."""
@@ -335,9 +323,6 @@ class Rehearsal:
             spec=self._agent.spec,
         )
 
-    async def _pending(self) -> list[AsyncPendingCall]:
-        return await self._conversation.pending() if (await self._log()).seq else []
-
     async def _settled(self, condition: Callable[[], Awaitable[bool]]) -> None:
         """Wait until the condition holds and `decide` has no more decisions."""
         try:
@@ -351,54 +336,46 @@ class Rehearsal:
             raise NeverRested(await self._unrested()) from None
 
     async def _until(self, condition: Callable[[], Awaitable[bool]]) -> None:
-        workers, activation = self._open()
-        while not await condition():
-            if activation.over:
-                await self._raise_over()
+        self._open()
+        while await self._actors.carry() or not await condition():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await self._news.wait()
             self._news.clear()
-        mistake, workers.mistake = workers.mistake, None
-        if mistake is not None:
-            raise mistake
-
-    async def _rests(self) -> bool:
-        _, activation = self._open()
-        return not activation.over and activation.rest.since is not None
+        if self._open().activation.over:
+            await self._actors.ask(self.id, Wake())  # it raises the reason
+        for one in reversed(self._actors.hosted.values()):  # a mistake below may lead to one above
+            mistake, one.workers.mistake = one.workers.mistake, None
+            if mistake is not None:
+                raise mistake
 
     async def _under_way(self) -> bool:
-        """Whether the conversation rests, or each outstanding effect is within a bound, which the clock can end."""
-        effects = {effect.effect_id for effect in outstanding(await self._log())}
-        return await self._rests() or (bool(effects) and effects <= self._clock.bounded_effects)
+        """Whether the conversations rest, or each outstanding effect is within a bound, which the clock can end."""
+        return await self._actors.rest(self._clock.bounded_effects)
 
     async def _decided(self) -> bool:
         """Decide the pending calls; whether one was decided."""
         decided = False
-        for call in await self._pending():
-            if not await self._waits(call):
-                continue  # a grant that was given with the one before covers it
-            decision = await self._decider.decision(call)
-            if decision is not None:
-                await call.resolve(decision)
-                decided = True
+        for name in list(self._actors.hosted):
+            of = self.child(name)
+            for call in await of._conversation.pending() if (await of._log()).seq else []:  # noqa: SLF001 - this class's own
+                if not await of._waits(call):  # noqa: SLF001 - as above
+                    continue  # a grant that was given with the one before covers it
+                decision = await self._decider.decision(call)
+                if decision is not None:
+                    await call.resolve(decision)
+                    decided = True
         return decided
 
     async def _waits(self, call: AsyncPendingCall) -> bool:
         state = await self._log()
         return any(one.suspension is not None and one.suspension.suspension_id == call.suspension_id for one in state.calls)
 
-    async def _raise_over(self) -> None:
-        quarantine = await self._store.quarantine(self.id)
-        if quarantine is not None:
-            raise Quarantined(self.id, quarantine.reason, quarantine.at)
-        raise Fenced(self.id)
-
     async def _unrested(self) -> str:
-        state = await self._log()
-        effects = [" ".join((effect.kind, getattr(effect, "tool", ""))).strip() for effect in outstanding(state)]
+        running = [effect for name in self._actors.hosted for effect in outstanding(await self._actors.log(name))]
+        effects = [" ".join((effect.kind, getattr(effect, "tool", ""))).strip() for effect in running]
         within = f"the conversation did not come to rest within {self._within_s:g} s (within_s)"
-        return f"{within}: it is {state.status}, and these still run: {', '.join(effects) or 'none'}"
+        return f"{within}: it is {(await self._log()).status}, and these still run: {', '.join(effects) or 'none'}"
 
 
 async def run(agent: Agent, *texts: str, **arguments: Unpack[RunArguments]) -> RehearsalResult[Awaitable[Receipt]]:
@@ -439,14 +416,15 @@ class RehearsalGateway:
 
     async def ask(self, verb: Verb[T], arguments: Mapping[str, Any]) -> T:
         """What an operation replies."""
+        of = self._of.child(arguments["conversation_id"])
         found: Any
-        store = self._of._store  # noqa: SLF001 - the same module's own
+        store = of._store  # noqa: SLF001 - the same module's own
         if verb is verbs.AUDIT:
-            found = await report(lambda work: work(store), self._of.id, arguments["receipts"])
+            found = await report(lambda work: work(store), of.id, arguments["receipts"])
         elif verb is verbs.PENDING_OF:
-            found = [PendingCall.of(view, self.resolve) for view in await store.pending_of(self._of.id)]
+            found = [PendingCall.of(view, self.resolve) for view in await store.pending_of(of.id)]
         else:
-            found = verb.replied(await self._of._ask(await self._command(verb, dict(arguments))))  # noqa: SLF001 - as above
+            found = verb.replied(await of._ask(await _command(of, verb, dict(arguments))))  # noqa: SLF001 - as above
         reply: T = found
         return reply
 
@@ -457,23 +435,30 @@ class RehearsalGateway:
     async def aclose(self) -> None:
         """Nothing was opened."""
 
-    async def _command(self, verb: Verb[Any], said: dict[str, Any]) -> Command:
-        del said["conversation_id"]
-        if verb is verbs.SEND and (start := await self._of._start(**said)) is not None:  # noqa: SLF001 - as above
-            return start
-        if verb is verbs.RESOLVE:
-            call = await call_of(self._of._store, said["suspension_id"], self._of.id)  # noqa: SLF001 - as above
-            return verbs.RESOLVE_CALL.made(said | {"tool_call_id": call})
-        if verb is verbs.CANCEL:
-            del said["wait_s"]
-        return verb.made(said)
+
+async def _command(of: Rehearsal, verb: Verb[Any], said: dict[str, Any]) -> Command:
+    del said["conversation_id"]
+    if verb is verbs.SEND and (start := await of._start(**said)) is not None:  # noqa: SLF001 - the same module's own
+        return start
+    if verb is verbs.RESOLVE:
+        call = await call_of(of._store, said["suspension_id"], of.id)  # noqa: SLF001 - as above
+        return verbs.RESOLVE_CALL.made(said | {"tool_call_id": call})
+    if verb is verbs.CANCEL:
+        del said["wait_s"]
+    return verb.made(said)
 
 
-def _agent(agent: Agent, lose: Mapping[str, int]) -> Agent:
+def _agents(agent: Agent, app: App | None, lose: Mapping[str, int]) -> dict[str, Agent]:
+    """The agents that may be rehearsed, by name, the first conversation's first."""
     if not isinstance(agent, Agent):
         raise ConfigurationError("agent", f"{type(agent).__name__} is no Agent", "give an Agent(...)")
+    agents = {agent.name: agent} | {one.name: one for one in (() if app is None else app.agents) if one.name != agent.name}
+    for tool in agent.tools:
+        if tool.spec.agent and tool.spec.agent not in agents:
+            problem = f"tool {tool.name!r} of agent {agent.name!r} asks the agent {tool.spec.agent!r}, and no app has it"
+            raise ConfigurationError("app", problem, "give app=App(agents=[...]) with both")
     for name, number in lose.items():
-        if agent.tool(name) is None or not isinstance(number, int):
-            problem = f"agent {agent.name!r} has no tool {name!r}, or {number!r:.40} is no number of its runs"
+        if not any(one.tool(name) for one in agents.values()) or not isinstance(number, int):
+            problem = f"agent {' or '.join(map(repr, agents))} has no tool {name!r}, or {number!r:.40} is no number of its runs"
             raise ConfigurationError("lose", problem, 'give tools and numbers: {"charge": 1}')
-    return agent
+    return agents

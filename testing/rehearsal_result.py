@@ -1,6 +1,6 @@
 """The result of a rehearsal: the state of the conversation, its log, and the runs of tools' bodies."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from holdfast.actors.worker.notify.notices import notice_of
@@ -55,8 +55,9 @@ class RehearsalResult(Generic[R]):
         receipts: The receipts of messages and decisions, in their order.
         runs: The executions of tools' bodies, in the order of their ends.
         prompts: The messages that each model call was sent, with the system message.
-        replies_left: How many replies of the script were not asked for.
+        replies_left: How many replies of the scripts were not asked for, by any conversation.
         notices: What the app's notification targets would have been told of the events so far, by their names; nothing is sent.
+        children: The results of the conversations to which this one has delegated calls, in the order of their starts.
     """
 
     state: ConversationState[R]
@@ -67,6 +68,7 @@ class RehearsalResult(Generic[R]):
     prompts: list[list[Message]]
     replies_left: int
     notices: dict[str, list[Notice]]
+    children: "list[RehearsalResult[R]]" = field(default_factory=list)
 
     @property
     def status(self) -> Status:
@@ -85,8 +87,8 @@ class RehearsalResult(Generic[R]):
 
     @property
     def pending(self) -> list[PendingCall[R]]:
-        """The calls that wait for a decision, in the model's order."""
-        return self.state.pending
+        """The calls that wait for a decision, in the model's order; then those of the conversations below."""
+        return [*self.state.pending, *(call for child in self.children for call in child.pending)]
 
     @property
     def kinds(self) -> list[str]:

@@ -1,7 +1,7 @@
 """The model of a rehearsal: a list of replies, a function of the messages, or recorded transcripts."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
@@ -13,25 +13,31 @@ from .transcripts import Message, NoAnswer, Replay, complete
 
 Said: TypeAlias = Message | str | Exception
 """An assistant message, plain text, or the error with which the model call fails."""
-Model: TypeAlias = Sequence[Said] | Callable[[list[Message]], Said | Awaitable[Said]] | Replay
-"""The replies of a rehearsal's model; see `ScriptedModel`."""
+Script: TypeAlias = Sequence[Said] | Callable[[list[Message]], Said | Awaitable[Said]] | Replay
+"""The replies of a model; see `ScriptedModel`."""
+Model: TypeAlias = Script | Mapping[str, Script]
+"""The replies of a rehearsal's models: one script for all agents, or one for each, by their names."""
 
-FIX = 'give a list such as [call("refund", {"order": 7}), say("Done.")], a function of the messages, or a Replay'
+FIX = (
+    'give a list like [call("refund", {"order": 7}), say("Done.")], a function of the messages, a Replay, or one for each agent'
+)
 SHOWN = 80
 """How many characters of the last message an error shows."""
 
 
 class ScriptedModel:
-    """Replies for one conversation.
+    """Replies for the conversations of a rehearsal; a list is used up in the order in which they ask.
 
-    `model` is a list of replies, a function from the messages to one (async or not), or a `Replay`. A reply that is an
-    exception is the error with which the provider refuses the call, after all retries.
+    `agent` is the name of the only agent that it is for, if any. `model` is a list of replies, a function from the messages to
+    one (async or not), or a `Replay`. A reply that is an exception is the error with which the provider refuses the call,
+    after all retries.
 
     Raises:
         ConfigurationError: `model` is no script, or one of its replies is none.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Script, agent: str = "") -> None:
+        self._of = f" of agent {agent!r}" if agent else ""
         self._function = model if callable(model) else None
         self._replay = model if isinstance(model, Replay) else None
         if not (self._function or self._replay) and (isinstance(model, str | Mapping) or not isinstance(model, Sequence)):
@@ -60,9 +66,16 @@ class ScriptedModel:
             return _reply(await said if inspect.isawaitable(said) else said, "the reply of the model's function")
         if not self.left:
             many = "1 reply" if len(self._replies) == 1 else f"{len(self._replies)} replies"
-            raise NoAnswer(f"the script has {many}, and the model is asked once more, {_last(messages)}")
+            raise NoAnswer(f"the script{self._of} has {many}, and the model is asked once more, {_last(messages)}")
         self._given += 1
         return self._replies[self._given - 1]
+
+
+def scripts_of(model: Model, agents: Collection[str]) -> dict[str, ScriptedModel]:
+    """The script of each agent. A mapping names agents; those that it leaves out have no replies."""
+    if isinstance(model, Mapping) and model and model.keys() <= set(agents):
+        return {name: ScriptedModel(model.get(name, ()), name) for name in agents}
+    return dict.fromkeys(agents, ScriptedModel(model))  # type: ignore[arg-type]  # a mapping of other keys is refused
 
 
 def answer_of(message: Message, limits: Limits) -> ModelAnswer:
