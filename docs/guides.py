@@ -11,7 +11,7 @@ import re
 import runpy
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -26,18 +26,26 @@ BLOCK = re.compile(r"^```(?:python|yaml)\n(# ([\w-]+\.\w+)\n.*?)^```$", re.DOTAL
 WIDTH, ROW, TOP, BOX = 760, 36, 62, 24
 LEFT, RIGHT = 278, 482
 """The edges of the middle column: the log."""
+INDENT = 14
+"""How much further to the right a log is drawn than that of its parent."""
 LABEL_LENGTH = 40
 INK, PAPER, QUIET = "#222222", "#ffffff", "#f1f3f5"
 PEOPLE, WORK = "#a15c00", "#1f5fbf"
 _DECIDED = {"suspension_settled", "vote_cast"}
+_ENDS = {"turn_completed", "turn_failed"}
 _WAITS = {"call_suspended", "vote_cast"}
 """The kinds of events after which the next decision of a person is waited for."""
+FEW = 2
+"""Of more conversations side by side only the ends are drawn."""
 FONT = "font-family='Helvetica, Arial, sans-serif'"
 
 
 @dataclass(frozen=True)
 class Row:
-    """An event: its place and kind, what it is about, and to which side an arrow goes, or from which it comes."""
+    """An event: its place and kind, what it is about, and to which side an arrow goes, or from which it comes.
+
+    `depth` is how many conversations stand above that of the log. Without a kind, a log begins here; the label says whose.
+    """
 
     seq: int
     kind: str
@@ -45,6 +53,7 @@ class Row:
     side: str = "left"
     inwards: bool | None = None
     """Whether somebody tells the log, or it tells somebody; None where it is the log's own affair."""
+    depth: int = 0
 
 
 def pages() -> list[Path]:
@@ -70,11 +79,10 @@ def rehearsed(program: dict[str, Any], *, lose: dict[str, int] | None = None) ->
     """A guide's conversation without a stack: its texts are sent in turn, and what grants stand is revoked between them.
 
     `SENDER` sends them, where the program has one, and `decide` decides whatever waits: as each of `PEOPLE` in turn, where it
-    has them. Then `PASSES_S` seconds pass, if the program says so. A run that was lost is left to a person. `lose` is how many
-    first runs of a tool are lost.
+    has them. Then `PASSES_S` seconds pass, if the program says so. A run that was lost is left to a person. The texts are for
+    the app's first agent. `lose` is how many first runs of a tool are lost.
     """
     app, decide, people = program["app"], program["decide"], program.get("PEOPLE")
-    (agent,) = app.agents
 
     def decided(waiting: PendingCall[Receipt], *who: Principal) -> Decision | None:
         return None if waiting.kind is SuspensionKind.LOST else decide(waiting, *who)
@@ -82,7 +90,7 @@ def rehearsed(program: dict[str, Any], *, lose: dict[str, int] | None = None) ->
     with (
         contextlib.redirect_stdout(io.StringIO()),
         BlockingRehearsal(
-            agent,
+            app.agents[0],
             model=program["MODEL"],
             decide=None if people else decided,
             app=app,
@@ -103,13 +111,45 @@ def rehearsed(program: dict[str, Any], *, lose: dict[str, int] | None = None) ->
         return conversation.advance(program["PASSES_S"]) if "PASSES_S" in program else conversation.result()
 
 
-def log_of(page: Path) -> list[Event]:
-    """The log of a guide's conversation."""
-    return rehearsed(program_of(page)).events
+def drawn(page: Path) -> list[Row]:
+    """What is drawn of a guide's conversation."""
+    return list(rows(rehearsed(program_of(page))))
 
 
-def rows(events: list[Event]) -> Iterator[Row]:
-    """What is drawn, in the order of the log; how a conversation and its turns begin is not."""
+def rows(done: RehearsalResult[Receipt], depth: int = 0) -> Iterator[Row]:
+    """What is drawn, in the order of the log; how a conversation and its turns begin is not.
+
+    The logs of those to which it delegates calls stand before the first of their answers.
+    """
+    below: list[RehearsalResult[Receipt]] = []
+    children = {child.state.conversation_id: child for child in done.children}
+    for row in _rows(done.events):
+        if isinstance(row, Row):
+            if row.kind == "call_resolved":
+                for child in below:
+                    yield from _log(child, depth + 1, whole=len(below) <= FEW)
+                below.clear()
+            yield replace(row, depth=depth)
+        else:
+            below.append(children[row])
+
+
+def _log(child: RehearsalResult[Receipt], depth: int, *, whole: bool) -> Iterator[Row]:
+    found = [row for row in rows(child, depth) if whole or row.kind in _ENDS]
+    if whole:
+        yield Row(0, "", f"the log of {child.state.agent}", depth=depth)
+    for row in found:
+        if row.depth == depth and row.kind == "message_accepted":
+            task = next(event.body.text for event in child.events if event.seq == row.seq)
+            yield replace(row, label=f"task: {task}", side="right")
+        elif row.depth == depth and row.kind in _ENDS:
+            yield replace(row, label=f"tells: {child.reply or child.error}", side="right", inwards=False)
+        else:
+            yield row
+
+
+def _rows(events: list[Event]) -> Iterator[Row | str]:
+    """What is drawn of one log, and the id of each conversation that it has started."""
     asked: dict[str, str] = {}
     questions: dict[str, str] = {}
     alone = {
@@ -132,6 +172,9 @@ def rows(events: list[Event]) -> Iterator[Row]:
             case "run_scheduled":
                 by = "by the grant: " if body.grants else "by a rule: " if body.rule and not body.decided_at else ""
                 yield Row(seq, event.kind, f"{by}{asked[body.tool_call_id]}", "right", inwards=False)
+            case "call_suspended" if body.delegation is not None:
+                yield Row(seq, event.kind, f"asks {body.delegation.agent}", "right", inwards=False)
+                yield body.source
             case "call_suspended":
                 question = body.prompt or body.title or questions.get(body.tool_call_id) or asked[body.tool_call_id]
                 yield Row(seq, event.kind, f"asks: {question}", inwards=None if body.suspension_id in alone else False)
@@ -140,16 +183,24 @@ def rows(events: list[Event]) -> Iterator[Row]:
             case "vote_cast":
                 agreed = f"{body.decision.value}, {body.votes} of {body.needed}"
                 yield Row(seq, event.kind, _said(_name(body.principal), agreed, body.reason), inwards=True)
-            case "suspension_settled":
+            case "suspension_settled" if body.by is not SettledBy.SOURCE:
                 yield _settled(seq, event.kind, body)
             case "call_resolved":
                 yield _resolved(seq, event.kind, body)
-            case "grant_given":
-                yield Row(seq, event.kind, f"{body.grant.kind} {body.grant.pattern}, {body.grant.level.value}")
-            case "grant_revoked":
-                yield Row(seq, event.kind, f"revoke: {body.reason}" if body.reason else "revoke", inwards=True)
-            case "turn_completed":
-                yield Row(seq, event.kind, "the reply is there", inwards=False)
+            case "grant_given" | "grant_revoked" | "turn_completed" | "turn_failed":
+                yield _ended_or_granted(seq, event.kind, body)
+
+
+def _ended_or_granted(seq: int, kind: str, body: Any) -> Row:
+    match kind:
+        case "grant_given":
+            return Row(seq, kind, f"{body.grant.kind} {body.grant.pattern}, {body.grant.level.value}")
+        case "grant_revoked":
+            return Row(seq, kind, f"revoke: {body.reason}" if body.reason else "revoke", inwards=True)
+        case "turn_failed":
+            return Row(seq, kind, body.error)
+        case _:
+            return Row(seq, kind, "the reply is there", inwards=False)
 
 
 def _call(tool: str, arguments: dict[str, Any]) -> str:
@@ -192,20 +243,20 @@ def _resolved(seq: int, kind: str, body: Any) -> Row:
     if body.by is SettledBy.RULE:
         return Row(seq, kind, f"denied by {body.rule}", "right")
     said = json.loads(body.content)
-    if body.by is SettledBy.RUN:
+    if body.by in (SettledBy.RUN, SettledBy.SOURCE):
         return Row(seq, kind, str(said["result"] if body.ok else said["error"]), "right", inwards=True)
     return Row(seq, kind, "a result that the model reads" if body.ok else "an error that the model reads", "right")
 
 
-def drawing(title: str, drawn: list[Row], owed: dict[int, str]) -> str:
+def drawing(title: str, found: list[Row], owed: dict[int, str]) -> str:
     """The rows as an SVG document on white, from top to bottom; and, by place, which notification targets are owed a notice."""
     body, y, waits = list[str](), TOP, False
-    for row in drawn:
+    for row in found:
         if row.inwards and row.kind in _DECIDED and waits:
             body += _rest(y)
             y, waits = y + ROW, False
         body += _drawn(row, y)
-        if row.seq in owed:
+        if row.seq in owed and not row.depth:
             body.append(_text(WIDTH - 20, y + 16, f"owed to {owed[row.seq]}", INK, "end"))
         y, waits = y + ROW, waits or row.kind in _WAITS
     names = (
@@ -235,13 +286,15 @@ def _rest(y: int) -> list[str]:
 
 
 def _drawn(row: Row, y: int) -> list[str]:
-    middle = y + BOX // 2
+    middle, left = y + BOX // 2, LEFT + INDENT * row.depth
+    if not row.kind:
+        return [_text(left, y + 20, row.label, INK, bold=True)]
     label, colour = _short(row.label, LABEL_LENGTH), PEOPLE if row.side == "left" else WORK
-    outer, inner = (20, LEFT) if row.side == "left" else (WIDTH - 20, RIGHT)
+    outer, inner = (20, left) if row.side == "left" else (WIDTH - 20, RIGHT)
     found = [
-        f"<rect x='{LEFT}' y='{y}' width='{RIGHT - LEFT}' height='{BOX}' rx='6' fill='{PAPER}' stroke='{INK}'/>",
-        _text(LEFT + 10, y + 16, f"{row.seq}", INK, bold=True),
-        _text(LEFT + 36, y + 16, row.kind, INK),
+        f"<rect x='{left}' y='{y}' width='{RIGHT - left}' height='{BOX}' rx='6' fill='{PAPER}' stroke='{INK}'/>",
+        _text(left + 10, y + 16, f"{row.seq}", INK, bold=True),
+        _text(left + 36, y + 16, row.kind, INK),
     ]
     if label:
         anchor = "start" if row.side == "left" else "end"
@@ -270,7 +323,7 @@ def render(page: Path) -> str:
     title = page.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
     done = rehearsed(program_of(page))
     owed = {notice.seq: target for target, notices in done.notices.items() for notice in notices}
-    return drawing(title, list(rows(done.events)), owed)
+    return drawing(title, list(rows(done)), owed)
 
 
 if __name__ == "__main__":

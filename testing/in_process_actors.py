@@ -100,10 +100,10 @@ class InProcessActors:
 
     async def carry(self) -> bool:
         """Deliver what the conversations owe each other; whether there was anything to deliver now."""
-        leased = [
-            one for lane in await self._due() for one in (await self._store.lease(lane, most=AT_ONCE, lease_ms=LEASE_MS)).leased
-        ]
-        for one in leased:
+        due = [await self._store.lease(lane, most=AT_ONCE, lease_ms=LEASE_MS) for lane in await self._due()]
+        places = {name: place for place, name in enumerate(self.hosted)}
+        leased = [one for lane in due for one in lane.leased]
+        for one in sorted(leased, key=lambda one: (places[one.conversation_id], one.envelope.seq, one.envelope.n)):
             answer = await self._own[one.envelope.kind](addressed(one.envelope.target) or "", one)
             match answer:
                 case Delivered():

@@ -47,7 +47,7 @@ def test_the_picture_of_a_guide_is_what_its_program_logs(page):
 
 @each
 def test_the_places_in_the_log_that_a_guide_names_are_drawn(page):
-    drawn = {row.seq for row in DRAWN["rows"](DRAWN["log_of"](page))}
+    drawn = {row.seq for row in DRAWN["drawn"](page)}
     _, dies = page.read_text().split("## When a process dies\n")
     named = re.findall(r"\((\d+)(?:(?: to |, )(\d+))?\)", dies.split("\n## ")[0])
     places = {int(place) for pair in named for place in pair if place}
