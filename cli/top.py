@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 """The version of the `--json` output. Later releases may add metrics under the same number."""
 ROWS = 12
+_CHILDREN = (metrics.CHILDREN_STARTED, metrics.CHILDREN_ENDED)
 
 Values = Mapping[Metric, Mapping[tuple[str, ...], Value]]
 
@@ -115,7 +116,9 @@ def _head(values: Values) -> Iterator[str]:
         counts = sorted(values.get(metric, {}).items())
         return ", ".join(f"{count} {clean(status)}" for (status,), count in counts if count) or "none"
 
+    started, ended = (sum(map(_total, values.get(one, {}).values())) for one in _CHILDREN)
     yield f"conversations  {each(metrics.CONVERSATIONS)}"
+    yield f"delegated      {max(started - ended, 0):g} under way, {started:g} in all"
     yield (
         f"actors         {one(metrics.ACTORS)} of {one(metrics.ACTORS_CAP)}, {one(metrics.ACTORS_OFFERED)} on offer, "
         f"{one(metrics.HOSTED)} conversations hosted"

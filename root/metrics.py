@@ -82,6 +82,10 @@ REQUEST_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 
 # counted by conversation actors
 STARTED = _counter("holdfast_conversations_started_total", "Conversations started.", "agent")
+CHILDREN_STARTED = _counter(
+    "holdfast_children_started_total", "Conversations started for a call that another one delegates.", "agent"
+)
+CHILDREN_ENDED = _counter("holdfast_children_ended_total", "Such conversations that have ended.", "agent")
 MESSAGES = _counter("holdfast_messages_total", "Users' messages accepted.", "agent")
 TURNS = _counter("holdfast_turns_total", "Turns that ended: completed, cancelled, or why they failed.", "agent", "outcome")
 SUSPENDED = _counter("holdfast_suspensions_total", "Calls that began to wait for someone outside.", "agent", "tool", "kind")
@@ -153,7 +157,22 @@ DELIVERIES = _counter(
 HUNG = _counter("holdfast_processes_ended_total", "Actors and workers ended because they answered nothing.", "kind")
 
 COUNTED: tuple[Metric, ...] = (
-    *(STARTED, MESSAGES, TURNS, SUSPENDED, SETTLED, STALE, WAIT, RESOLVE_S, ACTIVATIONS, FENCED, LOST, QUARANTINED),
+    *(
+        STARTED,
+        CHILDREN_STARTED,
+        CHILDREN_ENDED,
+        MESSAGES,
+        TURNS,
+        SUSPENDED,
+        SETTLED,
+        STALE,
+        WAIT,
+        RESOLVE_S,
+        ACTIVATIONS,
+        FENCED,
+        LOST,
+        QUARANTINED,
+    ),
     *(
         SCRIPT_S,
         REDIS_S,

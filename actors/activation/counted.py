@@ -27,6 +27,10 @@ class Counted:
             match event:
                 case events.ConversationStarted():
                     counts.add(metrics.STARTED, agent)
+                    if event.parent is not None:
+                        counts.add(metrics.CHILDREN_STARTED, agent)
+                case events.Ended() if write.after.parent is not None:
+                    counts.add(metrics.CHILDREN_ENDED, agent)
                 case events.MessageAccepted():
                     counts.add(metrics.MESSAGES, agent)
                 case events.TurnCompleted():

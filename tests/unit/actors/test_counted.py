@@ -11,6 +11,7 @@ from holdfast.actors.answers import Hosted
 from holdfast.actors.host import Host
 from holdfast.actors.telling import tell
 from holdfast.conversation import Approve, Deny, FailureReason, ModelFailed, Status
+from holdfast.conversation.terms.delegation import Ancestor, Parent
 from holdfast.counting import Counts, families
 from holdfast.errors import StaleCall
 from holdfast.persistence import MemoryStore, TakeoverReason
@@ -55,6 +56,20 @@ async def test_a_turn_that_failed_is_counted_by_why():
     await activation.ask(START)
     await until(store, lambda state: state.last is not None)
     assert values(counts, metrics.TURNS) == {("desk", "model_timeout"): 1}
+
+
+async def test_a_conversation_that_another_one_started_is_counted_apart_until_it_ends():
+    store, counts = await stored(GATED), Counts()
+    activation = await activated(store, FakeWorkers(call("refund"), reply("done")), counts=counts)
+    above = Ancestor(conversation_id="c-0", agent="lead")
+    parent = Parent(suspension_id="s-1", path=(above,), depth=0, descendants=0, must_end_by=wall_ms() + 60_000)
+    await activation.ask(START.model_copy(update={"parent": parent}))
+    state = await until(store, lambda state: state.status is Status.AWAITING_INPUT)
+    assert values(counts, metrics.STARTED) == values(counts, metrics.CHILDREN_STARTED) == {("desk",): 1}
+    assert values(counts, metrics.CHILDREN_ENDED) == {}
+    await activation.ask(resolve(Deny("no"))(state))
+    await until(store, lambda state: state.ended)
+    assert values(counts, metrics.CHILDREN_ENDED) == {("desk",): 1}
 
 
 async def test_a_revival_counts_itself_and_nothing_of_what_was_before():

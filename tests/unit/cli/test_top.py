@@ -34,6 +34,8 @@ def here(monkeypatch):
         await store.count({"holdfast_turns_total|desk|completed": 7, "holdfast_model_call_seconds|m|3": 2})
         await store.count({"holdfast_model_call_seconds|m|sum": 900_000, "holdfast_model_cost_usd_total|m": 1_230_000_000})
         stack = InMemory(store)
+        await store.count({"holdfast_children_started_total|desk": 5, "holdfast_children_started_total|shop": 2})
+        await store.count({"holdfast_children_ended_total|desk": 4})
         yield SimpleNamespace(client=AsyncClient(StackGateway(stack, timeout_s=10)), stack=stack)
 
     monkeypatch.setattr(sessions, "session", session)
@@ -44,6 +46,7 @@ def test_once_prints_what_waits_and_what_was_counted(here, capsys):
     top.run(Where(), once=True)
     said = capsys.readouterr().out
     assert "conversations  1 awaiting_input" in said
+    assert "delegated      3 under way, 7 in all" in said
     rows = [" ".join(line.split()) for line in said.splitlines()]
     assert any(row.startswith("desk approval 1 ") for row in rows)
     assert "turns desk completed 7" in rows
