@@ -236,7 +236,9 @@ leave. In the others something is going on that nobody has to ask for.
 Arrows that stay where they are (a `send` that queues during a turn, the first of two answers) are left out. A turn that is
 about to begin counts as `generating`. A run that is lost leads on where its tool says `on_lost="error"`, and to a person where
 it says `"ask"`; with `"redispatch"` it is scheduled again, and the status stays. The arrows from calls to `failed` are taken by
-a turn that has used up its model calls (`Limits.max_model_calls`).
+a turn that has used up its model calls (`Limits.max_model_calls`). A conversation that was started for a
+[delegated](delegation.md) call goes to `ended` in the append that ends its first turn, however that ends; such a call itself
+awaits another conversation, whose word (`tell`) settles it.
 
 ## Every command in every status
 
