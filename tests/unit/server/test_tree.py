@@ -83,6 +83,8 @@ async def test_the_inbox_shows_what_a_call_is_below_with_its_task_and_the_last_w
     assert '<a href="/conversations/root"><bdi>root</bdi></a>' in page
     assert "Refund order 7, please." in page
     assert "look into it" in page
+    assert "<bdi>root</bdi> → <bdi>clerk</bdi>" in (await api.http.get("/inbox")).text
+    assert f'<a href="/conversations/{clerk.conversation_id}">' in (await api.http.get("/conversations/root")).text
 
 
 async def test_the_inbox_shows_nothing_of_a_parent_whose_agent_the_viewer_may_not_see(client, store):
