@@ -151,7 +151,7 @@ class Host:
         if activation is None or self.hosted != conversation_id:
             return NotHosted()
         try:
-            if isinstance(command, Request) and command.proven is not None:
+            if isinstance(command, Request):
                 await self._check_proof(conversation_id, command)
             reply = await activation.ask(command)
             if isinstance(command, Resolve | ResolveMany):

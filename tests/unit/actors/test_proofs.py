@@ -9,8 +9,9 @@ from holdfast.actors.actor_settings import StoreAddress
 from holdfast.actors.answers import Failed, Hosted, Replied
 from holdfast.actors.host import Host
 from holdfast.actors.proofs import Proofs, signed
-from holdfast.conversation import Principal, Proof, Send, Start
+from holdfast.conversation import Principal, Proof, Send, Start, Tell
 from holdfast.conversation.records.commands import COMMANDS, CancelTurn
+from holdfast.conversation.terms.delegation import Ancestor, Parent
 from holdfast.errors import ClusterUnavailable, InvalidInput
 from holdfast.persistence import MemoryStore, TakeoverReason
 from holdfast.settings import ProcessLimits, Timing
@@ -29,6 +30,11 @@ def hosting(store, **more):
     workers.store = store
     settled = {"timing": Timing(tick_ms=10), "process_limits": ProcessLimits(), "clock": lambda: 0, "leave": lambda: None}
     return Host(store, workers, name="actor-1", **settled, **more)
+
+
+async def log(store):
+    owner = await store.owner("c-1")
+    return await store.read("c-1") if owner is not None and owner.started else []
 
 
 def by(principal, command):
@@ -106,6 +112,63 @@ async def test_what_the_way_and_the_actor_add_to_a_request_is_not_signed():
 async def test_text_that_no_utf8_can_hold_can_be_signed_since_its_judge_refuses_it():
     odd = by(KIM, CancelTurn(request_id="\udcff", turn_id="\x00"))
     await Proofs(STORE, key).check("c-1", signed(KEY, STORE, "c-1", odd))
+
+
+PARENT = Parent(
+    suspension_id="susp_1",
+    path=(Ancestor(conversation_id="c-0", agent="boss"),),
+    depth=1,
+    descendants=1,
+    must_end_by=1_000,
+)
+OF_MACHINES = [
+    START.model_copy(update={"parent": PARENT}),
+    Tell(suspension_id="susp_1", source="c-child", ok=True, content='"fine"'),
+]
+
+
+@pytest.mark.parametrize("checks", [{}, {"check_proof": Proofs(STORE, key).check}], ids=["without-servers", "with-servers"])
+@pytest.mark.parametrize("command", OF_MACHINES, ids=lambda one: one.kind)
+@pytest.mark.parametrize("signature", ["", "made up", "of another conversation"])
+async def test_what_only_a_conversation_may_send_is_refused_unless_the_courier_has_signed_it(checks, command, signature):
+    store = MemoryStore()
+    host = hosting(store, **checks)
+    if command.kind == "tell":
+        await asked(host, START)
+    before = await log(store)
+    other = signed(KEY, STORE, "c-2", command).signature
+    forged = command.model_copy(update={"signature": other if signature == "of another conversation" else signature})
+    answer = await asked(host, forged)
+    assert isinstance(answer, Failed)
+    assert isinstance(answer.error, InvalidInput)
+    assert answer.error.field == "signature"
+    assert (await store.owner("c-1")).started == (command.kind == "tell")
+    assert await log(store) == before
+
+
+@pytest.mark.parametrize("command", OF_MACHINES, ids=lambda one: one.kind)
+async def test_what_the_courier_has_signed_is_judged(command):
+    host = hosting(MemoryStore(), check_proof=Proofs(STORE, key).check)
+    answer = await asked(host, signed(KEY, STORE, "c-1", command))
+    assert not isinstance(getattr(answer, "error", None), InvalidInput)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"parent": None}, {"parent": PARENT.model_copy(update={"depth": 8})}, {"text": "pay"}], ids=str
+)
+async def test_a_start_for_a_parent_is_signed_whole(changed):
+    made = signed(KEY, STORE, "c-1", by(KIM, OF_MACHINES[0]))
+    with pytest.raises(InvalidInput, match="no server has proven"):
+        await Proofs(STORE, key).check("c-1", made.model_copy(update=changed))
+
+
+@pytest.mark.parametrize(
+    "changed", [{"suspension_id": "susp_2"}, {"source": "c-9"}, {"ok": False}, {"content": '"pay"'}, {"ended": False}], ids=str
+)
+async def test_a_word_is_signed_whole(changed):
+    made = signed(KEY, STORE, "c-1", OF_MACHINES[1])
+    with pytest.raises(InvalidInput, match="no conversation has sent this"):
+        await Proofs(STORE, key).check("c-1", made.model_copy(update=changed))
 
 
 async def test_where_the_vault_cannot_be_read_the_request_fails_and_is_not_judged():
