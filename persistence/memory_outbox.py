@@ -173,12 +173,12 @@ class MemoryOutbox(MemoryConversations):
             figures[lane_of(target)] = figures.get(lane_of(target), OwedFigures()).and_of(one)
         return OutboxFigures(self._clock(), figures)
 
-    async def owed_news(self) -> AsyncIterator[None]:
+    async def owed_news(self) -> AsyncIterator[Lane | None]:
         listener: asyncio.Queue[None] = asyncio.Queue()
         self._owed.listeners.append(listener)
         try:
             while True:
                 await listener.get()
-                yield
+                yield None
         finally:
             self._owed.listeners.remove(listener)

@@ -195,5 +195,5 @@ class Outbox(Database, Protocol):
     async def outbox_figures(self) -> OutboxFigures:
         """What is owed and set aside, by lane."""
 
-    def owed_news(self) -> AsyncIterator[None]:
-        """An item whenever something has become owed; some may be missed."""
+    def owed_news(self) -> AsyncIterator[Lane | None]:
+        """An item whenever something has become owed: its lane, None if it may be any; some may be missed."""

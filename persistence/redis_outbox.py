@@ -204,8 +204,9 @@ class RedisOutbox(RedisDatabase):
             figures[lane] = figures.get(lane, OwedFigures()).and_of(OwedFigures(count, since, laid))
         return OutboxFigures(now, figures)
 
-    async def owed_news(self) -> AsyncIterator[None]:
+    async def owed_news(self) -> AsyncIterator[Lane | None]:
         async with self._broadcasts.listening(self._keys.meta("owed")) as listener:
             while True:
-                await listener.message()  # a gap may have hidden one
-                yield
+                said = await listener.message()  # a gap may have hidden one
+                conversation_id, _, lane = (said or b"").decode(errors="replace").partition("|")
+                yield Lane(bucket_of(conversation_id), lane, 0) if lane else None

@@ -37,9 +37,9 @@ LEASE_MS = 90_000
 AHEAD = 24
 """How many more than run at once are leased: a lease takes as long for many as for one."""
 LOOK_S = 5.0
-"""Seconds between two looks at the store while there is nothing to deliver; what becomes owed is heard of at once."""
+"""Seconds between two looks at all buckets while there is nothing to deliver; what becomes owed is heard of at once."""
 GATHER_S = 0.05
-"""Seconds between two looks at least, so that much news leads to few looks."""
+"""Seconds between two looks at least, so that many deliveries lead to few looks."""
 FIRST_MS, LONGEST_MS = 1_000, 3_600_000
 """The first and the longest pause (ms) before something is tried again."""
 DEATHS = 3
@@ -126,7 +126,7 @@ class Courier:
         now, lanes = await self._store.lanes()
         by_name: dict[str, list[Lane]] = defaultdict(list)
         for lane in lanes:
-            if lane.name == OWN or notified(lane.name) is not None:  # others are of another release
+            if _known(lane.name):
                 by_name[lane.name].append(lane)
         for name, found in by_name.items():
             self._lanes[name].due = deque(sorted((one for one in found if one.due_at <= now), key=lambda one: one.due_at))
@@ -143,13 +143,24 @@ class Courier:
     async def _listen(self) -> None:
         while True:
             try:
-                async for _ in self._store.owed_news():
-                    self._news.set()
+                async for lane in self._store.owed_news():
+                    if lane is None:
+                        self._news.set()
+                    elif _known(lane.name):
+                        self._heard(lane)
             except StoreError as error:
                 logger.debug("news of what is owed are not received: %s", error)
             except Exception:
                 logger.exception("news of what is owed are not received")
             await asyncio.sleep(LOOK_S)
+
+    def _heard(self, news: Lane) -> None:
+        """Lease at once in a bucket in which something has become owed, without a look at the others."""
+        lane = self._lanes[news.name]
+        buckets = [one.bucket for one in lane.due]
+        if news.bucket not in buckets[1 if lane.refilling else 0 :]:  # the first may have been leased from before
+            lane.due.append(news)
+        self._go_on(news.name)
 
     def _go_on(self, name: str) -> None:
         """Begin what a lane has room for, and lease more once little waits."""
@@ -275,6 +286,11 @@ def backoff_ms(tries: int) -> int:
     """The pause before the next try after so many: from `FIRST_MS`, twice as long each time, up to `LONGEST_MS`."""
     pause_ms = (FIRST_MS << min(tries - 1, 20)) * random.uniform(1, 1.25)  # noqa: S311 - jitter
     return min(round(pause_ms), LONGEST_MS)
+
+
+def _known(name: str) -> bool:
+    """Whether this release has such lanes."""
+    return name == OWN or notified(name) is not None
 
 
 def _most(name: str) -> int:

@@ -1,4 +1,4 @@
-"""Accepting messages as a guest: a script acknowledges a start or later message, and a worker is asked for its model call."""
+"""Accepting messages as a guest: a script acknowledges a start, message or word, and a worker is asked for its model call."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from holdfast.actors.steps import Reached, Step, logged
 from holdfast.actors.telling import tell
 from holdfast.actors.workers import ModelRequest, NoOutcome, NoWorker, Workers, WorkPaused
 from holdfast.background import Background
-from holdfast.conversation import Start, State
+from holdfast.conversation import Start, State, Tell
 from holdfast.errors import CorruptStore, Fenced, HoldfastError, StoreError, StoreUnavailable
 from holdfast.persistence import Store, Visited
 from holdfast.settings import TraceSettings
@@ -52,16 +52,17 @@ class Messages:
         self._telling: asyncio.Task[None] | None = None
 
     async def accepted(self, delivery: Delivery) -> DeliveryResult | None:
-        """The result of a start or message; None if an actor must judge it.
+        """The result of a start, a message or a child's word; None if an actor must judge it.
 
-        An actor must if the conversation does not rest or has an owner, if the store did not answer, and if turns are traced: a
-        turn's span needs a process that exports spans and lives on.
+        An actor must if the conversation is busy (for a message: does not rest) or has an owner, if the store did not answer,
+        and if turns are traced: a turn's span needs a process that exports spans and lives on.
         """
         if not self._guest.allowed or self._guest.traces.on:
             return None
         with about(conversation=delivery.conversation_id):
             try:
-                async with asyncio.timeout_at(delivery.until), self._at_once:
+                one_by_one = self._guest.turn(delivery.conversation_id)  # ten children's words for one parent
+                async with asyncio.timeout_at(delivery.until), one_by_one, self._at_once:
                     wrote = await self._written(delivery)
             except StoreError as error:
                 delivery.handed &= isinstance(error, StoreUnavailable | CorruptStore)  # else nothing was written
@@ -91,12 +92,15 @@ class Messages:
         visited = Visited(self._clock.now(), State(conversation_id=conversation_id), "") if isinstance(command, Start) else None
         for _ in range(TRIES if self._serves else 0):
             visited = visited or await self._store.visit(conversation_id, most_bytes=MOST_BYTES)
-            if visited is None or visited.state.busy or visited.state.turn is not None or visited.state.ended:
+            if visited is None or visited.state.busy or visited.state.ended:
+                return None
+            if visited.state.turn is not None and not isinstance(command, Tell):
                 return None
             of = command if isinstance(command, Start) else visited.state
             begins = None
-            with contextlib.suppress(WorkPaused, NoWorker, HoldfastError):  # an actor meets it again; the message is accepted
-                _, begins = await admitted(self._guest.admit, self._guest.published, of.app, of.agent)
+            if not isinstance(command, Tell):  # its turn goes on with the code that it began with
+                with contextlib.suppress(WorkPaused, NoWorker, HoldfastError):  # an actor meets it again; it is accepted
+                    _, begins = await admitted(self._guest.admit, self._guest.published, of.app, of.agent)
             self._reached(Step.MESSAGE_1_READ)
             delivery.handed = True
             try:

@@ -24,7 +24,6 @@ from holdfast.errors import (
     ConversationExists,
     ConversationNotFound,
     CorruptStore,
-    HoldfastError,
     InvalidInput,
     NotPermitted,
     StaleCall,
@@ -33,7 +32,7 @@ from holdfast.persistence import TRIED_MS, Conversations, Leased
 from holdfast.redaction import PLAIN
 
 from .courier import Own
-from .registry import Delivery, DeliveryResult, Refused
+from .registry import Delivery, DeliveryResult, Refused, Unknown, Unsent
 
 DELIVERY_S = 30.0
 GIVEN_UP_MS = TRIED_MS - 3_600_000
@@ -41,7 +40,7 @@ GIVEN_UP_MS = TRIED_MS - 3_600_000
 _OVER = (ConversationEnded, ConversationNotFound, StaleCall)
 """Refusals that show that there is nothing (more) to do: the same command came before, or what it is about is gone."""
 _FINAL = (InvalidInput, NotPermitted, ConversationExists)
-"""Refusals that every repetition would meet."""
+"""Refusals that every repetition would meet (see `_final`)."""
 
 R = TypeVar("R", bound=Request)
 
@@ -62,9 +61,17 @@ class Delivers(Protocol):
         ...
 
 
-def own_deliveries(registry: Delivers, store: Conversations, sign: Signs) -> Mapping[str, Own]:
-    """How each kind of what conversations owe each other is delivered."""
-    own = _OwnDeliveries(registry, store, sign)
+class Accepts(Protocol):
+    """The part of `Messages` that this module uses."""
+
+    async def accepted(self, delivery: Delivery) -> DeliveryResult | None:
+        """See `Messages.accepted`."""
+        ...
+
+
+def own_deliveries(registry: Delivers, store: Conversations, sign: Signs, messages: Accepts | None = None) -> Mapping[str, Own]:
+    """How each kind of what conversations owe each other is delivered; `messages` accepts what needs no actor."""
+    own = _OwnDeliveries(registry, store, sign, messages)
     return {START: own.start, TELL: own.tell, NoticeKind.QUARANTINED: own.tell, END: own.end}
 
 
@@ -73,6 +80,7 @@ class _OwnDeliveries:
     registry: Delivers
     store: Conversations
     sign: Signs
+    messages: Accepts | None
 
     async def end(self, child: str, leased: Leased) -> DeliverAnswer:
         """End a child whose parent waits for it no longer."""
@@ -83,9 +91,9 @@ class _OwnDeliveries:
         """Start the child of a call. If that is impossible, or if it was over before, its parent is told."""
         parent = leased.conversation_id
         try:
-            wait, command = await self._started_by(parent, child, leased.envelope.seq)
-        except CorruptStore as error:
-            return SetAside(PLAIN.said(error, 300))
+            command = await self._started_by(parent, child, leased.envelope.seq)
+        except CorruptStore:
+            return await self._failed(parent, child, "the agent could not be asked, since the task cannot be read")
         if command is None:
             return Delivered()
         result = await self._sent(child, command, create=True)
@@ -97,18 +105,33 @@ class _OwnDeliveries:
                 return Delivered()
             case _ if isinstance(result.error, StaleCall):
                 return Delivered()
-            case _ if isinstance(result.error, (*_FINAL, *_OVER)) or leased.envelope.at + GIVEN_UP_MS < await self.store.now():
+            case _ if (
+                _final(result) or isinstance(result.error, _OVER) or leased.envelope.at + GIVEN_UP_MS < await self.store.now()
+            ):
                 said = f"the agent {command.agent!r} could not be asked: {PLAIN.said(result.error, 300)}"
-                tell = Tell(suspension_id=wait.suspension_id, source=child, ok=False, content=jsontext.dumps(said), ended=False)
-                return _answer(await self._sent(parent, tell))
+                return await self._failed(parent, child, said)
             case _:
                 return Later(PLAIN.said(result.error, 300))
 
     async def tell(self, parent: str, leased: Leased) -> DeliverAnswer:
         """Tell a parent how its child ended."""
-        del parent
-        state = await self.store.load(leased.conversation_id)
+        try:
+            state = await self.store.load(leased.conversation_id)
+        except CorruptStore:
+            return await self._failed(parent, leased.conversation_id, "the agent's conversation cannot be read")
         return await self._told(state)
+
+    async def _failed(self, parent: str, child: str, said: str) -> DeliverAnswer:
+        """Tell a parent why its child has no reply; the child may have to be ended."""
+        try:
+            state = await self.store.load(parent)
+        except CorruptStore as error:
+            return SetAside(PLAIN.said(error, 300))
+        for call in state.calls:
+            if call.suspension is not None and call.suspension.source == child:
+                about = {"suspension_id": call.suspension.suspension_id, "source": child}
+                return _answer(await self._sent(parent, Tell(ok=False, content=jsontext.dumps(said), ended=False, **about)))
+        return Delivered()
 
     async def _told(self, state: State) -> DeliverAnswer:
         if state.parent is None:
@@ -139,21 +162,21 @@ class _OwnDeliveries:
             case _:
                 return False, f"{asked} has ended, and its answer cannot be read"
 
-    async def _started_by(self, parent: str, child: str, seq: int) -> tuple[recorded.CallSuspended, Start | None]:
-        """The wait for a child, and the command that starts it; None if the parent waits no longer."""
+    async def _started_by(self, parent: str, child: str, seq: int) -> Start | None:
+        """The command that starts a child; None if its parent waits no longer."""
         state = await self.store.load(parent)
         wait, first, message = await self._read(parent, seq, 1, 0 if state.turn is None else state.turn.message_seq)
         if not isinstance(wait, recorded.CallSuspended) or wait.delegation is None or wait.source != child:
             raise CorruptStore(f"conversation {parent}: entry {seq} delegates nothing to {child}")
         if state.calls.open_suspension(wait.suspension_id) is None:
-            return wait, None
+            return None
         answered, edit = await self._read(parent, wait.delegation.answered_at, wait.arguments_at)
         if not isinstance(first, recorded.ConversationStarted) or not isinstance(answered, recorded.ModelAnswered):
             raise CorruptStore(f"conversation {parent}: what call {wait.tool_call_id} asks cannot be read")
         call = next(one for one in answered.calls if one.tool_call_id == wait.tool_call_id)
         arguments = edit.body if isinstance(edit, recorded.SuspensionSettled) else call.arguments
         path = () if state.parent is None else state.parent.path
-        return wait, Start(
+        return Start(
             agent=wait.delegation.agent,
             app=state.app,
             text=jsontext.loads(arguments or "{}").get("task", ""),
@@ -177,7 +200,10 @@ class _OwnDeliveries:
     async def _sent(self, conversation_id: str, command: Command, *, create: bool = False) -> DeliveryResult:
         if isinstance(command, Request) and (command.of_machine or command.proven is not None):
             command = await self.sign(conversation_id, command)
-        return await self.registry.deliver(Delivery(conversation_id, command, timeout_s=DELIVERY_S, create=create))
+        delivery = Delivery(conversation_id, command, timeout_s=DELIVERY_S, create=create)
+        if self.messages is not None and isinstance(command, Start | Tell):
+            return await self.messages.accepted(delivery) or await self.registry.deliver(delivery)
+        return await self.registry.deliver(delivery)
 
 
 def _answer(result: DeliveryResult) -> DeliverAnswer:
@@ -186,7 +212,13 @@ def _answer(result: DeliveryResult) -> DeliverAnswer:
             return Delivered()
         case _ if isinstance(result.error, _OVER):
             return Delivered()
-        case Refused(HoldfastError() as error) if isinstance(error, _FINAL) and not isinstance(error, ConfigurationError):
-            return SetAside(PLAIN.said(error, 300))
+        case _ if _final(result):
+            return SetAside(PLAIN.said(result.error, 300))
         case _:
             return Later(PLAIN.said(result.error, 300))
+
+
+def _final(result: Refused | Unsent | Unknown) -> bool:
+    """Whether every repetition would be refused; what is wrong with a process's configuration may be mended."""
+    error = result.error
+    return isinstance(result, Refused) and isinstance(error, _FINAL) and not isinstance(error, ConfigurationError)

@@ -35,6 +35,7 @@ from holdfast.redaction import Redaction
 
 from . import cluster
 from .courier import Courier
+from .messages import Messages
 from .notice_links import NoticeLinks
 from .own_deliveries import own_deliveries
 from .ray_actors import RayActors, RayProcesses
@@ -116,10 +117,12 @@ class Sweeper:
         async def notify(app: str, request: DeliverRequest) -> DeliverAnswer:
             return await workers.deliver(app, await links.added(app, request))
 
+        sign = Proofs(self._settings.store, partial(in_daemon, vault.servers_key)).signed
+        messages = Messages(store, workers, self._settings.release, self._settings.traces, reached=reached_here())
         courier = Courier(
             store,
             notify,
-            own_deliveries(sweep.registry, store, Proofs(self._settings.store, partial(in_daemon, vault.servers_key)).signed),
+            own_deliveries(sweep.registry, store, sign, messages),
             may=lambda: self._bound,
             counts=self._counts,
             reached=reached_here(),

@@ -292,14 +292,16 @@ local function try_at(prefix, conversation, target, at)
   look_at_lane(prefix, lane)
 end
 
--- Owe envelopes, {target, 'seq|n|kind', ...}, from now on. Whoever listens is told.
+-- Owe envelopes, {target, 'seq|n|kind', ...}, from now on. Whoever listens is told in which lanes.
 local function owe(prefix, conversation, told, now, channel)
+  local lanes = {}
   for i = 1, #told, 2 do
     local target = told[i]
+    lanes[lane_of(target)] = true
     put(queue_of(prefix, conversation, target), told[i + 1] .. '|' .. string.format('%d', now))
     if not redis.call('ZSCORE', prefix .. 'owed:' .. lane_of(target), conversation .. '|' .. target) then
       try_at(prefix, conversation, target, now)
     end
   end
-  redis.pcall('PUBLISH', channel, '')
+  for lane in pairs(lanes) do redis.pcall('PUBLISH', channel, conversation .. '|' .. lane) end
 end

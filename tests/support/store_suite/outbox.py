@@ -64,9 +64,9 @@ async def leased_again(store: Store) -> Leased:
 
 
 @asynccontextmanager
-async def news(store: Store) -> AsyncIterator[list[None]]:
+async def news(store: Store) -> AsyncIterator[list[Lane | None]]:
     """The news of what is owed, as they come."""
-    heard: list[None] = []
+    heard: list[Lane | None] = []
 
     async def listen() -> None:
         async for one in store.owed_news():
@@ -364,6 +364,9 @@ class Owing:
                 return bool(heard)
 
             await until(told)
+        _, lanes = await store.lanes()
+        owing = {(one.bucket, one.name) for one in lanes}
+        assert all(one is None or (one.bucket, one.name) in owing for one in heard)
 
     async def test_a_lane_is_no_lane_of_a_target_with_a_longer_name(self, store: Store) -> None:
         await owe(store, "c-1", "ended", target=f"{OPS}2")

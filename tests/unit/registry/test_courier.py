@@ -29,7 +29,7 @@ from holdfast.errors import (
     StaleReason,
     StoreUnavailable,
 )
-from holdfast.persistence import MemoryStore, OutboxState, OwedFigures
+from holdfast.persistence import Lane, MemoryStore, OutboxState, OwedFigures
 from holdfast.persistence.keys import bucket_of
 from holdfast.persistence.outbox import ASIDE_MS
 from holdfast.registry import courier as couriers
@@ -112,6 +112,69 @@ async def test_what_is_owed_is_delivered_once_and_in_order():
         assert targets.kinds(f"c-{number}", "audit") == ["turn_completed"]
     assert len(targets.told) == 120
     assert targets.most_at_once <= 2 * AT_ONCE
+
+
+class Names(MemoryStore):
+    """A store whose news name the lane, and which counts looks at all of them; after the first they find nothing."""
+
+    looks = 0
+
+    def __init__(self):
+        super().__init__()
+        self.news = asyncio.Queue()
+
+    async def lanes(self):
+        self.looks += 1
+        now, lanes = await super().lanes()
+        return now, [] if self.looks > 1 else lanes
+
+    async def owed_news(self):
+        while True:
+            yield await self.news.get()
+
+
+async def test_news_that_name_a_lane_need_no_look_at_the_others():
+    store, targets = Names(), Targets()
+    async with running(store, targets):
+        await until(lambda: store.looks > 1)
+        for number in range(40):
+            await owe(store, f"c-{number}", "suspended")
+            store.news.put_nowait(Lane(bucket_of(f"c-{number}"), OPS, 0))
+        await emptied(store)
+    assert len(targets.told) == 40
+
+
+async def test_news_that_come_while_their_bucket_is_leased_are_not_lost():
+    store, targets = Names(), Targets()
+    lease, held, going = store.lease, asyncio.Event(), asyncio.Event()
+
+    async def slow(lane, **more):
+        found = await lease(lane, **more)
+        held.set()
+        await going.wait()
+        return found
+
+    store.lease = slow
+    same = [name for name in map("c-{}".format, range(10_000)) if bucket_of(name) == bucket_of("c-0")][:2]
+    async with running(store, targets):
+        await until(lambda: store.looks > 1)
+        for name in same:
+            await owe(store, name, "suspended")
+            store.news.put_nowait(Lane(bucket_of(name), OPS, 0))
+            await held.wait()
+        await until(store.news.empty)
+        going.set()
+        await emptied(store)
+
+
+async def test_news_of_lanes_of_another_release_are_left_alone():
+    store, targets = Names(), Targets()
+    async with running(store, targets) as courier:
+        await until(lambda: store.looks > 1)
+        store.news.put_nowait(Lane(0, "sms:1", 0))
+        await until(store.news.empty)
+        await asyncio.sleep(0)
+        assert "sms:1" not in courier._lanes
 
 
 async def test_what_becomes_owed_is_delivered_at_once(monkeypatch):

@@ -11,8 +11,9 @@ from holdfast.actors import admission
 from holdfast.actors.activation.guest import GUESTS
 from holdfast.actors.answers import Replied
 from holdfast.actors.workers import NoWorker
-from holdfast.conversation import Send, Start
-from holdfast.errors import ConversationExists, CorruptStore, Fenced, InvalidInput, InvalidMessage, WrongStore
+from holdfast.conversation import Send, Start, Tell
+from holdfast.conversation.records.proposed_call import ProposedCall
+from holdfast.errors import ConversationExists, CorruptStore, Fenced, InvalidInput, InvalidMessage, StaleCall, WrongStore
 from holdfast.persistence import PAUSE_LAG_MS, MemoryStore, RunStatus
 from holdfast.registry import messages as module
 from holdfast.registry.messages import Messages
@@ -373,3 +374,56 @@ async def test_a_message_of_unknown_fate_is_repeated_by_way_of_an_actor(inner, f
     delivery = sent()
     assert await messages_of(FaultyStore(inner, faults)).accepted(delivery) is None
     assert delivery.handed is handed
+
+
+async def waiting(store, count):
+    """A conversation that nobody owns and that waits for so many others; their words."""
+    writer = await Writer.of(store, "c-1")
+    asked = [ProposedCall(tool_call_id=f"call_{one}", name="consult", arguments='{"task":"look"}') for one in range(count)]
+    await writer.do(start(app=APP.app, spec=DESK), begin(), call(*asked))
+    await writer.release()
+    waits = [one.suspension for one in writer.state.calls]
+    return [Tell(suspension_id=one.suspension_id, source=one.source, ok=True, content='"fine"') for one in waits]
+
+
+async def test_the_words_of_many_children_at_once_are_written_without_an_actor_and_a_worker_is_told_after_the_last(inner):
+    words = await waiting(inner, 10)
+    workers = Told(inner)
+    messages = messages_of(inner, workers)
+    answers = await asyncio.gather(*(messages.accepted(delivered(word)) for word in words))
+    assert all(isinstance(answer, Replied) for answer in answers)
+    await until_told(workers)
+    (request,) = workers.calls
+    assert request.effect_id == "t1.m2"
+    assert (await inner.owner("c-1")).token == ""
+    await messages.close()
+
+
+async def test_a_word_is_judged_by_the_spec_that_its_turn_began_with(inner):
+    (word,) = await waiting(inner, 1)
+    newer = DESK.model_copy(update={"limits": DESK.limits.model_copy(update={"result_bytes": 1})})
+    await inner.put_app(APP.model_copy(update={"code": "code-2", "agents": {"desk": newer.digest}}), [newer])
+    messages = messages_of(inner)
+    assert isinstance(await messages.accepted(delivered(word)), Replied)
+    (result,) = [event for _, event in await inner.read("c-1") if event.kind == "call_resolved"]
+    assert "fine" in result.content
+    await messages.close()
+
+
+async def until_told(workers):
+    async with asyncio.timeout(20):
+        while not workers.calls:
+            await asyncio.sleep(0.001)
+
+
+async def test_a_word_for_a_wait_that_is_settled_is_refused_and_one_for_a_busy_conversation_is_an_actors(inner):
+    first, second = await waiting(inner, 2)
+    messages = messages_of(inner)
+    assert isinstance(await messages.accepted(delivered(first)), Replied)
+    again = await messages.accepted(delivered(first))
+    assert isinstance(again, Refused)
+    assert isinstance(again.error, StaleCall)
+    await messages.accepted(delivered(second))
+    assert (await inner.load("c-1")).busy
+    assert await messages.accepted(delivered(second)) is None
+    await messages.close()
