@@ -5,7 +5,7 @@ import asyncio
 from shop_app import _gate, note
 
 from holdfast import Approvers, Deny, Escalate
-from holdfast.agent import Agent, App, Suspend, ToolContext, tool
+from holdfast.agent import Agent, App, Suspend, ToolContext, delegate, tool
 
 
 async def _held(kind: str, context: ToolContext) -> str:
@@ -70,13 +70,27 @@ def ask(question: str) -> str:
     """Ask the user."""
 
 
-app = App(
-    agents=[
-        Agent(
-            name="till",
-            instructions="Sell.",
-            tools=[pay, pay_once, pay_by_key, pay_by_two, pay_in_time, pay_reviewed, look, ask],
-        )
-    ],
-    env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"],
+@tool(approval="required")
+def refund(context: ToolContext) -> str:
+    """Refund; nobody holds it."""
+    note("refund", context)
+    return "refunded"
+
+
+till = Agent(
+    name="till",
+    instructions="Sell.",
+    tools=[pay, pay_once, pay_by_key, pay_by_two, pay_in_time, pay_reviewed, look, ask],
 )
+payments = Agent(name="payments", tools=[refund])
+compliance = Agent(name="compliance", tools=[delegate(payments, name="pay_back")])
+orchestrator = Agent(name="orchestrator", tools=[delegate(compliance, name="check")])
+desk = Agent(
+    name="desk",
+    tools=[
+        delegate(payments, name="hand_over"),
+        delegate(payments, name="hand_over_soon", deadline_s=6),
+        delegate(payments, name="hand_over_asked", approval="required"),
+    ],
+)
+app = App(agents=[till, orchestrator, compliance, payments, desk], env=["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"])
