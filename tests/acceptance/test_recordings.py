@@ -201,6 +201,64 @@ async def test_under_grants_that_first_approvals_give_only_these_are_asked_for_a
     assert sum(approvals.values()) < sum(map(len, touched.values()))
 
 
+def first_turn(recording):
+    """A recording up to the end of its first turn: a child has no more."""
+    messages = recording["messages"]
+    users = [place for place, message in enumerate(messages) if message["role"] == "user"]
+    return recording | {"messages": messages[: users[1]] if len(users) > 1 else messages}
+
+
+def parents(recordings):
+    """What the model says to the conversations that ask the recorded agents."""
+    for name, recording in recordings.items():
+        asks = recorded_app.asking(recorded_app.agent_of(name))
+        task = json.dumps({"task": recording["messages"][0]["content"]})
+        asked = {"id": "call_ask", "type": "function", "function": {"name": asks, "arguments": task}}
+        yield {
+            "messages": [
+                {"role": "user", "content": f"ask {name}"},
+                {"role": "assistant", "content": None, "tool_calls": [asked]},
+                {"role": "assistant", "content": "So it is."},
+            ]
+        }
+
+
+async def child_of(store, parent):
+    """The conversation that another one waits for, once it has begun."""
+    async with asyncio.timeout(120):
+        while True:
+            for event in await Oracle(store, recorded_app.RUNS).events(parent):
+                source = getattr(event, "source", "")
+                if source and (owner := await store.owner(source)) is not None and owner.started:
+                    return source
+            await asyncio.sleep(0.05)
+
+
+@each_way
+@pytest.mark.timeout(900)
+async def test_as_children_of_a_parent_the_first_turns_have_the_same_transcripts(recordings, chosen):
+    turns = {name: first_turn(recording) for name, recording in chosen.items()}
+    turns = {name: turn for name, turn in turns.items() if turn["messages"][-1]["role"] == "assistant"}
+    slots = asyncio.Semaphore(OF_SAMPLE_AT_ONCE)
+
+    async def one(client, store, name):
+        async with slots:
+            parent = await client.start("asker", f"ask {name}", conversation_id=f"parent:{name}", context={"recording": name})
+            child = await child_of(store, parent.id)
+            transcript = await play(client, name, turns[name], child=client.conversation(child))
+            state = await parent.wait(timeout_s=120)
+            (said,) = [json.loads(message["content"]) for message in await parent.messages() if message["role"] == "tool"]
+            assert (state.reply, said["ok"], said["result"]) == ("So it is.", True, turns[name]["messages"][-1]["content"])
+            return child, transcript
+
+    asked = {f"parent of {name}": parent for name, parent in zip(turns, parents(turns), strict=True)}
+    with replaying(recordings | asked) as stack:
+        async with opened(stack) as store, AsyncClient.connect("recorded_app:delegated", timeout_s=120) as client:
+            held_by = await asyncio.gather(*(one(client, store, name) for name in turns))
+        for turn, (child, messages) in zip(turns.values(), held_by, strict=True):
+            equal(stack, {child: turn}, {child: messages})
+
+
 @pytest.mark.slow  # that a conversation is left and taken up again, tests/faults/test_parking.py tells the gate
 @pytest.mark.timeout(900)
 async def test_on_two_actors_which_leave_each_conversation_while_its_model_works_the_transcripts_are_the_same(

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from holdfast.agent import Agent, App, Rule, Rules, Tool, ToolContext
+from holdfast.agent import Agent, App, Rule, Rules, Tool, ToolContext, delegate
 from holdfast.conversation.terms.grants import Target
 
 DATA = Path(os.environ.get("HOLDFAST_TEST_DATA", Path(__file__).parents[2] / ".." / "shared" / "data")).resolve()
@@ -75,7 +75,8 @@ def _callback(name: str) -> Any:
         before = {run["key"] for run in ran if run["name"] == name and run["arguments"] == arguments}
         with log.open("a") as lines:
             lines.write(json.dumps(entry) + "\n")
-        calls = calls_of(_RECORDINGS[recording_of(conversation_id)]["messages"])
+        context = holdfast_context.context or {}
+        calls = calls_of(_RECORDINGS[context.get("recording") or recording_of(conversation_id)]["messages"])
         return result_of(calls, entry["key"], name, arguments, len(before - {entry["key"]}))
 
     return run
@@ -172,7 +173,16 @@ def agent_of(conversation_id: str) -> str:
     return f"{way}-{agent}" if way in WAYS else agent
 
 
+def asking(agent: str) -> str:
+    """The name of the tool by which an agent is asked."""
+    return f"ask_{agent}"[:64]
+
+
 _ENVIRONMENT = ["*_API_KEY", "*_API_BASE", "HOLDFAST_TEST_*"]
 app = App(agents=_agents(), env=_ENVIRONMENT)
 ways = App(agents=[agent for way, how in WAYS.items() for agent in _agents(f"{way}-", **how)], env=_ENVIRONMENT)
 """The same agents in each of the other ways."""
+_ASKED = _agents()
+asker = Agent(name="asker", tools=[delegate(agent, name=asking(agent.name)) for agent in _ASKED])
+delegated = App(agents=[asker, *_ASKED], env=_ENVIRONMENT)
+"""The same agents, each asked by another one, whose conversation has the recording's name as its context."""

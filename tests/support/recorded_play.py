@@ -13,6 +13,7 @@ from holdfast.client import (
     Answer,
     Approve,
     AsyncClient,
+    AsyncConversation,
     AsyncPendingCall,
     Decision,
     Receipt,
@@ -41,38 +42,44 @@ async def play(
     patience_s: float = 0,
     together: bool = False,
     approve: Callable[[AsyncPendingCall], Approve] = plainly,
+    child: AsyncConversation | None = None,
 ) -> list[dict[str, Any]]:
     """Hold a recorded conversation: say what its user said, resolve what waits; the messages at its end.
 
     What waits at a time is decided one by one, or `together`; `approve` says how. What a grant has settled by then is left out.
     With patience, what cannot be read is read again for so long; what is asked for, the client repeats by itself.
-    The name is the conversation's id: it says the recording and the agent, as `recorded_app` reads it.
+    The name is the conversation's id: it says the recording and the agent, as `recorded_app` reads it. A `child` is held, which
+    another conversation has started with what the user said, and which ends with its reply.
     """
     messages = recording["messages"]
     texts = [message["content"] for message in messages if message["role"] == "user"]
     calls = recorded_app.calls_of(messages)
-    conversation = await client.start(recorded_app.agent_of(name), texts.pop(0), conversation_id=name)
-    receipt, within_s = conversation.receipt, max(120, patience_s)
+    first = texts.pop(0)
+    conversation = child or await client.start(recorded_app.agent_of(name), first, conversation_id=name)
+    seq, within_s = 0 if child else conversation.receipt.seq, max(120, patience_s)
     answered: Counter[str] = Counter()
     while True:
-        state = await _read(patience_s, lambda: conversation.wait(after=receipt.seq, timeout_s=within_s))  # noqa: B023 - at once
+        state = await _read(patience_s, lambda: conversation.wait(after=seq, timeout_s=within_s))  # noqa: B023 - at once
         match state.status:
             case Status.AWAITING_INPUT:
                 decisions = [(call, _decision(call, calls, answered, approve)) for call in state.pending]
                 if together:
                     named = {call.suspension_id: decision for call, decision in decisions}
-                    receipt = (await conversation.resolve_many(named))[-1]
+                    seq = (await conversation.resolve_many(named))[-1].seq
                 else:
                     for call, decision in decisions:
-                        receipt = await _resolved(call, decision) or receipt
+                        receipt = await _resolved(call, decision)
+                        seq = seq if receipt is None else receipt.seq
             case Status.QUARANTINED if patience_s:
                 await conversation.retry()
             case Status.IDLE if texts:
-                receipt = await conversation.send(texts.pop(0))
+                seq = (await conversation.send(texts.pop(0))).seq
             case Status.IDLE | Status.FAILED:
                 assert not texts
                 ends_early = messages[-1]["role"] == "tool"
                 assert (state.status is Status.FAILED) == ends_early, state
+                return await _read(patience_s, conversation.messages)
+            case Status.ENDED if child:
                 return await _read(patience_s, conversation.messages)
             case _:
                 pytest.fail(f"{name} did not come to rest: {state}")
