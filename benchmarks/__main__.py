@@ -16,6 +16,7 @@ PARTS = {
     "gating": "bytes of a turn by how its call is decided, and the gate before a run",
     "audit": "what the audit chain costs a decision",
     "outbox": "what is owed: webhooks against plain requests, appends that owe, an idle courier",
+    "delegation": "parents and children against conversations of one model call, and beside a webhook that hangs",
     "rehearsal": "three turns of an agent's unit test, without a stack",
 }
 PEERS = stack.ROOT / "peers" / "out"

@@ -82,14 +82,14 @@ async def plain(url: str, count: int) -> float:
     return time.perf_counter() - began
 
 
-async def due(store: RedisStore, target: str, seqs: dict[str, int], at: int) -> None:
+async def due(store: RedisStore, target: str, seqs: dict[str, int], at: int, *, app: str = APP) -> None:
     """Each of these conversations owes a notice of the event at its place in the log, from a moment on."""
     by_prefix: dict[str, list[str | int]] = {}
     for name, seq in seqs.items():
         by_prefix.setdefault(store._keys.prefix(name), []).extend((name, f"{seq}|0"))
     source = f"{redis_scripts._text('_prelude')}\n{OWE}"
     for prefix, told in by_prefix.items():
-        await store._redis.eval(source, 1, f"{prefix}owed", prefix, notice_target(target, APP), at, *told)
+        await store._redis.eval(source, 1, f"{prefix}owed", prefix, notice_target(target, app), at, *told)
 
 
 async def delivered(store: RedisStore, url: str, seqs: dict[str, int]) -> float:
