@@ -166,7 +166,8 @@ async def _delegated(store: Conversations, state: State) -> list[CallSuspended]:
     """The delegated calls of the present turn, or of the last one, in the order of the log."""
     turn_id = state.turn.turn_id if state.turn is not None else "" if state.last is None else state.last.turn_id
     found, before = list[CallSuspended](), state.seq + 1
-    for _ in range(MOST_READS if turn_id else 0):
+    none = not turn_id or (state.turn is not None and not state.turn.delegated)
+    for _ in range(0 if none else MOST_READS):
         page = await store.read(state.conversation_id, before=before, limit=READ_AT_ONCE)
         for seq, event in reversed(page):
             before = seq
