@@ -198,11 +198,13 @@ class _OwnDeliveries:
         return [next(found) if place else None for place in places]
 
     async def _sent(self, conversation_id: str, command: Command, *, create: bool = False) -> DeliveryResult:
-        if isinstance(command, Request) and (command.of_machine or command.proven is not None):
-            command = await self.sign(conversation_id, command)
         delivery = Delivery(conversation_id, command, timeout_s=DELIVERY_S, create=create)
         if self.messages is not None and isinstance(command, Start | Tell):
-            return await self.messages.accepted(delivery) or await self.registry.deliver(delivery)
+            accepted = await self.messages.accepted(delivery)
+            if accepted is not None:
+                return accepted
+        if isinstance(command, Request) and (command.of_machine or command.proven is not None):
+            delivery.command = await self.sign(conversation_id, command)  # an actor takes nobody's word for it
         return await self.registry.deliver(delivery)
 
 

@@ -406,9 +406,9 @@ async def test_starts_and_words_need_no_actor_where_a_guest_accepts_them(own, as
     guests = Guests(Replied(None))
     own.kinds = own_deliveries(own, own.store, own.sign, guests)
     assert await asked.start() == Delivered()
-    assert own.sent == []
+    assert own.sent == own.signed == []
     assert await asked.start() == Delivered()  # the guest leaves this one to an actor
-    assert [type(command) for _, command in own.sent] == [Start]
+    assert [(type(command), command.signature) for _, command in own.sent] == [(Start, "signed")]
     await asked.below.do(begin(), reply("Fine."))
     assert await asked.tell() == Delivered()
     assert await own.delivered(END, "c-1", asked.child, seq=9) == Delivered()
