@@ -397,7 +397,7 @@ async def test_no_log_line_has_the_link_that_is_redeemed(caplog):
     terms = LinkTerms("c-1", "s-1", "0" * 32, Principal("ana"), (DecisionKind.APPROVE,), 1_900_000_000_000, "n" * 22)
     token = LinkKeys({"k1": b"1" * 32}, "store-1", "shop").signed(terms)
     client, transport = client_of(said(502), said(200, RECEIPT | {"tool_call_id": "one"}))
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, logger="httpx"):
         await client.redeem(token, Approve())
     assert token in str(transport.requests[0].url)
     assert "HTTP Request: POST https://desk.example.com/agents/r/***" in caplog.text
