@@ -99,8 +99,7 @@ class _OwnDeliveries:
         result = await self._sent(child, command, create=True)
         match result:
             case Replied(Receipt(duplicate=True)):  # the parent may have been set back since it was told
-                state = await self.store.load(child)
-                return await self._told(state) if state.ended else Delivered()
+                return await self._told(await self.store.load(child))
             case Replied():
                 return Delivered()
             case _ if isinstance(result.error, StaleCall):
@@ -136,6 +135,8 @@ class _OwnDeliveries:
     async def _told(self, state: State) -> DeliverAnswer:
         if state.parent is None:
             return Delivered()
+        if not state.ended and await self.store.quarantine(state.conversation_id) is None:
+            return Delivered()  # it was tried again since, or set back, and tells once it ends
         ok, said = await self._said_by(state)
         about = {"suspension_id": state.parent.suspension_id, "source": state.conversation_id, "ended": state.ended}
         tell = Tell(ok=ok, content=jsontext.dumps(said), **about)

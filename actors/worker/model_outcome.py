@@ -12,6 +12,7 @@ from holdfast.actors.workers import ModelOutcome, ModelRequest
 from holdfast.agent import Agent, Rules, Tool, TurnContext
 from holdfast.agent.delegate import UNTOLD, Delegate
 from holdfast.conversation import AgentSpec, FailureReason, Limits, ModelFailed, ModelReplied
+from holdfast.conversation.ids import may_be_child
 from holdfast.conversation.records.events import ConversationStarted, MessageAccepted
 from holdfast.conversation.records.proposed_call import ProposedCall
 from holdfast.conversation.terms.grants import CallTarget
@@ -19,8 +20,9 @@ from holdfast.conversation.terms.rule_verdict import RuleEffect
 from holdfast.conversation.text import jsontext
 from holdfast.counting import Counts
 from holdfast.errors import HoldfastError
-from holdfast.persistence import Conversations
-from holdfast.persistence.access import NANOS, QuotaStore
+from holdfast.persistence import Conversations, Store
+from holdfast.persistence.access import NANOS
+from holdfast.persistence.views import path_of
 from holdfast.redaction import Redaction
 
 from .asking import Ask, here
@@ -186,13 +188,14 @@ class ModelCounts:
 logger = logging.getLogger("holdfast.worker")
 
 
-async def spend(store: QuotaStore, conversation_id: str, outcome: ModelOutcome, cost_usd: float | None) -> None:
-    """Charge a model call to its quota. An error is logged, and the turn goes on."""
+async def spend(store: Store, conversation_id: str, outcome: ModelOutcome, cost_usd: float | None) -> None:
+    """Charge a model call to the quota of its conversation, or of the root above it. An error is logged, the turn goes on."""
     tokens = 0 if isinstance(outcome, ModelFailed) else (outcome.input_tokens or 0) + (outcome.output_tokens or 0)
     cost = round(cost_usd * NANOS) if cost_usd is not None and 0 < cost_usd < math.inf else 0
     if not tokens and not cost:
         return
     try:
-        await store.spend(conversation_id, tokens, cost)
+        above = path_of(await store.at(conversation_id, [1])) if may_be_child(conversation_id) else ()
+        await store.spend(above[0].conversation_id if above else conversation_id, tokens, cost)
     except HoldfastError as error:
         logger.warning("conversation %s: what a model call used is not counted: %s", conversation_id, error)

@@ -7,6 +7,7 @@ from writer import Writer, start
 
 from holdfast.actors.worker.model_outcome import spend
 from holdfast.conversation import FailureReason, ModelFailed, ModelReplied
+from holdfast.conversation.terms.delegation import Ancestor, Parent
 from holdfast.persistence import MemoryStore
 from holdfast.persistence.access import COST, NANOS, TOKENS
 from holdfast.testing import FailBefore, FaultyStore
@@ -43,6 +44,17 @@ async def test_a_call_counts_what_its_provider_says_that_it_used(store, outcome,
 async def test_a_call_of_a_conversation_that_nobody_is_charged_for_counts_nowhere(store):
     await spend(store, "c-2", replied(input_tokens=7), 0.25)
     assert store._quotas_used == {}
+
+
+async def test_a_call_of_a_child_counts_for_the_key_of_the_root(store):
+    path = (Ancestor(conversation_id="c-1", agent="desk"), Ancestor(conversation_id="d-1", agent="clerk"))
+    parent = Parent(suspension_id="s-1", path=path, depth=1, descendants=1, must_end_by=1 << 50)
+    first = start()(None).model_copy(update={"parent": parent})
+    await (await Writer.of(store, "d-2")).do(lambda _: first)
+    await spend(store, "d-2", replied(input_tokens=7), 0.25)
+    await (await Writer.of(store, "d-mine")).do(start())
+    await spend(store, "d-mine", replied(input_tokens=5), None)
+    assert (await store.used(["k1"]))[0].amounts == {TOKENS: 7, COST: NANOS // 4}
 
 
 async def test_a_store_that_is_away_stops_no_turn(store, caplog):

@@ -5,7 +5,7 @@ from writer import Writer, begin, call, cancel, end, fail_model, reply, resolve,
 
 from holdfast.actors.answers import Replied
 from holdfast.actors.workers import Delivered, Later, SetAside
-from holdfast.conversation import Cancel, Principal, Proof, Start, Status, Tell
+from holdfast.conversation import Cancel, Principal, Proof, Receipt, Start, Status, Tell
 from holdfast.conversation.log.owed import END, START, TELL, Envelope, own_target
 from holdfast.conversation.records.proposed_call import ProposedCall
 from holdfast.errors import (
@@ -292,6 +292,24 @@ async def test_a_quarantined_child_is_a_failure_and_is_not_known_to_have_ended(o
     content, ended = asked.settled
     assert "quarantined" in content
     assert not ended
+
+
+async def test_a_child_that_is_tried_again_before_its_parent_is_told_of_its_quarantine_goes_on(own, asked):
+    await asked.start()
+    await asked.below.do(begin())
+    await own.store.strike(asked.child, asked.below.token, process="p-1", reason="it dies", limit=1)
+    await own.store.retry(asked.child)
+    assert await asked.tell() == Delivered()
+    assert asked.settled is None
+
+
+async def test_a_repeated_start_of_a_child_in_quarantine_tells_its_parent_again(own, asked):
+    await asked.start()
+    await asked.below.do(begin())
+    await own.store.strike(asked.child, asked.below.token, process="p-1", reason="it dies", limit=1)
+    own.results = [Replied(Receipt(conversation_id=asked.child, seq=2, accepted_at=0, duplicate=True))]
+    assert await asked.start() == Delivered()
+    assert "quarantined" in asked.settled[0]
 
 
 async def test_a_reply_that_cannot_be_read_is_a_failure_that_says_so(own, asked, monkeypatch):
