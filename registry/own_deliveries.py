@@ -4,6 +4,7 @@ A parent starts its children and ends them, and a child tells its parent how it 
 the conversation that owes them says. A child that cannot be started is told of as one that has failed.
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -35,6 +36,8 @@ from .courier import Own
 from .registry import Delivery, DeliveryResult, Refused, Unknown, Unsent
 
 DELIVERY_S = 30.0
+START_MS = 30_000
+"""How long (ms) after its parent was seen to wait a child may start. Its end is tried until then if it is not there."""
 GIVEN_UP_MS = TRIED_MS - 3_600_000
 """After how long (ms) a start that nothing came of counts as failed: the parent is told before the start is set aside."""
 _OVER = (ConversationEnded, ConversationNotFound, StaleCall)
@@ -83,27 +86,34 @@ class _OwnDeliveries:
     messages: Accepts | None
 
     async def end(self, child: str, leased: Leased) -> DeliverAnswer:
-        """End a child whose parent waits for it no longer."""
+        """End a child whose parent waits for it no longer. Another conversation that has its id goes on."""
+        with contextlib.suppress(ConversationNotFound):
+            state = await self.store.load(child)
+            if state.parent is None or state.parent.conversation_id != leased.conversation_id:
+                return Delivered()
         result = await self._sent(child, End(request_id=leased.envelope.message_id(leased.conversation_id)))
+        if isinstance(result, Unsent | Refused) and isinstance(result.error, ConversationNotFound):
+            left_ms = leased.envelope.at + START_MS - await self.store.now()
+            return Later("it may start yet", left_ms) if left_ms >= 0 else Delivered()
         return _answer(result)
 
     async def start(self, child: str, leased: Leased) -> DeliverAnswer:
         """Start the child of a call. If that is impossible, or if it was over before, its parent is told."""
-        parent = leased.conversation_id
+        parent, not_after = leased.conversation_id, await self.store.now() + START_MS
         try:
             command = await self._started_by(parent, child, leased.envelope.seq)
         except CorruptStore:
             return await self._failed(parent, child, "the agent could not be asked, since the task cannot be read")
         if command is None:
             return Delivered()
-        result = await self._sent(child, command, create=True)
+        result = await self._sent(child, command.model_copy(update={"not_after": not_after}), create=True)
         match result:
             case Replied(Receipt(duplicate=True)):  # the parent may have been set back since it was told
                 return await self._told(await self.store.load(child))
             case Replied():
                 return Delivered()
             case _ if isinstance(result.error, StaleCall):
-                return Delivered()
+                return Later(PLAIN.said(result.error, 300))
             case _ if (
                 _final(result) or isinstance(result.error, _OVER) or leased.envelope.at + GIVEN_UP_MS < await self.store.now()
             ):

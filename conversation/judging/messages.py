@@ -26,8 +26,9 @@ def start(state: State, command: Start) -> Judgement:
         jsontext.loads(command.context)
     except jsontext.NotJson as error:
         raise InvalidMessage("context", str(error), "give a JSON value") from error
-    if command.parent is not None and command.now >= command.parent.must_end_by:
-        raise StaleCall(command.parent.conversation_id, command.parent.suspension_id, StaleReason.EXPIRED)
+    parent = command.parent
+    if parent is not None and command.now >= min(parent.must_end_by, command.not_after or parent.must_end_by):
+        raise StaleCall(parent.conversation_id, parent.suspension_id, StaleReason.EXPIRED)
     draft = Draft(state, command)
     draft.emit(
         ConversationStarted(

@@ -157,7 +157,10 @@ class _Message(Request):
 
 
 class Start(_Message):
-    """Start the conversation with a first message; `parent` is the wait that it is started for, if any."""
+    """Start the conversation with a first message; `parent` is the wait that it is started for, if any.
+
+    A parent's start is refused from `not_after` (ms UTC) on, so that it does not arrive after the conversation's end.
+    """
 
     kind: Literal["start"] = "start"
     agent: str
@@ -165,6 +168,7 @@ class Start(_Message):
     context: JsonText = "null"
     attended: bool = True
     parent: Parent | None = None
+    not_after: int | None = None
 
     @property
     def digest(self) -> str:

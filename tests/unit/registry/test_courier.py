@@ -479,7 +479,7 @@ class Sent:
     [
         (Replied(None), None),
         (Refused(ConversationEnded("c-child")), None),
-        (Unsent(ConversationNotFound("c-child")), None),
+        (Unsent(ConversationNotFound("c-child")), OutboxState.OWED),
         (Refused(InvalidInput("f", "p", "x")), OutboxState.SET_ASIDE),
         (Refused(NotPermitted("c-child", "call_1", "it is another's")), OutboxState.SET_ASIDE),
         (Refused(StaleCall("c-child", "call_1", StaleReason.ALREADY_RESOLVED)), None),

@@ -22,7 +22,7 @@ from holdfast.errors import (
     StaleReason,
 )
 from holdfast.persistence import Leased, MemoryStore
-from holdfast.registry.own_deliveries import GIVEN_UP_MS, own_deliveries
+from holdfast.registry.own_deliveries import GIVEN_UP_MS, START_MS, own_deliveries
 from holdfast.registry.registry import Refused, Unknown, Unsent
 
 TASK = '{"task":"look into it"}'
@@ -173,13 +173,14 @@ async def test_a_conversation_of_somebody_else_with_the_childs_id_fails_the_call
     await own.begun(asked.child, start("mine", message_id=asked.wait.suspension_id))
     assert await asked.start() == Delivered()
     assert "could not be asked" in asked.settled[0]
+    assert await own.delivered(END, "c-1", asked.child, seq=9) == Delivered()
     assert own.writers[asked.child].state.parent is None
     assert own.writers[asked.child].state.status is not Status.ENDED
 
 
 async def test_a_start_after_the_waits_deadline_starts_nothing(own, asked, clock):
     clock.now = asked.wait.expires_at
-    assert await asked.start() == Delivered()
+    assert isinstance(await asked.start(), Later)
     assert asked.child not in own.writers or not asked.below.state.seq
     assert asked.settled is None  # by its deadline, which its own actor notices
 
@@ -433,17 +434,24 @@ async def test_starts_and_words_need_no_actor_where_a_guest_accepts_them(own, as
     assert guests.asked == [Start, Start, Tell]
 
 
-@pytest.mark.xfail(strict=True, reason="a courier that stands still after it has read the wait knows no end")
-async def test_no_child_starts_after_its_end(own, asked):
+@pytest.mark.parametrize("late", [False, True], ids=["soon", "too late"])
+async def test_no_child_starts_after_its_end(own, asked, clock, late):
     """A courier stands still for longer than its lease, and another one delivers the start and the end meanwhile."""
+    at = clock.now
+
+    async def end():
+        return await own.delivered(END, "c-1", asked.child, seq=9, at=at)
 
     async def standing_still(_, command):
         own.kinds = own_deliveries(own, own.store, own.sign)
         await asked.parent.do(cancel())
         assert await asked.start() == Delivered()
-        assert await own.delivered(END, "c-1", asked.child, seq=9) == Delivered()
+        assert await end() == Later("it may start yet", START_MS)
+        clock.now += START_MS * late
         return command
 
     own.kinds = own_deliveries(own, own.store, standing_still)
-    await asked.start()
-    assert asked.child not in own.writers or asked.below.state.ended
+    assert isinstance(await asked.start(), Later if late else Delivered)
+    clock.now += 1
+    assert await end() == Delivered()
+    assert (not asked.below.state.seq) if late else asked.below.state.ended
