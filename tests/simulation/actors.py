@@ -15,7 +15,7 @@ from .workers import SimCluster
 SERVED, SERVERS_KEY = StoreAddress("", "simulated", "store"), b"known to those who have verified somebody"
 
 
-async def _servers_key():
+async def servers_key():
     return SERVERS_KEY
 
 
@@ -134,7 +134,7 @@ class SimActors:
                 clock=steady_ms,
                 leave=lambda: world.crash(process, "leaves"),
                 reached=lambda step: world.nemesis.reached(process, step),
-                check_proof=Proofs(SERVED, _servers_key).check,
+                check_proof=Proofs(SERVED, servers_key).check,
             )
             if offer:
                 await process.host.offer_blank()

@@ -35,6 +35,7 @@ from holdfast.registry.registry import Delivery, Registry
 
 from . import shop
 from .actors import SERVED, SERVERS_KEY, SimActors
+from .children import MORE
 from .store import SimStore
 from .trace import shown
 from .workers import SimCluster
@@ -76,7 +77,7 @@ class Client:
         )
         self._open = 0
         self.told = 0
-        self._left = world.rng.randint(*self.left)
+        self._left = world.rng.randint(*self.left) + MORE * world.children.there
         self._doubtful = world.rng.choice((0.0, 0.1, 0.3))
         self._hasty = self.hasty or world.rng.choice((0.5, 1.5, 3))
 
@@ -88,13 +89,16 @@ class Client:
         rng = self._world.rng
         while self._left:
             await self._world.sleep(rng.random() * self._hasty)
-            self._open += 1
-            self._left -= 1
-            self.process.start(self._once())
+            self._begin(self._act())
 
-    async def _once(self):
+    def _begin(self, act):
+        self._open += 1
+        self._left -= 1
+        self.process.start(self._once(act))
+
+    async def _once(self, act):
         try:
-            await self._act()
+            await act
         except HoldfastError as error:  # of the store, while it was looked at
             self._world.trace.note("cannot look: %s", error)
         finally:
@@ -102,7 +106,10 @@ class Client:
 
     async def _act(self):
         world, rng = self._world, self._world.rng
-        conversation_id = rng.choice(world.conversations)
+        conversation_id = world.children.or_child(rng.choice(world.conversations))
+        if world.children.meddles():
+            await self._meddle(conversation_id)
+            return
         if rng.random() < self._doubtful:
             await self._doubt(conversation_id)
         draw = rng.random()
@@ -122,6 +129,32 @@ class Client:
             await self._ask(conversation_id, End(request_id=world.new_id("x")))
         else:
             await self._decide(conversation_id)
+
+    def begin_meddling(self, conversation_id):
+        """Meddle with a conversation that waits for a child, beside all else."""
+        self._left += 1
+        self._begin(self._meddle(conversation_id))
+
+    async def _meddle(self, conversation_id):
+        """End a call that waits for a child, or do what only the child may."""
+        world = self._world
+        found = await world.children.meddling(conversation_id)
+        if found is None:
+            return
+        wait, means = found
+        match means:
+            case "take its id":
+                await self._ask(wait.source, self._start(wait.source), create=True)
+            case "cancel the turn":
+                await self._ask(conversation_id, CancelTurn(request_id=world.new_id("x")))
+            case "cancel what waits":
+                await self._ask(conversation_id, CancelPending(request_id=world.new_id("x")))
+            case "end":
+                await self._ask(conversation_id, End(request_id=world.new_id("x")))
+            case _:
+                ruling = DecisionRecord.of(Cancel("never mind") if means == "cancel" else Answer("I am the child"))
+                named = {"tool_call_id": wait.tool_call_id, "suspension_id": wait.suspension_id}
+                await self._ask(conversation_id, Resolve(ruling=ruling, decision_id=world.new_id("d"), **named))
 
     async def _send(self, conversation_id):
         """A message; where people chat, best once the conversation rests and nobody owns it."""
@@ -182,6 +215,7 @@ class Client:
         seen = world.shown.setdefault(conversation_id, [])
         seen.append(view.suspension_id)
         await world.sleep(rng.random() * rng.choice((0.1, 0.1, 2, 12)))
+        await world.children.until_late(conversation_id)
         decision = world.granter.with_scope(rng.choice(FITTING[view.kind] if rng.random() < 0.9 else ANY), view)
         draw = rng.random()
         suspension_id = view.suspension_id if draw < 0.55 else None if draw < 0.75 else rng.choice(seen)

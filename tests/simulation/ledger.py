@@ -233,7 +233,7 @@ class Ledger:
         if scheduled is None or self._acted_on is None:
             return
         arguments = arguments_in(events[scheduled.arguments_at - 1], scheduled.tool_call_id)
-        agent = agent_of(conversation_id)
+        agent = agent_of(conversation_id, events)
         effects = {self.verdict(rules, agent, scheduled.tool, arguments).effect for rules in self._acted_on}
         if effects == {RuleEffect.DENY}:
             self.wrong("%s: %s begins, and rules deny it", conversation_id, effect_id)

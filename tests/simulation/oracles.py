@@ -58,6 +58,7 @@ from holdfast.errors import (
 from holdfast.persistence import codec
 
 from .audit_oracle import the_chain_verifies
+from .child_oracles import children_do_what_is_asked
 from .couriers import notices_were_told
 from .grant_oracles import grants_are_behind_what_runs, grants_are_what_was_asked_for
 from .rule_oracles import rules_are_behind_denials
@@ -108,6 +109,7 @@ def judge(world):
             _the_acknowledgement_holds(world.ledger, history, asked)
             grants_are_what_was_asked_for(world.ledger, history, asked)
     _repeated_receipts_agree(world.ledger)
+    children_do_what_is_asked(world, histories)
 
 
 class History:
@@ -191,7 +193,7 @@ def _calls_keep_to_the_execution(ledger, history):
     A call that rules ask about when it is about to run has been let go with the others, which may have begun.
     So has one that was let go by a grant which has ended by then, and that is asked about after all.
     """
-    execution, held = agent_of(history.conversation_id).spec.execution, set()
+    execution, held = agent_of(history.conversation_id, history.events).spec.execution, set()
     for place, state in enumerate(history.states):
         calls = state.calls
         asked = [call for call in calls.awaiting() if call.suspensions == 1 and call.tool_call_id not in held]
@@ -361,7 +363,7 @@ def _the_refusal_is_justified(world, history, asked):
     for place in history.places:
         if asked.from_seq <= place <= asked.to_seq:
             state = history.states[place]
-            spec = agent_of(history.conversation_id).spec
+            spec = agent_of(history.conversation_id, history.events).spec
             read = {seq: history.events[seq - 1] for seq in command.reads(state, spec)}
             for now in (world.clock(), world.clock(asked.at)):  # by now, grants may have ended for which there was no room
                 stamped = command.stamped(now, spec, history.known(keys, place), read=read)

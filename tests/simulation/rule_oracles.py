@@ -30,7 +30,7 @@ def rules_are_behind_denials(ledger, history):
 
 
 def _denied_by_a_rule(ledger, history, event, asked, scheduled):
-    name, agent = history.conversation_id, agent_of(history.conversation_id)
+    name, agent = history.conversation_id, agent_of(history.conversation_id, history.events)
     seq, tool = asked
     source = history.events[(seq if scheduled is None else scheduled.arguments_at) - 1]
     arguments = arguments_in(source, event.tool_call_id)

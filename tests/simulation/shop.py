@@ -5,7 +5,7 @@ import random
 import zlib
 
 from holdfast.actors.signature import sealed
-from holdfast.agent import Agent, App, Suspend, Tool, ToolContext
+from holdfast.agent import Agent, App, Suspend, Tool, ToolContext, delegate
 from holdfast.conversation import Answer, Approvers, Deny, Escalate, Limits, ModelFailed, ModelReplied, Review, Target
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.terms.spec import NoticeKind, NotifySpec
@@ -90,11 +90,25 @@ TOOLS_OF_ALL = [
     _outside("share", executor="client", approval="required"),
 ]
 LIMITS = Limits(
-    max_model_calls=6, approval_timeout_s=12, answer_timeout_s=9, client_timeout_s=6, run_timeout_s=4, model_timeout_s=4
+    max_model_calls=6,
+    approval_timeout_s=12,
+    answer_timeout_s=9,
+    client_timeout_s=6,
+    run_timeout_s=4,
+    model_timeout_s=4,
+    descendants=5,
 )
+ASKED = {"desk": {"deadline_s": 5}, "clerk": {"deadline_s": 50, "approval": "required"}, "board": {"deadline_s": 80}}
+"""The agents, and how each is asked by the others."""
+EXECUTIONS = {"desk": "parallel", "clerk": "sequential", "board": "batch"}
 AGENTS = [
-    Agent(name=name, tools=TOOLS_OF_ALL, limits=LIMITS, execution=execution)
-    for name, execution in (("desk", "parallel"), ("clerk", "sequential"), ("board", "batch"))
+    Agent(
+        name=name,
+        tools=[*TOOLS_OF_ALL, *(delegate(other, **options) for other, options in ASKED.items() if other != name)],
+        limits=LIMITS,
+        execution=execution,
+    )
+    for name, execution in EXECUTIONS.items()
 ]
 TARGETS = (
     NotifySpec(name="ops", events=tuple(NoticeKind)),
@@ -103,10 +117,11 @@ TARGETS = (
 for agent in AGENTS:
     agent.spec = agent.spec.model_copy(update={"notify": TARGETS})
 AGENT = AGENTS[0]
+BY_NAME = {agent.name: agent for agent in AGENTS}
 KEY = b"k" * 32
 """What records of the app are signed with; the store does not have it."""
 APP = App(agents=AGENTS)
-TOOLS = [tool.name for tool in AGENT.tools] + ["refund", "ask", "share"]
+TOOLS = [tool.name for tool in TOOLS_OF_ALL] + ["refund", "ask", "share"]
 
 
 def record(code, address, rules):
@@ -115,9 +130,19 @@ def record(code, address, rules):
     return sealed(KEY, address, AppRecord(app=PATH, code=code, agents=agents, rules=rules))
 
 
-def agent_of(conversation_id):
-    """The agent of a conversation: a half are with the desk."""
+def agent_of(conversation_id, events=()):
+    """The agent of a conversation, by its log; of one that has none yet, the agent that clients start it with.
+
+    A half are with the desk.
+    """
+    if events:
+        return BY_NAME[events[0].agent]
     return AGENTS[(0, 0, 1, 2)[zlib.crc32(conversation_id.encode()) % 4]]
+
+
+def is_child(conversation_id):
+    """Whether an id is that of a conversation that was started for a call of another one."""
+    return conversation_id.startswith("d-")
 
 
 class Model:
@@ -147,6 +172,10 @@ class Model:
         """From now on, ask for calls that are to be approved, most of the time."""
         self._tools = [*TOOLS, *(name for name in ("refund", "refund", "reship") for _ in range(4))]
 
+    def delegating(self):
+        """From now on, ask other agents, too."""
+        self._tools = [*self._tools, *(f"ask_{name}" for name in ASKED for _ in range(len(self._tools) // 3))]
+
     def seconds(self):
         draw = self._rng.random
         return draw() * (10 if draw() < self._slow else 0.5)
@@ -166,7 +195,8 @@ class Model:
             rounds += message["role"] == "assistant"
         if rng.random() < 0.03:
             return ModelFailed(effect_id=effect_id, error="the model is overloaded")
-        if rounds >= 4 or rng.random() < self._talkative * (0.1 + rounds / 4):
+        talkative = max(self._talkative, 2) if is_child(conversation_id) else self._talkative
+        if rounds >= 4 or rng.random() < talkative * (0.1 + rounds / 4):
             return ModelReplied(effect_id=effect_id, content=f"reply {rng.randrange(1000)}")
         calls = tuple(self._call(rng, number) for number in range(rng.randint(1, self._most)))
         return ModelReplied(effect_id=effect_id, calls=calls)
@@ -177,4 +207,6 @@ class Model:
         how = rng.choice(("ok", "ok", "ok", "raise", "review", "pass"))
         arguments = f'{{"ms":{ms},"how":"{how}"}}' if rng.random() < 0.95 else '{"ms":'
         name = rng.choice(self._tools) if rng.random() < 0.98 else "unheard_of"
+        if name.startswith("ask_"):
+            arguments = f'{{"task":"{"" if how == "raise" else f"do {ms}"}"}}'
         return ProposedCall(tool_call_id=call_id, name=name, arguments=arguments)

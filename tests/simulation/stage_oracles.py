@@ -29,7 +29,7 @@ def deadlines_act_in_their_turn(ledger, history):
     for event in history.events:
         match event:
             case CallSuspended():
-                tool = agent_of(history.conversation_id).tool(event.tool)
+                tool = agent_of(history.conversation_id, history.events).tool(event.tool)
                 terms = tool.spec.on_timeout if event.suspension_kind in OF_TOOL else NOTHING
                 one = Waiting(event.tool_call_id, event.on_timeout or terms, event.stage, event.expires_at, event.at)
                 waiting[event.suspension_id] = one

@@ -142,9 +142,11 @@ def _append(world, process, args, _kwargs, answer, error):
             world.ledger.appended(process, conversation_id, write, answer.now)
             effects = [one.effect_id for one in outstanding(write.after) if not isinstance(one, BeginTurn)]
             world.ledger.recorded(conversation_id, effects, world.memory._runs(conversation_id))
+            if before == 0 and write.events[0].parent is not None:
+                world.children.started(conversation_id, write.events[0].parent)
             begun = any(event.kind == "turn_started" for event in write.events)
             if begun and write.after.turn is not None:  # not only to be cancelled
-                world.ledger.begins(shop.agent_of(conversation_id).name, f"a turn of {conversation_id}")
+                world.ledger.begins(_agent(world, conversation_id), f"a turn of {conversation_id}")
             world.publisher.saw(write.events)
             world.granter.saw(conversation_id, write.events)
             kinds = " ".join(event.kind for event in write.events)
@@ -153,6 +155,15 @@ def _append(world, process, args, _kwargs, answer, error):
             world.trace.note("confirms %s at %d", conversation_id, write.before.seq, who=process.name)
     elif error is not None:
         world.trace.note("cannot append to %s: %s", conversation_id, error, who=process.name)
+
+
+def _agent(world, conversation_id):
+    return shop.agent_of(conversation_id, world.ledger.log(conversation_id).events).name
+
+
+def _acknowledge(world, _process, args, _kwargs, answer, error):
+    if error is None:
+        world.children.acknowledged(args[0], answer)
 
 
 def _look(world, process, args, _kwargs, answer, _error):
@@ -195,7 +206,7 @@ def _claim(world, process, args, kwargs, answer, _error):
         world.ledger.claims_instead(args[0], args[1], instead_of, gone)
     if answer:
         world.ledger.claimed(process, args[0], args[1])
-        world.ledger.begins(shop.agent_of(args[0]).name, f"the work {args[1]} of {args[0]}")
+        world.ledger.begins(_agent(world, args[0]), f"the work {args[1]} of {args[0]}")
     world.trace.note("claims %s of %s: %s", args[1], args[0], answer, who=process.name)
 
 
@@ -216,6 +227,7 @@ def _remove_api_key(world, _process, _args, _kwargs, answer, _error):
 _WATCHED = {
     "acquire": _acquire,
     "append": _append,
+    "acknowledge": _acknowledge,
     "release": _release,
     "claim": _claim,
     "finish": _finish,

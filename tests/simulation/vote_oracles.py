@@ -51,9 +51,9 @@ def calls_are_decided_by_those_who_may(ledger, history):
 
 
 def _is_for_those_whom_the_app_names(ledger, history, event):
-    if event.suspension_kind in ("client_exec", "review"):
+    if event.suspension_kind in ("client_exec", "review", "delegate"):
         return
-    tool = agent_of(history.conversation_id).tool(event.tool)
+    tool = agent_of(history.conversation_id, history.events).tool(event.tool)
     try:
         arguments = arguments_in(history.events[event.arguments_at - 1], event.tool_call_id)
     except jsontext.NotJson:
@@ -70,7 +70,7 @@ def _ran_as_decided(ledger, history, suspended, event):
     if body is None or body.forgotten or suspended.suspension_kind != "approval":
         return
     arguments = arguments_in(history.events[event.arguments_at - 1], event.tool_call_id)
-    due = agent_of(history.conversation_id).tool(event.tool).deciders(arguments)
+    due = agent_of(history.conversation_id, history.events).tool(event.tool).deciders(arguments)
     if joined(suspended.approvers, due) != suspended.approvers:
         ledger.wrong("%s: %s ran, decided by others than %s", history.conversation_id, event.tool_call_id, due)
 

@@ -13,6 +13,7 @@ from holdfast.settings import ProcessLimits, Timing
 
 from . import shop
 from .actors import SimActors, SimProcesses
+from .children import Children
 from .clients import Client
 from .couriers import Couriers
 from .faults import Faults
@@ -105,15 +106,22 @@ class World:
         if self.chats:
             self.timing = dataclasses.replace(self.timing, linger_ms=500)
             self.model.brief()
+        self._cast(seed)
+        self.nemesis = Nemesis(self)
+
+    def _cast(self, seed):
+        """Who is there in this seed, and what models do for their sake."""
         self.publisher = Publisher(self, seed)
         self.granter = Granter(self, seed)
         self.voters = Voters(seed)
+        self.children = Children(self, seed)
         self.couriers = Couriers(self, seed)
         if self.publisher.ruled or self.granter.granted:
             self.model.busy()
         if self.granter.granted:
             self.model.careful()
-        self.nemesis = Nemesis(self)
+        if self.children.there:
+            self.model.delegating()
 
     @property
     def calmed(self):
@@ -312,7 +320,7 @@ class World:
         sweep = Sweep(store, actors, timing=self.timing, process_limits=self.process_limits)
         if self.watched:
             process.start(Watchdog(store, SimProcesses(self), timing=self.timing, process_limits=self.process_limits).run())
-        self.couriers.begin(process)
+        self.couriers.begin(process, sweep.registry)
         while True:
             try:
                 await sweep.tick()
