@@ -3,7 +3,6 @@
 import contextlib
 
 from holdfast.actors.proofs import signed
-from holdfast.actors.ray_workers import RayWorkers
 from holdfast.client.stack_gateway import reply_in
 from holdfast.conversation import (
     Answer,
@@ -29,7 +28,7 @@ from holdfast.conversation import (
 from holdfast.conversation.records.events import TurnStarted
 from holdfast.conversation.terms.decisions import DecisionRecord
 from holdfast.errors import HoldfastError, OutcomeUnknown
-from holdfast.registry.messages import MOST_BYTES, Messages
+from holdfast.registry.messages import MOST_BYTES
 from holdfast.registry.pool import Pool
 from holdfast.registry.registry import Delivery, Registry
 
@@ -38,7 +37,7 @@ from .actors import SERVED, SERVERS_KEY, SimActors
 from .children import MORE
 from .store import SimStore
 from .trace import shown
-from .workers import SimCluster
+from .workers import messages
 
 FITTING = {
     "approval": (Approve(), Approve(), Approve({"ms": 10}), Deny("no")),
@@ -67,14 +66,7 @@ class Client:
         actors = SimActors(world)
         pool = Pool(self._store, actors, timing=world.timing, process_limits=world.process_limits)
         self._registry = Registry(self._store, actors, pool=pool, timing=world.timing)
-        settings = world.settings()
-        self._messages = Messages(
-            self._store,
-            RayWorkers(self._store, settings, SimCluster(world, settings.cluster)),
-            settings.release,
-            settings.traces,
-            reached=lambda step: world.nemesis.reached(process, step),
-        )
+        self._messages = messages(world, process, self._store)
         self._open = 0
         self.told = 0
         self._left = world.rng.randint(*self.left) + MORE * world.children.there

@@ -17,6 +17,7 @@ from .actors import SERVED, servers_key
 from .loop import PROCESS
 from .shop import TARGETS
 from .store import SimStore
+from .workers import messages
 
 DELIVERED = 0.25
 """In how many seeds there are couriers, beside those with children; drawn apart, so that other seeds stay what they are."""
@@ -41,7 +42,8 @@ class Couriers:
         """The courier of a sweeper's process."""
         if self._world.children.there:
             store = _News(self._world, process)
-            own = own_deliveries(registry, store, self._signed)
+            guests = messages(self._world, process, store) if self._world.guests else None
+            own = own_deliveries(registry, store, self._signed, guests)
             own = {kind: self._counted(kind, deliver) for kind, deliver in own.items()}
             reached = partial(self._world.nemesis.reached, process)
             process.start(Courier(store, self._tell, own, reached=reached).run())

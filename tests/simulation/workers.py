@@ -2,15 +2,17 @@
 
 import asyncio
 import contextlib
+from functools import partial
 
 from holdfast.actors.actor_settings import StoreAddress
-from holdfast.actors.ray_workers import WorkerDied, WorkerUnavailable
+from holdfast.actors.ray_workers import RayWorkers, WorkerDied, WorkerUnavailable
 from holdfast.actors.worker import model_outcome
 from holdfast.actors.worker.app_runtime import agent_of
 from holdfast.actors.worker.model_answer import AnswerCall
 from holdfast.actors.worker.worker import Worker
 from holdfast.conversation import ModelFailed
 from holdfast.redaction import PLAIN
+from holdfast.registry.messages import Messages
 
 from . import shop
 from .loop import PROCESS
@@ -157,3 +159,11 @@ class SimCluster:
         await self._world.pause()
         seat = self._world.seats.get(settings.name) or self._world.employ(settings, self._cluster)
         return SimWorkerHandle(self._world, seat)
+
+
+def messages(world, process, store):
+    """How a process accepts messages as a guest, for workers of whichever cluster and release."""
+    settings = world.settings()
+    workers = RayWorkers(store, settings, SimCluster(world, settings.cluster))
+    reached = partial(world.nemesis.reached, process)
+    return Messages(store, workers, settings.release, settings.traces, reached=reached)
