@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from unittest import mock
 
-from holdfast.actors.workers import Delivered, Later
+from holdfast.actors.workers import Delivered
 from holdfast.conversation import End
 from holdfast.conversation.judging import deciding, delegating, machine
 from holdfast.conversation.log import owed
@@ -49,17 +49,6 @@ def a_start_that_overtakes_its_end():
     return mock.patch.object(_OwnDeliveries, "start", hasty)
 
 
-def an_end_that_expects_no_start():
-    """The end of a child that is not there counts as delivered, though its start may be on its way."""
-    end = _OwnDeliveries.end
-
-    async def hasty(self, child, leased):
-        answer = await end(self, child, leased)
-        return Delivered() if answer == Later("it may start yet", getattr(answer, "after_ms", None)) else answer
-
-    return mock.patch.object(_OwnDeliveries, "end", hasty)
-
-
 def an_end_of_whoever_has_the_id():
     """Where a person's conversation has a child's id, it is ended with the wait."""
 
@@ -90,7 +79,6 @@ CHILDREN = (
     a_decision_after_the_parents_deadline,
     a_deadline_beyond_the_parents,
     a_start_that_overtakes_its_end,
-    an_end_that_expects_no_start,
     an_end_of_whoever_has_the_id,
     a_child_that_goes_on,
     a_start_that_is_told_of_at_once,

@@ -30,7 +30,7 @@ class Children:
 
     def __init__(self, world, seed):
         self._world = world
-        self._drawn = random.Random(f"children {seed}")
+        self._drawn = random.Random(f"nested {seed}")
         self.there = self._drawn.random() < DELEGATED
         self.news_s = self._drawn.choice(NEWS_S)
         self.delivered = set()
