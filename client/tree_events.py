@@ -5,7 +5,6 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from dataclasses import replace
 
-from holdfast.conversation import SettledBy
 from holdfast.conversation.ids import child_id
 from holdfast.conversation.records.events import CallSuspended, ConversationStarted, Ended, SuspensionSettled
 from holdfast.conversation.terms.delegation import Parent
@@ -101,7 +100,7 @@ class _Tree:
                 room = len(self.places) < MOST_FOLLOWED and child not in self.places
                 if room and (self._agents is None or asked.agent in self._agents):
                     self.follow(child, 0)
-            case SuspensionSettled(by=by, suspension_id=wait) if by is not SettledBy.SOURCE:
+            case SuspensionSettled(suspension_id=wait, source_ended=False):
                 if self.places.get(child_id(wait)) == 0 and not await self._began(child_id(wait)):
                     self._leave(child_id(wait))
             case Ended() if name == self._root:

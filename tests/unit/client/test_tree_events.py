@@ -141,6 +141,15 @@ async def test_a_child_that_never_starts_leaves_the_cursor_with_its_wait(client,
     assert found[-1].cursor == str(found[-1].seq)
 
 
+async def test_a_child_that_could_not_be_started_holds_no_stream_open(client, store):
+    root = await begun(store, "root", asking("root", "clerk"))
+    (wait,) = await delegated(root, "clerk")
+    failed = Tell(suspension_id=wait.suspension_id, source=wait.source, ok=False, content='"no such agent"', ended=False)
+    await root.do(lambda _: failed, reply("fine"), end())
+    found = await taken(client, never)
+    assert [event.kind for event in found] == [event.kind for event in root.events]
+
+
 async def test_a_child_that_cannot_be_read_ends_nothing(client, store, monkeypatch):
     root, middle, _ = await grown(store)
     read = store.read
