@@ -17,6 +17,7 @@ from holdfast.conversation.records import events as recorded
 from holdfast.conversation.records.commands import Request
 from holdfast.conversation.records.events import Event
 from holdfast.conversation.terms.delegation import Ancestor, Parent
+from holdfast.conversation.terms.principal import Principal
 from holdfast.conversation.terms.spec import NoticeKind
 from holdfast.conversation.text import jsontext
 from holdfast.errors import (
@@ -104,6 +105,8 @@ class _OwnDeliveries:
             command = await self._started_by(parent, child, leased.envelope.seq)
         except CorruptStore:
             return await self._failed(parent, child, "the agent could not be asked, since the task cannot be read")
+        except ConversationNotFound:  # the store has lost the parent
+            return Delivered()
         if command is None:
             return Delivered()
         result = await self._sent(child, command.model_copy(update={"not_after": not_after}), create=True)
@@ -126,7 +129,7 @@ class _OwnDeliveries:
         """Tell a parent how its child ended."""
         try:
             state = await self.store.load(leased.conversation_id)
-        except CorruptStore:
+        except (CorruptStore, ConversationNotFound):
             return await self._failed(parent, leased.conversation_id, "the agent's conversation cannot be read")
         return await self._told(state)
 
@@ -136,6 +139,8 @@ class _OwnDeliveries:
             state = await self.store.load(parent)
         except CorruptStore as error:
             return SetAside(PLAIN.said(error, 300))
+        except ConversationNotFound:
+            return Delivered()
         for call in state.calls:
             if call.suspension is not None and call.suspension.source == child:
                 about = {"suspension_id": call.suspension.suspension_id, "source": child}
@@ -185,7 +190,12 @@ class _OwnDeliveries:
         if not isinstance(first, recorded.ConversationStarted) or not isinstance(answered, recorded.ModelAnswered):
             raise CorruptStore(f"conversation {parent}: what call {wait.tool_call_id} asks cannot be read")
         call = next(one for one in answered.calls if one.tool_call_id == wait.tool_call_id)
-        arguments = edit.body if isinstance(edit, recorded.SuspensionSettled) else call.arguments
+        arguments, editors = call.arguments, () if state.parent is None else state.parent.editors
+        requester = message.principal if isinstance(message, recorded.MessageAccepted) else None
+        if isinstance(edit, recorded.SuspensionSettled):
+            arguments, by = edit.body or "{}", edit.principal
+            requester = requester if by is not None else None  # nobody knows who has asked for this
+            editors = editors if by is None else (*editors, Principal(by.id, proof=by.proof))
         path = () if state.parent is None else state.parent.path
         return Start(
             agent=wait.delegation.agent,
@@ -194,13 +204,14 @@ class _OwnDeliveries:
             message_id=wait.suspension_id,
             context=first.context if call.context is None else call.context,
             attended=state.attended,
-            principal=message.principal if isinstance(message, recorded.MessageAccepted) else None,
+            principal=requester,
             parent=Parent(
                 suspension_id=wait.suspension_id,
                 path=(*path, Ancestor(conversation_id=parent, agent=state.agent)),
                 depth=wait.delegation.depth,
                 descendants=wait.delegation.descendants,
                 must_end_by=wait.expires_at,
+                editors=editors,
             ),
         )
 

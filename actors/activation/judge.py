@@ -275,6 +275,7 @@ class Judge:
 
 def _until_ms(prepared: TurnPrepared | None, command: Command) -> int | None:
     """The time (ms UTC by the store's clock) from which on a write comes too late; None: it never does."""
-    started = command.parent.must_end_by if isinstance(command, Start) and command.parent is not None else None
-    begun = None if prepared is None else prepared.until_ms
-    return min((at for at in (started, begun) if at is not None), default=None)
+    times = [None if prepared is None else prepared.until_ms]
+    if isinstance(command, Start) and command.parent is not None:
+        times += (command.parent.must_end_by, command.not_after)
+    return min((at for at in times if at is not None), default=None)

@@ -93,7 +93,9 @@ def _act(draft: Draft, call: Call, suspension: Suspension) -> None:
     """Do what is due for one suspension."""
     terms, now = _on_timeout(draft, call, suspension), draft.now
     named = {"at": now, "tool_call_id": call.tool_call_id, "suspension_id": suspension.suspension_id}
-    if suspension.expires_at > now:
+    if draft.is_over:  # nobody waits for the conversation any more
+        give_up(draft, call, failure(NO_ANSWER[suspension.kind]), by=SettledBy.EXPIRY)
+    elif suspension.expires_at > now:
         draft.emit(CallReminded(**named, remind_at=terms.remind_at(now, suspension.expires_at)))
     elif suspension.stage < len(terms.stages):
         stage = terms.stages[suspension.stage]

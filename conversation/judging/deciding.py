@@ -268,8 +268,7 @@ def _check_schema(field: str, text: JsonText | None, value: Any) -> None:
 
 def check_time(draft: Draft, call: Call) -> None:
     """Refuse (`StaleCall`) a decision in a conversation whose parent waits for it no longer."""
-    parent = draft.state.parent
-    if parent is not None and draft.now >= parent.must_end_by:
+    if draft.is_over:
         raise StaleCall(draft.state.conversation_id, call.tool_call_id, StaleReason.EXPIRED)
 
 
@@ -278,7 +277,9 @@ def check_permitted(draft: Draft, call: Call) -> None:
     state, command = draft.state, draft.command
     message = command.read.get(state.turn.message_seq) if state.turn is not None else None
     requester = message.principal if isinstance(message, MessageAccepted) else None
-    why = None if call.deciders is None else call.deciders.problem(draft.principal, requester)
+    asked = (requester, *(() if state.parent is None else state.parent.editors))
+    terms = call.deciders
+    why = None if terms is None else next(filter(None, (terms.problem(draft.principal, one) for one in asked)), None)
     if why is not None:
         raise NotPermitted(state.conversation_id, call.tool_call_id, why)
 

@@ -26,7 +26,7 @@ from holdfast.conversation.terms.approvers import MOST_BYTES, joined
 from holdfast.conversation.terms.decisions import SuspensionKind
 from holdfast.conversation.terms.grants import LONGEST_VALUE, MOST_TARGETS, CallTarget
 from holdfast.conversation.terms.rule_verdict import RuleEffect, RuleVerdict
-from holdfast.conversation.terms.spec import Approval, Executor, OnLost, ToolSpec
+from holdfast.conversation.terms.spec import Approval, Executor, Limits, OnLost, ToolSpec
 from holdfast.conversation.text import jsontext, schema
 from holdfast.conversation.text.envelope import failure
 
@@ -108,7 +108,7 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
         ModelAnswered(
             at=command.now,
             effect_id=command.effect_id,
-            calls=tuple(_requested(call_id, call) for call_id, call in proposed.items()),
+            calls=tuple(_requested(call_id, call, command.limits) for call_id, call in proposed.items()),
             input_tokens=command.input_tokens,
             output_tokens=command.output_tokens,
             **{name: jsontext.clean(getattr(command, name)) for name in ("content", "finish_reason", "reasoning", "provider")},
@@ -127,9 +127,10 @@ def model_replied(state: State, command: ModelReplied) -> Judgement:
     return draft.done()
 
 
-def _requested(call_id: str, call: ProposedCall) -> RequestedCall:
+def _requested(call_id: str, call: ProposedCall, limits: Limits) -> RequestedCall:
     original = None if call_id == call.tool_call_id else call.tool_call_id[:200]
-    said = {"arguments": call.arguments, "original_id": original, "context": call.context}
+    context = call.context if _bytes(call.context) <= limits.message_bytes else None  # such a call is refused
+    said = {"arguments": call.arguments, "original_id": original, "context": context}
     return RequestedCall(tool_call_id=call_id, name=call.name, **said)
 
 

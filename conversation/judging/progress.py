@@ -84,6 +84,11 @@ class Draft:
         self.state = evolve(self.state, event)
         return self.state.seq
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the wait that the conversation was started for has passed its deadline."""
+        return self.state.parent is not None and self.now >= self.state.parent.must_end_by
+
     def capped(self, at: int) -> int:
         """A deadline (ms UTC), at the latest that of the wait that the conversation was started for."""
         return at if self.state.parent is None else min(at, self.state.parent.must_end_by)

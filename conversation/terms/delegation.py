@@ -4,6 +4,8 @@ from typing import Final
 
 from holdfast.conversation.record import Record
 
+from .principal import Principal
+
 MOST_DEPTH: Final = 8
 """How many levels of conversations may stand below one that was started by nobody else."""
 USUAL_DEPTH: Final = 3
@@ -32,7 +34,8 @@ class Parent(Record):
     """The wait that a conversation was started for, and what bounds the conversation.
 
     `path` are those above it, the root first and its parent last. Below it `depth` levels and `descendants` conversations are
-    allowed. At `must_end_by` (ms UTC), the deadline of the wait, nothing below it may be decided any more.
+    allowed. At `must_end_by` (ms UTC), the deadline of the wait, nothing below it may be decided any more. `editors` have changed
+    the task of a level above (without their roles): like the sender of its first message, they have asked for it.
     """
 
     suspension_id: str
@@ -40,6 +43,7 @@ class Parent(Record):
     depth: int
     descendants: int
     must_end_by: int
+    editors: tuple[Principal, ...] = ()
 
     @property
     def conversation_id(self) -> str:

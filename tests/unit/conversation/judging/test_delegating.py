@@ -6,8 +6,11 @@ from holdfast.conversation import (
     Answer,
     Approval,
     Approve,
+    ApproverTerms,
     Cancel,
     Execution,
+    Principal,
+    Proof,
     Start,
     Status,
     SuspensionKind,
@@ -17,7 +20,8 @@ from holdfast.conversation.ids import child_id
 from holdfast.conversation.log.owed import Owed, owed_by, own_target, quarantine_owes
 from holdfast.conversation.records.commands import ProposedCall
 from holdfast.conversation.terms.delegation import Ancestor, Parent
-from holdfast.errors import ConversationExists, StaleCall, StaleReason
+from holdfast.conversation.terms.stages import Default, OnTimeout, Stage
+from holdfast.errors import ConversationExists, NotPermitted, StaleCall, StaleReason
 
 TASK = '{"task":"look into it"}'
 ABOVE = (Ancestor(conversation_id="c-root", agent="boss"), Ancestor(conversation_id="c-parent", agent="lead"))
@@ -210,6 +214,29 @@ def test_nothing_is_decided_after_the_wait_above_is_over(conversations):
     with conversation.unchanged(), pytest.raises(StaleCall) as stale:
         conversation.resolve(Answer("blue"), call, at=parent().must_end_by)
     assert stale.value.reason is StaleReason.EXPIRED
+
+
+def test_at_the_end_of_the_wait_above_nothing_escalates_and_no_default_decides(conversations):
+    stages = OnTimeout(stages=(Stage(approvers=ApproverTerms(), for_s=10),), default=Default(kind="answer", value='"blue"'))
+    spec = conversations.desk_with(ask={"on_timeout": stages})
+    conversation = child(conversations, spec, must_end_by=1_700_000_060_000)
+    [call] = conversation.call("ask")
+    events = conversation.wake(at=1_700_000_060_000).events
+    assert [event.kind for event in events] == ["suspension_settled", "call_resolved"]
+    assert not conversation.result(call)["ok"]
+
+
+def test_who_edited_the_task_above_has_asked_for_it_too(conversations):
+    terms = ApproverTerms(who=(("id:ana", "id:bob", "id:eve"),), not_requester=True)
+    ana, bob, eve = (Principal(name, proof=Proof.KEY) for name in ("ana", "bob", "eve"))
+    conversation = conversations()
+    conversation.do(starting(editors=(bob,)).model_copy(update={"principal": ana}))
+    conversation.begin()
+    conversation.call(ProposedCall(tool_call_id="call_1", name="refund", arguments='{"amount":5}', approvers=terms))
+    for who in (ana, bob):
+        with conversation.unchanged(), pytest.raises(NotPermitted):
+            conversation.resolve(Approve(), "call_1", principal=who)
+    conversation.resolve(Approve(), "call_1", principal=eve)
 
 
 def test_a_start_that_comes_too_late_starts_nothing(conversations):
