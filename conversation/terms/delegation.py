@@ -34,8 +34,8 @@ class Parent(Record):
     """The wait that a conversation was started for, and what bounds the conversation.
 
     `path` are those above it, the root first and its parent last. Below it `depth` levels and `descendants` conversations are
-    allowed. At `must_end_by` (ms UTC), the deadline of the wait, nothing below it may be decided any more. `editors` changed the
-    task of a level above (without their roles): like the sender of its first message, they have asked for it.
+    allowed. At `must_end_by` (ms UTC), the deadline of the wait, nothing below it may be decided any more. `editors` changed
+    the task of a level above (without their roles): like the sender of its first message, they have asked for it.
     """
 
     suspension_id: str
