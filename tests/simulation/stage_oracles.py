@@ -62,10 +62,14 @@ def _is_next(ledger, history, event, one):
 
 def _is_last(ledger, history, event, one):
     name, default = history.conversation_id, one.terms.default
-    if event.at < one.expires_at or one.stage < len(one.terms.stages):
+    above = history.events[0].parent
+    over = above is not None and event.at >= above.must_end_by  # nobody waits for it, so nobody else is asked
+    if event.at < one.expires_at or (one.stage < len(one.terms.stages) and not over):
         ledger.wrong("%s: %s expired before its time, in stage %d", name, one.tool_call_id, one.stage)
     said = (None, None) if default is None else (default.kind, default.value)
     if (None if event.decision is None else event.decision.value, event.body) not in (said, (None, None)):
         ledger.wrong("%s: %s was decided by default as %s", name, one.tool_call_id, event.decision)
+    if over and event.decision is not None:
+        ledger.wrong("%s: %s was decided by default, and its parent waits no longer", name, one.tool_call_id)
     if event.principal is not None:
         ledger.wrong("%s: %s expired, and somebody is said to have decided it", name, one.tool_call_id)
