@@ -151,7 +151,7 @@ class Host:
         if activation is None or self.hosted != conversation_id:
             return NotHosted()
         try:
-            if isinstance(command, Request):
+            if isinstance(command, Request) and (command.of_machine or command.proven is not None):
                 await self._check_proof(conversation_id, command)
             reply = await activation.ask(command)
             if isinstance(command, Resolve | ResolveMany):

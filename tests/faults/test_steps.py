@@ -25,7 +25,7 @@ MESSAGE = [step for step in Step if step.startswith("message-")]  # in test_gues
 GUEST = [step for step in Step if step.startswith("guest-")]  # in test_guests.py
 ACTIVATE = [step for step in Step if step.startswith("activate-")]
 PASSIVATE = [step for step in Step if step.startswith("passivate-")]
-OWED = [step for step in Step if step.startswith("owed-")]  # in test_courier.py
+OWED = [step for step in Step if step.startswith("owed-")]  # in test_delegation.py
 KILL, FREEZE = signal.SIGKILL, signal.SIGSTOP
 
 
