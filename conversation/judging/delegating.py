@@ -14,7 +14,7 @@ from .judgement import Judgement
 from .progress import Draft, levels
 
 KEPT = 2
-"""One answer's calls share one in so many of the conversations that are left; the turn's later answers have the others."""
+"""The calls of one answer share one half (1/2) of the conversations that are left; later answers of the turn have the rest."""
 USED_UP = "this turn may have {} conversations below it (Limits.descendants), and they are used up: answer it yourself"
 
 
@@ -33,7 +33,7 @@ def problem(state: State, tool: ToolSpec, arguments: Mapping[str, Any], context:
     if tool.agent in (*above, state.agent):
         return f"the agent {tool.agent!r} already works on this, or waits for it: answer it yourself"
     if levels(state, tool) < 1:
-        return f"no agent below this one may delegate to another: {tool.name} allows no further level (max_depth)"
+        return f"this agent may not delegate any further: {tool.name} allows no level below it (max_depth)"
     return None
 
 

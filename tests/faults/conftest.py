@@ -2,11 +2,22 @@
 
 import pytest
 from fault_stack import WITHIN_S, trapped_stack
+from lacking import lacking
 from oracle import Oracle
+from redis_server import RedisServer, binaries
 from stack_fixture import open_gate
 
 from holdfast.client import AsyncClient
 from holdfast.persistence import RedisStore
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A Redis that keeps what it has acknowledged, and can be killed."""
+    if not binaries():
+        lacking("there is no Redis server on this machine")
+    with RedisServer(appendonly="yes", appendfsync="always") as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

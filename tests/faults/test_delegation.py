@@ -6,8 +6,6 @@ import signal
 
 import pytest
 from fault_stack import WITHIN_S, at_ease, trapped_stack, true
-from lacking import lacking
-from redis_server import RedisServer, binaries
 from stack_fixture import eventually
 from trees import Tree, another_courier, emptied, run_leases_out
 
@@ -19,15 +17,6 @@ OWED = [step for step in Step if step.startswith("owed-")]
 APPEND = [Step.ASK_2_JUDGED, Step.ASK_3_WRITTEN]
 KINDS = ["start", "tell", "end"]
 KILL, FREEZE = signal.SIGKILL, signal.SIGSTOP
-
-
-@pytest.fixture(scope="module")
-def server():
-    """A Redis that keeps what it has acknowledged, and can be killed."""
-    if not binaries():
-        lacking("there is no Redis server on this machine")
-    with RedisServer(appendonly="yes", appendfsync="always") as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

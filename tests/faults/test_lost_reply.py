@@ -6,23 +6,13 @@ import json
 
 import pytest
 from fault_stack import WITHIN_S, at_ease, trapped_stack, true
-from lacking import lacking
 from proxy import Proxy
-from redis_server import RedisServer, binaries
 from stack_fixture import open_gate
 
 from holdfast.client import Answer, Approve, Status
 from holdfast.testing import call, calls
 
 FOR_EVER = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def server():
-    if not binaries():
-        lacking("there is no Redis server on this machine")
-    with RedisServer(appendonly="yes", appendfsync="always") as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
